@@ -1,0 +1,96 @@
+//! The server under measurement and how long to measure.
+
+use std::sync::Barrier;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use leaf_tests::postgres::Client;
+use leaf_tests::{Draw, Server};
+
+/// The server's settings that differ from PostgreSQL's own, beside leaf's
+/// preload: as a careful operator would have them on such a machine, and with
+/// nothing in the way of measuring (no plan that differs from run to run, no
+/// temporary files under `generate_series`).
+pub const SETTINGS: [(&str, &str); 8] = [
+    ("fsync", "on"),
+    ("synchronous_commit", "on"),
+    ("shared_buffers", "256MB"),
+    ("work_mem", "256MB"),
+    ("max_wal_size", "4GB"),
+    ("checkpoint_timeout", "30min"),
+    ("jit", "off"),
+    ("max_parallel_workers_per_gather", "0"),
+];
+
+/// The tag that the works draw from.
+pub const TAG: &str = "t";
+
+/// The server and the size of the runs.
+pub struct Bench {
+    pub server: Server,
+    pub repetitions: u32,
+    quick: bool,
+}
+
+impl Bench {
+    /// Starts the server and makes a tag and sequences. Their first use, and
+    /// the growth of the tag's step, are over when this returns.
+    pub fn start(repetitions: u32, quick: bool) -> Self {
+        let options = SETTINGS
+            .iter()
+            .fold(Server::options(), |options, (name, value)| {
+                options.set(name, value)
+            });
+        let bench = Bench {
+            server: options.start(),
+            repetitions,
+            quick,
+        };
+        let mut client = bench.server.connect();
+        client.run(&format!("SELECT leaf_tag_create('{TAG}')"));
+        client.run("CREATE SEQUENCE s");
+        client.run("CREATE SEQUENCE s_cached CACHE 1000");
+        client.run(&format!(
+            "SELECT count(leaf_segment_next('{TAG}')) FROM generate_series(1, 5000000)"
+        ));
+        bench
+    }
+
+    /// The smaller number if this run is only to try the benchmark.
+    pub fn size(&self, full: u64, quick: u64) -> u64 {
+        if self.quick { quick } else { full }
+    }
+
+    /// How long a run that is measured by time takes.
+    pub fn duration(&self, full_seconds: u64) -> Duration {
+        Duration::from_secs(self.size(full_seconds, 1))
+    }
+
+    /// How often callers of the tag have waited for a segment so far.
+    pub fn waits(&self) -> i64 {
+        self.server.connect().stat(TAG, "waits")
+    }
+
+    /// Runs `work` in so many sessions at once; how long the slowest took,
+    /// from the moment when all were connected.
+    pub fn in_sessions(&self, sessions: usize, work: impl Fn(&mut Client) + Sync) -> Duration {
+        let connected = Barrier::new(sessions + 1);
+        thread::scope(|scope| {
+            let threads: Vec<_> = (0..sessions)
+                .map(|_| {
+                    scope.spawn(|| {
+                        let mut client = self.server.connect();
+                        connected.wait();
+                        work(&mut client);
+                    })
+                })
+                .collect();
+            connected.wait();
+            let start = Instant::now();
+            for thread in threads {
+                thread.join().expect("a session that failed said why");
+            }
+            start.elapsed()
+        })
+    }
+}

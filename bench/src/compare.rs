@@ -1,0 +1,100 @@
+//! Two things measured in turn, and what their figures come to.
+
+/// The median of some figures, and how far they spread.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Spread {
+    pub median: f64,
+    pub min: f64,
+    pub max: f64,
+}
+
+impl Spread {
+    /// Of at least one figure.
+    pub fn of(figures: impl IntoIterator<Item = f64>) -> Self {
+        let mut figures: Vec<f64> = figures.into_iter().collect();
+        figures.sort_by(f64::total_cmp);
+        let middle = figures.len() / 2;
+        let median = match figures.len() % 2 {
+            1 => figures[middle],
+            _ => (figures[middle - 1] + figures[middle]) / 2.0,
+        };
+        Spread {
+            median,
+            min: figures[0],
+            max: figures[figures.len() - 1],
+        }
+    }
+}
+
+/// leaf and something else, in the same unit.
+#[derive(Clone, Copy, Debug)]
+pub struct Comparison {
+    pub leaf: Spread,
+    pub other: Spread,
+    /// leaf's figure by the other's, of each pair of runs.
+    pub ratio: Spread,
+}
+
+impl Comparison {
+    /// Of pairs of figures measured right after each other.
+    pub fn of(pairs: &[(f64, f64)]) -> Self {
+        Comparison {
+            leaf: Spread::of(pairs.iter().map(|pair| pair.0)),
+            other: Spread::of(pairs.iter().map(|pair| pair.1)),
+            ratio: Spread::of(pairs.iter().map(|pair| pair.0 / pair.1)),
+        }
+    }
+}
+
+/// Runs both once to warm up, then in turn. Every second pair runs in reverse
+/// order, so that neither always comes right after the other's traces.
+pub fn in_turn(
+    repetitions: u32,
+    mut leaf: impl FnMut() -> f64,
+    mut other: impl FnMut() -> f64,
+) -> Comparison {
+    leaf();
+    other();
+    let pairs: Vec<(f64, f64)> = (0..repetitions)
+        .map(|repetition| {
+            if repetition % 2 == 0 {
+                let leaf = leaf();
+                (leaf, other())
+            } else {
+                let other = other();
+                (leaf(), other)
+            }
+        })
+        .collect();
+    Comparison::of(&pairs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_of_an_even_number_lies_between_the_middle_two() {
+        let spread = Spread::of([4.0, 1.0, 3.0, 2.0]);
+        assert_eq!((spread.min, spread.median, spread.max), (1.0, 2.5, 4.0));
+        assert_eq!(Spread::of([3.0, 1.0, 2.0]).median, 2.0);
+    }
+
+    #[test]
+    fn the_ratio_is_taken_pair_by_pair() {
+        // Both slow down to a tenth in the second run: the ratio stays.
+        let comparison = Comparison::of(&[(20.0, 10.0), (2.0, 1.0), (30.0, 10.0)]);
+        assert_eq!(comparison.ratio.median, 2.0);
+    }
+
+    #[test]
+    fn sides_run_in_turn_after_a_warm_up() {
+        let order = std::cell::RefCell::new(String::new());
+        let run = |name| {
+            order.borrow_mut().push(name);
+            1.0
+        };
+        in_turn(3, || run('l'), || run('o'));
+        assert_eq!(order.into_inner(), "loloollo");
+    }
+}

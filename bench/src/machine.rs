@@ -1,0 +1,72 @@
+//! What the figures were measured on.
+
+use std::fs;
+use std::process::Command;
+
+use leaf_tests::Draw;
+
+use crate::bench::{Bench, SETTINGS};
+
+/// Pairs of a name and a description: machine, versions, settings, date.
+pub fn describe(bench: &Bench) -> Vec<(&'static str, String)> {
+    let mut client = bench.server.connect();
+    let cores = std::thread::available_parallelism().map_or(0, |cores| cores.get());
+    let gigabytes = after("/proc/meminfo", "MemTotal")
+        .split(' ')
+        .next()
+        .and_then(|kilobytes| kilobytes.parse::<f64>().ok())
+        .map_or(0.0, |kilobytes| kilobytes / 1024.0 / 1024.0);
+    let settings: Vec<String> = SETTINGS
+        .iter()
+        .map(|(name, value)| format!("{name} = {value}"))
+        .collect();
+    vec![
+        ("date", client.text("SELECT to_char(now(), 'YYYY-MM-DD')")),
+        (
+            "processor",
+            format!("{}, {cores} cores", after("/proc/cpuinfo", "model name")),
+        ),
+        ("memory", format!("{gigabytes:.0} GB")),
+        (
+            "kernel",
+            format!("Linux {}", read("/proc/sys/kernel/osrelease").trim()),
+        ),
+        ("PostgreSQL", client.text("SHOW server_version")),
+        (
+            "leaf",
+            client.text("SELECT extversion FROM pg_extension WHERE extname = 'leaf'"),
+        ),
+        ("compiler", rustc()),
+        ("settings", settings.join(", ")),
+        ("leaf's settings", "as they come".to_owned()),
+        (
+            "repetitions",
+            format!(
+                "{} of each side, in turn, after a warm-up",
+                bench.repetitions
+            ),
+        ),
+    ]
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(path).unwrap_or_default()
+}
+
+/// What follows `name` and a colon on a line of the file.
+fn after(path: &str, name: &str) -> String {
+    read(path)
+        .lines()
+        .find(|line| line.starts_with(name))
+        .and_then(|line| line.split_once(':'))
+        .map_or("unknown".to_owned(), |(_, value)| value.trim().to_owned())
+}
+
+fn rustc() -> String {
+    Command::new("rustc")
+        .arg("--version")
+        .output()
+        .map_or("unknown".to_owned(), |output| {
+            String::from_utf8_lossy(&output.stdout).trim().to_owned()
+        })
+}

@@ -1,0 +1,201 @@
+//! The tables: on the terminal and in `RESULTS.md`.
+
+use std::fmt::Write;
+
+use comfy_table::{ContentArrangement, Table, presets};
+
+use crate::compare::{Comparison, Spread};
+
+/// What a ratio is to reach.
+#[derive(Clone, Copy, Debug)]
+pub enum Bound {
+    AtLeast(f64),
+    AtMost(f64),
+}
+
+impl Bound {
+    fn met(self, ratio: f64) -> bool {
+        match self {
+            Bound::AtLeast(bound) => ratio >= bound,
+            Bound::AtMost(bound) => ratio <= bound,
+        }
+    }
+
+    fn text(self) -> String {
+        match self {
+            Bound::AtLeast(bound) => format!("≥ {bound:.2}"),
+            Bound::AtMost(bound) => format!("≤ {bound:.2}"),
+        }
+    }
+}
+
+/// How a figure is written.
+#[derive(Clone, Copy, Debug)]
+pub enum Unit {
+    /// Rows or transactions per second.
+    PerSecond,
+    Milliseconds,
+}
+
+impl Unit {
+    fn text(self, figure: f64) -> String {
+        match self {
+            Unit::PerSecond if figure >= 1e6 => format!("{:.2} M/s", figure / 1e6),
+            Unit::PerSecond => format!("{:.1} k/s", figure / 1e3),
+            Unit::Milliseconds => format!("{figure:.3} ms"),
+        }
+    }
+}
+
+/// How long single calls took in one kind of work, in milliseconds.
+#[derive(Clone, Copy, Debug)]
+pub struct Latency {
+    pub calls_per_second: f64,
+    pub p50: f64,
+    pub p99: f64,
+    pub p999: f64,
+    pub max: f64,
+}
+
+/// Everything measured so far.
+pub struct Report {
+    about: Vec<(&'static str, String)>,
+    ratios: Table,
+    latencies: Table,
+    facts: Table,
+}
+
+impl Report {
+    /// An empty report on a machine.
+    pub fn new(about: Vec<(&'static str, String)>) -> Self {
+        Report {
+            about,
+            ratios: table(&["work", "against", "leaf", "other", "ratio", "bound", "met?"]),
+            latencies: table(&["call", "calls", "p50", "p99", "p99.9", "max"]),
+            facts: table(&["what", "figure"]),
+        }
+    }
+
+    /// Adds one comparison to the main table.
+    pub fn compared(
+        &mut self,
+        work: &str,
+        against: &str,
+        unit: Unit,
+        comparison: &Comparison,
+        bound: Bound,
+    ) {
+        let ratio = comparison.ratio;
+        self.ratios.add_row([
+            work.to_owned(),
+            against.to_owned(),
+            unit.text(comparison.leaf.median),
+            unit.text(comparison.other.median),
+            spread(ratio),
+            bound.text(),
+            if bound.met(ratio.median) { "yes" } else { "NO" }.to_owned(),
+        ]);
+    }
+
+    /// Adds one line to the table of latencies.
+    pub fn latency(&mut self, call: &str, latency: &Latency) {
+        let ms = |figure| Unit::Milliseconds.text(figure);
+        self.latencies.add_row([
+            call.to_owned(),
+            Unit::PerSecond.text(latency.calls_per_second),
+            ms(latency.p50),
+            ms(latency.p99),
+            ms(latency.p999),
+            ms(latency.max),
+        ]);
+    }
+
+    /// Adds a figure that is compared with nothing.
+    pub fn fact(&mut self, what: &str, figure: String) {
+        self.facts.add_row([what.to_owned(), figure]);
+    }
+
+    /// The tables as a terminal shows them.
+    pub fn for_terminal(&mut self) -> String {
+        self.tables()
+            .map(|(_, table)| {
+                table
+                    .load_preset(presets::UTF8_FULL_CONDENSED)
+                    .set_content_arrangement(ContentArrangement::Dynamic);
+                table.to_string()
+            })
+            .collect::<Vec<_>>()
+            .join("\n")
+    }
+
+    /// The whole content of `RESULTS.md`.
+    pub fn for_markdown(&mut self) -> String {
+        let mut text =
+            "# Benchmark\n\nWritten by `make bench`. Each ratio is leaf's figure by the \
+            other's: the median over all pairs of runs, with the lowest and the highest.\n\n"
+                .to_owned();
+        for (name, value) in &self.about {
+            writeln!(text, "- {name}: {value}").expect("a string takes all");
+        }
+        for (title, table) in self.tables() {
+            table
+                .load_preset(presets::ASCII_MARKDOWN)
+                .set_content_arrangement(ContentArrangement::Disabled);
+            write!(text, "\n## {title}\n\n{table}\n").expect("a string takes all");
+        }
+        text
+    }
+
+    /// Those that have a line.
+    fn tables(&mut self) -> impl Iterator<Item = (&'static str, &mut Table)> {
+        [
+            ("leaf against what PostgreSQL offers", &mut self.ratios),
+            ("How long one call takes, 8 sessions", &mut self.latencies),
+            ("Other figures", &mut self.facts),
+        ]
+        .into_iter()
+        .filter(|(_, table)| !table.is_empty())
+    }
+}
+
+fn table(header: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.set_header(header);
+    table
+}
+
+fn spread(ratio: Spread) -> String {
+    format!("{:.2} ({:.2}–{:.2})", ratio.median, ratio.min, ratio.max)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bounds_count_from_the_right_side() {
+        assert!(Bound::AtLeast(2.5).met(2.5) && !Bound::AtLeast(2.5).met(2.4));
+        assert!(Bound::AtMost(1.2).met(1.2) && !Bound::AtMost(1.2).met(1.3));
+    }
+
+    #[test]
+    fn a_missed_bound_is_seen_in_both_forms() {
+        let mut report = Report::new(vec![("kernel", "Linux".to_owned())]);
+        let comparison = Comparison::of(&[(2e6, 1e6)]);
+        report.compared(
+            "rows",
+            "nextval",
+            Unit::PerSecond,
+            &comparison,
+            Bound::AtLeast(2.5),
+        );
+        assert!(report.for_terminal().contains("NO"));
+        let markdown = report.for_markdown();
+        assert!(markdown.contains("- kernel: Linux"));
+        assert!(
+            markdown.contains("| 2.00 (2.00–2.00) | ≥ 2.50 | NO"),
+            "{markdown}"
+        );
+        assert!(!markdown.contains("p99.9"), "an empty table is left out");
+    }
+}

@@ -1,0 +1,30 @@
+//! Shared memory that one tag takes.
+
+use leaf_tests::{Draw, Mode, Server};
+
+use crate::bench::Bench;
+use crate::report::Report;
+
+const FEW: i64 = 1_000;
+const MANY: i64 = 11_000;
+
+/// Two sizes of `leaf.max_tags` tell what each further tag costs.
+pub fn per_tag(bench: &mut Bench, report: &mut Report) {
+    let few = allocated(&mut bench.server, FEW);
+    let many = allocated(&mut bench.server, MANY);
+    let per_tag = (many - few) as f64 / (MANY - FEW) as f64;
+    report.fact("shared memory per tag", format!("{per_tag:.0} bytes"));
+    report.fact(
+        &format!("shared memory at leaf.max_tags = {FEW}"),
+        format!("{:.0} kB", few as f64 / 1024.0),
+    );
+}
+
+/// Bytes of shared memory under leaf's names.
+fn allocated(server: &mut Server, max_tags: i64) -> i64 {
+    server.configure(&format!("leaf.max_tags = {max_tags}\n"));
+    server.restart(Mode::Fast);
+    server.connect().number(
+        "SELECT sum(allocated_size)::bigint FROM pg_shmem_allocations WHERE name ILIKE 'leaf%'",
+    )
+}

@@ -1,0 +1,72 @@
+//! The works that are measured, in the order of the tables.
+
+mod insert;
+mod latency;
+mod memory;
+mod prefetch;
+mod rows;
+mod single;
+
+use crate::bench::Bench;
+use crate::compare::{Comparison, in_turn};
+use crate::report::{Bound, Report, Unit};
+
+/// Measures something and adds it to the report.
+type Work = fn(&mut Bench, &mut Report);
+
+/// Names, for `--only`, and what to do. The last ones change settings that
+/// the others must not see.
+pub const WORKS: [(&str, Work); 10] = [
+    ("rows against nextval", rows::against_nextval),
+    (
+        "rows in two sessions against nextval",
+        rows::two_sessions_against_nextval,
+    ),
+    (
+        "rows against a cached sequence",
+        rows::against_cached_sequence,
+    ),
+    ("rows against a C function", rows::against_constant),
+    ("single rows by pgbench", single::against_nextval),
+    ("latency of single rows", latency::against_select_1),
+    ("bulk insert", insert::bulk),
+    ("single-row inserts", insert::single_rows),
+    (
+        "latency with and without prefetch",
+        prefetch::with_and_without,
+    ),
+    ("memory per tag", memory::per_tag),
+];
+
+/// What the main table says of a comparison.
+struct Line {
+    work: &'static str,
+    against: &'static str,
+    bound: Bound,
+}
+
+impl Line {
+    /// Measures both sides in runs per second and reports them, together with
+    /// how often a caller waited for a segment once both had warmed up.
+    fn measure(
+        &self,
+        bench: &Bench,
+        report: &mut Report,
+        mut leaf: impl FnMut() -> f64,
+        other: impl FnMut() -> f64,
+    ) {
+        leaf();
+        let waits = bench.waits();
+        let comparison = in_turn(bench.repetitions, leaf, other);
+        self.report(report, Unit::PerSecond, &comparison);
+        let waits = bench.waits() - waits;
+        report.fact(
+            &format!("waits: {}, against {}", self.work, self.against),
+            waits.to_string(),
+        );
+    }
+
+    fn report(&self, report: &mut Report, unit: Unit, comparison: &Comparison) {
+        report.compared(self.work, self.against, unit, comparison, self.bound);
+    }
+}

@@ -1,0 +1,69 @@
+//! Ids for many rows of one statement: what an id costs when nothing else does.
+
+use leaf_tests::Draw;
+
+use super::Line;
+use crate::bench::{Bench, TAG};
+use crate::constant;
+use crate::report::{Bound, Report};
+
+/// One session, `nextval`.
+pub fn against_nextval(bench: &mut Bench, report: &mut Report) {
+    let line = Line {
+        work: "ids for 5 million rows, 1 session",
+        against: "`nextval`",
+        bound: Bound::AtLeast(2.5),
+    };
+    compare(bench, report, &line, 1, "nextval('s')");
+}
+
+/// Two sessions, `nextval`.
+pub fn two_sessions_against_nextval(bench: &mut Bench, report: &mut Report) {
+    let line = Line {
+        work: "ids for 5 million rows, 2 sessions",
+        against: "`nextval`",
+        bound: Bound::AtLeast(4.0),
+    };
+    compare(bench, report, &line, 2, "nextval('s')");
+}
+
+/// One session, a sequence that hands out 1,000 values per access.
+pub fn against_cached_sequence(bench: &mut Bench, report: &mut Report) {
+    let line = Line {
+        work: "ids for 5 million rows, 1 session",
+        against: "`nextval` of a `CACHE 1000` sequence",
+        bound: Bound::AtLeast(1.5),
+    };
+    compare(bench, report, &line, 1, "nextval('s_cached')");
+}
+
+/// One session, a C function that does nothing.
+pub fn against_constant(bench: &mut Bench, report: &mut Report) {
+    constant::create(&bench.server);
+    let line = Line {
+        work: "ids for 5 million rows, 1 session",
+        against: "a C function that returns a constant",
+        bound: Bound::AtLeast(0.95),
+    };
+    compare(bench, report, &line, 1, &format!("bench_constant('{TAG}')"));
+}
+
+fn compare(bench: &Bench, report: &mut Report, line: &Line, sessions: usize, other: &str) {
+    let leaf = format!("leaf_segment_next('{TAG}')");
+    line.measure(
+        bench,
+        report,
+        || rows_per_second(bench, sessions, &leaf),
+        || rows_per_second(bench, sessions, other),
+    );
+}
+
+/// How many rows per second all sessions together call `function` for.
+fn rows_per_second(bench: &Bench, sessions: usize, function: &str) -> f64 {
+    let rows = bench.size(5_000_000, 500_000);
+    let query = format!("SELECT count({function}) FROM generate_series(1, {rows})");
+    let took = bench.in_sessions(sessions, |client| {
+        assert_eq!(client.number(&query), rows as i64);
+    });
+    (rows * sessions as u64) as f64 / took.as_secs_f64()
+}

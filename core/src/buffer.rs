@@ -1,0 +1,414 @@
+//! The double buffer: two granted segments, consumed without a lock.
+//!
+//! # Tickets, not ids, are counted
+//!
+//! A buffer holds one ticket `cursor` that only grows, a `limit` (the first
+//! ticket that no published segment covers) and two cells. A cell maps the
+//! tickets `[first, end)` to the ids `[base, base + end - first)`. A draw is
+//! one `fetch_add` on the cursor, followed by reading the cell that covers the
+//! ticket. No ticket is ever given twice, so a thread that sleeps between the
+//! two steps can lose its ticket (a gap), never repeat an id.
+//!
+//! # Who may call what
+//!
+//! [`draw`](DoubleBuffer::draw) and [`draw_many`](DoubleBuffer::draw_many) may
+//! be called by anyone at any time. Everything that writes a cell, the limit
+//! or the epoch ([`publish`](DoubleBuffer::publish),
+//! [`take_rest`](DoubleBuffer::take_rest),
+//! [`bump_epoch`](DoubleBuffer::bump_epoch)) must be called by one at a time:
+//! the owner holds a lock of its own for that. Breaking this rule cannot break
+//! memory safety, but it can repeat ids.
+//!
+//! # Rules that keep ids unique
+//!
+//! - Cursor and limit never decrease, not even when the buffer is given to
+//!   another tag.
+//! - A published segment starts at `max(limit, cursor)`: tickets that callers
+//!   drew beyond the limit while the buffer was empty cost no ids.
+//! - A cell is overwritten only once the cursor has passed its end.
+//! - Whoever moves the cursor to the limit with `fetch_max` owns exactly the
+//!   tickets it jumped over.
+//!
+//! The double buffer as such is Meituan Leaf's ("Leaf-segment").
+
+use crate::sync::{AtomicU64, Ordering};
+
+/// The most ids one [`DoubleBuffer::draw_many`] takes: what a caller that dies
+/// in the middle of a batch can lose.
+pub const MAX_DRAW: u64 = 1024;
+
+/// `wake` while no prefetch is wanted: no ticket ever reaches it.
+const NEVER: u64 = u64::MAX;
+
+/// A segment's place among the tickets.
+///
+/// Needs no version number: every segment begins at or after the end of all
+/// before it. A reader that loads `end` first and `first` last, and meets a
+/// writer in between, holds the `end` of an old segment and the `first` of a
+/// later one: a range without tickets, so what it read is never used.
+#[repr(C)]
+#[derive(Debug)]
+struct Cell {
+    /// One past the last ticket covered; 0 before the first segment.
+    end: AtomicU64,
+    /// What to add (wrapping) to a ticket to get its id.
+    offset: AtomicU64,
+    /// First ticket covered.
+    first: AtomicU64,
+}
+
+/// What a reader found in a [`Cell`]: one segment, or nothing that covers a
+/// ticket.
+#[derive(Clone, Copy, Debug, Default)]
+struct View {
+    end: u64,
+    first: u64,
+    offset: u64,
+}
+
+impl View {
+    fn covers(&self, ticket: u64) -> bool {
+        self.first <= ticket && ticket < self.end
+    }
+
+    fn id(&self, ticket: u64) -> i64 {
+        ticket.wrapping_add(self.offset) as i64
+    }
+}
+
+impl Cell {
+    fn new() -> Self {
+        Cell {
+            end: AtomicU64::new(0),
+            offset: AtomicU64::new(0),
+            first: AtomicU64::new(0),
+        }
+    }
+
+    /// The cell's content, read in the opposite order of [`write`](Self::write).
+    #[inline]
+    fn read(&self) -> View {
+        // Acquire: `offset` and `first` are at least as new as `end`.
+        let end = self.end.load(Ordering::Acquire);
+        // Acquire: `first` is at least as new as `offset`.
+        let offset = self.offset.load(Ordering::Acquire);
+        let first = self.first.load(Ordering::Relaxed);
+        View { end, first, offset }
+    }
+
+    fn write(&self, view: View) {
+        self.first.store(view.first, Ordering::Relaxed);
+        // Release: whoever reads this reads no older `first`.
+        self.offset.store(view.offset, Ordering::Release);
+        // Release: whoever reads this reads no older `offset` or `first`.
+        self.end.store(view.end, Ordering::Release);
+    }
+}
+
+/// The two cells and what a draw reads beside them: one cache line that is
+/// written once per segment.
+#[repr(C, align(64))]
+#[derive(Debug)]
+struct Window {
+    /// Changes whenever ids of this buffer start to mean something else.
+    epoch: AtomicU64,
+    /// The ticket whose drawer asks for the next segment.
+    wake: AtomicU64,
+    cells: [Cell; 2],
+}
+
+/// Keeps the cursor's cache line, which every draw writes, and its neighbour,
+/// which the hardware prefetches with it, apart from what draws only read.
+#[repr(C, align(128))]
+#[derive(Debug)]
+struct Cursor(AtomicU64);
+
+/// A run of consecutive ids.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// The first id.
+    pub first: i64,
+    /// How many ids; never 0.
+    pub len: u64,
+}
+
+/// At most two runs of ids, ascending: what one access to the buffer yields.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Runs {
+    runs: [Option<Run>; 2],
+}
+
+impl Runs {
+    /// The runs, ascending.
+    pub fn iter(&self) -> impl Iterator<Item = Run> + use<> {
+        self.runs.into_iter().flatten()
+    }
+
+    /// How many ids all runs hold together.
+    pub fn len(&self) -> u64 {
+        self.iter().map(|run| run.len).sum()
+    }
+
+    /// Whether there is no id in here.
+    pub fn is_empty(&self) -> bool {
+        self.runs[0].is_none()
+    }
+
+    fn push(&mut self, run: Run) {
+        let free = if self.runs[0].is_none() { 0 } else { 1 };
+        self.runs[free] = Some(run);
+    }
+}
+
+/// One id from [`DoubleBuffer::draw`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Drawn {
+    /// The id; no other draw returns it.
+    pub id: i64,
+    /// Whether this draw crossed the prefetch threshold: exactly one caller
+    /// per segment is told, and shall ask for the next segment.
+    pub due: bool,
+}
+
+/// Ids from [`DoubleBuffer::draw_many`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DrawnMany {
+    /// The ids; never empty.
+    pub runs: Runs,
+    /// As [`Drawn::due`].
+    pub due: bool,
+}
+
+/// Why [`DoubleBuffer::publish`] took nothing: both cells hold unused ids.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Full;
+
+/// What a buffer holds at one moment; exact only while nobody draws.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Levels {
+    /// Ids left in the segment being consumed.
+    pub current: u64,
+    /// Ids in the segment behind it.
+    pub next: u64,
+    /// The id the next draw returns, if there is one.
+    pub position: Option<i64>,
+}
+
+/// Two segments of ids and the cursor that consumes them; see the
+/// [module](self) for the rules.
+///
+/// `#[repr(C)]` and free of pointers: it may lie in memory that several
+/// processes map at different addresses. A draw costs one `fetch_add` plus
+/// loads of a cache line that is otherwise only written once per segment.
+///
+/// ```
+/// use leaf_core::DoubleBuffer;
+///
+/// let buffer = DoubleBuffer::new();
+/// assert!(buffer.draw().is_none());
+/// buffer.publish(1_000, 500, 50).unwrap();
+/// assert_eq!(buffer.draw().unwrap().id, 1_000);
+/// assert_eq!(buffer.draw().unwrap().id, 1_001);
+/// ```
+#[repr(C)]
+#[derive(Debug)]
+pub struct DoubleBuffer {
+    /// The next ticket. Written by every draw.
+    cursor: Cursor,
+    window: Window,
+    /// The first ticket beyond every published segment. Written by `publish`.
+    limit: AtomicU64,
+}
+
+impl Default for DoubleBuffer {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl DoubleBuffer {
+    /// An empty buffer at epoch 0.
+    pub fn new() -> Self {
+        DoubleBuffer {
+            cursor: Cursor(AtomicU64::new(0)),
+            window: Window {
+                epoch: AtomicU64::new(0),
+                wake: AtomicU64::new(NEVER),
+                cells: [Cell::new(), Cell::new()],
+            },
+            limit: AtomicU64::new(0),
+        }
+    }
+
+    /// The buffer's epoch. Read it *after* a draw and drop the ids unless it
+    /// is what it was when the caller learned whose ids these are.
+    #[inline]
+    pub fn epoch(&self) -> u64 {
+        self.window.epoch.load(Ordering::Acquire)
+    }
+
+    /// Draws one id, or `None` when the buffer is empty.
+    ///
+    /// A ticket that lies in no segment (its cell was overwritten while the
+    /// caller slept, or it was drawn beyond the limit) is dropped.
+    #[inline]
+    pub fn draw(&self) -> Option<Drawn> {
+        loop {
+            // Acquire and release pair with the last line of `publish`: either
+            // this sees the new `wake`, or the publisher sees this ticket gone.
+            let ticket = self.cursor.0.fetch_add(1, Ordering::AcqRel);
+            let due = ticket == self.window.wake.load(Ordering::Acquire);
+            for cell in &self.window.cells {
+                let view = cell.read();
+                if view.covers(ticket) {
+                    return Some(Drawn {
+                        id: view.id(ticket),
+                        due,
+                    });
+                }
+            }
+            if !self.recheck(ticket) {
+                return None;
+            }
+        }
+    }
+
+    /// Draws up to `min(count, MAX_DRAW)` ids at once, or `None` when the
+    /// buffer is empty. Takes no more tickets than there are ids.
+    pub fn draw_many(&self, count: u64) -> Option<DrawnMany> {
+        loop {
+            let cursor = self.cursor.0.load(Ordering::Acquire);
+            let left = self.limit.load(Ordering::Acquire).saturating_sub(cursor);
+            let take = count.min(left).min(MAX_DRAW);
+            if take == 0 {
+                return None;
+            }
+            let ticket = self.cursor.0.fetch_add(take, Ordering::AcqRel);
+            let wake = self.window.wake.load(Ordering::Acquire);
+            let runs = self.runs(ticket, ticket + take);
+            if !runs.is_empty() {
+                let due = ticket <= wake && wake < ticket + take;
+                return Some(DrawnMany { runs, due });
+            }
+        }
+    }
+
+    /// Whether a draw may succeed now. A waiter asks this before it draws
+    /// again, so that waiting costs no tickets.
+    pub fn has_ids(&self) -> bool {
+        self.cursor.0.load(Ordering::Acquire) < self.limit.load(Ordering::Acquire)
+    }
+
+    /// A number that moves with every draw, to tell a buffer in use from an
+    /// idle one.
+    pub fn drawn(&self) -> u64 {
+        self.cursor.0.load(Ordering::Relaxed)
+    }
+
+    /// Whether the next segment should be fetched now: the prefetch threshold
+    /// is crossed, or nothing is left.
+    pub fn is_due(&self) -> bool {
+        let cursor = self.cursor.0.load(Ordering::Acquire);
+        cursor > self.window.wake.load(Ordering::Acquire)
+            || cursor >= self.limit.load(Ordering::Acquire)
+    }
+
+    /// Whether a segment could be published now.
+    pub fn has_room(&self) -> bool {
+        let cursor = self.cursor.0.load(Ordering::Acquire);
+        self.free_cell(cursor).is_some()
+    }
+
+    /// Makes the ids `[base, base + len)` drawable, after all published before.
+    ///
+    /// The draw that takes the segment's id number `prefetch_after` (counted
+    /// from 0) is told that the next one is due; a value of `len` or more
+    /// means nobody is told. Returns whether the threshold has been crossed
+    /// already.
+    ///
+    /// The caller holds the buffer's lock and owns the ids; `len` is at least
+    /// 1 and `base + len` fits an `i64`.
+    pub fn publish(&self, base: i64, len: u64, prefetch_after: u64) -> Result<bool, Full> {
+        debug_assert!(len > 0);
+        let cursor = self.cursor.0.load(Ordering::Acquire);
+        let first = cursor.max(self.limit.load(Ordering::Relaxed));
+        let cell = self.free_cell(cursor).ok_or(Full)?;
+        cell.write(View {
+            end: first + len,
+            first,
+            offset: (base as u64).wrapping_sub(first),
+        });
+        self.limit.store(first + len, Ordering::Release);
+        let wake = match prefetch_after < len {
+            true => first + prefetch_after,
+            false => NEVER,
+        };
+        self.window.wake.store(wake, Ordering::Release);
+        // Adds nothing, but takes its place among the draws, which a load
+        // would not: every draw is either counted here or sees `wake`.
+        Ok(self.cursor.0.fetch_add(0, Ordering::AcqRel) > wake)
+    }
+
+    /// Takes every id that is left; nobody else draws them afterwards.
+    ///
+    /// Dropping the result discards the ids. The caller holds the buffer's
+    /// lock.
+    pub fn take_rest(&self) -> Runs {
+        let limit = self.limit.load(Ordering::Relaxed);
+        let from = self.cursor.0.fetch_max(limit, Ordering::AcqRel);
+        self.runs(from.min(limit), limit)
+    }
+
+    /// Starts a new epoch: draws made under the old one are dropped by their
+    /// callers. The caller holds the buffer's lock, and bumps before it writes
+    /// a cell for the new epoch.
+    pub fn bump_epoch(&self) -> u64 {
+        self.window.epoch.fetch_add(1, Ordering::AcqRel) + 1
+    }
+
+    /// What is left in the buffers, for people and monitoring.
+    pub fn levels(&self) -> Levels {
+        let cursor = self.cursor.0.load(Ordering::Acquire);
+        let limit = self.limit.load(Ordering::Acquire);
+        let rest = self.runs(cursor.min(limit), limit);
+        let mut runs = rest.iter();
+        let current = runs.next();
+        Levels {
+            current: current.map_or(0, |run| run.len),
+            next: runs.next().map_or(0, |run| run.len),
+            position: current.map(|run| run.first),
+        }
+    }
+
+    /// Whether a ticket that no cell covered was overtaken rather than drawn
+    /// beyond the end: then ids may be left and the draw is repeated.
+    #[cold]
+    fn recheck(&self, ticket: u64) -> bool {
+        ticket < self.limit.load(Ordering::Acquire)
+    }
+
+    /// The cell to overwrite: one whose tickets have all been drawn.
+    fn free_cell(&self, cursor: u64) -> Option<&Cell> {
+        let end = |cell: &Cell| cell.end.load(Ordering::Relaxed);
+        let oldest = self.window.cells.iter().min_by_key(|cell| end(cell))?;
+        (end(oldest) <= cursor).then_some(oldest)
+    }
+
+    /// The ids of the tickets `[from, to)`, ascending, without those that no
+    /// cell covers.
+    fn runs(&self, from: u64, to: u64) -> Runs {
+        let [a, b] = &self.window.cells;
+        let (a, b) = (a.read(), b.read());
+        let mut runs = Runs::default();
+        for view in if a.first <= b.first { [a, b] } else { [b, a] } {
+            let (first, end) = (view.first.max(from), view.end.min(to));
+            if first < end {
+                runs.push(Run {
+                    first: view.id(first),
+                    len: end - first,
+                });
+            }
+        }
+        runs
+    }
+}

@@ -1,0 +1,21 @@
+//! The parts of leaf that know no PostgreSQL.
+//!
+//! Nothing here does I/O, reads a clock or holds `unsafe`: time and randomness
+//! come in as arguments, so every rule can be tested by itself. The extension
+//! places these types in shared memory; the client library uses the same ones
+//! in its own process.
+//!
+//! - [`buffer`]: the double buffer that hands out ids of granted segments.
+//! - [`step`]: how large the next segment of a tag shall be.
+//! - [`grant`]: what a grant does to a tag's row of the catalog.
+//! - [`tag`]: what a tag may be called.
+#![warn(missing_docs)]
+
+pub mod buffer;
+pub mod grant;
+pub mod step;
+mod sync;
+pub mod tag;
+
+pub use buffer::DoubleBuffer;
+pub use step::StepPolicy;

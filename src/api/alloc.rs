@@ -1,0 +1,114 @@
+//! The triggers of `leaf.alloc`: plain SQL on the table means what the
+//! functions mean.
+
+use pgrx::pg_sys;
+
+use crate::catalog::{self, AllocRow};
+use crate::error::Error;
+use crate::pg::trigger::{self, Event};
+use crate::pg::{self, call, inval};
+use crate::transaction::{self, Change};
+
+#[unsafe(no_mangle)]
+pub extern "C" fn pg_finfo_leaf_alloc_check() -> &'static pg_sys::Pg_finfo_record {
+    &pg::V1
+}
+
+/// Before an update: refuses to move a tag backwards, and keeps `update_time`
+/// current. A replica takes the rest of the row, for its origin was not wrong.
+///
+/// # Safety
+/// Called by PostgreSQL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn leaf_alloc_check(
+    fcinfo: pg_sys::FunctionCallInfo,
+) -> pg_sys::Datum {
+    // SAFETY: PostgreSQL's promise about `fcinfo`.
+    unsafe {
+        call::guarded(|| {
+            let Event::Update { old, new } = event(fcinfo) else {
+                pgrx::error!("leaf_alloc_check is for updates of leaf.alloc only");
+            };
+            let new = match transaction::is_granting() {
+                true => AllocRow(new),
+                false => check(&AllocRow(old), AllocRow(new)),
+            };
+            pg_sys::Datum::from(new.0.tuple())
+        })
+    }
+}
+
+fn check(old: &AllocRow, new: AllocRow) -> AllocRow {
+    if new.max_id() >= old.max_id() {
+        return new.touched();
+    }
+    if trigger::is_replica() {
+        let max_id = old.max_id();
+        return new.with_max_id(max_id).touched();
+    }
+    Error::Backwards {
+        tag: catalog::display(old.tag()),
+        granted_up_to: old.max_id().saturating_sub(1),
+    }
+    .raise()
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn pg_finfo_leaf_alloc_changed() -> &'static pg_sys::Pg_finfo_record {
+    &pg::V1
+}
+
+/// After a change: notes what shared memory must learn at the commit.
+///
+/// # Safety
+/// Called by PostgreSQL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn leaf_alloc_changed(
+    fcinfo: pg_sys::FunctionCallInfo,
+) -> pg_sys::Datum {
+    // SAFETY: PostgreSQL's promise about `fcinfo`.
+    unsafe {
+        call::guarded(|| {
+            if !transaction::is_granting() {
+                note(event(fcinfo));
+            }
+            // What an AFTER trigger returns is ignored.
+            pg_sys::Datum::from(0)
+        })
+    }
+}
+
+fn note(event: Event) {
+    match event {
+        Event::Insert { new } => transaction::record_created(&AllocRow(new)),
+        Event::Delete { old } => transaction::record_dropped(AllocRow(old).tag()),
+        Event::Truncate => transaction::record_truncated(),
+        Event::Update { old, new } => note_update(&AllocRow(old), &AllocRow(new)),
+    }
+}
+
+fn note_update(old: &AllocRow, new: &AllocRow) {
+    if old.tag() != new.tag() || !old.same_incarnation(new) {
+        transaction::record_dropped(old.tag());
+        transaction::record_created(new);
+    } else if old.max_id() != new.max_id() || new.max_value() < old.max_value() {
+        transaction::record(new.tag(), Change::Position);
+    } else if !old.same_permissions(new) || old.max_value() != new.max_value() {
+        transaction::record(new.tag(), Change::Permissions);
+    }
+}
+
+/// What fired the trigger, which must sit on `leaf.alloc`.
+///
+/// # Safety
+/// `fcinfo` is what PostgreSQL gave the function.
+unsafe fn event(fcinfo: pg_sys::FunctionCallInfo) -> Event {
+    // SAFETY: the caller's promise.
+    match unsafe { trigger::event(fcinfo) } {
+        Some((relation, event)) if Some(relation) == catalog::alloc() => {
+            inval::watch(relation);
+            event
+        }
+        _ => pgrx::error!("this function is for the triggers of leaf.alloc only"),
+    }
+}

@@ -1,0 +1,7 @@
+//! The SQL functions, one file per family. What they are called, take and
+//! return in SQL is declared in `sql/`.
+
+pub mod alloc;
+pub mod segment;
+pub mod stats;
+pub mod tag;

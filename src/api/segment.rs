@@ -1,0 +1,271 @@
+//! Drawing ids: `leaf_segment_next`, `leaf_segment_batch`,
+//! `leaf_segment_reserve`.
+
+use std::collections::VecDeque;
+
+use leaf_core::buffer::Run;
+use leaf_core::tag::MAX_CHARS;
+use pgrx::iter::SetOfIterator;
+use pgrx::prelude::*;
+use pgrx::{AnyElement, pg_sys};
+
+use crate::catalog;
+use crate::error::Error;
+use crate::pg::call::{self, Call};
+use crate::pg::{self, args, role};
+use crate::session::{self, Entry, Source};
+use crate::shmem::mailbox::Answer;
+use crate::transaction;
+use crate::waiting::{self, Patience};
+
+/// What a call site of `leaf_segment_next` keeps between calls of one
+/// execution.
+struct Site {
+    entry: &'static Entry,
+    /// Whether the tag is a constant of the query, so that it need not be
+    /// compared.
+    is_constant: bool,
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn pg_finfo_leaf_segment_next() -> &'static pg_sys::Pg_finfo_record {
+    &pg::V1
+}
+
+/// The next id of a tag: the path that must cost nothing.
+///
+/// While the tag has ids and nothing has changed, this is three comparisons, a
+/// `fetch_add` and a read of one cache line: no SPI, no allocation, no lock, and
+/// no call that pgrx would have to guard.
+///
+/// # Safety
+/// Called by PostgreSQL as a strict function of one `text` argument.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn leaf_segment_next(
+    fcinfo: pg_sys::FunctionCallInfo,
+) -> pg_sys::Datum {
+    // SAFETY: PostgreSQL's promise about `fcinfo`; the site was put there by
+    // `next_slowly` for the present execution.
+    unsafe {
+        let call = Call::new(fcinfo);
+        if let Some(site) = call.site::<Site>()
+            && site.entry.is_good()
+            && (site.is_constant || args::plain_text(call.arg(0)) == Some(site.entry.tag()))
+            && let Some(slot) = site.entry.slot()
+            && let Some(drawn) = slot.buffer.draw()
+        {
+            if drawn.due {
+                call::guarded(|| waiting::request_load(site.entry.number()));
+            }
+            if slot.buffer.epoch() == site.entry.epoch() {
+                return pg_sys::Datum::from(drawn.id);
+            }
+        }
+        call::guarded(|| pg_sys::Datum::from(next_slowly(call)))
+    }
+}
+
+/// As [`leaf_segment_next`] when anything has to be found out or waited for.
+///
+/// # Safety
+/// As [`leaf_segment_next`].
+#[cold]
+unsafe fn next_slowly(call: Call) -> i64 {
+    // SAFETY: a strict function's argument is a valid text.
+    let tag = checked(unsafe { args::text(call.arg(0)) });
+    let patience = Patience::new();
+    let id = loop {
+        match session::resolve(tag, &patience) {
+            Source::Private => break transaction::take(tag, 1).first,
+            Source::Shared(source) => {
+                if let Some(id) = waiting::draw(&source, tag, &patience) {
+                    break id;
+                }
+            }
+        }
+    };
+    // SAFETY: the call site is ours; see `leaf_segment_next`.
+    unsafe {
+        call.set_site(|| Site {
+            entry: session::entry(tag),
+            is_constant: call.arg_is_constant(0),
+        });
+    }
+    id
+}
+
+/// The tag, if it can be one at all.
+pub fn checked(tag: &[u8]) -> &[u8] {
+    if tag.is_empty() {
+        bad_argument("tag must not be empty", "Name a tag, such as 'orders'.");
+    }
+    // Only a text with more bytes than a tag has characters can be too long.
+    if tag.len() > MAX_CHARS && args::characters(tag) > MAX_CHARS {
+        bad_argument("tag is too long", "A tag has at most 128 characters.");
+    }
+    tag
+}
+
+/// Raises the error for an argument out of its range.
+pub fn bad_argument(message: impl Into<String>, hint: &'static str) -> ! {
+    let message = message.into();
+    Error::BadArgument { message, hint }.raise()
+}
+
+#[pg_extern(sql = false)]
+fn leaf_segment_batch(tag: AnyElement, count: i32) -> SetOfIterator<'static, i64> {
+    // SAFETY: a strict function's argument is a valid text.
+    let tag = checked(unsafe { args::text(tag.datum()) }).to_vec();
+    if count < 1 {
+        bad_argument(
+            format!("count must be at least 1, not {count}"),
+            "Ask for one id or more.",
+        );
+    }
+    session::shared();
+    SetOfIterator::new(Batch {
+        tag,
+        left: count as u64,
+        drawn: VecDeque::with_capacity(2),
+    })
+}
+
+/// The rest of a `leaf_segment_batch`: draws as it goes, so that a batch of any
+/// size needs no more memory than one draw.
+struct Batch {
+    tag: Vec<u8>,
+    left: u64,
+    drawn: VecDeque<Run>,
+}
+
+impl Iterator for Batch {
+    type Item = i64;
+
+    fn next(&mut self) -> Option<i64> {
+        if self.left == 0 {
+            return None;
+        }
+        if self.drawn.is_empty() {
+            pg::check_for_interrupts();
+            self.draw();
+        }
+        let run = self.drawn.front_mut()?;
+        let id = run.first;
+        run.first += 1;
+        run.len -= 1;
+        if run.len == 0 {
+            self.drawn.pop_front();
+        }
+        self.left -= 1;
+        Some(id)
+    }
+}
+
+impl Batch {
+    fn draw(&mut self) {
+        let patience = Patience::new();
+        while self.drawn.is_empty() {
+            match session::resolve(&self.tag, &patience) {
+                Source::Private => self
+                    .drawn
+                    .push_back(transaction::take(&self.tag, self.left)),
+                Source::Shared(source) => {
+                    let runs = waiting::draw_many(&source, &self.tag, self.left, &patience);
+                    self.drawn.extend(runs.iter().flat_map(|runs| runs.iter()));
+                }
+            }
+        }
+    }
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn pg_finfo_leaf_segment_reserve() -> &'static pg_sys::Pg_finfo_record {
+    &pg::V1
+}
+
+/// A block of consecutive ids.
+///
+/// # Safety
+/// Called by PostgreSQL as a strict function of a `text` and a `bigint` that
+/// returns a record of three `bigint`s.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn leaf_segment_reserve(
+    fcinfo: pg_sys::FunctionCallInfo,
+) -> pg_sys::Datum {
+    // SAFETY: PostgreSQL's promise about `fcinfo`.
+    unsafe {
+        let call = Call::new(fcinfo);
+        call::guarded(|| {
+            let tag = checked(args::text(call.arg(0)));
+            let count = call.arg(1).value() as i64;
+            if count < 1 {
+                bad_argument(
+                    format!("count must be at least 1, not {count}"),
+                    "Ask for one id or more.",
+                );
+            }
+            let first = reserve(tag, count as u64);
+            call.record([first, first + (count - 1), 1])
+        })
+    }
+}
+
+/// The first id of a block of `count` ids that nobody else gets.
+fn reserve(tag: &[u8], count: u64) -> i64 {
+    let patience = Patience::new();
+    let shared = session::shared();
+    if pg::in_recovery() {
+        Error::InRecovery.raise();
+    }
+    loop {
+        let permissions = session::may_draw(tag, role::current());
+        if transaction::has_created(tag) {
+            return transaction::take_block(tag, count).first;
+        }
+        if transaction::has_changed(tag) {
+            Error::OwnChange {
+                tag: catalog::display(tag),
+            }
+            .raise();
+        }
+        let key = session::owned_key(tag);
+        let ticket = shared.mail.room().wait_for(
+            || {
+                let ticket = shared.post(&key, permissions.incarnation, count);
+                ticket
+                    .map(Some)
+                    .or_else(|| patience.is_over().then_some(None))
+            },
+            || patience.next_nap(),
+        );
+        let Some(ticket) = ticket else {
+            patience.give_up(tag, Some("all requests to the loader are taken".into()));
+        };
+        transaction::set_request(Some(ticket));
+        let answer = shared.mail.answered(ticket).wait_for(
+            || {
+                let answer = shared.collect(ticket);
+                if answer.is_none() && !patience.is_over() {
+                    patience.call_loader();
+                    return None;
+                }
+                Some(answer)
+            },
+            || patience.next_nap(),
+        );
+        let trouble = shared.trouble(ticket);
+        match answer {
+            Some(_) => transaction::set_request(None),
+            None => transaction::withdraw_request(),
+        }
+        match answer {
+            Some(Answer::Granted { first }) => return first,
+            Some(Answer::Exhausted) => Error::Exhausted {
+                tag: catalog::display(tag),
+            }
+            .raise(),
+            Some(Answer::Changed) => continue,
+            None => patience.give_up(tag, trouble),
+        }
+    }
+}

@@ -1,0 +1,371 @@
+//! Every SQL statement on leaf's own tables, and how a tag's row is read.
+//!
+//! Statements run as the owner of `leaf.alloc`, with nothing but `pg_catalog`
+//! in the search path; see [`as_owner`].
+
+use std::ffi::CStr;
+
+use leaf_core::grant::Position;
+use pgrx::pg_sys;
+use pgrx::spi::{Spi, SpiHeapTupleData};
+
+use crate::error::Error;
+use crate::pg::args::{
+    Arg, bigint_arg, bigint_array_arg, optional_text_arg, text_arg, text_array_arg,
+};
+use crate::pg::{self, heap, inval, role};
+
+/// Stands for everybody among a tag's grantees. No role can have this name.
+pub const PUBLIC: &CStr = c"public";
+
+/// Columns of `leaf.alloc` that are read or written past SQL.
+mod column {
+    pub const BIZ_TAG: i16 = 1;
+    pub const MAX_ID: i16 = 2;
+    pub const UPDATE_TIME: i16 = 5;
+    pub const MAX_VALUE: i16 = 6;
+    pub const OWNER: i16 = 7;
+    pub const GRANTEES: i16 = 8;
+    pub const INCARNATION: i16 = 9;
+}
+
+/// A tag for messages.
+pub fn display(tag: &[u8]) -> String {
+    String::from_utf8_lossy(tag).into_owned()
+}
+
+/// The oid of this database's `leaf.alloc`, remembered until it changes.
+pub fn alloc() -> Option<pg_sys::Oid> {
+    if let Some(oid) = inval::watched() {
+        return Some(oid);
+    }
+    let oid = heap::relation_oid(c"leaf", c"alloc")?;
+    inval::watch(oid);
+    Some(oid)
+}
+
+/// As [`alloc`], or an error.
+pub fn require_alloc() -> pg_sys::Oid {
+    alloc().unwrap_or_else(|| Error::NoCatalog.raise())
+}
+
+/// Runs `work` as the owner of `leaf.alloc`: triggers and constraints that the
+/// owner added run with the owner's rights, and with no more.
+pub fn as_owner<R>(work: impl FnOnce() -> R) -> R {
+    let owner = heap::relation_owner(require_alloc());
+    role::acting_as(owner.unwrap_or_else(|| Error::NoCatalog.raise()), work)
+}
+
+/// What decides who may do what with a tag.
+#[derive(Clone, Debug)]
+pub struct Permissions {
+    /// The identity of the row.
+    pub incarnation: [u8; 16],
+    /// Whether the caller may draw.
+    pub may_draw: bool,
+    /// Whether the caller may alter, grant and drop.
+    pub is_owner: bool,
+    /// Whether the present transaction wrote the row.
+    pub is_own_version: bool,
+}
+
+/// What `user` may do with a tag, as its row says now; `None` without a row.
+pub fn permissions(tag: &[u8], user: pg_sys::Oid) -> Option<Permissions> {
+    let index = heap::relation_oid(c"leaf", c"alloc_pkey");
+    heap::find_by_text(require_alloc(), index, tag, |row| {
+        let owner = row.name(column::OWNER).and_then(role::by_name);
+        let is = |other: Option<_>| other.is_some_and(|other| role::has_privileges_of(user, other));
+        let is_owner = is(owner) || role::is_superuser(user);
+        let may_draw = is_owner
+            || row
+                .names(column::GRANTEES)
+                .into_iter()
+                .any(|name| name == PUBLIC || is(role::by_name(name)));
+        Permissions {
+            incarnation: row.uuid(column::INCARNATION).unwrap_or_default(),
+            may_draw,
+            is_owner,
+            is_own_version: row.is_from_this_transaction(),
+        }
+    })
+}
+
+/// A row of `leaf.alloc` as a trigger meets it.
+pub struct AllocRow(pub heap::Row);
+
+impl AllocRow {
+    pub fn tag(&self) -> &[u8] {
+        self.0.text(column::BIZ_TAG).unwrap_or_default()
+    }
+
+    pub fn max_id(&self) -> i64 {
+        self.0.bigint(column::MAX_ID).unwrap_or_default()
+    }
+
+    pub fn max_value(&self) -> i64 {
+        self.0.bigint(column::MAX_VALUE).unwrap_or_default()
+    }
+
+    /// Whether both rows let the same roles do the same things.
+    pub fn same_permissions(&self, other: &AllocRow) -> bool {
+        self.0.name(column::OWNER) == other.0.name(column::OWNER)
+            && self.0.names(column::GRANTEES) == other.0.names(column::GRANTEES)
+    }
+
+    pub fn same_incarnation(&self, other: &AllocRow) -> bool {
+        self.0.uuid(column::INCARNATION) == other.0.uuid(column::INCARNATION)
+    }
+
+    /// The row with another `max_id`.
+    pub fn with_max_id(self, max_id: i64) -> AllocRow {
+        AllocRow(self.0.with(column::MAX_ID, pg_sys::Datum::from(max_id)))
+    }
+
+    /// The row with `update_time` set to now.
+    pub fn touched(self) -> AllocRow {
+        AllocRow(
+            self.0
+                .with(column::UPDATE_TIME, pg_sys::Datum::from(pg::now())),
+        )
+    }
+}
+
+/// Creates a tag; `false` if it exists.
+pub fn insert(
+    tag: &[u8],
+    step: i32,
+    start: i64,
+    max_value: i64,
+    description: Option<&[u8]>,
+    owner: &str,
+) -> bool {
+    let inserted = execute(
+        "INSERT INTO leaf.alloc (biz_tag, step, max_id, max_value, description, owner) \
+         VALUES ($1, $2::integer, $3, $4, $5, $6::name) ON CONFLICT (biz_tag) DO NOTHING",
+        &[
+            text_arg(tag),
+            bigint_arg(i64::from(step)),
+            bigint_arg(start),
+            bigint_arg(max_value),
+            optional_text_arg(description),
+            text_arg(owner.as_bytes()),
+        ],
+    );
+    inserted == 1
+}
+
+/// Changes what is given of a tag's row.
+pub fn update(
+    tag: &[u8],
+    step: Option<i32>,
+    max_id: Option<i64>,
+    max_value: Option<i64>,
+    description: Option<&[u8]>,
+) {
+    execute(
+        "UPDATE leaf.alloc SET step = coalesce($2::integer, step), max_id = coalesce($3, max_id), \
+         max_value = coalesce($4, max_value), description = coalesce($5, description) WHERE biz_tag = $1",
+        &[
+            text_arg(tag),
+            bigint_arg(step.map(i64::from)),
+            bigint_arg(max_id),
+            bigint_arg(max_value),
+            optional_text_arg(description),
+        ],
+    );
+}
+
+/// Removes a tag.
+pub fn delete(tag: &[u8]) {
+    execute(
+        "DELETE FROM leaf.alloc WHERE biz_tag = $1",
+        &[text_arg(tag)],
+    );
+}
+
+/// Adds a grantee.
+pub fn add_grantee(tag: &[u8], grantee: &str) {
+    execute(
+        "UPDATE leaf.alloc SET grantees = array_append(grantees, $2::name) \
+         WHERE biz_tag = $1 AND $2::name <> ALL (grantees)",
+        &[text_arg(tag), text_arg(grantee.as_bytes())],
+    );
+}
+
+/// Removes a grantee.
+pub fn remove_grantee(tag: &[u8], grantee: &str) {
+    execute(
+        "UPDATE leaf.alloc SET grantees = array_remove(grantees, $2::name) \
+         WHERE biz_tag = $1 AND $2::name = ANY (grantees)",
+        &[text_arg(tag), text_arg(grantee.as_bytes())],
+    );
+}
+
+/// How far a tag has granted, and its row locked until this transaction ends.
+pub fn lock_position(tag: &[u8]) -> Option<(Position, i64)> {
+    query(
+        "SELECT max_id, max_value, step::bigint FROM leaf.alloc WHERE biz_tag = $1 FOR NO KEY UPDATE",
+        &[text_arg(tag)],
+        |row| {
+            let position = Position {
+                max_id: bigint(row, 1),
+                max_value: bigint(row, 2),
+            };
+            (position, bigint(row, 3))
+        },
+    )
+    .pop()
+}
+
+/// Moves a tag's row within the transaction that created it.
+pub fn set_position(tag: &[u8], max_id: i64) {
+    execute(
+        "UPDATE leaf.alloc SET max_id = $2 WHERE biz_tag = $1 AND max_id <> $2",
+        &[text_arg(tag), bigint_arg(max_id)],
+    );
+}
+
+/// A tag's row, locked for a grant.
+#[derive(Clone, Copy, Debug)]
+pub struct GrantRow {
+    /// How far it has granted.
+    pub position: Position,
+    /// The smallest segment its owner wants.
+    pub step: u64,
+    /// The identity of the row.
+    pub incarnation: [u8; 16],
+    /// Whether the last grant was made in another history of the cluster.
+    pub from_other_history: bool,
+    /// Ids in the last segment.
+    pub last_grant: u64,
+    /// Ids in the largest block reserved.
+    pub largest_reserve: u64,
+}
+
+/// What a tag is found to be when a grant wants its row.
+#[derive(Clone, Copy, Debug)]
+pub enum Locked {
+    /// Locked by this transaction.
+    Row(GrantRow),
+    /// Locked by somebody else.
+    Busy,
+    /// There is no row.
+    Missing,
+}
+
+/// Locks the rows of `tags`, passing over those that somebody else has locked.
+/// The results are in the order of `tags`.
+pub fn lock_for_grant(tags: &[&[u8]], history: &str) -> Vec<Locked> {
+    let mut found = vec![Locked::Missing; tags.len()];
+    let rows = query(
+        "SELECT d.n, a.max_id, a.max_value, a.step::bigint, a.last_grant, a.largest_reserve, \
+                coalesce(a.history <> $2, false), a.incarnation \
+           FROM unnest($1) WITH ORDINALITY AS d(tag, n) JOIN leaf.alloc AS a ON a.biz_tag = d.tag \
+            FOR NO KEY UPDATE OF a SKIP LOCKED",
+        &[
+            text_array_arg(tags.iter().copied()),
+            text_arg(history.as_bytes()),
+        ],
+        |row| {
+            let grant_row = GrantRow {
+                position: Position {
+                    max_id: bigint(row, 2),
+                    max_value: bigint(row, 3),
+                },
+                step: bigint(row, 4).max(1) as u64,
+                last_grant: bigint(row, 5).max(0) as u64,
+                largest_reserve: bigint(row, 6).max(0) as u64,
+                from_other_history: column_of::<bool>(row, 7).unwrap_or(false),
+                incarnation: *column_of::<pgrx::Uuid>(row, 8)
+                    .expect("incarnation is not null")
+                    .as_bytes(),
+            };
+            (bigint(row, 1) as usize - 1, grant_row)
+        },
+    );
+    for (at, row) in rows {
+        found[at] = Locked::Row(row);
+    }
+    if found.iter().any(|row| matches!(row, Locked::Missing)) {
+        mark_busy(tags, &mut found);
+    }
+    found
+}
+
+/// Tells rows that exist but were passed over from rows that do not exist.
+fn mark_busy(tags: &[&[u8]], found: &mut [Locked]) {
+    let existing = query(
+        "SELECT d.n FROM unnest($1) WITH ORDINALITY AS d(tag, n) JOIN leaf.alloc AS a ON a.biz_tag = d.tag",
+        &[text_array_arg(tags.iter().copied())],
+        |row| bigint(row, 1) as usize - 1,
+    );
+    for at in existing {
+        if matches!(found[at], Locked::Missing) {
+            found[at] = Locked::Busy;
+        }
+    }
+}
+
+/// A grant to be written to its row.
+#[derive(Clone, Copy, Debug)]
+pub struct GrantUpdate<'a> {
+    pub tag: &'a [u8],
+    /// The first number not granted any more.
+    pub max_id: i64,
+    /// Ids in the segment granted, or what stood there.
+    pub last_grant: u64,
+    /// Ids in the largest block reserved so far.
+    pub largest_reserve: u64,
+}
+
+/// Writes grants to their rows, which [`lock_for_grant`] has locked. An error
+/// if a row did not take its grant, as when a trigger kept it from that.
+pub fn store_grants(grants: &[GrantUpdate<'_>], history: &str) {
+    let as_bigint = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+    let stored = query(
+        "UPDATE leaf.alloc AS a \
+            SET max_id = g.max_id, last_grant = g.last_grant, largest_reserve = g.largest_reserve, \
+                history = $5, update_time = clock_timestamp() \
+           FROM unnest($1, $2, $3, $4) AS g(tag, max_id, last_grant, largest_reserve) \
+          WHERE a.biz_tag = g.tag RETURNING a.max_id = g.max_id",
+        &[
+            text_array_arg(grants.iter().map(|grant| grant.tag)),
+            bigint_array_arg(grants.iter().map(|grant| grant.max_id)),
+            bigint_array_arg(grants.iter().map(|grant| as_bigint(grant.last_grant))),
+            bigint_array_arg(grants.iter().map(|grant| as_bigint(grant.largest_reserve))),
+            text_arg(history.as_bytes()),
+        ],
+        |row| column_of::<bool>(row, 1) == Some(true),
+    );
+    if stored.len() != grants.len() || stored.contains(&false) {
+        pgrx::error!(
+            "a grant was not stored in leaf.alloc as it was made; does a trigger interfere?"
+        );
+    }
+}
+
+fn execute(statement: &str, args: &[Arg]) -> usize {
+    Spi::connect_mut(|client| match client.update(statement, None, args) {
+        Ok(table) => table.len(),
+        Err(error) => pgrx::error!("statement on leaf.alloc failed: {error}"),
+    })
+}
+
+fn query<R>(statement: &str, args: &[Arg], read: impl Fn(&SpiHeapTupleData<'_>) -> R) -> Vec<R> {
+    Spi::connect_mut(|client| match client.update(statement, None, args) {
+        Ok(table) => table.map(|row| read(&row)).collect(),
+        Err(error) => pgrx::error!("statement on leaf.alloc failed: {error}"),
+    })
+}
+
+fn column_of<T: pgrx::FromDatum + pgrx::IntoDatum>(
+    row: &SpiHeapTupleData<'_>,
+    ordinal: usize,
+) -> Option<T> {
+    row.get::<T>(ordinal)
+        .unwrap_or_else(|error| pgrx::error!("unexpected column {ordinal}: {error}"))
+}
+
+fn bigint(row: &SpiHeapTupleData<'_>, ordinal: usize) -> i64 {
+    column_of::<i64>(row, ordinal).unwrap_or_default()
+}

@@ -1,0 +1,107 @@
+//! Values that go into and come out of PostgreSQL functions as raw datums.
+//!
+//! Tags are handled as bytes in the database's encoding: leaf never needs to
+//! know what they spell.
+
+use pgrx::datum::DatumWithOid;
+use pgrx::{pg_sys, varlena};
+
+/// The bytes of a `text` or `varchar` datum that is neither compressed nor
+/// stored out of line, and `None` for one that is.
+///
+/// # Safety
+/// `datum` is a valid, non-null datum of such a type and outlives `'a`.
+#[inline(always)]
+pub unsafe fn plain_text<'a>(datum: pg_sys::Datum) -> Option<&'a [u8]> {
+    let text = datum.cast_mut_ptr::<pg_sys::varlena>() as *const pg_sys::varlena;
+    // SAFETY: the caller's promise; external values are told by their header.
+    unsafe {
+        let inline = varlena::varatt_is_4b_u(text)
+            || (varlena::varatt_is_1b(text) && !varlena::varatt_is_1b_e(text));
+        inline.then(|| varlena::varlena_to_byte_slice(text))
+    }
+}
+
+/// The bytes of any `text` or `varchar` datum, copied into palloc'd memory when
+/// they must be unpacked first.
+///
+/// # Safety
+/// As [`plain_text`].
+pub unsafe fn text<'a>(datum: pg_sys::Datum) -> &'a [u8] {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let packed = pg_sys::pg_detoast_datum_packed(datum.cast_mut_ptr());
+        varlena::varlena_to_byte_slice(packed)
+    }
+}
+
+/// The number of characters of a text in the database's encoding.
+pub fn characters(text: &[u8]) -> usize {
+    // SAFETY: reads exactly the bytes given.
+    unsafe { pg_sys::pg_mbstrlen_with_len(text.as_ptr().cast(), text.len() as i32) as usize }
+}
+
+/// What can be passed to an SQL statement as a parameter.
+pub type Arg = DatumWithOid<'static>;
+
+/// A `text` parameter.
+pub fn text_arg(text: &[u8]) -> Arg {
+    // SAFETY: the datum is a fresh text in the current memory context, which
+    // outlives the statement.
+    unsafe { DatumWithOid::new(text_datum(text), pg_sys::TEXTOID) }
+}
+
+/// A `text` parameter or NULL.
+pub fn optional_text_arg(text: Option<&[u8]>) -> Arg {
+    match text {
+        Some(text) => text_arg(text),
+        None => DatumWithOid::null_oid(pg_sys::TEXTOID),
+    }
+}
+
+/// A `bigint` parameter or NULL.
+pub fn bigint_arg(value: impl Into<Option<i64>>) -> Arg {
+    DatumWithOid::from(value.into())
+}
+
+/// A `text[]` parameter.
+pub fn text_array_arg<'t>(texts: impl Iterator<Item = &'t [u8]>) -> Arg {
+    let mut datums: Vec<_> = texts.map(text_datum).collect();
+    // SAFETY: the elements are texts, described as such (`int` alignment,
+    // variable length).
+    unsafe {
+        let array = pg_sys::construct_array(
+            datums.as_mut_ptr(),
+            datums.len() as i32,
+            pg_sys::TEXTOID,
+            -1,
+            false,
+            b'i' as _,
+        );
+        DatumWithOid::new(pg_sys::Datum::from(array), pg_sys::TEXTARRAYOID)
+    }
+}
+
+/// A `bigint[]` parameter.
+pub fn bigint_array_arg(values: impl Iterator<Item = i64>) -> Arg {
+    let mut datums: Vec<_> = values.map(pg_sys::Datum::from).collect();
+    // SAFETY: the elements are bigints, described as such (passed by value,
+    // `double` alignment).
+    unsafe {
+        let array = pg_sys::construct_array(
+            datums.as_mut_ptr(),
+            datums.len() as i32,
+            pg_sys::INT8OID,
+            8,
+            true,
+            b'd' as _,
+        );
+        DatumWithOid::new(pg_sys::Datum::from(array), pg_sys::INT8ARRAYOID)
+    }
+}
+
+fn text_datum(text: &[u8]) -> pg_sys::Datum {
+    // SAFETY: copies exactly the bytes given.
+    let copy = unsafe { pg_sys::cstring_to_text_with_len(text.as_ptr().cast(), text.len() as i32) };
+    pg_sys::Datum::from(copy)
+}

@@ -1,0 +1,202 @@
+//! Reading one row by its key, past SQL: no plan, no privilege of the reader on
+//! the table, no code of anybody else's, no row lock.
+
+use std::ffi::CStr;
+
+use pgrx::pg_sys;
+
+/// A relation's oid by name, if it exists.
+pub fn relation_oid(schema: &CStr, relation: &CStr) -> Option<pg_sys::Oid> {
+    // SAFETY: catalogue look-ups inside a transaction.
+    unsafe {
+        let namespace = pg_sys::get_namespace_oid(schema.as_ptr(), true);
+        if namespace == pg_sys::InvalidOid {
+            return None;
+        }
+        let oid = pg_sys::get_relname_relid(relation.as_ptr(), namespace);
+        (oid != pg_sys::InvalidOid).then_some(oid)
+    }
+}
+
+/// The owner of a relation.
+pub fn relation_owner(relation: pg_sys::Oid) -> Option<pg_sys::Oid> {
+    // SAFETY: a catalogue look-up inside a transaction; the entry is released.
+    unsafe {
+        let tuple = pg_sys::SearchSysCache1(
+            pg_sys::SysCacheIdentifier::RELOID as _,
+            pg_sys::Datum::from(relation),
+        );
+        if tuple.is_null() {
+            return None;
+        }
+        let form = pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_class>();
+        let owner = (*form).relowner;
+        pg_sys::ReleaseSysCache(tuple);
+        Some(owner)
+    }
+}
+
+/// A row of a table, valid while whoever handed it out keeps it.
+pub struct Row {
+    tuple: pg_sys::HeapTuple,
+    descriptor: pg_sys::TupleDesc,
+}
+
+impl Row {
+    /// The row in a tuple.
+    ///
+    /// # Safety
+    /// Both pointers are valid, belong together and outlive the row.
+    pub unsafe fn new(tuple: pg_sys::HeapTuple, descriptor: pg_sys::TupleDesc) -> Self {
+        Row { tuple, descriptor }
+    }
+
+    /// The tuple itself.
+    pub fn tuple(&self) -> pg_sys::HeapTuple {
+        self.tuple
+    }
+
+    /// A copy of the row with one column changed.
+    pub fn with(&self, column: i16, value: pg_sys::Datum) -> Row {
+        let (mut number, mut value, mut null) = (column as i32, value, false);
+        // SAFETY: one column, described by three arrays of one element.
+        let tuple = unsafe {
+            pg_sys::heap_modify_tuple_by_cols(
+                self.tuple,
+                self.descriptor,
+                1,
+                &raw mut number,
+                &raw mut value,
+                &raw mut null,
+            )
+        };
+        Row {
+            tuple,
+            descriptor: self.descriptor,
+        }
+    }
+
+    /// A column of type `bigint`.
+    pub fn bigint(&self, column: i16) -> Option<i64> {
+        self.datum(column).map(|datum| datum.value() as i64)
+    }
+
+    /// A column of type `text` or `varchar`.
+    pub fn text(&self, column: i16) -> Option<&[u8]> {
+        // SAFETY: the column is of such a type; the bytes lie in the tuple or
+        // in a copy in the current memory context.
+        self.datum(column)
+            .map(|datum| unsafe { super::args::text(datum) })
+    }
+
+    /// Whether the present transaction wrote this version of the row.
+    pub fn is_from_this_transaction(&self) -> bool {
+        // SAFETY: the tuple is valid; see the type.
+        unsafe {
+            let header = (*self.tuple).t_data;
+            let xmin = (*header).t_choice.t_heap.t_xmin;
+            pg_sys::TransactionIdIsCurrentTransactionId(xmin)
+        }
+    }
+
+    /// A column of type `name`.
+    pub fn name(&self, column: i16) -> Option<&CStr> {
+        // SAFETY: a name is a C string in a fixed field of the tuple.
+        self.datum(column)
+            .map(|datum| unsafe { CStr::from_ptr(datum.cast_mut_ptr()) })
+    }
+
+    /// A column of type `uuid`.
+    pub fn uuid(&self, column: i16) -> Option<[u8; 16]> {
+        // SAFETY: a uuid is 16 bytes in the tuple.
+        self.datum(column)
+            .map(|datum| unsafe { *datum.cast_mut_ptr::<[u8; 16]>() })
+    }
+
+    /// A column of type `name[]`, element by element, without NULLs.
+    pub fn names(&self, column: i16) -> Vec<&CStr> {
+        let Some(datum) = self.datum(column) else {
+            return Vec::new();
+        };
+        let mut elements = std::ptr::null_mut();
+        let mut nulls = std::ptr::null_mut();
+        let mut count = 0;
+        // SAFETY: the column is an array of names (64 bytes, `char` alignment);
+        // the elements point into the detoasted array, which lives as long as
+        // the memory context.
+        unsafe {
+            let array = pg_sys::pg_detoast_datum(datum.cast_mut_ptr());
+            pg_sys::deconstruct_array(
+                array.cast(),
+                pg_sys::NAMEOID,
+                pg_sys::NAMEDATALEN as i32,
+                false,
+                b'c' as _,
+                &raw mut elements,
+                &raw mut nulls,
+                &raw mut count,
+            );
+            (0..count as usize)
+                .filter(|&i| !*nulls.add(i))
+                .map(|i| CStr::from_ptr((*elements.add(i)).cast_mut_ptr()))
+                .collect()
+        }
+    }
+
+    fn datum(&self, column: i16) -> Option<pg_sys::Datum> {
+        let mut null = false;
+        // SAFETY: the tuple and its descriptor belong together.
+        let datum =
+            unsafe { pg_sys::heap_getattr(self.tuple, column as i32, self.descriptor, &mut null) };
+        (!null).then_some(datum)
+    }
+}
+
+/// Finds the row of `relation` whose first column, of a text type, equals
+/// `key`, through the unique index `index` on that column if it exists, and
+/// hands it to `read`.
+///
+/// Sees everything committed before the call, and what this transaction did;
+/// inside a parallel plan, what the plan's snapshot sees.
+pub fn find_by_text<R>(
+    relation: pg_sys::Oid,
+    index: Option<pg_sys::Oid>,
+    key: &[u8],
+    read: impl FnOnce(&Row) -> R,
+) -> Option<R> {
+    // SAFETY: the order of calls is PostgreSQL's own for such a scan; an error
+    // in between is cleaned up by the resource owner.
+    unsafe {
+        let table = pg_sys::table_open(relation, pg_sys::AccessShareLock as _);
+        let text = pg_sys::cstring_to_text_with_len(key.as_ptr().cast(), key.len() as i32);
+        let mut scan_key = pg_sys::ScanKeyData::default();
+        pg_sys::ScanKeyEntryInitialize(
+            &raw mut scan_key,
+            0,
+            1,
+            pg_sys::BTEqualStrategyNumber as _,
+            pg_sys::InvalidOid,
+            pg_sys::DEFAULT_COLLATION_OID,
+            pg_sys::Oid::from(pg_sys::F_TEXTEQ),
+            pg_sys::Datum::from(text),
+        );
+        let snapshot = pg_sys::RegisterSnapshot(match pg_sys::IsInParallelMode() {
+            true => pg_sys::GetActiveSnapshot(),
+            false => pg_sys::GetLatestSnapshot(),
+        });
+        let scan = pg_sys::systable_beginscan(
+            table,
+            index.unwrap_or(pg_sys::InvalidOid),
+            index.is_some(),
+            snapshot,
+            1,
+            &raw mut scan_key,
+        );
+        let tuple = pg_sys::systable_getnext(scan);
+        let result = (!tuple.is_null()).then(|| read(&Row::new(tuple, (*table).rd_att)));
+        pg_sys::systable_endscan(scan);
+        pg_sys::UnregisterSnapshot(snapshot);
+        pg_sys::table_close(table, pg_sys::AccessShareLock as _);
+        result
+    }
+}

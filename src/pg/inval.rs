@@ -1,0 +1,80 @@
+//! A counter that moves whenever something a permission depends on may have
+//! changed in this process's view: roles, memberships, or the catalog's table.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+use pgrx::{pg_guard, pg_sys};
+
+// A backend has one thread, and every process its own copy of these. Atomics
+// rather than thread locals, because the counter is read for every id and a
+// thread local of a shared library costs a function call.
+static GENERATION: AtomicU64 = AtomicU64::new(1);
+static WATCHED: AtomicU32 = AtomicU32::new(0);
+static LAST_WATCHED: AtomicU32 = AtomicU32::new(0);
+static REGISTERED: AtomicBool = AtomicBool::new(false);
+
+/// The counter; never 0.
+#[inline(always)]
+pub fn generation() -> u64 {
+    GENERATION.load(Ordering::Relaxed)
+}
+
+/// Makes everything that was decided under the present generation void.
+pub fn bump() {
+    GENERATION.fetch_add(1, Ordering::Relaxed);
+}
+
+/// The relation whose invalidation counts, as set by [`watch`]; forgotten when
+/// it is invalidated.
+pub fn watched() -> Option<pg_sys::Oid> {
+    match WATCHED.load(Ordering::Relaxed) {
+        0 => None,
+        oid => Some(pg_sys::Oid::from(oid)),
+    }
+}
+
+/// The relation that was watched last, even if it was invalidated since. Asks
+/// no catalogue, so that it may be called after a commit.
+pub fn last_watched() -> Option<pg_sys::Oid> {
+    match LAST_WATCHED.load(Ordering::Relaxed) {
+        0 => None,
+        oid => Some(pg_sys::Oid::from(oid)),
+    }
+}
+
+/// Watches the relation.
+pub fn watch(relation: pg_sys::Oid) {
+    WATCHED.store(relation.to_u32(), Ordering::Relaxed);
+    LAST_WATCHED.store(relation.to_u32(), Ordering::Relaxed);
+    if REGISTERED.swap(true, Ordering::Relaxed) {
+        return;
+    }
+    let nothing = pg_sys::Datum::from(0);
+    // SAFETY: the callbacks are functions without state of their own; they are
+    // registered once per process and stay valid as long as it lives.
+    unsafe {
+        pg_sys::CacheRegisterRelcacheCallback(Some(relation_changed), nothing);
+        for cache in [
+            pg_sys::SysCacheIdentifier::AUTHOID,
+            pg_sys::SysCacheIdentifier::AUTHNAME,
+            pg_sys::SysCacheIdentifier::AUTHMEMMEMROLE,
+            pg_sys::SysCacheIdentifier::AUTHMEMROLEMEM,
+        ] {
+            pg_sys::CacheRegisterSyscacheCallback(cache as _, Some(role_changed), nothing);
+        }
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn relation_changed(_arg: pg_sys::Datum, relation: pg_sys::Oid) {
+    let all = relation == pg_sys::InvalidOid;
+    if all || relation.to_u32() == WATCHED.load(Ordering::Relaxed) {
+        WATCHED.store(0, Ordering::Relaxed);
+        bump();
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn role_changed(_arg: pg_sys::Datum, _cache: i32, _hash: u32) {
+    bump();
+}

@@ -1,0 +1,48 @@
+//! Latches: how processes wake each other.
+
+use std::time::Duration;
+
+use pgrx::pg_sys;
+
+/// The address of a process latch in shared memory. The memory of a latch is
+/// never given back, so waking a process that has gone wakes nobody, or wakes
+/// its successor for nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct LatchRef(usize);
+
+impl LatchRef {
+    /// No latch.
+    pub const NONE: LatchRef = LatchRef(0);
+
+    /// This process's latch.
+    pub fn mine() -> Self {
+        // SAFETY: a plain variable; set for every process that runs leaf code.
+        LatchRef(unsafe { pg_sys::MyLatch } as usize)
+    }
+
+    /// Wakes the process that waits on the latch.
+    pub fn set(self) {
+        if self.0 != 0 {
+            // SAFETY: see the type: the memory is a latch for ever.
+            unsafe { pg_sys::SetLatch(self.0 as *mut pg_sys::Latch) };
+        }
+    }
+}
+
+/// Sleeps until this process's latch is set or `timeout` has passed, and clears
+/// the latch. Ends the process when the postmaster has died.
+pub fn wait(timeout: Duration) {
+    let events = pg_sys::WL_LATCH_SET | pg_sys::WL_TIMEOUT | pg_sys::WL_EXIT_ON_PM_DEATH;
+    let millis = timeout.as_millis().min(3_600_000) as _;
+    // SAFETY: waits on this process's own latch.
+    unsafe {
+        pg_sys::WaitLatch(
+            pg_sys::MyLatch,
+            events as _,
+            millis,
+            pg_sys::PG_WAIT_EXTENSION,
+        );
+        pg_sys::ResetLatch(pg_sys::MyLatch);
+    }
+}

@@ -1,0 +1,98 @@
+//! A value in shared memory behind an LWLock.
+//!
+//! Nothing that can raise an error may run while a guard is held: the guard
+//! would be released by the abort, but what it protects would be half done.
+
+use std::cell::UnsafeCell;
+use std::ops::{Deref, DerefMut};
+
+use pgrx::pg_sys;
+
+/// A value and the LWLock that protects it. Lives in shared memory only.
+#[repr(C)]
+pub struct Locked<T> {
+    lock: UnsafeCell<pg_sys::LWLock>,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: the value is reached only through the lock.
+unsafe impl<T: Send> Sync for Locked<T> {}
+
+impl<T> Locked<T> {
+    /// A free lock around `value`. It may be moved until somebody takes it.
+    pub fn new(value: T, tranche: i32) -> Self {
+        let mut lock = pg_sys::LWLock::default();
+        // SAFETY: `lock` is ours and large enough; an LWLock nobody waits for
+        // holds no pointer to itself.
+        unsafe { pg_sys::LWLockInitialize(&raw mut lock, tranche) };
+        Locked {
+            lock: UnsafeCell::new(lock),
+            value: UnsafeCell::new(value),
+        }
+    }
+
+    /// Waits for a shared lock: readers beside each other.
+    pub fn shared(&self) -> Shared<'_, T> {
+        self.acquire(pg_sys::LWLockMode::LW_SHARED);
+        Shared(self)
+    }
+
+    /// Waits for the exclusive lock.
+    pub fn exclusive(&self) -> Exclusive<'_, T> {
+        self.acquire(pg_sys::LWLockMode::LW_EXCLUSIVE);
+        Exclusive(self)
+    }
+
+    fn acquire(&self, mode: pg_sys::LWLockMode::Type) {
+        // SAFETY: the lock was initialised in `new` and lies in shared memory.
+        unsafe { pg_sys::LWLockAcquire(self.lock.get(), mode) };
+    }
+
+    fn release(&self) {
+        // SAFETY: called once by the guard that acquired it.
+        unsafe { pg_sys::LWLockRelease(self.lock.get()) };
+    }
+}
+
+/// Read access; released when dropped.
+pub struct Shared<'a, T>(&'a Locked<T>);
+
+impl<T> Deref for Shared<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        // SAFETY: the shared lock is held, so nobody writes.
+        unsafe { &*self.0.value.get() }
+    }
+}
+
+impl<T> Drop for Shared<'_, T> {
+    fn drop(&mut self) {
+        self.0.release();
+    }
+}
+
+/// Write access; released when dropped.
+pub struct Exclusive<'a, T>(&'a Locked<T>);
+
+impl<T> Deref for Exclusive<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        // SAFETY: the exclusive lock is held.
+        unsafe { &*self.0.value.get() }
+    }
+}
+
+impl<T> DerefMut for Exclusive<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: the exclusive lock is held.
+        unsafe { &mut *self.0.value.get() }
+    }
+}
+
+impl<T> Drop for Exclusive<'_, T> {
+    fn drop(&mut self) {
+        self.0.release();
+    }
+}

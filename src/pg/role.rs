@@ -1,0 +1,79 @@
+//! Roles: who asks, what it may do, and acting as somebody else.
+
+use std::ffi::CStr;
+
+use pgrx::pg_sys;
+
+unsafe extern "C-unwind" {
+    // Called for every id: declared here without the error guard that pgrx
+    // puts around its own declaration. It reads one variable and cannot fail.
+    fn GetUserId() -> pg_sys::Oid;
+}
+
+/// The role in whose name this process acts now.
+#[inline(always)]
+pub fn current() -> pg_sys::Oid {
+    // SAFETY: reads a variable of this process.
+    unsafe { GetUserId() }
+}
+
+/// The oid of a role, if there is one of that name.
+pub fn by_name(name: &CStr) -> Option<pg_sys::Oid> {
+    // SAFETY: a catalogue look-up inside a transaction.
+    let oid = unsafe { pg_sys::get_role_oid(name.as_ptr(), true) };
+    (oid != pg_sys::InvalidOid).then_some(oid)
+}
+
+/// The name of a role.
+pub fn name_of(role: pg_sys::Oid) -> String {
+    // SAFETY: a catalogue look-up inside a transaction; a copy is taken.
+    unsafe {
+        let name = pg_sys::GetUserNameFromId(role, false);
+        CStr::from_ptr(name).to_string_lossy().into_owned()
+    }
+}
+
+/// Whether `role` is `other`, a member that inherits from it, or a superuser.
+pub fn has_privileges_of(role: pg_sys::Oid, other: pg_sys::Oid) -> bool {
+    // SAFETY: a catalogue look-up inside a transaction.
+    unsafe { pg_sys::has_privs_of_role(role, other) }
+}
+
+/// Whether `role` is a superuser.
+pub fn is_superuser(role: pg_sys::Oid) -> bool {
+    // SAFETY: a catalogue look-up inside a transaction.
+    unsafe { pg_sys::superuser_arg(role) }
+}
+
+/// Runs `work` as `role`, with the restrictions of a maintenance command: no
+/// session state changes, nothing found through a search path but
+/// `pg_catalog`. If `work` raises an error, the abort restores the rest.
+pub fn acting_as<R>(role: pg_sys::Oid, work: impl FnOnce() -> R) -> R {
+    let mut saved_role = pg_sys::InvalidOid;
+    let mut saved_context = 0;
+    let restricted = pg_sys::SECURITY_RESTRICTED_OPERATION | pg_sys::SECURITY_LOCAL_USERID_CHANGE;
+    // SAFETY: the sequence PostgreSQL itself uses around maintenance work.
+    let nest_level = unsafe {
+        pg_sys::GetUserIdAndSecContext(&raw mut saved_role, &raw mut saved_context);
+        pg_sys::SetUserIdAndSecContext(role, saved_context | restricted as i32);
+        let nest_level = pg_sys::NewGUCNestLevel();
+        pg_sys::set_config_option(
+            c"search_path".as_ptr(),
+            c"pg_catalog, pg_temp".as_ptr(),
+            pg_sys::GucContext::PGC_USERSET,
+            pg_sys::GucSource::PGC_S_SESSION,
+            pg_sys::GucAction::GUC_ACTION_SAVE,
+            true,
+            0,
+            false,
+        );
+        nest_level
+    };
+    let result = work();
+    // SAFETY: undoes exactly what was done above.
+    unsafe {
+        pg_sys::AtEOXact_GUC(false, nest_level);
+        pg_sys::SetUserIdAndSecContext(saved_role, saved_context);
+    }
+    result
+}

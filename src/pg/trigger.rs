@@ -1,0 +1,52 @@
+//! Trigger functions: what fired, and the rows it fired for.
+
+use pgrx::pg_sys;
+
+use super::heap::Row;
+
+/// What fired a trigger.
+pub enum Event {
+    Insert { new: Row },
+    Update { old: Row, new: Row },
+    Delete { old: Row },
+    Truncate,
+}
+
+/// The relation and event a trigger function was called for; `None` when the
+/// function was not called as a trigger.
+///
+/// # Safety
+/// `fcinfo` is what PostgreSQL gave the function, and the event is not kept
+/// longer than the call.
+pub unsafe fn event(fcinfo: pg_sys::FunctionCallInfo) -> Option<(pg_sys::Oid, Event)> {
+    // SAFETY: a trigger's context is its TriggerData, which outlives the call.
+    unsafe {
+        let context = (*fcinfo).context;
+        if context.is_null() || (*context).type_ != pg_sys::NodeTag::T_TriggerData {
+            return None;
+        }
+        let data = &*context.cast::<pg_sys::TriggerData>();
+        let descriptor = (*data.tg_relation).rd_att;
+        let row = |tuple| Row::new(tuple, descriptor);
+        let event = match data.tg_event & pg_sys::TRIGGER_EVENT_OPMASK {
+            pg_sys::TRIGGER_EVENT_INSERT => Event::Insert {
+                new: row(data.tg_trigtuple),
+            },
+            pg_sys::TRIGGER_EVENT_UPDATE => Event::Update {
+                old: row(data.tg_trigtuple),
+                new: row(data.tg_newtuple),
+            },
+            pg_sys::TRIGGER_EVENT_DELETE => Event::Delete {
+                old: row(data.tg_trigtuple),
+            },
+            _ => Event::Truncate,
+        };
+        Some(((*data.tg_relation).rd_id, event))
+    }
+}
+
+/// Whether the session replays changes made elsewhere.
+pub fn is_replica() -> bool {
+    // SAFETY: a plain variable of this process.
+    unsafe { pg_sys::SessionReplicationRole == pg_sys::SESSION_REPLICATION_ROLE_REPLICA as i32 }
+}

@@ -1,0 +1,131 @@
+//! Drawing ids through SQL.
+
+use postgres::Client;
+use postgres::error::{DbError, SqlState};
+
+/// What `leaf_segment_reserve` returns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Block {
+    /// The first id.
+    pub first: i64,
+    /// The last id.
+    pub last: i64,
+    /// From one id to the next.
+    pub increment: i64,
+}
+
+impl Block {
+    /// Every id of the block.
+    pub fn ids(&self) -> impl Iterator<Item = i64> + use<> {
+        assert!(self.increment > 0, "{self:?}");
+        (self.first..=self.last).step_by(self.increment as usize)
+    }
+}
+
+/// The three ways to draw, and the state of a tag.
+pub trait Draw {
+    /// `leaf_segment_next`.
+    fn next(&mut self, tag: &str) -> Result<i64, postgres::Error>;
+    /// `leaf_segment_batch`.
+    fn batch(&mut self, tag: &str, count: i32) -> Result<Vec<i64>, postgres::Error>;
+    /// `leaf_segment_reserve`.
+    fn reserve(&mut self, tag: &str, count: i64) -> Result<Block, postgres::Error>;
+    /// `leaf_segment_next` for each of `count` rows.
+    fn rows(&mut self, tag: &str, count: i32) -> Result<Vec<i64>, postgres::Error>;
+    /// One number of the tag's row in `leaf.stat_segment`.
+    fn stat(&mut self, tag: &str, column: &str) -> i64;
+    /// One number that a query returns; panics if it fails.
+    fn number(&mut self, query: &str) -> i64;
+    /// One text that a query returns; panics if it fails.
+    fn text(&mut self, query: &str) -> String;
+    /// Runs statements; panics if one fails.
+    fn run(&mut self, statements: &str);
+}
+
+impl Draw for Client {
+    fn next(&mut self, tag: &str) -> Result<i64, postgres::Error> {
+        Ok(self
+            .query_one("SELECT leaf_segment_next($1)", &[&tag])?
+            .get(0))
+    }
+
+    fn batch(&mut self, tag: &str, count: i32) -> Result<Vec<i64>, postgres::Error> {
+        let rows = self.query(
+            "SELECT id FROM leaf_segment_batch($1, $2) AS id",
+            &[&tag, &count],
+        )?;
+        Ok(rows.iter().map(|row| row.get(0)).collect())
+    }
+
+    fn reserve(&mut self, tag: &str, count: i64) -> Result<Block, postgres::Error> {
+        let row = self.query_one(
+            "SELECT first_id, last_id, increment FROM leaf_segment_reserve($1, $2)",
+            &[&tag, &count],
+        )?;
+        Ok(Block {
+            first: row.get(0),
+            last: row.get(1),
+            increment: row.get(2),
+        })
+    }
+
+    fn rows(&mut self, tag: &str, count: i32) -> Result<Vec<i64>, postgres::Error> {
+        let rows = self.query(
+            "SELECT leaf_segment_next($1) FROM generate_series(1, $2)",
+            &[&tag, &count],
+        )?;
+        Ok(rows.iter().map(|row| row.get(0)).collect())
+    }
+
+    fn stat(&mut self, tag: &str, column: &str) -> i64 {
+        let query = format!("SELECT {column}::bigint FROM leaf.stat_segment WHERE biz_tag = $1");
+        self.query_one(&query, &[&tag])
+            .unwrap_or_else(|e| panic!("{query}: {e:?}"))
+            .get::<_, Option<i64>>(0)
+            .unwrap_or(0)
+    }
+
+    fn number(&mut self, query: &str) -> i64 {
+        self.query_one(query, &[])
+            .unwrap_or_else(|e| panic!("{query}: {e:?}"))
+            .get(0)
+    }
+
+    fn text(&mut self, query: &str) -> String {
+        self.query_one(query, &[])
+            .unwrap_or_else(|e| panic!("{query}: {e:?}"))
+            .get(0)
+    }
+
+    fn run(&mut self, statements: &str) {
+        self.batch_execute(statements)
+            .unwrap_or_else(|e| panic!("{statements}: {e:?}"));
+    }
+}
+
+/// Draws in portions, so that one statement never takes long, until `count` ids
+/// are there.
+pub fn draw_many(client: &mut Client, tag: &str, count: usize) -> Vec<i64> {
+    let mut ids = Vec::with_capacity(count);
+    while ids.len() < count {
+        let portion = (count - ids.len()).min(10_000) as i32;
+        ids.extend(client.batch(tag, portion).expect("a batch"));
+    }
+    ids
+}
+
+/// The error of a call that must fail with this SQLSTATE. Every error of leaf
+/// names a way out in its HINT.
+#[track_caller]
+pub fn refused<T: std::fmt::Debug>(result: Result<T, postgres::Error>, code: &str) -> DbError {
+    let error = result.expect_err("this must fail");
+    let Some(error) = error.as_db_error() else {
+        panic!("not an error of the server: {error:?}");
+    };
+    assert_eq!(error.code(), &SqlState::from_code(code), "{error:?}");
+    assert!(
+        error.hint().is_some_and(|hint| !hint.is_empty()),
+        "no HINT: {error:?}"
+    );
+    error.clone()
+}

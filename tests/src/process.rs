@@ -1,0 +1,41 @@
+//! Processes, by their number only: never by name, because other servers run here.
+
+use nix::errno::Errno;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::fs;
+
+/// Sends a signal. A process that is gone already is fine: it was to be hit at an
+/// arbitrary moment.
+pub fn signal(pid: i32, signal: Signal) {
+    match kill(Pid::from_raw(pid), signal) {
+        Ok(()) | Err(Errno::ESRCH) => {}
+        Err(e) => panic!("kill {pid}: {e}"),
+    }
+}
+
+/// State and parent of a process, from `/proc/PID/stat`; the name before them is
+/// in brackets and may hold anything, so reading starts after the last bracket.
+fn stat(pid: i32) -> Option<(char, i32)> {
+    let line = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let mut fields = line.rsplit_once(')')?.1.split_whitespace();
+    let state = fields.next()?.chars().next()?;
+    let parent = fields.next()?.parse().ok()?;
+    Some((state, parent))
+}
+
+/// Whether a process still does anything; one that nobody has reaped does not.
+pub fn alive(pid: i32) -> bool {
+    stat(pid).is_some_and(|(state, _)| state != 'Z' && state != 'X')
+}
+
+/// The children of a process.
+pub fn children(parent: i32) -> Vec<i32> {
+    let Ok(entries) = fs::read_dir("/proc") else {
+        return Vec::new();
+    };
+    entries
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .filter(|&pid| stat(pid).is_some_and(|(_, of)| of == parent))
+        .collect()
+}

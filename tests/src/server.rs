@@ -1,0 +1,397 @@
+//! A private PostgreSQL server.
+
+use crate::account::{command, give, run};
+use crate::process::{alive, children, signal};
+use crate::{Draw, cluster, wait_until};
+use nix::sys::signal::Signal;
+use postgres::{Client, Config, NoTls};
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// How to stop a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// Waits for the sessions to end.
+    Smart,
+    /// Ends the sessions; a clean shutdown.
+    Fast,
+    /// Ends everything at once; the next start recovers.
+    Immediate,
+}
+
+/// What a server is to be like, before it is started.
+pub struct Options {
+    settings: String,
+    fresh: bool,
+    bare: bool,
+}
+
+impl Options {
+    /// A line of `postgresql.conf`; the last one of a name counts.
+    pub fn set(mut self, name: &str, value: &str) -> Options {
+        self.settings += &format!("{name} = '{value}'\n");
+        self
+    }
+
+    /// A system identifier of its own.
+    pub fn fresh(mut self) -> Options {
+        self.fresh = true;
+        self
+    }
+
+    /// Leaf is loaded but no database has the extension.
+    pub fn bare(mut self) -> Options {
+        self.bare = true;
+        self
+    }
+
+    /// Starts the server and creates the extension in the database `postgres`.
+    pub fn start(self) -> Server {
+        let mut server = Server::prepare(|data| match self.fresh {
+            true => cluster::init(data),
+            false => cluster::copy_template(data),
+        });
+        server.configure(DEFAULTS);
+        server.configure(&self.settings);
+        server.start_again();
+        if !self.bare {
+            server.connect().run("CREATE EXTENSION leaf");
+        }
+        server
+    }
+
+    /// Starts a standby of `primary`, from a base backup.
+    pub fn start_standby_of(self, primary: &Server) -> Server {
+        let mut server = Server::prepare(|data| {
+            run(command(&cluster::bindir().join("pg_basebackup"))
+                .arg("-h")
+                .arg(primary.socket.path())
+                .args("-U postgres --no-sync -c fast -X stream -R -D".split(' '))
+                .arg(data));
+        });
+        // The backup brought the primary's configuration with it.
+        server.configure(&self.settings);
+        server.start_again();
+        server
+    }
+}
+
+/// A statement that hangs is to fail its test, not to hold up the suite.
+const DEFAULTS: &str = "\
+statement_timeout = 2min
+listen_addresses = ''
+shared_preload_libraries = 'leaf'
+shared_buffers = 32MB
+max_connections = 50
+max_wal_size = 256MB
+log_line_prefix = '%m [%p] %b '
+timezone = UTC
+";
+
+/// A running server. Dropped, it is stopped and its folder removed; if the test
+/// failed, the end of its log is printed first.
+pub struct Server {
+    folder: TempDir,
+    socket: TempDir,
+    postmaster: Option<Child>,
+}
+
+impl Server {
+    /// A copy of the data of this server, file by file; to be started by the caller.
+    pub fn copy(&self) -> Server {
+        let copy = Server::prepare(|data| {
+            // A file that goes away while it is copied is none that matters.
+            let _ = Command::new("cp")
+                .arg("-a")
+                .arg(self.data())
+                .arg(data)
+                .output()
+                .expect("cp");
+        });
+        // If the original runs, so would the copy, as far as its lock file says.
+        let _ = fs::remove_file(copy.data().join("postmaster.pid"));
+        copy
+    }
+
+    /// A server that can be configured before it starts.
+    pub fn options() -> Options {
+        Options {
+            settings: String::new(),
+            fresh: false,
+            bare: false,
+        }
+    }
+
+    /// A server with leaf and nothing special.
+    pub fn start() -> Server {
+        Server::options().start()
+    }
+
+    fn prepare(fill: impl FnOnce(&Path)) -> Server {
+        let temporary = |folder: &Path| {
+            let made = tempfile::Builder::new()
+                .prefix("leaf-")
+                .tempdir_in(folder)
+                .expect("a folder for a server");
+            give(made.path());
+            made
+        };
+        let server = Server {
+            folder: temporary(&cluster::home()),
+            // The path of a unix socket must be short.
+            socket: temporary(Path::new("/tmp")),
+            postmaster: None,
+        };
+        fill(&server.data());
+        server.configure(&format!(
+            "unix_socket_directories = '{}'\n",
+            server.socket.path().display()
+        ));
+        server
+    }
+
+    /// The data folder.
+    pub fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    /// Appends to `postgresql.conf`; takes effect at the next start or
+    /// [`reload`](Server::reload).
+    pub fn configure(&self, settings: &str) {
+        OpenOptions::new()
+            .append(true)
+            .open(self.data().join("postgresql.conf"))
+            .and_then(|mut file| file.write_all(settings.as_bytes()))
+            .expect("postgresql.conf");
+    }
+
+    /// Changes settings of the running server with `ALTER SYSTEM` and waits until
+    /// sessions see them.
+    pub fn reload(&self, name: &str, value: &str) {
+        let mut client = self.connect();
+        let loaded = "SELECT pg_conf_load_time()::text";
+        let before = client.text(loaded);
+        client.run(&format!("ALTER SYSTEM SET {name} = '{value}'"));
+        client.run("SELECT pg_reload_conf()");
+        wait_until("the settings are reloaded", || {
+            client.text(loaded) != before
+        });
+    }
+
+    /// Starts a server that was stopped and waits until it accepts sessions.
+    pub fn start_again(&mut self) {
+        assert!(self.postmaster.is_none(), "the server runs");
+        self.launch();
+        self.wait_ready();
+    }
+
+    /// Starts a server that was stopped; it may fail to come up.
+    pub fn launch(&mut self) {
+        let log = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(self.log_file())
+            .expect("a log file");
+        let child = command(&cluster::bindir().join("postgres"))
+            .arg("-D")
+            .arg(self.data())
+            // Ctrl-C at the terminal must not shut servers down behind the tests' back.
+            .process_group(0)
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().expect("a second handle"))
+            .stderr(log)
+            .spawn()
+            .expect("postgres starts");
+        self.postmaster = Some(child);
+    }
+
+    /// Waits until the server accepts sessions, for instance after a crash.
+    pub fn wait_ready(&mut self) {
+        let config = self.config("postgres", "postgres");
+        let postmaster = self.postmaster.as_mut().expect("the server was started");
+        let mut exited = false;
+        wait_until("the server accepts sessions", || {
+            exited = postmaster.try_wait().expect("wait").is_some();
+            exited || config.connect(NoTls).is_ok()
+        });
+        assert!(!exited, "the server did not start:\n{}", self.log());
+    }
+
+    /// Stops the server and waits for its end.
+    pub fn stop(&mut self, mode: Mode) {
+        signal(
+            self.postmaster_pid(),
+            match mode {
+                Mode::Smart => Signal::SIGTERM,
+                Mode::Fast => Signal::SIGINT,
+                Mode::Immediate => Signal::SIGQUIT,
+            },
+        );
+        self.reap();
+    }
+
+    /// Stops and starts.
+    pub fn restart(&mut self, mode: Mode) {
+        self.stop(mode);
+        self.start_again();
+    }
+
+    /// Kills the postmaster without a chance to clean up, and waits until its
+    /// children have noticed.
+    pub fn kill_postmaster(&mut self) {
+        let orphans = children(self.postmaster_pid());
+        signal(self.postmaster_pid(), Signal::SIGKILL);
+        self.reap();
+        wait_until("the killed postmaster's children are gone", || {
+            !orphans.iter().any(|&pid| alive(pid))
+        });
+    }
+
+    fn reap(&mut self) {
+        let mut child = self.postmaster.take().expect("the server runs");
+        wait_until("the postmaster is gone", || {
+            child.try_wait().expect("wait").is_some()
+        });
+    }
+
+    /// The postmaster's process.
+    pub fn postmaster_pid(&self) -> i32 {
+        self.postmaster.as_ref().expect("the server runs").id() as i32
+    }
+
+    /// How to connect as `user` to `database`.
+    pub fn config(&self, user: &str, database: &str) -> Config {
+        let mut config = Config::new();
+        config
+            .host_path(self.socket.path())
+            .user(user)
+            .dbname(database)
+            .connect_timeout(Duration::from_secs(60));
+        config
+    }
+
+    /// A session of the superuser in the database `postgres`.
+    pub fn connect(&self) -> Client {
+        self.connect_as("postgres", "postgres")
+    }
+
+    /// A session of `user` in `database`.
+    pub fn connect_as(&self, user: &str, database: &str) -> Client {
+        self.config(user, database)
+            .connect(NoTls)
+            .unwrap_or_else(|e| panic!("{user}@{database}: {e:?}\n{}", self.log()))
+    }
+
+    /// A client program of the server, told where to connect.
+    pub fn program(&self, name: &str) -> Command {
+        let mut command = command(&cluster::bindir().join(name));
+        command.arg("-h").arg(self.socket.path());
+        command.args(["-U", "postgres"]);
+        command
+    }
+
+    /// Runs one statement in single-user mode, in the database `postgres` of a
+    /// stopped server; returns what that prints.
+    pub fn single_user(&self, statement: &str) -> String {
+        assert!(self.postmaster.is_none(), "the server runs");
+        let mut child = command(&cluster::bindir().join("postgres"))
+            .arg("--single")
+            .arg("-D")
+            .arg(self.data())
+            .arg("postgres")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("postgres starts");
+        let mut input = child.stdin.take().expect("a pipe");
+        writeln!(input, "{statement}").expect("it reads");
+        drop(input);
+        let output = child.wait_with_output().expect("it ends");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{}: {errors}", output.status);
+        format!("{}{errors}", String::from_utf8_lossy(&output.stdout))
+    }
+
+    /// Fills this new, stopped server with all that `old`, stopped too, has.
+    pub fn upgrade_from(&self, old: &Server) {
+        assert!(self.postmaster.is_none() && old.postmaster.is_none());
+        let bindir = cluster::bindir();
+        run(command(&bindir.join("pg_upgrade"))
+            .current_dir(self.folder.path())
+            .arg("--old-bindir")
+            .arg(&bindir)
+            .arg("--new-bindir")
+            .arg(&bindir)
+            .arg("--old-datadir")
+            .arg(old.data())
+            .arg("--new-datadir")
+            .arg(self.data())
+            .arg("--socketdir")
+            .arg(self.socket.path())
+            .args(["--username", "postgres"]));
+    }
+
+    /// The loaders at work in `database`.
+    pub fn loaders(&self, database: &str) -> Vec<i32> {
+        self.connect()
+            .query(
+                "SELECT pid FROM pg_stat_activity
+                  WHERE backend_type = 'leaf loader' AND datname = $1",
+                &[&database],
+            )
+            .expect("pg_stat_activity")
+            .iter()
+            .map(|row| row.get(0))
+            .collect()
+    }
+
+    fn log_file(&self) -> PathBuf {
+        self.folder.path().join("log")
+    }
+
+    /// The server's log.
+    pub fn log(&self) -> String {
+        fs::read(self.log_file())
+            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+            .unwrap_or_default()
+    }
+
+    /// Writes a file of the data folder, as the server would.
+    pub fn write(&self, name: &str, content: &[u8]) {
+        let path = self.data().join(name);
+        File::create(&path)
+            .and_then(|mut file| file.write_all(content))
+            .expect("a file of the data folder");
+        give(&path);
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let log = self.log();
+            let lines: Vec<_> = log.lines().collect();
+            let end = lines[lines.len().saturating_sub(60)..].join("\n");
+            eprintln!("--- end of the server's log\n{end}\n---");
+        }
+        let Some(mut child) = self.postmaster.take() else {
+            return;
+        };
+        // An immediate stop: the postmaster kills children that do not follow it.
+        signal(child.id() as i32, Signal::SIGQUIT);
+        for _ in 0..2_000 {
+            if !matches!(child.try_wait(), Ok(None)) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+}

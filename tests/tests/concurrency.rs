@@ -1,0 +1,280 @@
+//! Many sessions at once: no id twice, ids ascend, and nobody is failed because
+//! others draw as well.
+
+use leaf_tests::postgres::NoTls;
+use leaf_tests::{Draw, Ledger, Order, Server, wait_until};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const SESSIONS: usize = 16;
+
+/// One session's part of the mix: all ways to draw, in transactions that roll
+/// back, in savepoints, in statements that are cut off.
+fn mix(server: &Server, session: usize, tags: &[(&str, Order)]) -> Vec<(usize, Vec<i64>)> {
+    let mut client = server.connect();
+    let mut drawn = Vec::new();
+    for round in 0..60 {
+        let which = (session + round) % tags.len();
+        let (tag, order) = &tags[which];
+        let ids = match (session + round * 7) % 6 {
+            0 => order.ascending(|| client.next(tag).map(|id| vec![id])),
+            1 => order.ascending(|| client.batch(tag, 1 + (round as i32 * 53) % 2_500)),
+            2 => order.ascending(|| client.rows(tag, 300)),
+            3 => order
+                .above(|| client.reserve(tag, 1 + (round as i64 * 31) % 1_500))
+                .map(|block| block.ids().collect()),
+            4 => {
+                client.run("BEGIN; SAVEPOINT before");
+                let mut ids = order.ascending(|| client.rows(tag, 20)).expect("rows");
+                client.run("ROLLBACK TO before");
+                ids.extend(order.ascending(|| client.batch(tag, 20)).expect("a batch"));
+                client.run("ROLLBACK");
+                Ok(ids)
+            }
+            _ => {
+                let endless = format!(
+                    "SET LOCAL statement_timeout = '3ms';
+                     SELECT count(leaf_segment_next('{tag}')) FROM generate_series(1, 100000000)"
+                );
+                let error = client
+                    .batch_execute(&endless)
+                    .expect_err("3 ms is too short");
+                assert_eq!(error.code().map(|c| c.code()), Some("57014"), "{error:?}");
+                order.ascending(|| client.batch(tag, 10))
+            }
+        };
+        drawn.push((which, ids.expect("no caller fails")));
+    }
+    drawn
+}
+
+fn sixteen_sessions(tags: &[&str]) {
+    let server = Server::start();
+    let mut client = server.connect();
+    for tag in tags {
+        client.run(&format!("SELECT leaf_tag_create('{tag}', step => 1000)"));
+    }
+    let tags: Vec<_> = tags.iter().map(|tag| (*tag, Order::new())).collect();
+    let mut ledgers: Vec<_> = tags.iter().map(|_| Ledger::new()).collect();
+    thread::scope(|scope| {
+        let sessions: Vec<_> = (0..SESSIONS)
+            .map(|session| {
+                scope.spawn({
+                    let (server, tags) = (&server, &tags);
+                    move || mix(server, session, tags)
+                })
+            })
+            .collect();
+        for session in sessions {
+            for (which, ids) in session.join().expect("a session") {
+                ledgers[which].add(ids);
+            }
+        }
+    });
+    for ledger in &ledgers {
+        assert!(ledger.len() > 1_000, "the mix must draw from every tag");
+    }
+}
+
+#[test]
+fn sixteen_sessions_on_one_tag_never_share_an_id() {
+    sixteen_sessions(&["orders"]);
+}
+
+#[test]
+fn sixteen_sessions_on_several_tags_never_share_an_id() {
+    sixteen_sessions(&["orders", "payments", "items", "messages"]);
+}
+
+#[test]
+fn more_tags_than_slots_never_repeat_an_id() {
+    const TAGS: usize = 100;
+    let server = Server::options().set("leaf.max_tags", "16").start();
+    server.connect().run(&format!(
+        "SELECT leaf_tag_create('tag' || n, step => 10) FROM generate_series(0, {}) AS n",
+        TAGS - 1
+    ));
+    let orders: Vec<_> = (0..TAGS).map(|_| Order::new()).collect();
+    let mut ledgers: Vec<_> = (0..TAGS).map(|_| Ledger::new()).collect();
+    thread::scope(|scope| {
+        let sessions: Vec<_> = (0..8)
+            .map(|session| {
+                let (server, orders) = (&server, &orders);
+                scope.spawn(move || {
+                    let mut client = server.connect();
+                    let mut drawn = Vec::new();
+                    for call in 0..400 {
+                        // Each session walks the tags in its own way, and all meet.
+                        let which = (call * (2 * session + 1)) % TAGS;
+                        let tag = format!("tag{which}");
+                        let ids = orders[which]
+                            .ascending(|| client.batch(&tag, 3))
+                            .expect("a slot is found for every tag");
+                        drawn.push((which, ids));
+                    }
+                    drawn
+                })
+            })
+            .collect();
+        for session in sessions {
+            for (which, ids) in session.join().expect("a session") {
+                ledgers[which].add(ids);
+            }
+        }
+    });
+}
+
+#[test]
+fn cold_start_flat_out_fails_no_caller() {
+    let server = Server::start();
+    server
+        .connect()
+        .run("SELECT leaf_tag_create('cold', step => 1000)");
+    let mut ledger = Ledger::new();
+    thread::scope(|scope| {
+        let sessions: Vec<_> = (0..SESSIONS)
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut client = server.connect();
+                    let mut ids = Vec::new();
+                    for _ in 0..5 {
+                        ids.extend(client.rows("cold", 10_000).expect("no caller fails"));
+                    }
+                    ids
+                })
+            })
+            .collect();
+        for session in sessions {
+            ledger.add(session.join().expect("a session"));
+        }
+    });
+    assert_eq!(ledger.len(), SESSIONS * 50_000);
+}
+
+/// Draws about a million ids a second while every grant takes `delay` longer,
+/// until five grants in a row were made without anybody having to wait.
+fn slow_grants(delay: Duration) {
+    let server = Server::start();
+    let mut client = server.connect();
+    client.run(&format!(
+        "SELECT leaf_tag_create('busy', step => 1000);
+         CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$
+         BEGIN PERFORM pg_sleep({}); RETURN new; END $$;
+         CREATE TRIGGER slow BEFORE UPDATE ON leaf.alloc
+            FOR EACH ROW EXECUTE FUNCTION slow()",
+        delay.as_secs_f64()
+    ));
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let sessions: Vec<_> = (0..4)
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut client = server.connect();
+                    let draw =
+                        "SELECT count(leaf_segment_next('busy')) FROM generate_series(1, 5000)";
+                    let mut due = Instant::now();
+                    while !done.load(Ordering::Relaxed) {
+                        assert_eq!(client.number(draw), 5_000);
+                        // A pace of 250,000 a second; who was held up does not catch up.
+                        due = (due + Duration::from_millis(20)).max(Instant::now());
+                        thread::sleep(due - Instant::now());
+                    }
+                })
+            })
+            .collect();
+        let mut settled_since = (0, 0);
+        wait_until("five grants in a row made nobody wait", || {
+            let (loads, waits) = (client.stat("busy", "loads"), client.stat("busy", "waits"));
+            if waits != settled_since.1 {
+                settled_since = (loads, waits);
+            }
+            loads >= settled_since.0 + 5 || sessions.iter().any(|session| session.is_finished())
+        });
+        done.store(true, Ordering::Relaxed);
+        for session in sessions {
+            session.join().expect("no caller fails");
+        }
+    });
+    assert_eq!(client.stat("busy", "timeouts"), 0);
+}
+
+#[test]
+fn grants_of_5_ms_fail_no_caller_and_waits_end() {
+    slow_grants(Duration::from_millis(5));
+}
+
+#[test]
+fn grants_of_20_ms_fail_no_caller_and_waits_end() {
+    slow_grants(Duration::from_millis(20));
+}
+
+#[test]
+fn grants_of_50_ms_fail_no_caller_and_waits_end() {
+    slow_grants(Duration::from_millis(50));
+}
+
+#[test]
+fn grants_of_200_ms_fail_no_caller_and_waits_end() {
+    slow_grants(Duration::from_millis(200));
+}
+
+#[test]
+fn batch_larger_than_a_step_ascends() {
+    let server = Server::start();
+    let mut client = server.connect();
+    client.run("SELECT leaf_tag_create('orders', step => 10); SET leaf.wait_timeout = '30s'");
+    let order = Order::new();
+    let ids = order
+        .ascending(|| client.batch("orders", 25_000))
+        .expect("a batch");
+    assert_eq!(ids.len(), 25_000);
+    order
+        .ascending(|| client.next("orders").map(|id| vec![id]))
+        .expect("an id");
+}
+
+#[test]
+fn batch_can_be_cancelled() {
+    let server = Server::start();
+    let mut client = server.connect();
+    client.run("SELECT leaf_tag_create('orders')");
+    let first = client.next("orders").expect("an id");
+    let cancel = client.cancel_token();
+    thread::scope(|scope| {
+        let session = scope.spawn(|| {
+            let all = "SELECT sum(leaf_segment_batch) FROM
+                       (SELECT leaf_segment_batch('orders', 2147483647)) AS drawn";
+            client.batch_execute(all)
+        });
+        let mut observer = server.connect();
+        wait_until("the batch is under way", || {
+            observer.stat("orders", "position") > first + 10_000
+        });
+        cancel.cancel_query(NoTls).expect("a cancel request");
+        let error = session
+            .join()
+            .expect("a session")
+            .expect_err("a cancelled batch");
+        assert_eq!(error.code().map(|c| c.code()), Some("57014"), "{error:?}");
+    });
+    client.next("orders").expect("the session goes on");
+}
+
+#[test]
+fn batch_draws_only_what_is_read() {
+    let server = Server::start();
+    let mut client = server.connect();
+    client.run("SELECT leaf_tag_create('orders', step => 100000)");
+    let first = client.next("orders").expect("an id");
+    let read = client
+        .query(
+            "SELECT leaf_segment_batch('orders', 2147483647) LIMIT 10",
+            &[],
+        )
+        .expect("ten ids");
+    assert_eq!(read.len(), 10);
+    // Whoever built the whole set first would have used up two thousand million.
+    let next = client.next("orders").expect("an id");
+    assert!(next < first + 1_000_000, "{first}, then {next}");
+}

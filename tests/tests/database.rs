@@ -1,0 +1,238 @@
+//! What one does to databases works as it does without leaf.
+
+use leaf_tests::postgres::Client;
+use leaf_tests::{Draw, Ledger, Mode, Server, Signal, draw_many, refused, signal, wait_until};
+use std::process::Stdio;
+
+/// A server with a database `work` whose loader is at work, and no session there.
+fn at_work() -> (Server, Client) {
+    let server = Server::options()
+        .set("leaf.loader_idle_timeout", "1h")
+        .start();
+    let mut admin = server.connect();
+    admin.run("CREATE DATABASE work");
+    let mut client = server.connect_as("postgres", "work");
+    client.run("CREATE EXTENSION leaf; SELECT leaf_tag_create('orders', step => 100)");
+    draw_many(&mut client, "orders", 1_000);
+    drop(client);
+    wait_until("the session is gone", || {
+        admin.number(
+            "SELECT count(*) FROM pg_stat_activity
+              WHERE datname = 'work' AND backend_type = 'client backend'",
+        ) == 0
+    });
+    assert_eq!(server.loaders("work").len(), 1, "its loader is at work");
+    (server, admin)
+}
+
+#[test]
+fn database_with_a_loader_can_be_dropped() {
+    let (_server, mut admin) = at_work();
+    admin.run("DROP DATABASE work");
+}
+
+#[test]
+fn database_with_a_loader_can_be_a_template() {
+    let (server, mut admin) = at_work();
+    admin.run("CREATE DATABASE copy TEMPLATE work");
+    // The copy's tags are tags of their own.
+    let mut copy = server.connect_as("postgres", "copy");
+    let mut work = server.connect_as("postgres", "work");
+    for client in [&mut copy, &mut work] {
+        let mut ledger = Ledger::new();
+        ledger.add(1..=1_000);
+        ledger.add(draw_many(client, "orders", 1_000));
+    }
+}
+
+#[test]
+fn database_with_a_loader_can_be_renamed() {
+    let (server, mut admin) = at_work();
+    admin.run("ALTER DATABASE work RENAME TO office");
+    let mut ledger = Ledger::new();
+    ledger.add(1..=1_000);
+    ledger.add(draw_many(
+        &mut server.connect_as("postgres", "office"),
+        "orders",
+        1_000,
+    ));
+}
+
+#[test]
+fn database_made_again_under_its_name_is_another() {
+    let (server, mut admin) = at_work();
+    admin.run("DROP DATABASE work");
+    admin.run("CREATE DATABASE work");
+    let mut client = server.connect_as("postgres", "work");
+    client.run("CREATE EXTENSION leaf; SELECT leaf_tag_create('orders', step => 100)");
+    assert_eq!(client.next("orders").expect("an id"), 1);
+}
+
+#[test]
+fn loader_of_one_database_is_not_in_the_way_of_another() {
+    let (server, mut admin) = at_work();
+    // Dropping makes every process of the cluster answer a barrier.
+    admin.run("CREATE DATABASE other");
+    admin.run("DROP DATABASE other");
+    assert_eq!(server.loaders("work").len(), 1);
+}
+
+#[test]
+fn terminated_loader_goes_and_comes_back() {
+    let (server, mut admin) = at_work();
+    let mut client = server.connect_as("postgres", "work");
+    let mut ledger = Ledger::new();
+    for _ in 0..5 {
+        for loader in server.loaders("work") {
+            admin.run(&format!("SELECT pg_terminate_backend({loader})"));
+            wait_until("the loader is gone", || {
+                !server.loaders("work").contains(&loader)
+            });
+        }
+        ledger.add(draw_many(&mut client, "orders", 10_000));
+    }
+    // It ignores what Ctrl-C would send.
+    let loader = server.loaders("work")[0];
+    signal(loader, Signal::SIGINT);
+    ledger.add(draw_many(&mut client, "orders", 100_000));
+    assert_eq!(server.loaders("work"), [loader]);
+}
+
+#[test]
+fn idle_loader_goes_and_comes_back() {
+    let server = Server::options()
+        .set("leaf.loader_idle_timeout", "1s")
+        .start();
+    let mut client = server.connect();
+    client.run("SELECT leaf_tag_create('orders', step => 100)");
+    let mut ledger = Ledger::new();
+    for _ in 0..2 {
+        ledger.add(draw_many(&mut client, "orders", 1_000));
+        wait_until("the idle loader is gone", || {
+            server.loaders("postgres").is_empty()
+        });
+    }
+    ledger.add(draw_many(&mut client, "orders", 1_000));
+}
+
+#[test]
+fn reload_reaches_the_loader() {
+    let server = Server::options()
+        .set("leaf.loader_idle_timeout", "1h")
+        .start();
+    let mut client = server.connect();
+    client.run("SELECT leaf_tag_create('orders', step => 100)");
+    client.next("orders").expect("an id");
+    assert_eq!(server.loaders("postgres").len(), 1);
+    server.reload("leaf.loader_idle_timeout", "1s");
+    wait_until("the idle loader is gone", || {
+        server.loaders("postgres").is_empty()
+    });
+}
+
+#[test]
+fn dump_and_restore_never_rewinds() {
+    let (server, mut admin) = at_work();
+    let mut work = server.connect_as("postgres", "work");
+    work.run("UPDATE leaf.alloc SET description = 'kept', owner = 'ghost'");
+    let mut ledger = Ledger::new();
+    ledger.add(draw_many(&mut work, "orders", 3_333));
+    admin.run("CREATE DATABASE restored");
+    let mut dump = server
+        .program("pg_dump")
+        .arg("work")
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("pg_dump");
+    let restore = server
+        .program("psql")
+        .args(["-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", "restored"])
+        .stdin(dump.stdout.take().expect("a pipe"))
+        .status()
+        .expect("psql");
+    assert!(dump.wait().expect("pg_dump").success() && restore.success());
+
+    let mut restored = server.connect_as("postgres", "restored");
+    assert_eq!(
+        restored.text("SELECT description::text FROM leaf.alloc"),
+        "kept"
+    );
+    ledger.add(draw_many(&mut restored, "orders", 3_000));
+}
+
+#[test]
+fn status_has_a_row_for_every_tag() {
+    let (server, _admin) = at_work();
+    let mut client = server.connect_as("postgres", "work");
+    client.run("SELECT leaf_tag_create('untouched', step => 5)");
+    assert_eq!(client.number("SELECT count(*) FROM leaf.stat_segment"), 2);
+    let id = client.next("orders").expect("an id");
+    assert!(client.stat("orders", "granted_up_to") >= id);
+    assert!(client.stat("orders", "loads") >= 1);
+}
+
+#[test]
+fn database_can_be_dropped_while_a_grant_is_slow() {
+    let (server, mut admin) = at_work();
+    let mut client = server.connect_as("postgres", "work");
+    client.run(
+        "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$
+         BEGIN PERFORM pg_sleep(2); RETURN new; END $$;
+         CREATE TRIGGER slow BEFORE UPDATE ON leaf.alloc
+            FOR EACH ROW EXECUTE FUNCTION slow();
+         SET leaf.wait_timeout = '1ms'",
+    );
+    refused(client.reserve("orders", 1_000), "55P03");
+    drop(client);
+    wait_until("the grant is under way and nobody waits for it", || {
+        admin.number(
+            "SELECT (count(*) FILTER (WHERE backend_type = 'client backend') = 0
+                     AND count(*) FILTER (WHERE wait_event = 'PgSleep') = 1)::int::bigint
+               FROM pg_stat_activity WHERE datname = 'work'",
+        ) == 1
+    });
+    admin.run("DROP DATABASE work");
+}
+
+#[test]
+fn single_user_mode_draws_and_never_repeats_an_id() {
+    let mut server = Server::start();
+    let mut client = server.connect();
+    client.run("SELECT leaf_tag_create('orders', step => 10)");
+    let mut ledger = Ledger::new();
+    ledger.add(draw_many(&mut client, "orders", 100));
+    drop(client);
+    server.stop(Mode::Fast);
+    let output =
+        server.single_user("SELECT leaf_segment_next('orders') FROM generate_series(1, 55)");
+    let ids = output.lines().filter_map(|line| {
+        let (_, value) = line.split_once("leaf_segment_next = \"")?;
+        value.split('"').next()?.parse::<i64>().ok()
+    });
+    ledger.add(ids);
+    assert_eq!(ledger.len(), 155, "{output}");
+    server.start_again();
+    ledger.add(draw_many(&mut server.connect(), "orders", 100));
+}
+
+#[test]
+fn upgraded_cluster_never_repeats_an_id() {
+    let mut old = Server::start();
+    let mut client = old.connect();
+    client.run(
+        "SELECT leaf_tag_create('orders', step => 10);
+         CREATE ROLE leaver; SELECT leaf_tag_grant('orders', 'leaver'); DROP ROLE leaver",
+    );
+    let mut ledger = Ledger::new();
+    ledger.add(draw_many(&mut client, "orders", 1_000));
+    drop(client);
+    old.stop(Mode::Fast);
+    let mut new = Server::options().fresh().bare().start();
+    new.stop(Mode::Fast);
+    new.upgrade_from(&old);
+    new.start_again();
+    let mut client = new.connect();
+    ledger.add(draw_many(&mut client, "orders", 1_000));
+    client.run("SELECT leaf_tag_create('fresh')");
+    assert_eq!(client.next("fresh").expect("an id"), 1);
+}

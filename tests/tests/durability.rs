@@ -1,0 +1,99 @@
+//! A grant is durable before any of its ids is seen, whatever the database or the
+//! role says about committing.
+
+use leaf_tests::{Draw, Ledger, Mode, Server};
+
+/// Commits are asynchronous everywhere, and nothing else writes the log out.
+fn careless() -> Server {
+    let server = Server::options()
+        .set("synchronous_commit", "off")
+        .set("wal_writer_delay", "10s")
+        .set("wal_writer_flush_after", "1GB")
+        .set("bgwriter_lru_maxpages", "0")
+        .start();
+    server.connect().run(
+        "SELECT leaf_tag_create('orders', step => 100);
+         ALTER DATABASE postgres SET synchronous_commit = off;
+         ALTER ROLE postgres SET synchronous_commit = off;
+         ALTER ROLE postgres IN DATABASE postgres SET synchronous_commit = off;
+         CHECKPOINT",
+    );
+    server
+}
+
+#[test]
+fn asynchronous_commit_never_repeats_an_id() {
+    let mut server = careless();
+    let mut ledger = Ledger::new();
+    for _ in 0..10 {
+        let mut client = server.connect();
+        assert_eq!(client.text("SHOW synchronous_commit"), "off");
+        ledger.add(client.rows("orders", 750).expect("ids"));
+        server.restart(Mode::Immediate);
+    }
+}
+
+#[test]
+fn asynchronous_commit_never_repeats_a_reserved_id() {
+    let mut server = careless();
+    let mut ledger = Ledger::new();
+    for round in 1..=10 {
+        let mut client = server.connect();
+        for _ in 0..round {
+            ledger.add(client.reserve("orders", 30).expect("a block").ids());
+        }
+        server.kill_postmaster();
+        server.start_again();
+    }
+}
+
+#[test]
+fn tag_of_an_asynchronous_commit_lives_or_dies_with_its_ids() {
+    let mut server = careless();
+    for round in 0..5 {
+        let tag = format!("new{round}");
+        let mut client = server.connect();
+        client.run(&format!(
+            "BEGIN; SELECT leaf_tag_create('{tag}', step => 10)"
+        ));
+        let mut ledger = Ledger::new();
+        ledger.add(client.rows(&tag, 35).expect("ids"));
+        client.run("COMMIT");
+        server.restart(Mode::Immediate);
+
+        let mut client = server.connect();
+        let kept = "SELECT count(*) FROM leaf.alloc WHERE biz_tag = ";
+        if client.number(&format!("{kept}'{tag}'")) == 1 {
+            ledger.add(client.rows(&tag, 35).expect("ids"));
+        }
+    }
+}
+
+#[test]
+fn tag_is_durable_once_another_session_has_drawn_from_it() {
+    let mut server = careless();
+    let mut ledger = Ledger::new();
+    server
+        .connect()
+        .run("SELECT leaf_tag_create('late', start => 5000000)");
+    ledger.add(server.connect().rows("late", 10).expect("ids"));
+    server.restart(Mode::Immediate);
+    ledger.add(server.connect().rows("late", 10).expect("the tag is there"));
+}
+
+#[test]
+fn advance_of_an_asynchronous_commit_is_durable_before_it_is_drawn() {
+    let mut server = careless();
+    let mut ledger = Ledger::new();
+    for round in 1..=5i64 {
+        let mut client = server.connect();
+        ledger.add(client.rows("orders", 5).expect("ids"));
+        client.run(&format!(
+            "SELECT leaf_tag_alter('orders', advance_to => {})",
+            round * 1_000_000
+        ));
+        ledger.add(client.rows("orders", 5).expect("ids"));
+        assert!(ledger.highest() >= round * 1_000_000);
+        server.restart(Mode::Immediate);
+    }
+}

@@ -1,0 +1,282 @@
+//! Bad input of any kind gives a clean error with the right code and a HINT, and
+//! leaves no state behind.
+
+use leaf_tests::postgres::Client;
+use leaf_tests::{Draw, Server, refused};
+
+const BIGINT_MAX: i64 = i64::MAX;
+
+/// A server with the tag `orders`.
+fn server() -> (Server, Client) {
+    let server = Server::start();
+    let mut client = server.connect();
+    client.run("SELECT leaf_tag_create('orders')");
+    (server, client)
+}
+
+/// Runs a statement that must fail with `code`.
+#[track_caller]
+fn fails(client: &mut Client, statement: &str, code: &str) {
+    match client.batch_execute(statement) {
+        Ok(()) => panic!("this must fail: {statement}"),
+        failure => {
+            refused(failure, code);
+        }
+    }
+}
+
+#[test]
+fn unknown_tag_is_42704() {
+    let (_server, mut client) = server();
+    refused(client.next("nosuch"), "42704");
+    refused(client.batch("nosuch", 5), "42704");
+    refused(client.reserve("nosuch", 5), "42704");
+    // Never seen by leaf, however much it looks like another tag.
+    refused(client.next("Orders"), "42704");
+    refused(client.next("orders "), "42704");
+    for call in [
+        "leaf_tag_alter('nosuch', step => 5)",
+        "leaf_tag_drop('nosuch')",
+        "leaf_tag_grant('nosuch', 'postgres')",
+        "leaf_tag_revoke('nosuch', 'postgres')",
+    ] {
+        fails(&mut client, &format!("SELECT {call}"), "42704");
+    }
+    assert_eq!(client.number("SELECT count(*) FROM leaf.stat_segment"), 1);
+}
+
+#[test]
+fn many_unknown_tags_use_up_no_slot() {
+    let server = Server::options().set("leaf.max_tags", "16").start();
+    let mut client = server.connect();
+    client.run("SELECT leaf_tag_create('orders')");
+    for n in 0..200 {
+        refused(client.next(&format!("nosuch{n}")), "42704");
+    }
+    client.next("orders").expect("an id");
+}
+
+#[test]
+fn existing_tag_is_42710() {
+    let (_server, mut client) = server();
+    fails(&mut client, "SELECT leaf_tag_create('orders')", "42710");
+    client.run("BEGIN; SELECT leaf_tag_create('fresh')");
+    fails(&mut client, "SELECT leaf_tag_create('fresh')", "42710");
+    client.run("ROLLBACK");
+    assert_eq!(client.next("orders").expect("an id"), 1);
+}
+
+#[test]
+fn bad_tag_is_22023() {
+    let (_server, mut client) = server();
+    let long = "x".repeat(129);
+    for tag in ["", long.as_str()] {
+        refused(client.next(tag), "22023");
+        refused(client.batch(tag, 5), "22023");
+        refused(client.reserve(tag, 5), "22023");
+        fails(
+            &mut client,
+            &format!("SELECT leaf_tag_create('{tag}')"),
+            "22023",
+        );
+    }
+    let huge = "y".repeat(1_000_000);
+    refused(client.next(&huge), "22023");
+}
+
+#[test]
+fn bad_count_is_22023() {
+    let (_server, mut client) = server();
+    for count in [0, -1, i32::MIN] {
+        refused(client.batch("orders", count), "22023");
+        refused(client.reserve("orders", count.into()), "22023");
+    }
+    refused(client.reserve("orders", i64::MIN), "22023");
+    assert_eq!(client.next("orders").expect("nothing was used up"), 1);
+}
+
+#[test]
+fn bad_arguments_of_the_tag_functions_are_22023() {
+    let (_server, mut client) = server();
+    for call in [
+        "leaf_tag_create('t', step => 0)",
+        "leaf_tag_create('t', step => -1)",
+        "leaf_tag_create('t', start => 10, max_value => 9)",
+        "leaf_tag_create('t', description => repeat('d', 257))",
+        "leaf_tag_alter('orders', step => 0)",
+        "leaf_tag_alter('orders', step => -1)",
+        "leaf_tag_alter('orders', max_value => 0)",
+    ] {
+        fails(&mut client, &format!("SELECT {call}"), "22023");
+    }
+    refused(client.next("t"), "42704");
+    assert_eq!(client.next("orders").expect("nothing was changed"), 1);
+}
+
+#[test]
+fn lowering_max_id_is_22023() {
+    let (_server, mut client) = server();
+    client.run("SELECT leaf_tag_alter('orders', advance_to => 5000)");
+    client.next("orders").expect("an id");
+    for lower in [
+        "SELECT leaf_tag_alter('orders', advance_to => 10)",
+        "UPDATE leaf.alloc SET max_id = 10",
+        "UPDATE leaf.alloc SET max_id = max_id - 1",
+        "INSERT INTO leaf.alloc (biz_tag, max_id, step) VALUES ('orders', 1, 1)
+         ON CONFLICT (biz_tag) DO UPDATE SET max_id = excluded.max_id",
+    ] {
+        fails(&mut client, lower, "22023");
+    }
+    assert_eq!(client.next("orders").expect("nothing was changed"), 5_001);
+}
+
+#[test]
+fn null_arguments_give_null_or_22004_and_no_state() {
+    let (_server, mut client) = server();
+    // The functions that draw are STRICT.
+    let nothing = "SELECT count(leaf_segment_next(NULL)) + count(first_id)
+                     FROM leaf_segment_reserve(NULL, 5)";
+    assert_eq!(client.number(nothing), 0);
+    assert_eq!(
+        client.number("SELECT count(*) FROM leaf_segment_batch(NULL, 5)"),
+        0
+    );
+    assert_eq!(
+        client.number("SELECT count(*) FROM leaf_segment_batch('orders', NULL)"),
+        0
+    );
+    for call in [
+        "leaf_tag_create(NULL)",
+        "leaf_tag_create('t', step => NULL)",
+        "leaf_tag_create('t', start => NULL)",
+        "leaf_tag_alter(NULL, step => 5)",
+        "leaf_tag_drop(NULL)",
+        "leaf_tag_grant('orders', NULL)",
+        "leaf_tag_grant(NULL, 'postgres')",
+        "leaf_tag_revoke('orders', NULL)",
+    ] {
+        // Whether STRICT or refused: nothing is created, nothing is changed.
+        if let Err(error) = client.batch_execute(&format!("SELECT {call}")) {
+            let code = error.code().map_or("", |code| code.code()).to_owned();
+            assert!(
+                ["22004", "22023", "42704"].contains(&code.as_str()),
+                "{call}: {error:?}"
+            );
+        }
+    }
+    let tags = "SELECT count(*) FROM leaf.alloc WHERE biz_tag <> 'orders' OR grantees <> '{}'";
+    assert_eq!(client.number(tags), 0);
+}
+
+#[test]
+fn exhausted_tag_is_2200h_and_goes_to_the_very_end() {
+    let (_server, mut client) = server();
+    client.run("SELECT leaf_tag_create('small', max_value => 10)");
+    assert_eq!(
+        client.batch("small", 10).expect("ids"),
+        (1..=10).collect::<Vec<_>>()
+    );
+    for _ in 0..3 {
+        refused(client.next("small"), "2200H");
+        refused(client.batch("small", 2), "2200H");
+        refused(client.reserve("small", 1), "2200H");
+    }
+    client.next("orders").expect("others go on");
+
+    let start = BIGINT_MAX - 9;
+    client.run(&format!("SELECT leaf_tag_create('end', start => {start})"));
+    for n in 0..9 {
+        assert_eq!(client.next("end").expect("an id"), start + n);
+    }
+    // max_id is the first number not granted, so the last of all bigints may be
+    // kept back; what is returned must never wrap around.
+    match client.next("end") {
+        Ok(id) => assert_eq!(id, BIGINT_MAX),
+        refusal => {
+            refused(refusal, "2200H");
+        }
+    }
+    for _ in 0..3 {
+        refused(client.next("end"), "2200H");
+        refused(client.reserve("end", 1), "2200H");
+    }
+}
+
+#[test]
+fn reserve_beyond_the_end_is_2200h_and_takes_nothing() {
+    let (_server, mut client) = server();
+    client.run("SELECT leaf_tag_create('small', step => 5, max_value => 100)");
+    refused(client.reserve("small", 101), "2200H");
+    refused(client.reserve("small", BIGINT_MAX), "2200H");
+    refused(client.reserve("orders", BIGINT_MAX), "2200H");
+    let block = client.reserve("small", 100).expect("all there is");
+    assert_eq!((block.first, block.last), (1, 100));
+    refused(client.next("small"), "2200H");
+}
+
+#[test]
+fn longest_tag_of_wide_characters_works() {
+    let (_server, mut client) = server();
+    for tag in [
+        "ж".repeat(128),
+        "💧".repeat(128),
+        " ".to_owned(),
+        "'; --".to_owned(),
+    ] {
+        client
+            .execute("SELECT leaf_tag_create($1)", &[&tag])
+            .expect("a tag");
+        assert_eq!(client.next(&tag).expect("an id"), 1);
+        assert_eq!(client.batch(&tag, 2).expect("ids"), [2, 3]);
+        client
+            .execute("SELECT leaf_tag_drop($1)", &[&tag])
+            .expect("dropped");
+        refused(client.next(&tag), "42704");
+    }
+    refused(client.next(&"ж".repeat(129)), "22023");
+}
+
+#[test]
+fn tags_that_differ_at_the_end_are_different() {
+    let (_server, mut client) = server();
+    let (one, two) = ("t".repeat(127) + "1", "t".repeat(127) + "2");
+    client.run(&format!(
+        "SELECT leaf_tag_create('{one}', start => 1); SELECT leaf_tag_create('{two}', start => 1000000)"
+    ));
+    assert_eq!(client.next(&one).expect("an id"), 1);
+    assert_eq!(client.next(&two).expect("an id"), 1_000_000);
+}
+
+#[test]
+fn direct_rows_that_make_no_sense_are_refused() {
+    let (_server, mut client) = server();
+    for row in [
+        "('t', 1, 0)",
+        "('t', 1, -5)",
+        "('', 1, 10)",
+        "(NULL, 1, 10)",
+        "('t', NULL, 10)",
+        "('t', 1, NULL)",
+    ] {
+        let insert = format!("INSERT INTO leaf.alloc (biz_tag, max_id, step) VALUES {row}");
+        let error = client.batch_execute(&insert).expect_err(&insert);
+        let code = error.code().map_or("", |code| code.code()).to_owned();
+        assert!(
+            ["23514", "23502", "22023"].contains(&code.as_str()),
+            "{row}: {error:?}"
+        );
+    }
+    refused(client.next("t"), "42704");
+}
+
+#[test]
+fn error_in_the_middle_of_a_statement_leaves_the_session_usable() {
+    let (_server, mut client) = server();
+    let first = client.next("orders").expect("an id");
+    for _ in 0..50 {
+        client
+            .batch_execute("SELECT leaf_segment_next(CASE WHEN n < 5 THEN 'orders' ELSE 'nosuch' END) FROM generate_series(1, 9) n")
+            .expect_err("the second tag is unknown");
+    }
+    assert!(client.next("orders").expect("an id") > first);
+}

@@ -1,0 +1,220 @@
+//! Standbys, promotion, and data folders that go on without their original.
+
+use leaf_tests::postgres::Client;
+use leaf_tests::{Draw, Ledger, Mode, Server, draw_many, refused, wait_until};
+use std::fs;
+use std::thread;
+
+/// A primary with the tag `orders` whose step stays 1000.
+fn primary() -> Server {
+    let server = Server::options().set("leaf.max_step", "1000").start();
+    server
+        .connect()
+        .run("SELECT leaf_tag_create('orders', step => 1000)");
+    server
+}
+
+fn caught_up(primary: &Server, standby: &Server) {
+    let end = primary
+        .connect()
+        .text("SELECT pg_current_wal_flush_lsn()::text");
+    wait_until("the standby has caught up", || {
+        let replayed = format!("SELECT (pg_last_wal_replay_lsn() >= '{end}')::int::bigint");
+        standby.connect().number(&replayed) == 1
+    });
+}
+
+fn promote(standby: &Server) -> Client {
+    let mut client = standby.connect();
+    client.run("SELECT pg_promote()");
+    wait_until("the standby is promoted", || {
+        client.number("SELECT pg_is_in_recovery()::int::bigint") == 0
+    });
+    client
+}
+
+#[test]
+fn standby_draws_nothing() {
+    let primary = primary();
+    primary.connect().next("orders").expect("an id");
+    let standby = Server::options().start_standby_of(&primary);
+    caught_up(&primary, &standby);
+    let mut client = standby.connect();
+    refused(client.next("orders"), "25006");
+    refused(client.batch("orders", 5), "25006");
+    refused(client.reserve("orders", 5), "25006");
+    client.run("SELECT * FROM leaf.alloc");
+}
+
+#[test]
+fn promoted_standby_goes_on_above_what_it_missed() {
+    let mut primary = primary();
+    let mut ledger = Ledger::new();
+    ledger.add(draw_many(&mut primary.connect(), "orders", 500));
+    ledger.add(
+        primary
+            .connect()
+            .reserve("orders", 3_000)
+            .expect("a block")
+            .ids(),
+    );
+    let mut standby = Server::options().start_standby_of(&primary);
+    caught_up(&primary, &standby);
+    standby.stop(Mode::Fast);
+    // These grants are lost with the primary.
+    ledger.add(draw_many(&mut primary.connect(), "orders", 3_000));
+    ledger.add(
+        primary
+            .connect()
+            .reserve("orders", 3_000)
+            .expect("a block")
+            .ids(),
+    );
+    primary.kill_postmaster();
+
+    standby.start_again();
+    let mut client = promote(&standby);
+    ledger.add(draw_many(&mut client, "orders", 5_000));
+    ledger.add(client.reserve("orders", 3_000).expect("a block").ids());
+    // It skips once, not at every restart.
+    let last = client.next("orders").expect("an id");
+    drop(client);
+    standby.restart(Mode::Fast);
+    assert_eq!(standby.connect().next("orders").expect("an id"), last + 1);
+}
+
+#[test]
+fn session_that_was_refused_on_the_standby_draws_after_promotion() {
+    let primary = primary();
+    let mut ledger = Ledger::new();
+    ledger.add(draw_many(&mut primary.connect(), "orders", 500));
+    let standby = Server::options().start_standby_of(&primary);
+    caught_up(&primary, &standby);
+    drop(primary);
+    let mut client = standby.connect();
+    refused(client.next("orders"), "25006");
+    promote(&standby);
+    ledger.add(draw_many(&mut client, "orders", 500));
+}
+
+#[test]
+fn standby_whose_signal_file_was_removed_is_another_history() {
+    let primary = primary();
+    let mut ledger = Ledger::new();
+    ledger.add(draw_many(&mut primary.connect(), "orders", 500));
+    let mut standby = Server::options().start_standby_of(&primary);
+    caught_up(&primary, &standby);
+    let nonce = |server: &Server| fs::read(server.data().join("leaf/history")).ok();
+    let before = nonce(&standby);
+    standby.stop(Mode::Fast);
+    ledger.add(draw_many(&mut primary.connect(), "orders", 3_000));
+
+    fs::remove_file(standby.data().join("standby.signal")).expect("standby.signal");
+    standby.start_again();
+    // It goes on in the same timeline, as if nothing had happened.
+    let timeline = "SELECT timeline_id::bigint FROM pg_control_checkpoint()";
+    assert_eq!(
+        standby.connect().number(timeline),
+        primary.connect().number(timeline)
+    );
+    ledger.add(draw_many(&mut standby.connect(), "orders", 500));
+    assert_ne!(nonce(&standby), before);
+    assert_ne!(nonce(&standby), nonce(&primary));
+}
+
+#[test]
+fn skip_is_configurable() {
+    let primary = primary();
+    let last = primary.connect().next("orders").expect("an id");
+    let granted = primary.connect().number("SELECT max_id FROM leaf.alloc");
+    let standby = Server::options()
+        .set("leaf.history_skip", "50")
+        .start_standby_of(&primary);
+    caught_up(&primary, &standby);
+    drop(primary);
+    let id = promote(&standby).next("orders").expect("an id");
+    assert!(
+        id > last && id >= granted + 50 * 1_000,
+        "{granted}, then {id}"
+    );
+}
+
+#[test]
+fn crash_is_not_another_history() {
+    let mut server = primary();
+    let mut last = server.connect().next("orders").expect("an id");
+    for _ in 0..3 {
+        server.restart(Mode::Immediate);
+        let id = server.connect().next("orders").expect("an id");
+        assert!(id > last && id <= last + 2_000, "{last}, then {id}");
+        last = id;
+    }
+}
+
+/// A primary that waits for a synchronous standby which does not exist; `call`
+/// draws meanwhile and must not be given anything unconfirmed.
+fn unconfirmed<T: Send + std::fmt::Debug>(
+    call: impl Fn(&mut Client) -> Result<T, leaf_tests::postgres::Error> + Sync,
+) {
+    let server = primary();
+    server.reload("synchronous_standby_names", "nobody");
+    let mut observer = server.connect();
+    thread::scope(|scope| {
+        let session = scope.spawn(|| {
+            let mut client = server.connect();
+            client.run("SET leaf.wait_timeout = '4s'");
+            call(&mut client)
+        });
+        for _ in 0..2 {
+            let mut loader = 0;
+            wait_until("a grant waits for the standby", || {
+                loader = observer.number(
+                    "SELECT coalesce(max(pid), 0)::bigint FROM pg_stat_activity
+                      WHERE backend_type = 'leaf loader' AND wait_event = 'SyncRep'",
+                );
+                loader != 0 || session.is_finished()
+            });
+            observer.run(&format!("SELECT pg_terminate_backend({loader})"));
+            wait_until("that loader is gone", || {
+                !server.loaders("postgres").contains(&(loader as i32))
+            });
+        }
+        refused(session.join().expect("a session"), "55P03");
+    });
+    // The grants were committed here all the same; their ids are lost.
+    let thrown_away = observer.number("SELECT max_id FROM leaf.alloc");
+    assert!(thrown_away > 1);
+    server.reload("synchronous_standby_names", "");
+    let id = server.connect().next("orders").expect("an id");
+    assert!(id >= thrown_away, "{id} was never confirmed");
+}
+
+#[test]
+fn unconfirmed_grant_is_thrown_away() {
+    unconfirmed(|client| client.next("orders"));
+}
+
+#[test]
+fn unconfirmed_block_is_thrown_away() {
+    unconfirmed(|client| client.reserve("orders", 10));
+}
+
+#[test]
+fn promoted_synchronous_standby_never_repeats_an_id() {
+    let mut primary = primary();
+    let standby = Server::options()
+        .set("synchronous_standby_names", "")
+        .set("leaf.history_skip", "0")
+        .start_standby_of(&primary);
+    caught_up(&primary, &standby);
+    primary.reload("synchronous_standby_names", "*");
+    let mut ledger = Ledger::new();
+    let mut client = primary.connect();
+    // The session's own carelessness changes nothing.
+    client.run("SET synchronous_commit = off");
+    ledger.add(draw_many(&mut client, "orders", 10_000));
+    ledger.add(client.reserve("orders", 500).expect("a block").ids());
+    primary.kill_postmaster();
+    // With no skip at all, only what the primary had confirmed protects.
+    ledger.add(draw_many(&mut promote(&standby), "orders", 10_000));
+}

@@ -1,0 +1,292 @@
+//! Who may draw, and that nobody gains anything through the loader.
+
+use leaf_tests::postgres::Client;
+use leaf_tests::{Draw, Server, draw_many, refused};
+
+/// A server with the tag `orders` of the role `owner`, and a role `stranger`.
+fn server() -> (Server, Client) {
+    let server = Server::start();
+    let mut admin = server.connect();
+    admin.run(
+        "CREATE ROLE owner LOGIN; CREATE ROLE stranger LOGIN;
+         GRANT EXECUTE ON FUNCTION leaf_tag_create TO owner",
+    );
+    server
+        .connect_as("owner", "postgres")
+        .run("SELECT leaf_tag_create('orders', step => 100)");
+    (server, admin)
+}
+
+#[test]
+fn stranger_may_do_nothing() {
+    let (server, _admin) = server();
+    let mut stranger = server.connect_as("stranger", "postgres");
+    refused(stranger.next("orders"), "42501");
+    refused(stranger.batch("orders", 5), "42501");
+    refused(stranger.reserve("orders", 5), "42501");
+    for call in [
+        "leaf_tag_alter('orders', step => 5)",
+        "leaf_tag_drop('orders')",
+        "leaf_tag_grant('orders', 'stranger')",
+        "leaf_tag_revoke('orders', 'owner')",
+    ] {
+        refused(stranger.batch_execute(&format!("SELECT {call}")), "42501");
+    }
+    for statement in [
+        "SELECT leaf_tag_create('mine')",
+        "UPDATE leaf.alloc SET grantees = '{stranger}'",
+        "INSERT INTO leaf.alloc (biz_tag, step) VALUES ('mine', 5)",
+        "DELETE FROM leaf.alloc",
+        "TRUNCATE leaf.alloc",
+    ] {
+        let error = stranger.batch_execute(statement).expect_err(statement);
+        assert_eq!(
+            error.code().map(|c| c.code()),
+            Some("42501"),
+            "{statement}: {error:?}"
+        );
+    }
+}
+
+#[test]
+fn owner_grants_and_revokes() {
+    let (server, _admin) = server();
+    let mut owner = server.connect_as("owner", "postgres");
+    let mut stranger = server.connect_as("stranger", "postgres");
+    owner.next("orders").expect("the owner draws");
+    refused(stranger.next("orders"), "42501");
+    for grantee in ["stranger", "PUBLIC"] {
+        owner.run(&format!("SELECT leaf_tag_grant('orders', '{grantee}')"));
+        stranger.next("orders").expect("a grantee draws");
+        stranger.batch("orders", 500).expect("a grantee draws");
+        stranger.reserve("orders", 5).expect("a grantee draws");
+        // Drawing is all that a grant allows.
+        refused(
+            stranger.batch_execute("SELECT leaf_tag_drop('orders')"),
+            "42501",
+        );
+        owner.run(&format!("SELECT leaf_tag_revoke('orders', '{grantee}')"));
+        refused(stranger.next("orders"), "42501");
+        refused(stranger.reserve("orders", 5), "42501");
+    }
+}
+
+#[test]
+fn revoke_reaches_a_prepared_statement_at_commit() {
+    let (server, mut admin) = server();
+    let mut stranger = server.connect_as("stranger", "postgres");
+    admin.run("SELECT leaf_tag_grant('orders', 'stranger')");
+    let next = stranger
+        .prepare("SELECT leaf_segment_next('orders')")
+        .expect("a statement");
+    stranger.query(&next, &[]).expect("an id");
+    admin.run("BEGIN; SELECT leaf_tag_revoke('orders', 'stranger')");
+    stranger.query(&next, &[]).expect("not yet committed");
+    admin.run("COMMIT");
+    refused(stranger.query(&next, &[]), "42501");
+}
+
+#[test]
+fn membership_counts_and_ends_at_once() {
+    let (server, mut admin) = server();
+    let mut stranger = server.connect_as("stranger", "postgres");
+    admin.run("CREATE ROLE clerks; SELECT leaf_tag_grant('orders', 'clerks')");
+    refused(stranger.next("orders"), "42501");
+    admin.run("GRANT clerks TO stranger");
+    stranger.next("orders").expect("a member draws");
+    admin.run("REVOKE clerks FROM stranger");
+    refused(stranger.next("orders"), "42501");
+    admin.run("GRANT owner TO stranger");
+    stranger
+        .next("orders")
+        .expect("a member of the owner draws");
+    admin.run("REVOKE owner FROM stranger; ALTER ROLE stranger SUPERUSER");
+    stranger.next("orders").expect("a superuser draws");
+    admin.run("ALTER ROLE stranger NOSUPERUSER");
+    refused(stranger.next("orders"), "42501");
+}
+
+#[test]
+fn column_default_draws_as_the_inserting_role() {
+    let (server, mut admin) = server();
+    admin.run(
+        "CREATE TABLE orders (id bigint DEFAULT leaf_segment_next('orders'), n int);
+         GRANT INSERT, SELECT ON orders TO owner, stranger",
+    );
+    let mut owner = server.connect_as("owner", "postgres");
+    let mut stranger = server.connect_as("stranger", "postgres");
+    owner.run("INSERT INTO orders (n) VALUES (1)");
+    refused(
+        stranger.batch_execute("INSERT INTO orders (n) VALUES (2)"),
+        "42501",
+    );
+    owner.run("SELECT leaf_tag_grant('orders', 'stranger')");
+    stranger.run("INSERT INTO orders (n) VALUES (2)");
+    assert_eq!(admin.number("SELECT count(DISTINCT id) FROM orders"), 2);
+}
+
+#[test]
+fn security_definer_function_draws_with_its_owners_right() {
+    let (server, mut admin) = server();
+    admin.run("GRANT CREATE ON SCHEMA public TO owner");
+    server.connect_as("owner", "postgres").run(
+        "CREATE FUNCTION draw() RETURNS bigint LANGUAGE sql SECURITY DEFINER
+         AS $$ SELECT leaf_segment_next('orders') $$",
+    );
+    let mut stranger = server.connect_as("stranger", "postgres");
+    let id = stranger.number("SELECT draw()");
+    refused(stranger.next("orders"), "42501");
+    assert!(stranger.number("SELECT draw()") > id);
+    // In one statement, the one right must not rub off on the other call.
+    refused(
+        stranger.batch_execute("SELECT draw(), leaf_segment_next('orders')"),
+        "42501",
+    );
+}
+
+#[test]
+fn set_role_under_an_open_cursor_counts() {
+    let (_server, mut admin) = server();
+    admin.run(
+        "BEGIN;
+         DECLARE c CURSOR FOR SELECT leaf_segment_next('orders') FROM generate_series(1, 10);
+         FETCH 2 FROM c;
+         SET ROLE stranger; SAVEPOINT s",
+    );
+    refused(admin.batch_execute("FETCH 1 FROM c"), "42501");
+    admin.run("ROLLBACK");
+
+    let next = admin
+        .prepare("SELECT leaf_segment_next('orders')")
+        .expect("a statement");
+    for _ in 0..3 {
+        admin.run("SET ROLE owner");
+        admin.query(&next, &[]).expect("the owner draws");
+        admin.run("SET ROLE stranger");
+        refused(admin.query(&next, &[]), "42501");
+        admin.run("RESET ROLE");
+        admin.query(&next, &[]).expect("a superuser draws");
+    }
+}
+
+#[test]
+fn missing_role_is_nobody() {
+    let (server, mut admin) = server();
+    let mut stranger = server.connect_as("stranger", "postgres");
+    admin.run("CREATE ROLE leaver; SELECT leaf_tag_grant('orders', 'leaver'); DROP ROLE leaver");
+    refused(stranger.next("orders"), "42501");
+    server
+        .connect_as("owner", "postgres")
+        .next("orders")
+        .expect("the owner draws");
+    admin.run("UPDATE leaf.alloc SET owner = 'ghost', grantees = '{ghost,stranger}'");
+    stranger.next("orders").expect("a grantee draws");
+    refused(
+        server.connect_as("owner", "postgres").next("orders"),
+        "42501",
+    );
+    draw_many(&mut admin, "orders", 1_000);
+}
+
+#[test]
+fn renamed_owner_is_found_or_nobody_but_never_another() {
+    let (server, mut admin) = server();
+    admin.run("ALTER ROLE owner RENAME TO former");
+    refused(
+        server.connect_as("stranger", "postgres").next("orders"),
+        "42501",
+    );
+    // Names are what is stored: the role that bears it now is the owner.
+    admin.run("ALTER ROLE stranger RENAME TO owner");
+    server
+        .connect_as("owner", "postgres")
+        .next("orders")
+        .expect("the owner draws");
+    refused(
+        server.connect_as("former", "postgres").next("orders"),
+        "42501",
+    );
+}
+
+#[test]
+fn hostile_search_path_is_not_followed() {
+    let (_server, mut admin) = server();
+    admin.run(
+        "CREATE SCHEMA evil;
+         CREATE TABLE evil.called (what text);
+         CREATE TABLE evil.alloc (biz_tag text, max_id bigint, step int);
+         CREATE FUNCTION evil.spy(text, text) RETURNS boolean LANGUAGE plpgsql AS $$
+         BEGIN INSERT INTO evil.called VALUES ('='); RETURN true; END $$;
+         CREATE FUNCTION evil.spy(bigint, bigint) RETURNS bigint LANGUAGE plpgsql AS $$
+         BEGIN INSERT INTO evil.called VALUES ('+'); RETURN 666; END $$;
+         CREATE FUNCTION evil.now() RETURNS timestamptz LANGUAGE plpgsql AS $$
+         BEGIN INSERT INTO evil.called VALUES ('now'); RETURN NULL; END $$;
+         CREATE OPERATOR evil.= (LEFTARG = text, RIGHTARG = text, FUNCTION = evil.spy);
+         CREATE OPERATOR evil.+ (LEFTARG = bigint, RIGHTARG = bigint, FUNCTION = evil.spy);
+         ALTER DATABASE postgres SET search_path = evil, public, pg_catalog;
+         ALTER ROLE owner SET search_path = evil, public, pg_catalog;
+         SET search_path = evil, public, pg_catalog;
+         SELECT leaf_tag_create('fresh', step => 10);
+         SELECT leaf_tag_alter('fresh', step => 20, advance_to => 500);
+         SELECT leaf_tag_grant('fresh', 'owner')",
+    );
+    assert_eq!(admin.next("fresh").expect("an id"), 500);
+    draw_many(&mut admin, "fresh", 300);
+    admin.reserve("fresh", 30).expect("a block");
+    admin.run("BEGIN; SELECT leaf_tag_create('new')");
+    admin.rows("new", 3_000).expect("ids");
+    admin.run("COMMIT; SELECT * FROM leaf.stat_segment; SELECT leaf_tag_drop('fresh')");
+    assert_eq!(admin.number("SELECT count(*) FROM evil.called"), 0);
+}
+
+#[test]
+fn trigger_of_the_tables_owner_gains_no_superuser_rights() {
+    let (_server, mut admin) = server();
+    admin.run(
+        "CREATE ROLE keeper NOLOGIN;
+         GRANT USAGE, CREATE ON SCHEMA leaf TO keeper;
+         ALTER TABLE leaf.alloc OWNER TO keeper;
+         SET ROLE keeper;
+         CREATE TABLE leaf.seen (who name, session name, superuser text);
+         CREATE FUNCTION leaf.grab() RETURNS trigger LANGUAGE plpgsql AS $$
+         BEGIN
+             INSERT INTO leaf.seen
+             VALUES (current_user, session_user, current_setting('is_superuser'));
+             BEGIN
+                 SET LOCAL ROLE postgres;
+                 ALTER ROLE keeper SUPERUSER;
+             EXCEPTION WHEN OTHERS THEN NULL;
+             END;
+             BEGIN
+                 ALTER ROLE keeper SUPERUSER;
+             EXCEPTION WHEN OTHERS THEN NULL;
+             END;
+             RETURN new;
+         END $$;
+         CREATE TRIGGER grab BEFORE UPDATE ON leaf.alloc
+            FOR EACH ROW EXECUTE FUNCTION leaf.grab();
+         RESET ROLE",
+    );
+    draw_many(&mut admin, "orders", 2_000);
+    admin.reserve("orders", 10).expect("a block");
+    let calls = "SELECT count(*) FROM leaf.seen";
+    assert!(admin.number(calls) > 0, "the trigger ran");
+    let others = "SELECT count(*) FROM leaf.seen WHERE who <> 'keeper' OR superuser = 'on'";
+    assert_eq!(admin.number(others), 0);
+    let raised = "SELECT count(*) FROM pg_roles WHERE rolname = 'keeper' AND rolsuper";
+    assert_eq!(admin.number(raised), 0);
+}
+
+#[test]
+fn status_is_for_monitors() {
+    let (server, mut admin) = server();
+    admin.run("CREATE ROLE watcher LOGIN IN ROLE pg_monitor");
+    let mut watcher = server.connect_as("watcher", "postgres");
+    assert_eq!(watcher.number("SELECT count(*) FROM leaf.stat_segment"), 1);
+    refused(watcher.next("orders"), "42501");
+    let error = server
+        .connect_as("stranger", "postgres")
+        .batch_execute("SELECT * FROM leaf.stat_segment")
+        .expect_err("strangers see nothing");
+    assert_eq!(error.code().map(|c| c.code()), Some("42501"), "{error:?}");
+}

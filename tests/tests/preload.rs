@@ -1,0 +1,44 @@
+//! A server that was started without leaf says so.
+
+use leaf_tests::{Draw, Mode, Server, refused};
+
+#[test]
+fn session_without_preload_is_told_what_to_do() {
+    let mut server = Server::start();
+    server
+        .connect()
+        .run("SELECT leaf_tag_create('orders'); SELECT leaf_segment_next('orders')");
+    server.configure("shared_preload_libraries = ''\n");
+    server.restart(Mode::Fast);
+
+    let mut client = server.connect();
+    for _ in 0..2 {
+        let error = refused(client.next("orders"), "55000");
+        let hint = error.hint().unwrap_or_default();
+        assert!(hint.contains("shared_preload_libraries"), "{hint}");
+    }
+    refused(client.batch("orders", 3), "55000");
+    refused(client.reserve("orders", 3), "55000");
+    client.run("SELECT count(*) FROM leaf.alloc");
+
+    // Loaded by hand it is no better, and does no harm.
+    let mut client = server.connect();
+    let _ = client.batch_execute("LOAD 'leaf'");
+    refused(client.next("orders"), "55000");
+    client.run("SELECT 1");
+}
+
+#[test]
+fn tags_outlive_a_start_without_preload() {
+    let mut server = Server::start();
+    let mut client = server.connect();
+    client.run("SELECT leaf_tag_create('orders')");
+    let last = client.next("orders").expect("an id");
+    drop(client);
+    server.configure("shared_preload_libraries = ''\n");
+    server.restart(Mode::Fast);
+    server.connect().run("SELECT 1");
+    server.configure("shared_preload_libraries = 'leaf'\n");
+    server.restart(Mode::Fast);
+    assert!(server.connect().next("orders").expect("an id") > last);
+}

@@ -1,0 +1,237 @@
+//! Drawing leaves no trace in the caller's transaction; a tag that is created in a
+//! transaction lives and dies with it.
+
+use leaf_tests::{Draw, Ledger, Server, draw_many, refused};
+
+#[test]
+fn drawing_works_in_a_read_only_transaction() {
+    let server = Server::start();
+    let mut client = server.connect();
+    client.run("SELECT leaf_tag_create('orders', step => 10)");
+    let mut ledger = Ledger::new();
+    for mode in [
+        "READ ONLY",
+        "ISOLATION LEVEL SERIALIZABLE READ ONLY DEFERRABLE",
+    ] {
+        client.run(&format!("BEGIN TRANSACTION {mode}"));
+        ledger.add([client.next("orders").expect("an id")]);
+        ledger.add(client.batch("orders", 500).expect("ids"));
+        ledger.add(client.reserve("orders", 500).expect("a block").ids());
+        client.run("COMMIT");
+    }
+    // The loader must not be read-only with the database.
+    client.run("ALTER DATABASE postgres SET default_transaction_read_only = on");
+    client.run("ALTER DATABASE postgres SET default_transaction_isolation = serializable");
+    let mut client = server.connect();
+    ledger.add(draw_many(&mut client, "orders", 3_000));
+}
+
+#[test]
+fn drawing_assigns_no_transaction_id_and_locks_nothing() {
+    let server = Server::start();
+    let mut client = server.connect();
+    client.run("SELECT leaf_tag_create('orders', step => 10)");
+    client.run("BEGIN");
+    client.next("orders").expect("an id");
+    client.batch("orders", 500).expect("ids");
+    client.reserve("orders", 500).expect("a block");
+    let traces = client.number(
+        "SELECT count(*) FROM pg_locks
+          WHERE pid = pg_backend_pid()
+            AND (locktype IN ('tuple', 'transactionid')
+                 OR relation = 'leaf.alloc'::regclass AND mode <> 'AccessShareLock')",
+    );
+    assert_eq!(traces, 0);
+    let assigned = "SELECT count(pg_current_xact_id_if_assigned()::text)";
+    assert_eq!(client.number(assigned), 0);
+    client.run("COMMIT");
+}
+
+#[test]
+fn drawing_writes_no_wal_in_the_caller() {
+    let server = Server::start();
+    let mut client = server.connect();
+    client.run("SELECT leaf_tag_create('orders', step => 10)");
+    client.next("orders").expect("an id");
+    for query in [
+        "SELECT leaf_segment_next('orders') FROM generate_series(1, 2000)",
+        "SELECT * FROM leaf_segment_batch('orders', 2000)",
+        "SELECT * FROM leaf_segment_reserve('orders', 2000)",
+    ] {
+        let plan: Vec<String> = client
+            .query(&format!("EXPLAIN (ANALYZE, WAL) {query}"), &[])
+            .expect("a plan")
+            .iter()
+            .map(|row| row.get(0))
+            .collect();
+        // A WAL line is printed only where there was some.
+        assert!(plan.iter().any(|line| line.contains("actual")), "{plan:#?}");
+        assert!(!plan.iter().any(|line| line.contains("WAL")), "{plan:#?}");
+    }
+}
+
+#[test]
+fn rollback_gives_no_id_back() {
+    let server = Server::start();
+    let mut client = server.connect();
+    client.run("SELECT leaf_tag_create('orders', step => 10)");
+    let mut ledger = Ledger::new();
+    for _ in 0..20 {
+        client.run("BEGIN; SAVEPOINT a");
+        ledger.add(client.rows("orders", 7).expect("ids"));
+        client.run("SAVEPOINT b");
+        ledger.add(client.reserve("orders", 7).expect("a block").ids());
+        client.run("ROLLBACK TO b");
+        ledger.add(client.batch("orders", 7).expect("ids"));
+        client.run("ROLLBACK TO a");
+        ledger.add(client.rows("orders", 7).expect("ids"));
+        client.run("ROLLBACK");
+    }
+}
+
+#[test]
+fn new_tag_is_seen_by_its_transaction_alone() {
+    let server = Server::start();
+    let (mut creator, mut other) = (server.connect(), server.connect());
+    creator.run("BEGIN; SELECT leaf_tag_create('orders')");
+    assert_eq!(creator.rows("orders", 3).expect("ids"), [1, 2, 3]);
+    refused(other.next("orders"), "42704");
+    creator.run("ROLLBACK");
+    refused(other.next("orders"), "42704");
+    refused(creator.next("orders"), "42704");
+
+    creator.run("BEGIN; SELECT leaf_tag_create('orders', step => 2)");
+    let mut ledger = Ledger::new();
+    ledger.add(creator.rows("orders", 7).expect("ids"));
+    ledger.add(creator.batch("orders", 7).expect("ids"));
+    ledger.add(creator.reserve("orders", 7).expect("a block").ids());
+    refused(other.next("orders"), "42704");
+    creator.run("COMMIT");
+    ledger.add(draw_many(&mut other, "orders", 100));
+    ledger.add(draw_many(&mut creator, "orders", 100));
+}
+
+#[test]
+fn new_tag_drawn_under_savepoints_never_repeats_an_id() {
+    let server = Server::start();
+    let (mut creator, mut other) = (server.connect(), server.connect());
+    let mut ledger = Ledger::new();
+    creator.run("BEGIN; SELECT leaf_tag_create('orders', step => 2)");
+    ledger.add(creator.rows("orders", 3).expect("ids"));
+    for _ in 0..10 {
+        creator.run("SAVEPOINT a");
+        ledger.add(creator.rows("orders", 5).expect("ids"));
+        creator.run("SAVEPOINT b");
+        ledger.add(creator.reserve("orders", 9).expect("a block").ids());
+        creator.run("ROLLBACK TO b");
+        ledger.add(creator.rows("orders", 5).expect("ids"));
+        creator.run("ROLLBACK TO a");
+        ledger.add(creator.batch("orders", 3).expect("ids"));
+        creator.run("RELEASE a");
+    }
+    creator.run("SAVEPOINT last");
+    ledger.add(creator.rows("orders", 50).expect("ids"));
+    creator.run("ROLLBACK TO last; COMMIT");
+    ledger.add(draw_many(&mut other, "orders", 100));
+    ledger.add(draw_many(&mut creator, "orders", 100));
+}
+
+#[test]
+fn new_tag_of_a_rolled_back_savepoint_is_gone() {
+    let server = Server::start();
+    let (mut creator, mut other) = (server.connect(), server.connect());
+    creator.run("BEGIN; SAVEPOINT a; SELECT leaf_tag_create('orders')");
+    assert_eq!(creator.rows("orders", 3).expect("ids"), [1, 2, 3]);
+    creator.run("ROLLBACK TO a");
+    refused(creator.next("orders"), "42704");
+    // It ends the transaction's usefulness as any error does; a savepoint helps.
+    creator.run("ROLLBACK TO a; SELECT leaf_tag_create('orders', start => 100)");
+    assert_eq!(creator.rows("orders", 3).expect("ids"), [100, 101, 102]);
+    creator.run("COMMIT");
+    assert!(other.next("orders").expect("an id") >= 103);
+}
+
+#[test]
+fn tag_advanced_in_a_transaction_never_repeats_an_id() {
+    let server = Server::start();
+    let (mut changer, mut other) = (server.connect(), server.connect());
+    changer.run("SELECT leaf_tag_create('orders', step => 100)");
+    let mut ledger = Ledger::new();
+    for round in 1..=10 {
+        ledger.add(draw_many(&mut other, "orders", 70));
+        changer.run(&format!(
+            "BEGIN; SELECT leaf_tag_alter('orders', advance_to => {})",
+            round * 10_000
+        ));
+        ledger.add([changer.next("orders").expect("an id")]);
+        ledger.add([other.next("orders").expect("an id")]);
+        changer.run(if round % 2 == 0 { "COMMIT" } else { "ROLLBACK" });
+        ledger.add([changer.next("orders").expect("an id")]);
+    }
+    assert!(ledger.highest() >= 100_000);
+}
+
+#[test]
+fn tag_dropped_in_a_transaction_is_gone_for_it_alone_until_commit() {
+    let server = Server::start();
+    let (mut dropper, mut other) = (server.connect(), server.connect());
+    dropper.run("SELECT leaf_tag_create('orders', step => 100)");
+    other.next("orders").expect("an id");
+    dropper.run("BEGIN; SELECT leaf_tag_drop('orders')");
+    other.next("orders").expect("others still draw");
+    dropper.run("COMMIT");
+    refused(other.next("orders"), "42704");
+}
+
+#[test]
+fn prepared_transaction_may_draw_but_not_change_tags() {
+    let server = Server::options()
+        .set("max_prepared_transactions", "5")
+        .start();
+    let (mut client, mut other) = (server.connect(), server.connect());
+    client.run("SELECT leaf_tag_create('orders', step => 100); CREATE TABLE drawn (id bigint)");
+    let mut ledger = Ledger::new();
+    for end in ["COMMIT", "ROLLBACK"] {
+        client.run("BEGIN; INSERT INTO drawn SELECT leaf_segment_next('orders')");
+        ledger.add([client.next("orders").expect("an id")]);
+        client.run("PREPARE TRANSACTION 'p'");
+        ledger.add(draw_many(&mut other, "orders", 150));
+        client.run(&format!("{end} PREPARED 'p'"));
+        ledger.add(draw_many(&mut client, "orders", 150));
+    }
+    for change in [
+        "SELECT leaf_tag_create('fresh')",
+        "SELECT leaf_tag_alter('orders', advance_to => 1000000)",
+        "SELECT leaf_tag_drop('orders')",
+        "DELETE FROM leaf.alloc",
+        "TRUNCATE leaf.alloc",
+    ] {
+        client.run(&format!("BEGIN; {change}"));
+        let error = client
+            .batch_execute("PREPARE TRANSACTION 'p'")
+            .expect_err("a change to tags cannot be prepared");
+        let error = error.as_db_error().expect("an error of the server");
+        assert!(error.hint().is_some(), "{error:?}");
+        client.run("ROLLBACK");
+        ledger.add([client.next("orders").expect("the tag is as it was")]);
+    }
+    refused(client.next("fresh"), "42704");
+}
+
+#[test]
+fn column_default_draws_in_the_order_of_rows() {
+    let server = Server::start();
+    let mut client = server.connect();
+    client.run(
+        "SELECT leaf_tag_create('orders', step => 100);
+         CREATE TABLE orders (id bigint PRIMARY KEY DEFAULT leaf_segment_next('orders'), n int);
+         INSERT INTO orders (n) SELECT generate_series(1, 10000)",
+    );
+    let disorder = "SELECT count(*) FROM orders AS a JOIN orders AS b ON b.n = a.n + 1
+                     WHERE b.id <= a.id";
+    assert_eq!(client.number(disorder), 0);
+    assert_eq!(
+        client.number("SELECT count(DISTINCT id) FROM orders"),
+        10_000
+    );
+}

@@ -1,0 +1,281 @@
+//! Who must wait waits a bounded time, is told why, can be interrupted, and gets
+//! ids again once the cause is gone.
+
+use leaf_tests::postgres::{Client, NoTls};
+use leaf_tests::{Draw, Ledger, Server, draw_many, refused, wait_until};
+use std::thread;
+
+/// A server with the tag `orders` and a session that waits at most a second.
+fn impatient() -> (Server, Client) {
+    let server = Server::start();
+    let mut client = server.connect();
+    client.run("SELECT leaf_tag_create('orders', step => 1000); SET leaf.wait_timeout = '1s'");
+    (server, client)
+}
+
+/// Draws until a call fails, which must be because no refill came.
+fn drain(client: &mut Client, ledger: &mut Ledger) -> leaf_tests::postgres::error::DbError {
+    for _ in 0..1_000 {
+        match client.batch("orders", 100) {
+            Ok(ids) => ledger.add(ids),
+            refusal => return refused(refusal, "55P03"),
+        }
+    }
+    panic!("the buffers never run dry")
+}
+
+/// How many sessions wait inside leaf.
+fn waiting(observer: &mut Client) -> i64 {
+    observer.number(
+        "SELECT count(*) FROM pg_stat_activity
+          WHERE state = 'active' AND query LIKE '%leaf_segment%' AND pid <> pg_backend_pid()
+            AND wait_event IS NOT NULL AND wait_event_type <> 'Client'",
+    )
+}
+
+#[test]
+fn locked_row_of_one_tag_stalls_no_other() {
+    let (server, mut client) = impatient();
+    client.run("SELECT leaf_tag_create('other')");
+    let mut holder = server.connect();
+    holder.run("BEGIN; SELECT * FROM leaf.alloc WHERE biz_tag = 'other' FOR UPDATE");
+    let mut ledger = Ledger::new();
+    ledger.add(draw_many(&mut client, "orders", 100_000));
+    assert_eq!(client.stat("orders", "timeouts"), 0);
+    refused(client.next("other"), "55P03");
+    // One tag that cannot be refilled must not hold up a load that is due with it.
+    ledger.add(draw_many(&mut client, "orders", 100_000));
+    holder.run("COMMIT");
+    client.next("other").expect("an id");
+}
+
+#[test]
+fn locked_row_stalls_its_own_tag_only_when_the_buffers_are_empty() {
+    let (server, mut client) = impatient();
+    let mut ledger = Ledger::new();
+    ledger.add([client.next("orders").expect("an id")]);
+    let mut holder = server.connect();
+    holder.run("BEGIN; SELECT * FROM leaf.alloc WHERE biz_tag = 'orders' FOR UPDATE");
+    let left = client.stat("orders", "current_left") + client.stat("orders", "next_left");
+    assert!(left > 0);
+    ledger.add(client.batch("orders", left as i32).expect("what is there"));
+    let error = drain(&mut client, &mut ledger);
+    assert!(
+        error.detail().is_some_and(|text| !text.is_empty()),
+        "{error:?}"
+    );
+    assert!(client.stat("orders", "timeouts") >= 1);
+    holder.run("ROLLBACK");
+    ledger.add(draw_many(&mut client, "orders", 5_000));
+}
+
+#[test]
+fn locked_table_gives_a_bounded_wait_with_its_cause() {
+    let (server, mut client) = impatient();
+    let mut ledger = Ledger::new();
+    ledger.add([client.next("orders").expect("an id")]);
+    let mut holder = server.connect();
+    holder.run("BEGIN; LOCK TABLE leaf.alloc IN ACCESS EXCLUSIVE MODE");
+    let error = drain(&mut client, &mut ledger);
+    assert!(
+        error.detail().is_some_and(|text| text.contains("lock")),
+        "{error:?}"
+    );
+    holder.run("ROLLBACK");
+    ledger.add(draw_many(&mut client, "orders", 5_000));
+}
+
+#[test]
+fn reserve_on_a_locked_row_gives_a_bounded_wait() {
+    let (server, mut client) = impatient();
+    let mut ledger = Ledger::new();
+    let mut holder = server.connect();
+    holder.run("BEGIN; SELECT * FROM leaf.alloc WHERE biz_tag = 'orders' FOR UPDATE");
+    refused(client.reserve("orders", 10), "55P03");
+    holder.run("ROLLBACK");
+    ledger.add(client.reserve("orders", 10).expect("a block").ids());
+    ledger.add(draw_many(&mut client, "orders", 3_000));
+}
+
+#[test]
+fn no_worker_slot_is_an_error_of_its_own_and_passes() {
+    let server = Server::options()
+        .set("max_worker_processes", "1")
+        .set("max_logical_replication_workers", "0")
+        .set("leaf.loader_idle_timeout", "1h")
+        .start();
+    server.connect().run("CREATE DATABASE second");
+    let mut first = server.connect();
+    let mut second = server.connect_as("postgres", "second");
+    second.run("CREATE EXTENSION leaf");
+    for client in [&mut first, &mut second] {
+        client.run("SELECT leaf_tag_create('orders'); SET leaf.wait_timeout = '1s'");
+    }
+    // The only slot goes to the first database's loader.
+    first.next("orders").expect("an id");
+    assert_eq!(server.loaders("postgres").len(), 1);
+    refused(second.next("orders"), "53400");
+
+    let loader = server.loaders("postgres")[0];
+    first.run(&format!("SELECT pg_terminate_backend({loader})"));
+    wait_until("the slot is free", || server.loaders("postgres").is_empty());
+    second.run("SET leaf.wait_timeout = '30s'");
+    second.next("orders").expect("an id, without a restart");
+}
+
+#[test]
+fn failing_grant_names_its_cause_and_recovers() {
+    let (_server, mut client) = impatient();
+    client.run("SELECT leaf_tag_create('other')");
+    let mut ledger = Ledger::new();
+    ledger.add([client.next("orders").expect("an id")]);
+    client.run(
+        "ALTER TABLE leaf.alloc ADD CONSTRAINT broken_by_test
+         CHECK (biz_tag <> 'orders' OR max_id < 0) NOT VALID",
+    );
+    let error = drain(&mut client, &mut ledger);
+    assert!(
+        error
+            .detail()
+            .is_some_and(|text| text.contains("broken_by_test")),
+        "{error:?}"
+    );
+    let seen = client.text("SELECT last_error FROM leaf.stat_segment WHERE biz_tag = 'orders'");
+    assert!(seen.contains("broken_by_test"), "{seen}");
+    // One bad row stalls nobody else.
+    draw_many(&mut client, "other", 20_000);
+
+    client.run("ALTER TABLE leaf.alloc DROP CONSTRAINT broken_by_test");
+    client.run("SET leaf.wait_timeout = '30s'");
+    ledger.add(draw_many(&mut client, "orders", 5_000));
+}
+
+#[test]
+fn failing_first_load_leaves_nothing_half_made() {
+    let (_server, mut client) = impatient();
+    client
+        .run("ALTER TABLE leaf.alloc ADD CONSTRAINT broken_by_test CHECK (max_id <= 1) NOT VALID");
+    for _ in 0..3 {
+        refused(client.next("orders"), "55P03");
+        refused(client.reserve("orders", 5), "55P03");
+    }
+    client.run("ALTER TABLE leaf.alloc DROP CONSTRAINT broken_by_test");
+    client.run("SET leaf.wait_timeout = '30s'");
+    let mut ledger = Ledger::new();
+    ledger.add(draw_many(&mut client, "orders", 5_000));
+    ledger.add(client.reserve("orders", 5).expect("a block").ids());
+}
+
+#[test]
+fn waiting_caller_can_be_cancelled() {
+    let (server, mut client) = impatient();
+    let mut holder = server.connect();
+    holder.run("BEGIN; SELECT * FROM leaf.alloc WHERE biz_tag = 'orders' FOR UPDATE");
+    client.run("SET leaf.wait_timeout = '1h'");
+    let cancel = client.cancel_token();
+    thread::scope(|scope| {
+        let session = scope.spawn(|| client.next("orders"));
+        let mut observer = server.connect();
+        wait_until("the caller waits", || waiting(&mut observer) == 1);
+        cancel.cancel_query(NoTls).expect("a cancel request");
+        let error = session
+            .join()
+            .expect("a session")
+            .expect_err("a cancelled call");
+        assert_eq!(error.code().map(|c| c.code()), Some("57014"), "{error:?}");
+    });
+    holder.run("ROLLBACK");
+    client.next("orders").expect("the session goes on");
+}
+
+#[test]
+fn waiting_caller_can_be_terminated() {
+    let (server, mut client) = impatient();
+    let mut holder = server.connect();
+    holder.run("BEGIN; SELECT * FROM leaf.alloc WHERE biz_tag = 'orders' FOR UPDATE");
+    client.run("SET leaf.wait_timeout = '1h'");
+    let pid = client.number("SELECT pg_backend_pid()::bigint");
+    thread::scope(|scope| {
+        let session = scope.spawn(|| client.next("orders"));
+        let mut observer = server.connect();
+        wait_until("the caller waits", || waiting(&mut observer) == 1);
+        observer.run(&format!("SELECT pg_terminate_backend({pid})"));
+        session
+            .join()
+            .expect("a session")
+            .expect_err("a terminated session");
+    });
+    holder.run("ROLLBACK");
+    server.connect().next("orders").expect("others go on");
+}
+
+/// Sixteen callers wait for the first grant of `orders`; `then` says what happens
+/// once all of them do.
+fn sixteen_waiters(
+    server: &Server,
+    timeout: &str,
+    then: impl FnOnce(&mut Client),
+) -> Vec<Result<i64, leaf_tests::postgres::Error>> {
+    thread::scope(|scope| {
+        let sessions: Vec<_> = (0..16)
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut client = server.connect();
+                    client.run(&format!("SET leaf.wait_timeout = '{timeout}'"));
+                    client.next("orders")
+                })
+            })
+            .collect();
+        let mut observer = server.connect();
+        wait_until("sixteen callers wait", || waiting(&mut observer) == 16);
+        then(&mut observer);
+        sessions
+            .into_iter()
+            .map(|session| session.join().expect("a session"))
+            .collect()
+    })
+}
+
+#[test]
+fn waiters_time_out_one_by_one_and_leave_nothing_behind() {
+    let (server, mut client) = impatient();
+    let mut holder = server.connect();
+    holder.run("BEGIN; SELECT * FROM leaf.alloc WHERE biz_tag = 'orders' FOR UPDATE");
+    for result in sixteen_waiters(&server, "3s", |_| {}) {
+        refused(result, "55P03");
+    }
+    assert!(client.stat("orders", "timeouts") >= 16);
+    holder.run("ROLLBACK");
+    client.next("orders").expect("an id");
+}
+
+#[test]
+fn waiters_burn_no_ids() {
+    let (server, _client) = impatient();
+    let mut holder = server.connect();
+    holder.run("BEGIN; SELECT * FROM leaf.alloc WHERE biz_tag = 'orders' FOR UPDATE");
+    let mut ids: Vec<i64> = sixteen_waiters(&server, "1h", |_| holder.run("ROLLBACK"))
+        .into_iter()
+        .map(|result| result.expect("an id"))
+        .collect();
+    ids.sort_unstable();
+    // The one grant that came served them all, from its first id on.
+    assert_eq!(ids, (1..=16).collect::<Vec<_>>());
+}
+
+#[test]
+fn cancelled_callers_burn_no_ids() {
+    let (server, mut client) = impatient();
+    let mut holder = server.connect();
+    holder.run("BEGIN; SELECT * FROM leaf.alloc WHERE biz_tag = 'orders' FOR UPDATE");
+    for result in sixteen_waiters(&server, "1h", |observer| {
+        observer.run(
+            "SELECT pg_cancel_backend(pid) FROM pg_stat_activity
+              WHERE query LIKE '%leaf_segment_next%' AND pid <> pg_backend_pid()",
+        );
+    }) {
+        result.expect_err("a cancelled call");
+    }
+    holder.run("ROLLBACK");
+    assert_eq!(client.next("orders").expect("an id"), 1);
+}
