@@ -31,6 +31,7 @@ extension_sql_file!("../sql/leaf--0.1.0.sql", name = "install", bootstrap);
 #[pg_guard]
 pub extern "C-unwind" fn _PG_init() {
     pg::xact::init();
+    pg::worker::keep_backtraces_out_of_errors();
     if pg::worker::is_preloading() {
         settings::init();
         shmem::init();

@@ -21,10 +21,16 @@ impl CondVar {
         CondVar(UnsafeCell::new(cv))
     }
 
-    /// Wakes everybody who sleeps.
+    /// Wakes everybody who sleeps. In the postmaster, which is no process of
+    /// its own cluster, there is nobody to wake and nothing is done.
     pub fn broadcast(&self) {
-        // SAFETY: initialised in `new`, in shared memory since.
-        unsafe { pg_sys::ConditionVariableBroadcast(self.0.get()) };
+        // SAFETY: initialised in `new`, in shared memory since; PostgreSQL
+        // takes for granted that the caller is a process of the cluster.
+        unsafe {
+            if !pg_sys::MyProc.is_null() {
+                pg_sys::ConditionVariableBroadcast(self.0.get());
+            }
+        }
     }
 
     /// Calls `ready` until it returns a value, sleeping in between until a

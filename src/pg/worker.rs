@@ -142,3 +142,13 @@ pub fn is_preloading() -> bool {
     // SAFETY: a plain variable of this process.
     unsafe { pg_sys::process_shared_preload_libraries_in_progress }
 }
+
+/// pgrx adds a Rust backtrace to the DETAIL of errors that pass through Rust,
+/// where the environment asks for backtraces. A DETAIL is for the caller; who
+/// wants backtraces in errors sets `RUST_LIB_BACKTRACE`.
+pub fn keep_backtraces_out_of_errors() {
+    if std::env::var_os("RUST_LIB_BACKTRACE").is_none() {
+        // SAFETY: a PostgreSQL process has one thread.
+        unsafe { std::env::set_var("RUST_LIB_BACKTRACE", "0") };
+    }
+}

@@ -161,14 +161,14 @@ fn tag_advanced_in_a_transaction_never_repeats_an_id() {
         ledger.add(draw_many(&mut other, "orders", 70));
         changer.run(&format!(
             "BEGIN; SELECT leaf_tag_alter('orders', advance_to => {})",
-            round * 10_000
+            round * 10_000_000
         ));
         ledger.add([changer.next("orders").expect("an id")]);
         ledger.add([other.next("orders").expect("an id")]);
         changer.run(if round % 2 == 0 { "COMMIT" } else { "ROLLBACK" });
         ledger.add([changer.next("orders").expect("an id")]);
     }
-    assert!(ledger.highest() >= 100_000);
+    assert!(ledger.highest() >= 100_000_000);
 }
 
 #[test]
