@@ -69,6 +69,11 @@ pub struct Permissions {
     pub is_own_version: bool,
 }
 
+/// Waits until `leaf.alloc` can be read; see [`heap::wait_until_readable`].
+pub fn wait_until_readable(keep_waiting: impl FnMut()) {
+    heap::wait_until_readable(require_alloc(), keep_waiting);
+}
+
 /// What `user` may do with a tag, as its row says now; `None` without a row.
 pub fn permissions(tag: &[u8], user: pg_sys::Oid) -> Option<Permissions> {
     let index = heap::relation_oid(c"leaf", c"alloc_pkey");

@@ -8,6 +8,7 @@
 //! to tags. The double buffer itself and everything else that needs no
 //! PostgreSQL is in the crate `leaf-core`.
 
+mod alone;
 mod api;
 mod catalog;
 mod error;

@@ -10,6 +10,7 @@ use std::collections::HashMap;
 
 use pgrx::pg_sys;
 
+use crate::alone;
 use crate::catalog::{self, Permissions};
 use crate::error::Error;
 use crate::pg::{self, inval, role, xact};
@@ -69,7 +70,7 @@ thread_local! {
 pub enum Source {
     /// A slot that everybody draws from.
     Shared(SharedSource),
-    /// A tag that the present transaction has created.
+    /// A tag that only the present transaction draws from.
     Private,
 }
 
@@ -98,6 +99,11 @@ pub fn resolve(tag: &[u8], patience: &Patience) -> Source {
         Error::InRecovery.raise();
     }
     let user = role::current();
+    if !pg::under_postmaster() {
+        may_draw(tag, user);
+        alone::adopt(shared, tag);
+        return Source::Private;
+    }
     if transaction::has_changed(tag) {
         return resolve_changed(shared, tag, user, patience);
     }
@@ -113,6 +119,7 @@ pub fn resolve(tag: &[u8], patience: &Patience) -> Source {
             own_change: false,
         });
     }
+    catalog::wait_until_readable(|| patience.nap_or_give_up(tag, "table \"leaf.alloc\" is locked"));
     // Before the look-up: what changes meanwhile makes the entry void.
     let generation = inval::generation();
     let found = find(shared, tag, user, patience);

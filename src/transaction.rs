@@ -21,6 +21,7 @@ use std::collections::HashMap;
 use leaf_core::buffer::Run;
 use pgrx::pg_sys::SubTransactionId;
 
+use crate::alone;
 use crate::catalog::{self, AllocRow};
 use crate::error::Error;
 use crate::pg::{self, inval, xact};
@@ -57,6 +58,24 @@ struct Private {
     allowed: Option<(pgrx::pg_sys::Oid, u64)>,
 }
 
+/// The subtransaction that is the whole transaction.
+const TOP: SubTransactionId = 1;
+
+impl Private {
+    fn new(created_in: SubTransactionId) -> Self {
+        Private {
+            created_in,
+            dropped_in: None,
+            next: i64::MIN,
+            end: i64::MIN,
+            granted_in: created_in,
+            high_water: i64::MIN,
+            step: 0,
+            allowed: None,
+        }
+    }
+}
+
 #[derive(Default)]
 struct Transaction {
     changes: HashMap<Vec<u8>, Change>,
@@ -71,6 +90,18 @@ struct Transaction {
 impl Transaction {
     fn is_clean(&self) -> bool {
         self.changes.is_empty() && !self.everything
+    }
+
+    /// The tags that ids were handed out of privately, each with one past the
+    /// highest.
+    fn high_waters(&self) -> impl Iterator<Item = (&[u8], i64)> {
+        let latest = self
+            .private
+            .iter()
+            .filter_map(|(tag, versions)| Some((tag.as_slice(), versions.last()?)));
+        latest
+            .filter(|(_, private)| private.dropped_in.is_none() && private.high_water != i64::MIN)
+            .map(|(tag, private)| (tag, private.high_water))
     }
 
     fn private(&mut self, tag: &[u8]) -> Option<&mut Private> {
@@ -121,16 +152,7 @@ pub fn record(tag: &[u8], change: Change) {
 /// Collects the creation of a tag.
 pub fn record_created(row: &AllocRow) {
     record(row.tag(), Change::Identity);
-    let created = Private {
-        created_in: xact::current_sub(),
-        dropped_in: None,
-        next: i64::MIN,
-        end: i64::MIN,
-        granted_in: xact::current_sub(),
-        high_water: i64::MIN,
-        step: 0,
-        allowed: None,
-    };
+    let created = Private::new(xact::current_sub());
     with(|it| {
         it.private
             .entry(row.tag().to_vec())
@@ -174,6 +196,20 @@ pub fn has_changed(tag: &[u8]) -> bool {
 /// Whether this transaction has created the tag.
 pub fn has_created(tag: &[u8]) -> bool {
     with(|it| it.private(tag).is_some())
+}
+
+/// Lets this transaction grant ids of a tag to itself, from `above` on, as if
+/// it had created the tag.
+pub fn adopt(tag: &[u8], above: i64) {
+    with(|it| {
+        if it.private(tag).is_none() {
+            let adopted = Private {
+                high_water: above,
+                ..Private::new(TOP)
+            };
+            it.private.entry(tag.to_vec()).or_default().push(adopted);
+        }
+    });
 }
 
 /// Whether `user` was already found to be allowed to draw from the private tag.
@@ -286,13 +322,13 @@ pub fn withdraw_request() {
 /// that were handed out.
 pub fn before_commit() {
     let drawn: Vec<(Vec<u8>, i64, i64)> = with(|it| {
-        let latest = it
-            .private
-            .iter()
-            .filter_map(|(tag, versions)| Some((tag, versions.last()?)));
-        latest
-            .filter(|(_, private)| private.dropped_in.is_none() && private.high_water != i64::MIN)
-            .map(|(tag, private)| (tag.clone(), private.high_water, private.end))
+        let end = |tag: &[u8]| {
+            it.private[tag]
+                .last()
+                .map_or(i64::MIN, |private| private.end)
+        };
+        it.high_waters()
+            .map(|(tag, high_water)| (tag.to_vec(), high_water, end(tag)))
             .collect()
     });
     if drawn.is_empty() {
@@ -361,7 +397,9 @@ pub fn after_commit() {
 pub fn after_abort() {
     withdraw_request();
     GRANTING.set(false);
-    if !with(std::mem::take).is_clean() {
+    let undone = with(std::mem::take);
+    alone::after_abort(undone.high_waters());
+    if !undone.is_clean() {
         inval::bump();
     }
 }
@@ -388,7 +426,7 @@ pub fn after_sub_abort(sub: SubTransactionId) {
     withdraw_request();
     GRANTING.set(false);
     with(|it| {
-        if it.is_clean() {
+        if it.private.is_empty() {
             return;
         }
         inval::bump();

@@ -24,6 +24,8 @@ pub struct Patience {
     limit: Duration,
     /// Whether any call for the loader has been answered.
     answered: Cell<bool>,
+    /// Whether any call found no worker slot.
+    refused: Cell<bool>,
 }
 
 impl Patience {
@@ -33,6 +35,7 @@ impl Patience {
             since: Instant::now(),
             limit: settings::wait_timeout(),
             answered: Cell::new(false),
+            refused: Cell::new(false),
         }
     }
 
@@ -54,18 +57,27 @@ impl Patience {
         pg::check_for_interrupts();
     }
 
+    /// Sleeps a moment, unless the time is up; can be cancelled.
+    pub fn nap_or_give_up(&self, tag: &[u8], cause: &str) {
+        if self.is_over() {
+            self.give_up(tag, Some(cause.into()));
+        }
+        self.nap();
+    }
+
     /// Calls the loader of this database.
     pub fn call_loader(&self) {
-        let call = session::shared().call_loader(pg::database().to_u32());
-        if call == Call::Answered {
-            self.answered.set(true);
+        match session::shared().call_loader(pg::database().to_u32()) {
+            Call::Answered => self.answered.set(true),
+            Call::Pending => {}
+            Call::NoWorkerSlot => self.refused.set(true),
         }
     }
 
     /// Gives up.
     pub fn give_up(&self, tag: &[u8], cause: Option<String>) -> ! {
         let tag = catalog::display(tag);
-        if !self.answered.get() {
+        if self.refused.get() && !self.answered.get() {
             Error::NoWorkerSlot { tag }.raise();
         }
         let after = self.limit;

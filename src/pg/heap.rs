@@ -18,6 +18,20 @@ pub fn relation_oid(schema: &CStr, relation: &CStr) -> Option<pg_sys::Oid> {
     }
 }
 
+/// Waits until the relation can be read, in short sleeps between which
+/// `keep_waiting` may give up: a caller's wait stays bounded whatever lock
+/// somebody else holds. The lock is not kept.
+pub fn wait_until_readable(relation: pg_sys::Oid, mut keep_waiting: impl FnMut()) {
+    let mode = pg_sys::AccessShareLock as pg_sys::LOCKMODE;
+    // SAFETY: a lock that is granted is released at once.
+    unsafe {
+        while !pg_sys::ConditionalLockRelationOid(relation, mode) {
+            keep_waiting();
+        }
+        pg_sys::UnlockRelationOid(relation, mode);
+    }
+}
+
 /// The owner of a relation.
 pub fn relation_owner(relation: pg_sys::Oid) -> Option<pg_sys::Oid> {
     // SAFETY: a catalogue look-up inside a transaction; the entry is released.

@@ -128,6 +128,12 @@ pub fn run<T>(work: impl FnOnce() -> T, committed: impl FnOnce(T, bool)) -> Resu
         })
 }
 
+/// Rolls back whatever transaction this process has open.
+pub fn abort_any() {
+    // SAFETY: does nothing when there is none.
+    unsafe { pg_sys::AbortOutOfAnyTransaction() };
+}
+
 /// Whether this process was told to end while a commit may have waited for a
 /// standby: the wait then ends early without saying so.
 fn standby_wait_was_cut() -> bool {

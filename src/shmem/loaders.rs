@@ -75,8 +75,10 @@ impl Table {
 /// What became of a call for the loader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
-    /// It runs, or is being started.
+    /// It runs, or will.
     Answered,
+    /// Somebody else is having it started.
+    Pending,
     /// There is no free background worker slot.
     NoWorkerSlot,
 }
@@ -99,7 +101,7 @@ impl Shared {
         }
         match self.claim_start(database) {
             Claim::Mine => {}
-            Claim::Others => return Call::Answered,
+            Claim::Others => return Call::Pending,
             Claim::Full => return Call::NoWorkerSlot,
         }
         let started = worker::start(

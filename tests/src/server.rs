@@ -214,12 +214,14 @@ impl Server {
     pub fn wait_ready(&mut self) {
         let config = self.config("postgres", "postgres");
         let postmaster = self.postmaster.as_mut().expect("the server was started");
-        let mut exited = false;
+        let mut exited = None;
         wait_until("the server accepts sessions", || {
-            exited = postmaster.try_wait().expect("wait").is_some();
-            exited || config.connect(NoTls).is_ok()
+            exited = postmaster.try_wait().expect("wait");
+            exited.is_some() || config.connect(NoTls).is_ok()
         });
-        assert!(!exited, "the server did not start:\n{}", self.log());
+        if let Some(status) = exited {
+            panic!("the server did not start: {status}");
+        }
     }
 
     /// Stops the server and waits for its end.

@@ -53,9 +53,9 @@ fn rolled_back_changes_have_no_effect() {
     let mut ledger = Ledger::new();
     ledger.add([warm.next("orders").expect("an id")]);
     for change in [
-        "SELECT leaf_tag_alter('orders', advance_to => 1000000)",
+        "SELECT leaf_tag_alter('orders', advance_to => 1000000000000)",
         "SELECT leaf_tag_drop('orders')",
-        "UPDATE leaf.alloc SET max_id = max_id + 1000000",
+        "UPDATE leaf.alloc SET max_id = max_id + 1000000000000",
         "DELETE FROM leaf.alloc",
         "TRUNCATE leaf.alloc",
         "SELECT leaf_tag_drop('orders'); SELECT leaf_tag_create('orders')",
@@ -67,7 +67,7 @@ fn rolled_back_changes_have_no_effect() {
         ));
         ledger.add(draw_many(&mut warm, "orders", 500));
     }
-    assert!(ledger.highest() < 1_000_000);
+    assert!(ledger.highest() < 1_000_000_000_000);
 }
 
 #[test]

@@ -1,0 +1,79 @@
+//! Single-user mode: no loader, no other session.
+//!
+//! The session grants to itself by ordinary updates, as for a tag that its
+//! transaction has created. A rollback undoes such an update although its ids
+//! may have been seen; so the highest id of a transaction that was rolled back
+//! is remembered, later grants start above it, and when the process ends the
+//! rows are brought up to it.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+
+use pgrx::{pg_guard, pg_sys};
+
+use crate::catalog;
+use crate::pg::{self, worker, xact};
+use crate::session;
+use crate::shmem::Shared;
+use crate::transaction;
+
+thread_local! {
+    /// One past the highest id handed out of each tag by transactions that were
+    /// rolled back.
+    static SEEN: RefCell<HashMap<Vec<u8>, i64>> = RefCell::default();
+    static IS_REGISTERED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Makes the present transaction grant ids of the tag to itself. Ids in memory
+/// from before are dropped: later ones must be larger.
+pub fn adopt(shared: &Shared, tag: &[u8]) {
+    if !IS_REGISTERED.replace(true) {
+        worker::before_exit(at_exit, 0);
+    }
+    if transaction::has_created(tag) {
+        return;
+    }
+    shared.reconsider(session::key(tag), true);
+    let above = SEEN.with_borrow(|seen| seen.get(tag).copied());
+    transaction::adopt(tag, above.unwrap_or(i64::MIN));
+}
+
+/// After a rollback: remembers what was handed out.
+pub fn after_abort<'t>(high_waters: impl Iterator<Item = (&'t [u8], i64)>) {
+    if pg::under_postmaster() {
+        return;
+    }
+    SEEN.with_borrow_mut(|seen| {
+        for (tag, high_water) in high_waters {
+            let known = seen.entry(tag.to_vec()).or_insert(high_water);
+            *known = high_water.max(*known);
+        }
+    });
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn at_exit(_code: i32, _argument: pg_sys::Datum) {
+    // A transaction that the end of input left open is rolled back first.
+    xact::abort_any();
+    let seen = SEEN.take();
+    if seen.is_empty() {
+        return;
+    }
+    let outcome = xact::run(|| catalog::as_owner(|| raise_rows(&seen)), |(), _| {});
+    if let Err(failure) = outcome {
+        pg::log(&format!(
+            "could not keep positions of tags: {}",
+            failure.message
+        ));
+    }
+}
+
+fn raise_rows(seen: &HashMap<Vec<u8>, i64>) {
+    for (tag, &high_water) in seen {
+        if let Some((position, _)) = catalog::lock_position(tag)
+            && position.max_id < high_water
+        {
+            transaction::granting(|| catalog::set_position(tag, high_water));
+        }
+    }
+}
