@@ -118,10 +118,10 @@ impl Backoffs {
         self.mail.as_ref().is_none_or(Backoff::is_over)
     }
 
-    /// The slot's load has failed.
-    pub fn slot_failed(&mut self, slot: usize) {
+    /// The slot's load has failed. Whether it is the first failure in a row.
+    pub fn slot_failed(&mut self, slot: usize) -> bool {
         let next = Backoff::after(self.slots.get(&slot).copied());
-        self.slots.insert(slot, next);
+        self.slots.insert(slot, next).is_none()
     }
 
     /// The slot's load has succeeded, or is pointless.

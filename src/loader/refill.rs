@@ -215,7 +215,10 @@ impl Refill<'_> {
                     self.shared.requested[found.number].store(self.database, Ordering::Release);
                 }
                 drop(state);
-                self.backoffs.slot_failed(found.number);
+                if self.backoffs.slot_failed(found.number) {
+                    let tag = catalog::display(&job.key().tag);
+                    pg::log(&format!("could not load ids for tag \"{tag}\": {message}"));
+                }
             }
         }
     }
