@@ -69,8 +69,9 @@ impl Transaction {
 
 thread_local! {
     static TRANSACTION: RefCell<Transaction> = RefCell::default();
-    /// Set while leaf itself updates rows: its grants are no changes.
-    static GRANTING: Cell<bool> = const { Cell::new(false) };
+    /// Set while leaf itself updates rows, to the subtransaction that does: its
+    /// grants are no changes.
+    static GRANTING: Cell<Option<SubTransactionId>> = const { Cell::new(None) };
 }
 
 fn with<R>(act: impl FnOnce(&mut Transaction) -> R) -> R {
@@ -80,15 +81,15 @@ fn with<R>(act: impl FnOnce(&mut Transaction) -> R) -> R {
 /// Runs `work`, whose updates of `leaf.alloc` are grants and not changes.
 /// After an error the mark is cleared by the abort.
 pub fn granting<R>(work: impl FnOnce() -> R) -> R {
-    GRANTING.set(true);
+    GRANTING.set(Some(xact::current_sub()));
     let result = work();
-    GRANTING.set(false);
+    GRANTING.set(None);
     result
 }
 
 /// Whether an update that a trigger sees is a grant.
 pub fn is_granting() -> bool {
-    GRANTING.get()
+    GRANTING.get().is_some()
 }
 
 /// Collects a change of a tag's row.
@@ -177,7 +178,7 @@ pub fn before_prepare() {
 /// After the commit: shared memory learns what has changed. Raises no error.
 pub fn after_commit() {
     let done = with(std::mem::take);
-    GRANTING.set(false);
+    GRANTING.set(None);
     if done.is_clean() {
         return;
     }
@@ -206,7 +207,7 @@ pub fn after_commit() {
 /// After a rollback: nothing has changed.
 pub fn after_abort() {
     withdraw_request();
-    GRANTING.set(false);
+    GRANTING.set(None);
     let undone = with(std::mem::take);
     alone::after_abort(undone.high_waters());
     if !undone.is_clean() {
@@ -227,7 +228,10 @@ pub fn after_sub_commit(sub: SubTransactionId, parent: SubTransactionId) {
 /// are back, and what it granted is granted no more.
 pub fn after_sub_abort(sub: SubTransactionId) {
     withdraw_request();
-    GRANTING.set(false);
+    // A trigger on the table may roll back savepoints of its own meanwhile.
+    if GRANTING.get() == Some(sub) {
+        GRANTING.set(None);
+    }
     with(|it| {
         if it.private.is_empty() {
             return;

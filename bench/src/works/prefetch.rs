@@ -47,6 +47,11 @@ pub fn with_and_without(bench: &mut Bench, report: &mut Report) {
         report.latency(name, &summary(&latencies[i]));
         report.fact(&format!("waits: {name}"), waits[i].to_string());
     }
+    let longest = client.stat(TAG, "longest_wait_ms");
+    report.fact(
+        "longest wait for a segment of 1,000",
+        format!("{longest} ms"),
+    );
     client.run("ALTER SYSTEM RESET leaf.prefetch_threshold");
     client.run("ALTER SYSTEM RESET leaf.max_step");
     client.run("SELECT pg_reload_conf()");
