@@ -8,6 +8,9 @@
 //! to tags. The double buffer itself and everything else that needs no
 //! PostgreSQL is in the crate `leaf-core`.
 
+// Nothing here is public; the documentation is read with its private items.
+#![allow(rustdoc::private_intra_doc_links)]
+
 mod alone;
 mod api;
 mod catalog;

@@ -100,7 +100,7 @@ pub fn set(name: &CStr, value: &CStr) {
 pub fn insist_on_durable_commits() {
     // SAFETY: a plain variable of this process.
     let level = unsafe { pg_sys::synchronous_commit };
-    if (level as u32) < pg_sys::SyncCommitLevel::SYNCHRONOUS_COMMIT_REMOTE_FLUSH as u32 {
+    if (level as u32) < pg_sys::SyncCommitLevel::SYNCHRONOUS_COMMIT_REMOTE_FLUSH {
         set(c"synchronous_commit", c"on");
     }
 }

@@ -60,7 +60,9 @@ pub fn is_parallel_worker() -> bool {
 /// end restores the mark.
 pub fn writable<R>(work: impl FnOnce() -> R) -> R {
     // SAFETY: a plain variable of this process.
-    let read_only = unsafe { std::mem::replace(&mut *(&raw mut pg_sys::XactReadOnly), false) };
+    let read_only = unsafe { pg_sys::XactReadOnly };
+    // SAFETY: as above.
+    unsafe { pg_sys::XactReadOnly = false };
     let result = work();
     // SAFETY: as above.
     unsafe { pg_sys::XactReadOnly = read_only };
