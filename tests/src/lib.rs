@@ -22,7 +22,7 @@ pub use draw::{Block, Draw, draw_many, refused};
 pub use ledger::{Ledger, Order};
 pub use process::signal;
 pub use server::{Mode, Options, Server};
-pub use wait::wait_until;
+pub use wait::{Stop, wait_until};
 
 pub use nix::sys::signal::Signal;
 pub use postgres;

@@ -118,6 +118,14 @@ impl Server {
         copy
     }
 
+    /// Brings a copy the write-ahead log that was written since it was made.
+    pub fn copy_wal_to(&self, copy: &Server) {
+        run(Command::new("cp")
+            .arg("-a")
+            .arg(self.data().join("pg_wal"))
+            .arg(copy.data()));
+    }
+
     /// A server that can be configured before it starts.
     pub fn options() -> Options {
         Options {

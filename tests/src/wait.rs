@@ -1,5 +1,6 @@
 //! Waiting for a condition instead of for a time.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -10,5 +11,15 @@ pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
     while !condition() {
         assert!(Instant::now() < deadline, "waited in vain until {what}");
         sleep(Duration::from_millis(5));
+    }
+}
+
+/// Tells threads to stop when it is dropped, and so also when the test that
+/// started them fails.
+pub struct Stop<'a>(pub &'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
     }
 }

@@ -2,7 +2,7 @@
 //! before never comes back.
 
 use leaf_tests::postgres::Client;
-use leaf_tests::{Draw, Ledger, Server, draw_many, refused, wait_until};
+use leaf_tests::{Draw, Ledger, Server, Stop, draw_many, refused, wait_until};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::thread;
@@ -271,6 +271,7 @@ fn race(change: impl Fn(&mut Client, i64)) {
     let ledger = Mutex::new(Ledger::new());
     let (floor, done) = (AtomicI64::new(0), AtomicBool::new(false));
     thread::scope(|scope| {
+        let _stop = Stop(&done);
         let sessions: Vec<_> = (0..4)
             .map(|session| {
                 let (server, ledger, floor, done) = (&server, &ledger, &floor, &done);
@@ -300,7 +301,6 @@ fn race(change: impl Fn(&mut Client, i64)) {
                     || ledger.lock().expect("no panic").len() > before + 1_000
             });
         }
-        done.store(true, Ordering::SeqCst);
     });
 }
 
@@ -381,4 +381,57 @@ fn grant_overtaken_by_drop_and_create_is_thrown_away() {
 #[test]
 fn grant_overtaken_by_an_advance_is_thrown_away() {
     overtaken_grant("SELECT leaf_tag_alter('orders', advance_to => $start)");
+}
+
+/// The grant is committed, its locks are released, and before the loader gets to
+/// publish it the tag is another. What holds the loader up just there is a trigger
+/// that drops tables: their files are removed after the locks are released.
+#[test]
+fn grant_published_too_late_is_thrown_away() {
+    let server = Server::options()
+        .set("max_locks_per_transaction", "1000")
+        .start();
+    let (mut admin, mut caller) = (server.connect(), server.connect());
+    admin.run(
+        "SELECT leaf_tag_create('orders', step => 1000);
+         CREATE FUNCTION busy() RETURNS trigger LANGUAGE plpgsql AS $$
+         BEGIN
+             FOR n IN 1..400 LOOP
+                 EXECUTE format('CREATE TABLE public.doomed%s ()', n);
+             END LOOP;
+             FOR n IN 1..400 LOOP
+                 EXECUTE format('DROP TABLE public.doomed%s', n);
+             END LOOP;
+             PERFORM pg_sleep(0.05);
+             RETURN new;
+         END $$;
+         CREATE TRIGGER busy BEFORE UPDATE ON leaf.alloc
+            FOR EACH ROW WHEN (new.max_id - old.max_id < 1000000) EXECUTE FUNCTION busy();
+         SET synchronous_commit = off",
+    );
+    for round in 1..=5 {
+        let start = 1_000_000_000 * round;
+        admin.run("UPDATE leaf.alloc SET max_id = max_id + 1000000");
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| caller.next("orders"));
+            let mut observer = server.connect();
+            wait_until("a grant is under way", || {
+                waiting.is_finished()
+                    || observer.number(
+                        "SELECT count(*) FROM pg_stat_activity
+                          WHERE backend_type = 'leaf loader' AND wait_event = 'PgSleep'",
+                    ) == 1
+            });
+            admin.run(&format!(
+                "DELETE FROM leaf.alloc WHERE biz_tag = 'orders';
+                 INSERT INTO leaf.alloc (biz_tag, max_id, step) VALUES ('orders', {start}, 1000)"
+            ));
+            waiting
+                .join()
+                .expect("a session")
+                .expect("an id of either time");
+        });
+        let id = caller.next("orders").expect("an id");
+        assert!(id >= start, "{id} came after the change to {start}");
+    }
 }

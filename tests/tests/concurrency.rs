@@ -2,7 +2,7 @@
 //! others draw as well.
 
 use leaf_tests::postgres::NoTls;
-use leaf_tests::{Draw, Ledger, Order, Server, wait_until};
+use leaf_tests::{Draw, Ledger, Order, Server, Stop, wait_until};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -167,6 +167,7 @@ fn slow_grants(delay: Duration) {
     ));
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
+        let stop = Stop(&done);
         let sessions: Vec<_> = (0..4)
             .map(|_| {
                 scope.spawn(|| {
@@ -191,7 +192,7 @@ fn slow_grants(delay: Duration) {
             }
             loads >= settled_since.0 + 5 || sessions.iter().any(|session| session.is_finished())
         });
-        done.store(true, Ordering::Relaxed);
+        drop(stop);
         for session in sessions {
             session.join().expect("no caller fails");
         }

@@ -2,7 +2,7 @@
 //! history of a tag no id comes twice.
 
 use leaf_tests::postgres::{Config, NoTls};
-use leaf_tests::{Block, Draw, Ledger, Mode, Server, Signal, signal, wait_until};
+use leaf_tests::{Block, Draw, Ledger, Mode, Server, Signal, Stop, signal, wait_until};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -60,6 +60,7 @@ fn survive(settings: &[(&str, &str)], rounds: usize, break_it: impl Fn(&mut Serv
         let before = ledger.lock().expect("no panic").len();
         let config = server.config("postgres", "postgres");
         thread::scope(|scope| {
+            let _stop = Stop(&done);
             for session in 0..4 {
                 let (config, done, ledger) = (&config, &done, &ledger);
                 scope.spawn(move || draw_until(config, session, done, ledger));
@@ -70,7 +71,6 @@ fn survive(settings: &[(&str, &str)], rounds: usize, break_it: impl Fn(&mut Serv
             server.wait_ready();
             let after = ledger.lock().expect("no panic").len();
             wait_until("the sessions draw again", || drawn(after + 5_000));
-            done.store(true, Ordering::Relaxed);
         });
     }
 }
