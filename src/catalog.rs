@@ -330,7 +330,7 @@ pub fn store_grants(grants: &[GrantUpdate<'_>], history: &str) {
     let stored = query(
         "UPDATE leaf.alloc AS a \
             SET max_id = g.max_id, last_grant = g.last_grant, largest_reserve = g.largest_reserve, \
-                history = $5, update_time = clock_timestamp() \
+                history = $5 \
            FROM unnest($1, $2, $3, $4) AS g(tag, max_id, last_grant, largest_reserve) \
           WHERE a.biz_tag = g.tag RETURNING a.max_id = g.max_id",
         &[

@@ -29,23 +29,26 @@ pub unsafe extern "C-unwind" fn leaf_alloc_check(
             let Event::Update { old, new } = event(fcinfo) else {
                 pgrx::error!("leaf_alloc_check is for updates of leaf.alloc only");
             };
-            let new = match transaction::is_granting() {
-                true => AllocRow(new),
-                false => check(&AllocRow(old), AllocRow(new)),
-            };
-            pg_sys::Datum::from(new.0.tuple())
+            let new = check(&AllocRow(old), AllocRow(new));
+            pg_sys::Datum::from(new.touched().0.tuple())
         })
     }
 }
 
 fn check(old: &AllocRow, new: AllocRow) -> AllocRow {
-    if new.max_id() >= old.max_id() {
-        return new.touched();
+    // What a transaction granted to itself and did not use goes back.
+    let gives_back = transaction::is_granting() && transaction::has_created(old.tag());
+    if new.max_id() >= old.max_id() || gives_back {
+        return new;
     }
     if trigger::is_replica() {
         let max_id = old.max_id();
-        return new.with_max_id(max_id).touched();
+        return new.with_max_id(max_id);
     }
+    backwards(old)
+}
+
+fn backwards(old: &AllocRow) -> ! {
     Error::Backwards {
         tag: catalog::display(old.tag()),
         granted_up_to: old.max_id().saturating_sub(1),
@@ -88,6 +91,10 @@ fn note(event: Event) {
 }
 
 fn note_update(old: &AllocRow, new: &AllocRow) {
+    if new.max_id() < old.max_id() {
+        // Somebody else's trigger has come behind ours.
+        backwards(old);
+    }
     if old.tag() != new.tag() || !old.same_incarnation(new) {
         transaction::record_dropped(old.tag());
         transaction::record_created(new);
