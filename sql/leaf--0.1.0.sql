@@ -3,7 +3,8 @@
 
 /*
  * Tables and views live in schema leaf; functions are created in the schema
- * that CREATE EXTENSION targets.
+ * that CREATE EXTENSION targets. Others may create objects there, so operators
+ * on types that pg_catalog has no exact operator for are named in full.
  */
 CREATE SCHEMA leaf;
 COMMENT ON SCHEMA leaf IS 'catalog and status of the leaf extension';
@@ -29,8 +30,8 @@ CREATE TABLE leaf.alloc (
     last_grant      bigint       NOT NULL DEFAULT 0,
     largest_reserve bigint       NOT NULL DEFAULT 0,
     CONSTRAINT alloc_pkey PRIMARY KEY (biz_tag),
-    CONSTRAINT alloc_biz_tag_check CHECK (biz_tag <> ''),
-    CONSTRAINT alloc_step_check CHECK (step > 0)
+    CONSTRAINT alloc_biz_tag_check CHECK (biz_tag::text OPERATOR(pg_catalog.<>) ''::text),
+    CONSTRAINT alloc_step_check CHECK (step OPERATOR(pg_catalog.>) 0)
 );
 COMMENT ON TABLE leaf.alloc IS 'one row per tag: how far its ids are granted';
 COMMENT ON COLUMN leaf.alloc.biz_tag IS 'the tag: each has an id space of its own';
@@ -55,6 +56,8 @@ COMMENT ON FUNCTION leaf_alloc_check() IS 'refuses a lower max_id and keeps upda
 CREATE FUNCTION leaf_alloc_changed() RETURNS trigger
     LANGUAGE c AS 'MODULE_PATHNAME', 'leaf_alloc_changed';
 COMMENT ON FUNCTION leaf_alloc_changed() IS 'makes a change of leaf.alloc take effect at commit';
+
+REVOKE EXECUTE ON FUNCTION leaf_alloc_check(), leaf_alloc_changed() FROM PUBLIC;
 
 CREATE TRIGGER leaf_check BEFORE UPDATE ON leaf.alloc
     FOR EACH ROW EXECUTE FUNCTION leaf_alloc_check();
@@ -148,7 +151,7 @@ SELECT a.biz_tag,
        s.last_error,
        s.last_error_at
   FROM leaf.alloc AS a
-  LEFT JOIN leaf_segment_stats() AS s ON s.biz_tag = a.biz_tag;
+  LEFT JOIN leaf_segment_stats() AS s ON s.biz_tag OPERATOR(pg_catalog.=) a.biz_tag::text;
 COMMENT ON VIEW leaf.stat_segment IS 'one row per tag: position, buffers, loads, waits and errors since it was last brought into memory';
 
 GRANT EXECUTE ON FUNCTION leaf_segment_stats() TO pg_monitor;

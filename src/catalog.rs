@@ -69,15 +69,23 @@ pub struct Permissions {
     pub is_own_version: bool,
 }
 
-/// Waits until `leaf.alloc` can be read; see [`heap::wait_until_readable`].
-pub fn wait_until_readable(keep_waiting: impl FnMut()) {
-    heap::wait_until_readable(require_alloc(), keep_waiting);
+/// Waits until `leaf.alloc` and its index can be read; see
+/// [`heap::wait_until_readable`].
+pub fn wait_until_readable(keep_waiting: impl FnMut()) -> heap::Readable {
+    let relations: Vec<_> = [Some(require_alloc()), pkey()]
+        .into_iter()
+        .flatten()
+        .collect();
+    heap::wait_until_readable(&relations, keep_waiting)
+}
+
+fn pkey() -> Option<pg_sys::Oid> {
+    heap::relation_oid(c"leaf", c"alloc_pkey")
 }
 
 /// What `user` may do with a tag, as its row says now; `None` without a row.
 pub fn permissions(tag: &[u8], user: pg_sys::Oid) -> Option<Permissions> {
-    let index = heap::relation_oid(c"leaf", c"alloc_pkey");
-    heap::find_by_text(require_alloc(), index, tag, |row| {
+    heap::find_by_text(require_alloc(), pkey(), tag, |row| {
         let owner = row.name(column::OWNER).and_then(role::by_name);
         let is = |other: Option<_>| other.is_some_and(|other| role::has_privileges_of(user, other));
         let is_owner = is(owner) || role::is_superuser(user);
@@ -142,7 +150,7 @@ pub fn insert(
     start: i64,
     max_value: i64,
     description: Option<&[u8]>,
-    owner: &str,
+    owner: &CStr,
 ) -> bool {
     let inserted = execute(
         "INSERT INTO leaf.alloc (biz_tag, step, max_id, max_value, description, owner) \
@@ -153,7 +161,7 @@ pub fn insert(
             bigint_arg(start),
             bigint_arg(max_value),
             optional_text_arg(description),
-            text_arg(owner.as_bytes()),
+            text_arg(owner.to_bytes()),
         ],
     );
     inserted == 1
@@ -189,20 +197,20 @@ pub fn delete(tag: &[u8]) {
 }
 
 /// Adds a grantee.
-pub fn add_grantee(tag: &[u8], grantee: &str) {
+pub fn add_grantee(tag: &[u8], grantee: &CStr) {
     execute(
         "UPDATE leaf.alloc SET grantees = array_append(grantees, $2::name) \
          WHERE biz_tag = $1 AND $2::name <> ALL (grantees)",
-        &[text_arg(tag), text_arg(grantee.as_bytes())],
+        &[text_arg(tag), text_arg(grantee.to_bytes())],
     );
 }
 
 /// Removes a grantee.
-pub fn remove_grantee(tag: &[u8], grantee: &str) {
+pub fn remove_grantee(tag: &[u8], grantee: &CStr) {
     execute(
         "UPDATE leaf.alloc SET grantees = array_remove(grantees, $2::name) \
          WHERE biz_tag = $1 AND $2::name = ANY (grantees)",
-        &[text_arg(tag), text_arg(grantee.as_bytes())],
+        &[text_arg(tag), text_arg(grantee.to_bytes())],
     );
 }
 

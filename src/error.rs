@@ -59,8 +59,8 @@ pub enum Error {
     NoSlot {
         tag: String,
     },
-    /// A parallel worker met a tag that its transaction made.
-    ParallelWorker {
+    /// A parallel plan met a tag that its transaction made.
+    ParallelQuery {
         tag: String,
     },
     /// Two-phase commit of a change of tags.
@@ -188,9 +188,9 @@ impl Error {
                 Some("Every slot is waiting for a load.".into()),
                 "Raise leaf.max_tags and restart the server.".into(),
             ),
-            Error::ParallelWorker { tag } => (
+            Error::ParallelQuery { tag } => (
                 Code::ERRCODE_FEATURE_NOT_SUPPORTED,
-                format!("cannot draw ids of tag \"{tag}\" in a parallel worker"),
+                format!("cannot draw ids of tag \"{tag}\" in a parallel query"),
                 Some(
                     "The tag was created or changed by the transaction that runs the query.".into(),
                 ),

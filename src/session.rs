@@ -13,6 +13,7 @@ use pgrx::pg_sys;
 use crate::alone;
 use crate::catalog::{self, Permissions};
 use crate::error::Error;
+use crate::pg::heap::Readable;
 use crate::pg::{self, inval, role, xact};
 use crate::shmem::index::{Found, KeyRef, OwnedKey};
 use crate::shmem::{self, Shared, Slot};
@@ -107,8 +108,8 @@ pub fn resolve(tag: &[u8], patience: &Patience) -> Source {
     if transaction::has_changed(tag) {
         return resolve_changed(shared, tag, user, patience);
     }
-    let entry = entry(tag);
-    if entry.is_good()
+    if let Some(entry) = known(tag)
+        && entry.is_good()
         && let Some(slot) = entry.slot()
         && slot.buffer.epoch() == entry.epoch()
     {
@@ -119,18 +120,19 @@ pub fn resolve(tag: &[u8], patience: &Patience) -> Source {
             own_change: false,
         });
     }
-    catalog::wait_until_readable(|| patience.nap_or_give_up(tag, "table \"leaf.alloc\" is locked"));
+    let _readable = wait_until_readable(tag, patience);
     // Before the look-up: what changes meanwhile makes the entry void.
     let generation = inval::generation();
     let found = find(shared, tag, user, patience);
     let permissions = may_draw(tag, user);
     if permissions.is_own_version && xact::is_parallel_worker() {
-        Error::ParallelWorker {
+        Error::ParallelQuery {
             tag: catalog::display(tag),
         }
         .raise();
     }
     let source = source(shared, found, permissions.is_own_version);
+    let entry = entry(tag);
     entry.slot.set(Some(source.slot));
     entry.number.set(source.number);
     entry.epoch.set(source.epoch);
@@ -147,6 +149,7 @@ fn resolve_changed(
     user: pg_sys::Oid,
     patience: &Patience,
 ) -> Source {
+    let _readable = wait_until_readable(tag, patience);
     if transaction::has_created(tag) {
         if !transaction::is_allowed(tag, user) {
             may_draw(tag, user);
@@ -176,7 +179,7 @@ pub fn may_draw(tag: &[u8], user: pg_sys::Oid) -> Permissions {
     if !permissions.may_draw {
         Error::MayNotDraw {
             tag: catalog::display(tag),
-            role: role::name_of(user),
+            role: catalog::display(role::name_of(user).to_bytes()),
         }
         .raise();
     }
@@ -224,12 +227,35 @@ pub fn owned_key(tag: &[u8]) -> OwnedKey {
     }
 }
 
-/// This session's entry for a tag, void if it is new.
-pub fn entry(tag: &[u8]) -> &'static Entry {
-    ENTRIES.with_borrow_mut(|entries| {
-        if let Some(entry) = entries.get(tag) {
-            return *entry;
-        }
+/// Waits until permissions can be looked up, as long as patience lasts.
+pub fn wait_until_readable(tag: &[u8], patience: &Patience) -> Readable {
+    catalog::wait_until_readable(|| {
+        patience.nap_or_give_up(tag, "table \"leaf.alloc\" is locked by another transaction");
+    })
+}
+
+/// This session's entry for a tag, if it has drawn from it.
+pub fn known(tag: &[u8]) -> Option<&'static Entry> {
+    ENTRIES.with_borrow(|entries| entries.get(tag).copied())
+}
+
+/// Whether ids drawn from the source before may still be handed out: the slot
+/// is in the same epoch, and the role is the one that was allowed to draw.
+pub fn is_still_good(tag: &[u8], source: &SharedSource) -> bool {
+    let by_the_same = source.own_change || known(tag).is_some_and(Entry::is_good);
+    by_the_same && source.slot.buffer.epoch() == source.epoch
+}
+
+/// Makes the session look the tag up again.
+pub fn forget(tag: &[u8]) {
+    if let Some(entry) = known(tag) {
+        entry.generation.set(0);
+    }
+}
+
+/// This session's entry for a tag that it may draw from, void if it is new.
+fn entry(tag: &[u8]) -> &'static Entry {
+    known(tag).unwrap_or_else(|| {
         let entry: &'static Entry = Box::leak(Box::new(Entry {
             tag: tag.into(),
             slot: Cell::new(None),
@@ -238,7 +264,7 @@ pub fn entry(tag: &[u8]) -> &'static Entry {
             user: Cell::new(pg_sys::InvalidOid),
             generation: Cell::new(0),
         }));
-        entries.insert(tag.into(), entry);
+        ENTRIES.with_borrow_mut(|entries| entries.insert(tag.into(), entry));
         entry
     })
 }

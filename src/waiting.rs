@@ -90,7 +90,7 @@ impl Patience {
 pub fn request_load(number: usize) {
     let shared = session::shared();
     let database = pg::database().to_u32();
-    shared.requested[number].store(database, Ordering::Release);
+    shared.request(number, database);
     shared.call_loader(database);
 }
 
@@ -153,8 +153,7 @@ fn wait(source: &SharedSource, tag: &[u8], patience: &Patience) -> Option<()> {
             if patience.is_over() {
                 return Some(End::TimedOut);
             }
-            session::shared().requested[source.number]
-                .store(pg::database().to_u32(), Ordering::Release);
+            session::shared().request(source.number, pg::database().to_u32());
             patience.call_loader();
             None
         },
@@ -168,7 +167,8 @@ fn wait(source: &SharedSource, tag: &[u8], patience: &Patience) -> Option<()> {
         }
         .raise(),
         End::Missing => {
-            // The row may have appeared since; resolving the tag tells.
+            // The row may have appeared since; resolving the tag anew tells.
+            session::forget(tag);
             slot.state.exclusive().verdict = Verdict::Loadable;
             patience.nap();
             return None;

@@ -13,7 +13,7 @@ use crate::catalog;
 use crate::error::Error;
 use crate::pg::call::{self, Call};
 use crate::pg::{self, args, role};
-use crate::session::{self, Entry, Source};
+use crate::session::{self, Entry, SharedSource, Source};
 use crate::shmem::mailbox::Answer;
 use crate::transaction;
 use crate::waiting::{self, Patience};
@@ -86,10 +86,12 @@ unsafe fn next_slowly(call: Call) -> i64 {
     };
     // SAFETY: the call site is ours; see `leaf_segment_next`.
     unsafe {
-        call.set_site(|| Site {
-            entry: session::entry(tag),
-            is_constant: call.arg_is_constant(0),
-        });
+        if let Some(entry) = session::known(tag) {
+            call.set_site(|| Site {
+                entry,
+                is_constant: call.arg_is_constant(0),
+            });
+        }
     }
     id
 }
@@ -127,6 +129,7 @@ fn leaf_segment_batch(tag: AnyElement, count: i32) -> SetOfIterator<'static, i64
         tag,
         left: count as u64,
         drawn: VecDeque::with_capacity(2),
+        drawn_from: None,
     })
 }
 
@@ -136,6 +139,8 @@ struct Batch {
     tag: Vec<u8>,
     left: u64,
     drawn: VecDeque<Run>,
+    /// Under what `drawn` was drawn, if it may become void.
+    drawn_from: Option<SharedSource>,
 }
 
 impl Iterator for Batch {
@@ -144,6 +149,13 @@ impl Iterator for Batch {
     fn next(&mut self) -> Option<i64> {
         if self.left == 0 {
             return None;
+        }
+        // A cursor may stay open while the tag is dropped, or the role changes.
+        if self
+            .drawn_from
+            .is_some_and(|source| !session::is_still_good(&self.tag, &source))
+        {
+            self.drawn.clear();
         }
         if self.drawn.is_empty() {
             pg::check_for_interrupts();
@@ -164,6 +176,7 @@ impl Iterator for Batch {
 impl Batch {
     fn draw(&mut self) {
         let patience = Patience::new();
+        self.drawn_from = None;
         while self.drawn.is_empty() {
             match session::resolve(&self.tag, &patience) {
                 Source::Private => self
@@ -172,6 +185,7 @@ impl Batch {
                 Source::Shared(source) => {
                     let runs = waiting::draw_many(&source, &self.tag, self.left, &patience);
                     self.drawn.extend(runs.iter().flat_map(|runs| runs.iter()));
+                    self.drawn_from = Some(source);
                 }
             }
         }
@@ -218,7 +232,9 @@ fn reserve(tag: &[u8], count: u64) -> i64 {
         Error::InRecovery.raise();
     }
     loop {
+        let readable = session::wait_until_readable(tag, &patience);
         let permissions = session::may_draw(tag, role::current());
+        drop(readable);
         if transaction::has_created(tag) {
             return transaction::take_block(tag, count).first;
         }

@@ -12,12 +12,14 @@ use crate::pg;
 use crate::session;
 use crate::shmem::Slot;
 
+// The tag is returned as the bytes of a `bytea`, which are laid out as those of
+// the `text` that SQL declares: it is in the database's encoding already.
 #[pg_extern(sql = false)]
 #[allow(clippy::type_complexity)]
 fn leaf_segment_stats() -> TableIterator<
     'static,
     (
-        name!(biz_tag, String),
+        name!(biz_tag, Vec<u8>),
         name!(position, Option<i64>),
         name!(current_left, i64),
         name!(next_left, i64),
@@ -41,15 +43,12 @@ fn leaf_segment_stats() -> TableIterator<
             rows.push((key.tag.to_vec(), observe(slot)));
         }
     });
-    TableIterator::new(
-        rows.into_iter()
-            .map(|(tag, seen)| seen.into_row(catalog::display(&tag))),
-    )
+    TableIterator::new(rows.into_iter().map(|(tag, seen)| seen.into_row(tag)))
 }
 
 /// A row of the view, in the order of the columns above.
 type Row = (
-    String,
+    Vec<u8>,
     Option<i64>,
     i64,
     i64,
@@ -90,7 +89,7 @@ fn observe(slot: &Slot) -> Seen {
 }
 
 impl Seen {
-    fn into_row(self, tag: String) -> Row {
+    fn into_row(self, tag: Vec<u8>) -> Row {
         let at = self.error.message().map(|_| self.error.at);
         (
             tag,

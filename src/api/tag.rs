@@ -120,7 +120,7 @@ fn checked_description(description: Option<AnyElement>) -> Option<&'static [u8]>
 }
 
 /// The name to store for a grantee: that of a role, or `public`.
-fn checked_grantee(role: Option<AnyElement>) -> String {
+fn checked_grantee(role: Option<AnyElement>) -> CString {
     let Some(role) = role else {
         bad_argument(
             "role must not be null",
@@ -129,18 +129,25 @@ fn checked_grantee(role: Option<AnyElement>) -> String {
     };
     // SAFETY: the argument is a `name`, which is a C string.
     let name: CString = unsafe { CStr::from_ptr(role.datum().cast_mut_ptr()) }.into();
-    let spelled = name.to_string_lossy().into_owned();
     if role::by_name(&name).is_some() {
-        return spelled;
+        return name;
     }
-    if spelled.eq_ignore_ascii_case("public") {
-        return catalog::PUBLIC.to_string_lossy().into_owned();
+    if name.to_bytes().eq_ignore_ascii_case(b"public") {
+        return catalog::PUBLIC.into();
     }
-    Error::NoSuchRole(spelled).raise()
+    Error::NoSuchRole(catalog::display(name.to_bytes())).raise()
 }
 
-/// Raises an error unless the current role owns the tag.
+/// Raises an error unless the current role owns the tag, and locks its row so
+/// that this stays so until the transaction ends.
 fn require_owner(tag: &[u8]) {
+    check_owner(tag);
+    catalog::as_owner(|| catalog::lock_position(tag));
+    // Who held the row before may have changed its owner, or dropped it.
+    check_owner(tag);
+}
+
+fn check_owner(tag: &[u8]) {
     let user: pg_sys::Oid = role::current();
     let Some(permissions) = catalog::permissions(tag, user) else {
         Error::NoSuchTag(catalog::display(tag)).raise();
@@ -148,7 +155,7 @@ fn require_owner(tag: &[u8]) {
     if !permissions.is_owner {
         Error::NotOwner {
             tag: catalog::display(tag),
-            role: role::name_of(user),
+            role: catalog::display(role::name_of(user).to_bytes()),
         }
         .raise();
     }

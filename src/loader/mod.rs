@@ -18,6 +18,7 @@
 mod jobs;
 mod refill;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use pgrx::{pg_guard, pg_sys};
@@ -25,11 +26,13 @@ use pgrx::{pg_guard, pg_sys};
 use crate::pg::{self, latch, worker, xact};
 use crate::settings;
 use crate::shmem::{self, Shared};
-use jobs::Backoffs;
 
 /// How long a loader sleeps at most: it looks for requests that got lost
 /// and for somebody who wants the database.
 const NAP: Duration = Duration::from_secs(1);
+
+/// Whether this loader has given up its place before it ended.
+static HAS_LEFT: AtomicBool = AtomicBool::new(false);
 
 /// The main function of the background worker.
 ///
@@ -74,7 +77,6 @@ fn prepare_session() {
 }
 
 fn work(shared: &Shared, database: u32) {
-    let mut backoffs = Backoffs::default();
     let mut last_work = Instant::now();
     let mut last_poll = Instant::now();
     loop {
@@ -85,10 +87,10 @@ fn work(shared: &Shared, database: u32) {
             last_poll = Instant::now();
             shared.request_overdue(database);
         }
-        let jobs = jobs::collect(shared, database, &mut backoffs);
+        let jobs = jobs::collect(shared, database);
         if !jobs.is_empty() {
             last_work = Instant::now();
-            if !refill::run(shared, database, jobs, &mut backoffs) {
+            if !refill::run(shared, database, jobs) {
                 return;
             }
             continue;
@@ -98,9 +100,10 @@ fn work(shared: &Shared, database: u32) {
         }
         let idle = last_work.elapsed() >= settings::loader_idle_timeout();
         if idle && shared.leave_as_loader(database, || shared.has_requests(database)) {
+            HAS_LEFT.store(true, Ordering::Relaxed);
             return;
         }
-        latch::wait(backoffs.next_try().unwrap_or(NAP).min(NAP));
+        latch::wait(shared.next_try(database).unwrap_or(NAP).min(NAP));
     }
 }
 
@@ -120,6 +123,10 @@ unsafe extern "C-unwind" fn at_exit(_code: i32, argument: pg_sys::Datum) {
     let Some(shared) = shmem::shared() else {
         return;
     };
+    if HAS_LEFT.load(Ordering::Relaxed) {
+        // There may be a successor by now, whose business it all is.
+        return;
+    }
     let database = argument.value() as u32;
     shared.put_back_all(database);
     shared.forget_requests(database);

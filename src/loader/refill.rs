@@ -7,11 +7,11 @@ use std::time::Duration;
 use leaf_core::grant::{Exhausted, Grant, history_skip};
 use pgrx::pg_sys;
 
-use super::jobs::{Backoffs, Job};
+use super::jobs::Job;
 use crate::catalog::{self, GrantRow, GrantUpdate, Locked};
 use crate::pg::{self, timeout, worker, xact};
 use crate::shmem::mailbox::Answer;
-use crate::shmem::slot::Verdict;
+use crate::shmem::slot::{Verdict, next_pause_us};
 use crate::shmem::{Shared, index::Found};
 use crate::{history, settings, transaction};
 
@@ -51,12 +51,8 @@ enum Work {
 /// Does the jobs, all in one transaction if possible; when that fails, tag by
 /// tag, so that one bad row holds up nobody else. `false` when the loader must
 /// leave the database.
-pub fn run(shared: &Shared, database: u32, jobs: Vec<Job>, backoffs: &mut Backoffs) -> bool {
-    let mut refill = Refill {
-        shared,
-        database,
-        backoffs,
-    };
+pub fn run(shared: &Shared, database: u32, jobs: Vec<Job>) -> bool {
+    let refill = Refill { shared, database };
     match refill.attempt(&jobs) {
         Ok(stays) => return stays,
         Err(failure) if is_one_tag(&jobs) => {
@@ -96,13 +92,12 @@ fn by_tag(jobs: Vec<Job>) -> Vec<Vec<Job>> {
 struct Refill<'a> {
     shared: &'a Shared,
     database: u32,
-    backoffs: &'a mut Backoffs,
 }
 
 impl Refill<'_> {
     /// One transaction for the jobs. Nothing of it is published unless it has
     /// committed. `false` when the loader must leave.
-    fn attempt(&mut self, jobs: &[Job]) -> Result<bool, xact::Failure> {
+    fn attempt(&self, jobs: &[Job]) -> Result<bool, xact::Failure> {
         let (shared, database) = (self.shared, self.database);
         let mut stays = true;
         xact::run(
@@ -129,7 +124,7 @@ impl Refill<'_> {
     }
 
     /// Makes an outcome known. Raises no error.
-    fn settle(&mut self, job: &Job, outcome: Outcome) {
+    fn settle(&self, job: &Job, outcome: Outcome) {
         match (job, outcome) {
             (Job::Segment { found, .. }, Outcome::Granted { grant, step }) => self.publish(*found, grant, step),
             (Job::Segment { found, .. }, Outcome::Exhausted) => self.pointless(*found, Verdict::Exhausted),
@@ -138,7 +133,6 @@ impl Refill<'_> {
             }
             (Job::Block(order), Outcome::Granted { grant, .. }) => {
                 self.shared.answer(order.ticket, Answer::Granted { first: grant.first });
-                self.backoffs.mail_settled();
             }
             (Job::Block(order), Outcome::Exhausted) => self.shared.answer(order.ticket, Answer::Exhausted),
             (Job::Block(order), Outcome::Missing | Outcome::Changed) => {
@@ -154,7 +148,7 @@ impl Refill<'_> {
 
     /// Gives a committed grant to whoever draws from the slot, unless the slot
     /// has begun a new epoch since the job was collected.
-    fn publish(&mut self, found: Found, grant: Grant, step: u64) {
+    fn publish(&self, found: Found, grant: Grant, step: u64) {
         let slot = &self.shared.slots[found.number];
         let now = pg::monotonic_us();
         let mut state = slot.state.exclusive();
@@ -174,16 +168,17 @@ impl Refill<'_> {
         state.loaded_at = now;
         state.loads += 1;
         state.verdict = Verdict::Loadable;
+        state.pause_us = 0;
+        slot.retry_at.store(0, Ordering::Relaxed);
         drop(state);
         slot.changed.broadcast();
         if is_due {
-            self.shared.requested[found.number].store(self.database, Ordering::Release);
+            self.shared.request(found.number, self.database);
         }
-        self.backoffs.slot_settled(found.number);
     }
 
     /// Tells who waits for the slot that no load will help.
-    fn pointless(&mut self, found: Found, verdict: Verdict) {
+    fn pointless(&self, found: Found, verdict: Verdict) {
         let slot = &self.shared.slots[found.number];
         let mut state = slot.state.exclusive();
         if slot.buffer.epoch() == found.epoch {
@@ -191,36 +186,45 @@ impl Refill<'_> {
         }
         drop(state);
         slot.changed.broadcast();
-        self.backoffs.slot_settled(found.number);
     }
 
-    fn all_failed(&mut self, jobs: &[Job], message: &str) {
+    fn all_failed(&self, jobs: &[Job], message: &str) {
         for job in jobs {
             self.failed(job, message);
         }
     }
 
     /// Records a failure that another try may mend, and asks for that try.
-    fn failed(&mut self, job: &Job, message: &str) {
+    fn failed(&self, job: &Job, message: &str) {
         match job {
-            Job::Block(order) => {
-                self.shared.put_back(order.ticket, message);
-                self.backoffs.mail_failed();
-            }
+            Job::Block(order) => self.shared.put_back(order.ticket, message),
             Job::Segment { found, .. } => {
-                let slot = &self.shared.slots[found.number];
-                let mut state = slot.state.exclusive();
-                if slot.buffer.epoch() == found.epoch {
-                    state.error.set(pg::now(), message);
-                    self.shared.requested[found.number].store(self.database, Ordering::Release);
-                }
-                drop(state);
-                if self.backoffs.slot_failed(found.number) {
+                if self.slot_failed(*found, message) {
                     let tag = catalog::display(&job.key().tag);
                     pg::log(&format!("could not load ids for tag \"{tag}\": {message}"));
                 }
             }
         }
+    }
+
+    /// Notes a failure in the slot, unless it has begun a new epoch. Whether it
+    /// is the first in a row.
+    fn slot_failed(&self, found: Found, message: &str) -> bool {
+        let slot = &self.shared.slots[found.number];
+        let (now, monotonic) = (pg::now(), pg::monotonic_us());
+        let mut state = slot.state.exclusive();
+        if slot.buffer.epoch() != found.epoch {
+            return false;
+        }
+        let is_first = state.pause_us == 0;
+        state.error.set(now, message);
+        state.pause_us = next_pause_us(state.pause_us);
+        slot.retry_at
+            .store(monotonic + state.pause_us, Ordering::Relaxed);
+        drop(state);
+        let requested = &self.shared.requested[found.number];
+        requested.store(self.database, Ordering::Release);
+        is_first
     }
 }
 
@@ -285,7 +289,11 @@ struct Past {
 
 impl Past {
     fn of(shared: &Shared, job: &Job) -> Self {
-        let Job::Segment { found, .. } = job else {
+        let slot = match job {
+            Job::Segment { found, .. } => Some(*found),
+            Job::Block(order) => shared.find(order.key.as_ref()),
+        };
+        let Some(found) = slot else {
             return Past {
                 high_water: i64::MIN,
                 step: 0,
@@ -336,7 +344,7 @@ impl Ledger {
         };
         let outcome = match job {
             Job::Segment { .. } => segment(row, past),
-            Job::Block(order) => block(row, order.incarnation, order.count),
+            Job::Block(order) => block(row, past, order.incarnation, order.count),
         };
         self.is_changed |= matches!(outcome, Outcome::Granted { .. });
         outcome
@@ -371,9 +379,14 @@ fn segment(row: &mut GrantRow, past: &Past) -> Outcome {
     }
 }
 
-fn block(row: &mut GrantRow, incarnation: [u8; 16], count: u64) -> Outcome {
+fn block(row: &mut GrantRow, past: &Past, incarnation: [u8; 16], count: u64) -> Outcome {
     if row.incarnation != incarnation {
         return Outcome::Changed;
+    }
+    if row.position.max_id < past.high_water {
+        return Outcome::Below {
+            high_water: past.high_water,
+        };
     }
     match row.position.grant_block(count) {
         Ok(grant) => {

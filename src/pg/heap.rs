@@ -18,17 +18,32 @@ pub fn relation_oid(schema: &CStr, relation: &CStr) -> Option<pg_sys::Oid> {
     }
 }
 
-/// Waits until the relation can be read, in short sleeps between which
-/// `keep_waiting` may give up: a caller's wait stays bounded whatever lock
-/// somebody else holds. The lock is not kept.
-pub fn wait_until_readable(relation: pg_sys::Oid, mut keep_waiting: impl FnMut()) {
-    let mode = pg_sys::AccessShareLock as pg_sys::LOCKMODE;
-    // SAFETY: a lock that is granted is released at once.
-    unsafe {
-        while !pg_sys::ConditionalLockRelationOid(relation, mode) {
+/// Locks that let relations be read; released when dropped.
+pub struct Readable(Vec<pg_sys::Oid>);
+
+const READ: pg_sys::LOCKMODE = pg_sys::AccessShareLock as pg_sys::LOCKMODE;
+
+/// Waits until all the relations can be read, in short sleeps between which
+/// `keep_waiting` may give up: a caller's wait stays bounded whatever locks
+/// somebody else holds.
+pub fn wait_until_readable(relations: &[pg_sys::Oid], mut keep_waiting: impl FnMut()) -> Readable {
+    let mut locked = Readable(Vec::with_capacity(relations.len()));
+    for &relation in relations {
+        // SAFETY: takes a lock or does not; see `Drop`.
+        while !unsafe { pg_sys::ConditionalLockRelationOid(relation, READ) } {
             keep_waiting();
         }
-        pg_sys::UnlockRelationOid(relation, mode);
+        locked.0.push(relation);
+    }
+    locked
+}
+
+impl Drop for Readable {
+    fn drop(&mut self) {
+        for &relation in &self.0 {
+            // SAFETY: the lock is held; only `wait_until_readable` fills the list.
+            unsafe { pg_sys::UnlockRelationOid(relation, READ) };
+        }
     }
 }
 
@@ -92,14 +107,15 @@ impl Row {
 
     /// A column of type `bigint`.
     pub fn bigint(&self, column: i16) -> Option<i64> {
-        self.datum(column).map(|datum| datum.value() as i64)
+        self.datum(column, &[pg_sys::INT8OID])
+            .map(|datum| datum.value() as i64)
     }
 
     /// A column of type `text` or `varchar`.
     pub fn text(&self, column: i16) -> Option<&[u8]> {
         // SAFETY: the column is of such a type; the bytes lie in the tuple or
         // in a copy in the current memory context.
-        self.datum(column)
+        self.datum(column, &[pg_sys::TEXTOID, pg_sys::VARCHAROID])
             .map(|datum| unsafe { super::args::text(datum) })
     }
 
@@ -116,20 +132,20 @@ impl Row {
     /// A column of type `name`.
     pub fn name(&self, column: i16) -> Option<&CStr> {
         // SAFETY: a name is a C string in a fixed field of the tuple.
-        self.datum(column)
+        self.datum(column, &[pg_sys::NAMEOID])
             .map(|datum| unsafe { CStr::from_ptr(datum.cast_mut_ptr()) })
     }
 
     /// A column of type `uuid`.
     pub fn uuid(&self, column: i16) -> Option<[u8; 16]> {
         // SAFETY: a uuid is 16 bytes in the tuple.
-        self.datum(column)
+        self.datum(column, &[pg_sys::UUIDOID])
             .map(|datum| unsafe { *datum.cast_mut_ptr::<[u8; 16]>() })
     }
 
     /// A column of type `name[]`, element by element, without NULLs.
     pub fn names(&self, column: i16) -> Vec<&CStr> {
-        let Some(datum) = self.datum(column) else {
+        let Some(datum) = self.datum(column, &[pg_sys::NAMEARRAYOID]) else {
             return Vec::new();
         };
         let mut elements = std::ptr::null_mut();
@@ -157,7 +173,13 @@ impl Row {
         }
     }
 
-    fn datum(&self, column: i16) -> Option<pg_sys::Datum> {
+    /// A column that is still of the type the extension gave it.
+    fn datum(&self, column: i16, expected: &[pg_sys::Oid]) -> Option<pg_sys::Datum> {
+        // SAFETY: the descriptor is valid; see `new`.
+        let found = unsafe { pg_sys::SPI_gettypeid(self.descriptor, column as i32) };
+        if !expected.contains(&found) {
+            pgrx::error!("column {column} of \"leaf.alloc\" is not what the extension made it");
+        }
         let mut null = false;
         // SAFETY: the tuple and its descriptor belong together.
         let datum =
@@ -170,8 +192,9 @@ impl Row {
 /// `key`, through the unique index `index` on that column if it exists, and
 /// hands it to `read`.
 ///
-/// Sees everything committed before the call, and what this transaction did;
-/// inside a parallel plan, what the plan's snapshot sees.
+/// Sees everything committed before the call, and what this transaction did,
+/// whatever snapshot the transaction uses: the scan takes one as a look-up in a
+/// system catalogue does.
 pub fn find_by_text<R>(
     relation: pg_sys::Oid,
     index: Option<pg_sys::Oid>,
@@ -194,22 +217,17 @@ pub fn find_by_text<R>(
             pg_sys::Oid::from(pg_sys::F_TEXTEQ),
             pg_sys::Datum::from(text),
         );
-        let snapshot = pg_sys::RegisterSnapshot(match pg_sys::IsInParallelMode() {
-            true => pg_sys::GetActiveSnapshot(),
-            false => pg_sys::GetLatestSnapshot(),
-        });
         let scan = pg_sys::systable_beginscan(
             table,
             index.unwrap_or(pg_sys::InvalidOid),
             index.is_some(),
-            snapshot,
+            std::ptr::null_mut(),
             1,
             &raw mut scan_key,
         );
         let tuple = pg_sys::systable_getnext(scan);
         let result = (!tuple.is_null()).then(|| read(&Row::new(tuple, (*table).rd_att)));
         pg_sys::systable_endscan(scan);
-        pg_sys::UnregisterSnapshot(snapshot);
         pg_sys::table_close(table, pg_sys::AccessShareLock as _);
         result
     }

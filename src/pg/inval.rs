@@ -59,6 +59,8 @@ pub fn watch(relation: pg_sys::Oid) {
             pg_sys::SysCacheIdentifier::AUTHNAME,
             pg_sys::SysCacheIdentifier::AUTHMEMMEMROLE,
             pg_sys::SysCacheIdentifier::AUTHMEMROLEMEM,
+            // The database's owner is a member of pg_database_owner.
+            pg_sys::SysCacheIdentifier::DATABASEOID,
         ] {
             pg_sys::CacheRegisterSyscacheCallback(cache as _, Some(role_changed), nothing);
         }

@@ -1,6 +1,6 @@
 //! Roles: who asks, what it may do, and acting as somebody else.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 
 use pgrx::pg_sys;
 
@@ -24,13 +24,10 @@ pub fn by_name(name: &CStr) -> Option<pg_sys::Oid> {
     (oid != pg_sys::InvalidOid).then_some(oid)
 }
 
-/// The name of a role.
-pub fn name_of(role: pg_sys::Oid) -> String {
+/// The name of a role, in the database's encoding.
+pub fn name_of(role: pg_sys::Oid) -> CString {
     // SAFETY: a catalogue look-up inside a transaction; a copy is taken.
-    unsafe {
-        let name = pg_sys::GetUserNameFromId(role, false);
-        CStr::from_ptr(name).to_string_lossy().into_owned()
-    }
+    unsafe { CStr::from_ptr(pg_sys::GetUserNameFromId(role, false)).to_owned() }
 }
 
 /// Whether `role` is `other`, a member that inherits from it, or a superuser.

@@ -28,7 +28,13 @@ pub unsafe fn event(fcinfo: pg_sys::FunctionCallInfo) -> Option<(pg_sys::Oid, Ev
         let data = &*context.cast::<pg_sys::TriggerData>();
         let descriptor = (*data.tg_relation).rd_att;
         let row = |tuple| Row::new(tuple, descriptor);
-        let event = match data.tg_event & pg_sys::TRIGGER_EVENT_OPMASK {
+        let operation = data.tg_event & pg_sys::TRIGGER_EVENT_OPMASK;
+        let is_for_row = data.tg_event & pg_sys::TRIGGER_EVENT_ROW != 0;
+        if is_for_row == (operation == pg_sys::TRIGGER_EVENT_TRUNCATE) {
+            // A statement trigger has no rows.
+            return None;
+        }
+        let event = match operation {
             pg_sys::TRIGGER_EVENT_INSERT => Event::Insert {
                 new: row(data.tg_trigtuple),
             },

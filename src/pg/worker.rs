@@ -4,7 +4,7 @@ use std::ffi::CStr;
 
 use pgrx::pg_sys;
 
-use super::timeout;
+use super::{timeout, xact};
 
 /// Asks the postmaster to start the function `entry` of this library as a
 /// background worker, and returns whether there was a free worker slot.
@@ -65,7 +65,7 @@ pub fn connect(database: pg_sys::Oid) {
 /// PostgreSQL's timeouts cancel a statement with SIGINT; anybody else's SIGINT
 /// (`pg_cancel_backend`) is not for this process.
 unsafe extern "C-unwind" fn on_sigint(signal: i32) {
-    if timeout::has_fired() {
+    if timeout::has_fired() && !xact::is_committing() {
         // SAFETY: PostgreSQL's own handler.
         unsafe { StatementCancelHandler(signal) };
     }
@@ -117,10 +117,17 @@ pub fn database_is_free(database: pg_sys::Oid) -> bool {
         locktag_type: pg_sys::LockTagType::LOCKTAG_OBJECT as u8,
         locktag_lockmethodid: pg_sys::DEFAULT_LOCKMETHOD as u8,
     };
-    // SAFETY: a well-formed tag; the lock ends with the transaction.
-    let result =
-        unsafe { pg_sys::LockAcquire(&raw const tag, pg_sys::RowExclusiveLock as _, false, true) };
-    result != pg_sys::LockAcquireResult::LOCKACQUIRE_NOT_AVAIL
+    let mode = pg_sys::RowExclusiveLock as _;
+    // SAFETY: a well-formed tag. The lock is a question, not a claim: it is
+    // released at once, because the commit that follows may wait for a standby.
+    unsafe {
+        let answer = pg_sys::LockAcquire(&raw const tag, mode, false, true);
+        let is_free = answer != pg_sys::LockAcquireResult::LOCKACQUIRE_NOT_AVAIL;
+        if is_free {
+            pg_sys::LockRelease(&raw const tag, mode, false);
+        }
+        is_free
+    }
 }
 
 /// Calls `hook` with `argument` when this process ends, while shared memory is

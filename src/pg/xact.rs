@@ -2,6 +2,7 @@
 //! loader's own.
 
 use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use pgrx::pg_sys::panic::CaughtError;
 use pgrx::{PgTryBuilder, pg_guard, pg_sys};
@@ -20,7 +21,10 @@ pub fn init() {
 unsafe extern "C-unwind" fn at_xact(event: pg_sys::XactEvent::Type, _arg: *mut core::ffi::c_void) {
     use pg_sys::XactEvent::*;
     match event {
-        XACT_EVENT_PRE_COMMIT => crate::transaction::before_commit(),
+        XACT_EVENT_PRE_COMMIT => {
+            crate::transaction::before_commit();
+            crate::transaction::drop_stale_ids();
+        }
         XACT_EVENT_PRE_PREPARE => crate::transaction::before_prepare(),
         XACT_EVENT_COMMIT => crate::transaction::after_commit(),
         XACT_EVENT_ABORT | XACT_EVENT_PARALLEL_ABORT => crate::transaction::after_abort(),
@@ -83,7 +87,7 @@ pub fn with_snapshot<R>(work: impl FnOnce() -> R) -> R {
 /// An error that was caught: what a person should see of it.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// Message, and detail if there is one.
+    /// The primary message.
     pub message: String,
 }
 
@@ -108,8 +112,12 @@ pub fn run<T>(work: impl FnOnce() -> T, committed: impl FnOnce(T, bool)) -> Resu
         unsafe {
             pg_sys::PopActiveSnapshot();
             pg_sys::InterruptHoldoffCount += 1;
+            // A cancel that comes late must not cut the wait for a standby.
+            COMMITTING.store(true, Ordering::Relaxed);
+            pg_sys::QueryCancelPending = 0;
             pg_sys::CommitTransactionCommand();
         }
+        COMMITTING.store(false, Ordering::Relaxed);
         committed(result, !standby_wait_was_cut());
         // SAFETY: ends what was begun above.
         unsafe { pg_sys::InterruptHoldoffCount -= 1 };
@@ -120,6 +128,7 @@ pub fn run<T>(work: impl FnOnce() -> T, committed: impl FnOnce(T, bool)) -> Resu
         .catch_rust_panic(|error| Err(failure(&error)))
         .execute()
         .inspect_err(|_| {
+            COMMITTING.store(false, Ordering::Relaxed);
             crate::pg::timeout::stop();
             // SAFETY: an error leaves the transaction to be aborted by whoever
             // catches it.
@@ -128,6 +137,21 @@ pub fn run<T>(work: impl FnOnce() -> T, committed: impl FnOnce(T, bool)) -> Resu
                 pg_sys::AbortCurrentTransaction();
             }
         })
+}
+
+/// Set while [`run`] commits.
+static COMMITTING: AtomicBool = AtomicBool::new(false);
+
+/// Whether this process is committing a transaction of its own, and must not be
+/// cancelled. Safe in a signal handler.
+pub fn is_committing() -> bool {
+    COMMITTING.load(Ordering::Relaxed)
+}
+
+/// Whether a parallel plan is being executed, by this process or for another.
+pub fn is_parallel() -> bool {
+    // SAFETY: reads this process's transaction state.
+    unsafe { pg_sys::IsInParallelMode() }
 }
 
 /// Rolls back whatever transaction this process has open.
@@ -151,9 +175,7 @@ fn failure(error: &CaughtError) -> Failure {
         CaughtError::PostgresError(report) | CaughtError::ErrorReport(report) => report,
         CaughtError::RustPanic { ereport, .. } => ereport,
     };
-    let message = match report.detail() {
-        Some(detail) => format!("{} ({detail})", report.message()),
-        None => report.message().to_string(),
-    };
+    // Without the detail, which may show the row to whoever draws.
+    let message = report.message().to_string();
     Failure { message }
 }

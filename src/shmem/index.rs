@@ -9,6 +9,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::slot::TAG_BYTES;
 use super::{Shared, Slot};
+use crate::pg;
+
+/// A waiter repeats its request much more often than this, in microseconds.
+const REQUEST_LIFE_US: i64 = 2_000_000;
 
 /// No slot.
 pub const NONE: u32 = u32::MAX;
@@ -139,6 +143,13 @@ impl Shared {
         Some(self.found(number))
     }
 
+    /// Asks the loader of `database` to load the slot.
+    pub fn request(&self, number: usize, database: u32) {
+        let asked_at = &self.slots[number].asked_at;
+        asked_at.store(pg::monotonic_us(), Ordering::Relaxed);
+        self.requested[number].store(database, Ordering::Release);
+    }
+
     /// Frees the slot of a tag that is no more.
     pub fn free(&self, key: KeyRef<'_>) {
         let mut heads = self.index.exclusive();
@@ -183,6 +194,17 @@ impl Shared {
                 visit(key, number, slot);
             }
         }
+    }
+
+    /// The keys of all slots of a catalog.
+    pub fn keys_of(&self, database: u32, catalog: u32) -> Vec<OwnedKey> {
+        let _lock = self.index.shared();
+        let numbers = 0..self.slots.len();
+        let keys = numbers.filter_map(|number| {
+            let key = self.key(&self.slots[number]);
+            (key.database == database && key.catalog == catalog).then(|| self.owned_key(number))
+        });
+        keys.collect()
     }
 
     /// The key and epoch of a slot now, if it serves any tag.
@@ -253,18 +275,32 @@ impl Shared {
     /// any slot nobody waits for.
     fn evict(&self, heads: &mut Heads) -> Option<usize> {
         let count = self.slots.len();
+        let now = pg::monotonic_us();
         for step in 0..count * 2 {
             let number = heads.hand as usize % count;
             heads.hand = ((number + 1) % count) as u32;
             let slot = &self.slots[number];
             let drawn = slot.buffer.drawn();
             let idle = slot.seen.swap(drawn, Ordering::Relaxed) == drawn || step >= count;
-            if idle && self.requested[number].load(Ordering::Acquire) == 0 {
+            let is_awaited = self.requested[number].load(Ordering::Acquire) != 0
+                && now - slot.asked_at.load(Ordering::Relaxed) < REQUEST_LIFE_US;
+            if idle && !is_awaited {
                 self.unlink(number);
                 return Some(number);
             }
         }
         None
+    }
+}
+
+impl OwnedKey {
+    /// The key by reference.
+    pub fn as_ref(&self) -> KeyRef<'_> {
+        KeyRef {
+            database: self.database,
+            catalog: self.catalog,
+            tag: &self.tag,
+        }
     }
 }
 

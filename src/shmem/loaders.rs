@@ -59,15 +59,18 @@ impl Table {
         (entry.pid != 0).then_some(entry.latch)
     }
 
-    /// The entry of `database`, or a free one that becomes it.
+    /// The entry of `database`, or a free or abandoned one that becomes it.
     fn take(&mut self, database: u32) -> Option<&mut Entry> {
-        let at = self
-            .entries
-            .iter()
-            .position(|entry| entry.database == database);
-        let at = at.or_else(|| self.entries.iter().position(|entry| entry.database == 0))?;
-        let entry = &mut self.entries[at];
-        entry.database = database;
+        let now = pg::now();
+        let find = |wanted: &dyn Fn(&Entry) -> bool| self.entries.iter().position(wanted);
+        let own = find(&|entry| entry.database == database);
+        let free = || find(&|entry| entry.database == 0);
+        let abandoned =
+            || find(&|entry| entry.pid == 0 && now - entry.claimed_at >= START_PATIENCE_US);
+        let entry = &mut self.entries[own.or_else(free).or_else(abandoned)?];
+        if entry.database != database {
+            *entry = Entry { database, ..FREE };
+        }
         Some(entry)
     }
 }

@@ -6,7 +6,7 @@
 
 use super::Shared;
 use super::index::OwnedKey;
-use super::slot::{LastError, TAG_BYTES};
+use super::slot::{LastError, TAG_BYTES, next_pause_us};
 use crate::pg::{self, condvar::CondVar};
 
 /// How many sessions can have a request under way at once; further ones wait
@@ -48,6 +48,10 @@ struct Request {
     incarnation: [u8; 16],
     count: u64,
     answer: Answer,
+    /// Before when the loader does not take it again, in monotonic
+    /// microseconds, and the pause that led to it.
+    retry_at: i64,
+    pause_us: i64,
     error: LastError,
 }
 
@@ -119,6 +123,8 @@ impl Table {
             incarnation: [0; 16],
             count: 0,
             answer: Answer::Changed,
+            retry_at: 0,
+            pause_us: 0,
             error: LastError::default(),
         };
         Table {
@@ -150,6 +156,7 @@ impl Shared {
         request.tag[..key.tag.len()].copy_from_slice(&key.tag);
         request.incarnation = incarnation;
         request.count = count;
+        (request.retry_at, request.pause_us) = (0, 0);
         request.error = LastError::default();
         Some(Ticket { entry, serial })
     }
@@ -194,12 +201,23 @@ impl Shared {
         table.requests.iter().any(waits)
     }
 
-    /// Takes all requests posted to the loader of `database`.
+    /// When the next request to the loader of `database` may be taken.
+    pub fn next_mail(&self, database: u32) -> Option<i64> {
+        let table = self.mailbox.shared();
+        let posted = table.requests.iter();
+        let posted = posted.filter(|r| r.status == Status::Posted && r.database == database);
+        posted.map(|request| request.retry_at).min()
+    }
+
+    /// Takes all requests posted to the loader of `database` that may be tried
+    /// now.
     pub fn take_mail(&self, database: u32) -> Vec<Order> {
+        let now = pg::monotonic_us();
         let mut orders = Vec::with_capacity(ROOM);
         let mut table = self.mailbox.exclusive();
         for (entry, request) in table.requests.iter_mut().enumerate() {
-            if request.status != Status::Posted || request.database != database {
+            let is_ours = request.status == Status::Posted && request.database == database;
+            if !is_ours || request.retry_at > now {
                 continue;
             }
             request.status = Status::Taken;
@@ -230,9 +248,11 @@ impl Shared {
 
     /// Puts a taken request back, to be tried again, with the reason.
     pub fn put_back(&self, ticket: Ticket, trouble: &str) {
-        let now = pg::now();
+        let (now, monotonic) = (pg::now(), pg::monotonic_us());
         self.settle(ticket, |request| {
             request.error.set(now, trouble);
+            request.pause_us = next_pause_us(request.pause_us);
+            request.retry_at = monotonic + request.pause_us;
             Status::Posted
         });
     }
@@ -255,8 +275,9 @@ impl Shared {
         let mut table = self.mailbox.exclusive();
         if let Some(request) = table.get(ticket) {
             request.status = match request.status {
-                Status::Taken => change(request),
-                _ => Status::Free,
+                Status::Taken | Status::Posted => change(request),
+                Status::Abandoned => Status::Free,
+                other => other,
             };
         }
         drop(table);

@@ -1,7 +1,7 @@
 //! A tag's place in shared memory.
 
 use std::cell::UnsafeCell;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use leaf_core::{DoubleBuffer, tag};
@@ -22,6 +22,12 @@ pub struct Slot {
     pub changed: CondVar,
     /// How callers fared.
     pub waits: Waits,
+    /// When a load was last asked for, in monotonic microseconds: whoever waits
+    /// asks again and again, so an old request is nobody's.
+    pub asked_at: AtomicI64,
+    /// Before when the loader does not try again after a failed load, in
+    /// monotonic microseconds. Written under `state`'s lock.
+    pub retry_at: AtomicI64,
     /// The next slot of the same bucket, or of the free list. Index lock.
     pub(super) next: AtomicU32,
     /// What the buffer's usage was when an evictor last passed. Index lock.
@@ -91,6 +97,9 @@ pub struct State {
     pub ids_per_second: f64,
     /// Whether another load makes sense.
     pub verdict: Verdict,
+    /// How long the loader paused after the last of a row of failures, in
+    /// microseconds; 0 after a success.
+    pub pause_us: i64,
     /// The last failure.
     pub error: LastError,
 }
@@ -104,6 +113,7 @@ impl State {
             loads: 0,
             ids_per_second: 0.0,
             verdict: Verdict::Loadable,
+            pause_us: 0,
             error: LastError::default(),
         }
     }
@@ -160,6 +170,8 @@ impl Slot {
             state: Locked::new(State::new(), tranche),
             changed: CondVar::new(),
             waits: Waits::default(),
+            asked_at: AtomicI64::new(0),
+            retry_at: AtomicI64::new(0),
             next: AtomicU32::new(next),
             seen: AtomicU64::new(0),
             key: KeyCell(UnsafeCell::new(Key::default())),
@@ -173,6 +185,7 @@ impl Slot {
         self.buffer.bump_epoch();
         let _discarded = self.buffer.take_rest();
         *state = State::new();
+        self.retry_at.store(0, Ordering::Relaxed);
         self.waits.clear();
         drop(state);
         self.changed.broadcast();
@@ -187,9 +200,17 @@ impl Slot {
             let _discarded = self.buffer.take_rest();
         }
         state.verdict = Verdict::Loadable;
+        state.pause_us = 0;
+        self.retry_at.store(0, Ordering::Relaxed);
         drop(state);
         self.changed.broadcast();
     }
+}
+
+/// How long the loader pauses after a failure, given its last pause: longer
+/// each time, so that one bad row costs little.
+pub fn next_pause_us(last: i64) -> i64 {
+    (last * 2).clamp(10_000, 500_000)
 }
 
 /// How many bytes of a tag a slot holds.

@@ -4,8 +4,8 @@
 //!
 //! A change of a row of `leaf.alloc`, through a function or by plain SQL, is
 //! collected by a trigger and acts on shared memory when the transaction
-//! commits: the tag's slot begins a new epoch. Changes of a subtransaction that
-//! was rolled back act as well, which is harmless.
+//! commits: the tag's slot begins a new epoch. Changes of a savepoint that was
+//! rolled back are forgotten.
 //!
 //! Tags that the transaction has created are the business of [`private`].
 
@@ -20,7 +20,7 @@ use crate::alone;
 use crate::catalog::AllocRow;
 use crate::error::Error;
 use crate::pg::{self, inval, xact};
-use crate::shmem::{self, index::KeyRef, mailbox::Ticket};
+use crate::shmem::{self, Shared, index::KeyRef, mailbox::Ticket};
 use private::Private;
 pub use private::{adopt, allow, before_commit, is_allowed, take, take_block};
 
@@ -35,11 +35,33 @@ pub enum Change {
     Identity,
 }
 
+/// A change, by whom and of which catalog: a savepoint may drop the extension,
+/// create it again, and be rolled back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Made {
+    by: SubTransactionId,
+    catalog: u32,
+    change: Change,
+}
+
+impl Made {
+    /// A change made here and now.
+    fn now(change: Change) -> Self {
+        Made {
+            by: xact::current_sub(),
+            catalog: inval::last_watched().map_or(0, |catalog| catalog.to_u32()),
+            change,
+        }
+    }
+}
+
 #[derive(Default)]
 struct Transaction {
-    changes: HashMap<Vec<u8>, Change>,
-    /// TRUNCATE: every tag of the catalog.
-    everything: bool,
+    /// For each tag, the strongest change of each subtransaction that has made
+    /// one, outermost first.
+    changes: HashMap<Vec<u8>, Vec<Made>>,
+    /// TRUNCATE: every tag of a catalog.
+    everything: Vec<Made>,
     /// Versions of a tag's row, the present one last.
     private: HashMap<Vec<u8>, Vec<Private>>,
     /// A block asked of the loader.
@@ -47,8 +69,32 @@ struct Transaction {
 }
 
 impl Transaction {
+    /// Calls `act` for every tag that was changed, and that shared memory may
+    /// know. A tag that was changed several times may be met as often.
+    fn each_change(&self, act: impl Fn(&Shared, KeyRef<'_>, Change)) {
+        let Some(shared) = shmem::shared() else {
+            return;
+        };
+        let database = pg::database().to_u32();
+        for made in &self.everything {
+            for key in shared.keys_of(database, made.catalog) {
+                act(shared, key.as_ref(), made.change);
+            }
+        }
+        for (tag, changes) in &self.changes {
+            for made in changes {
+                let key = KeyRef {
+                    database,
+                    catalog: made.catalog,
+                    tag,
+                };
+                act(shared, key, made.change);
+            }
+        }
+    }
+
     fn is_clean(&self) -> bool {
-        self.changes.is_empty() && !self.everything
+        self.changes.is_empty() && self.everything.is_empty()
     }
 
     /// The tags that ids were handed out of privately, each with one past the
@@ -95,9 +141,15 @@ pub fn is_granting() -> bool {
 /// Collects a change of a tag's row.
 pub fn record(tag: &[u8], change: Change) {
     inval::bump();
+    let made = Made::now(change);
     with(|it| {
-        let known = it.changes.entry(tag.to_vec()).or_insert(change);
-        *known = change.max(*known);
+        let changes = it.changes.entry(tag.to_vec()).or_default();
+        match changes.last_mut() {
+            Some(last) if (last.by, last.catalog) == (made.by, made.catalog) => {
+                last.change = last.change.max(change);
+            }
+            _ => changes.push(made),
+        }
         if change >= Change::Position
             && let Some(private) = it.private(tag)
         {
@@ -132,9 +184,10 @@ pub fn record_dropped(tag: &[u8]) {
 /// Collects the end of every tag.
 pub fn record_truncated() {
     inval::bump();
-    let sub = xact::current_sub();
+    let made = Made::now(Change::Identity);
+    let sub = made.by;
     with(|it| {
-        it.everything = true;
+        it.everything.push(made);
         for private in it
             .private
             .values_mut()
@@ -147,7 +200,7 @@ pub fn record_truncated() {
 
 /// Whether this transaction has changed the tag's row.
 pub fn has_changed(tag: &[u8]) -> bool {
-    with(|it| !it.is_clean() && (it.everything || it.changes.contains_key(tag)))
+    with(|it| !it.everything.is_empty() || it.changes.contains_key(tag))
 }
 
 /// Whether this transaction has created the tag.
@@ -170,9 +223,23 @@ pub fn withdraw_request() {
 /// Before `PREPARE TRANSACTION`: what shared memory must learn at the commit
 /// would be lost with this session.
 pub fn before_prepare() {
-    if with(|it| !it.is_clean()) {
+    if with(|it| !it.is_clean() || !it.private.is_empty()) {
         Error::Prepared.raise();
     }
+}
+
+/// Just before the commit becomes visible: ids that the changes make stale are
+/// dropped. Until it is visible the rows are locked, so that none can be loaded
+/// again; were they dropped only afterwards, somebody could see the new row and
+/// still draw an old id. If the commit fails after all, the ids are a gap.
+pub fn drop_stale_ids() {
+    with(|it| {
+        it.each_change(|shared, key, change| {
+            if change >= Change::Position {
+                shared.reconsider(key, true);
+            }
+        });
+    });
 }
 
 /// After the commit: shared memory learns what has changed. Raises no error.
@@ -183,25 +250,11 @@ pub fn after_commit() {
         return;
     }
     inval::bump();
-    let (Some(shared), Some(catalog)) = (shmem::shared(), inval::last_watched()) else {
-        return;
-    };
-    let database = pg::database().to_u32();
-    if done.everything {
-        shared.free_all(database, |other| other == catalog.to_u32());
-    }
-    for (tag, change) in &done.changes {
-        let key = KeyRef {
-            database,
-            catalog: catalog.to_u32(),
-            tag,
-        };
-        match change {
-            Change::Identity => shared.free(key),
-            Change::Position => shared.reconsider(key, true),
-            Change::Permissions => shared.reconsider(key, false),
-        }
-    }
+    done.each_change(|shared, key, change| match change {
+        Change::Identity => shared.free(key),
+        Change::Position => shared.reconsider(key, true),
+        Change::Permissions => shared.reconsider(key, false),
+    });
 }
 
 /// After a rollback: nothing has changed.
@@ -221,6 +274,12 @@ pub fn after_sub_commit(sub: SubTransactionId, parent: SubTransactionId) {
         for private in it.private.values_mut().flatten() {
             private.after_sub_commit(sub, parent);
         }
+        let changes = it.changes.values_mut().flatten();
+        for made in changes.chain(&mut it.everything) {
+            if made.by == sub {
+                made.by = parent;
+            }
+        }
     });
 }
 
@@ -233,10 +292,15 @@ pub fn after_sub_abort(sub: SubTransactionId) {
         GRANTING.set(None);
     }
     with(|it| {
-        if it.private.is_empty() {
+        if it.private.is_empty() && it.is_clean() {
             return;
         }
         inval::bump();
+        it.changes.retain(|_, changes| {
+            changes.retain(|made| made.by != sub);
+            !changes.is_empty()
+        });
+        it.everything.retain(|made| made.by != sub);
         for versions in it.private.values_mut() {
             versions.retain(|private| !private.was_created_in(sub));
             for private in versions {

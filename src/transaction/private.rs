@@ -177,6 +177,12 @@ fn refill(tag: &[u8], size: impl FnOnce(u64) -> u64, whole: bool) {
     else {
         Error::NoSuchTag(catalog::display(tag)).raise();
     };
+    if xact::is_parallel() {
+        Error::ParallelQuery {
+            tag: catalog::display(tag),
+        }
+        .raise();
+    }
     let (grant, step) = xact::writable(|| {
         catalog::as_owner(|| {
             let Some((mut position, row_step)) = catalog::lock_position(tag) else {
@@ -225,7 +231,8 @@ pub fn before_commit() {
             .map(|(tag, high_water)| (tag.to_vec(), high_water, end(tag)))
             .collect()
     });
-    if drawn.is_empty() {
+    // The transaction may have dropped the catalog with the extension.
+    if drawn.is_empty() || catalog::alloc().is_none() {
         return;
     }
     xact::with_snapshot(|| {

@@ -262,6 +262,20 @@ fn changes_under_the_replica_role_take_effect_and_never_rewind() {
     refused(warm.next("applied"), "42704");
 }
 
+/// New statements see that the table was truncated; what is open already is told
+/// by the trigger alone.
+#[test]
+fn truncate_under_the_replica_role_reaches_an_open_cursor() {
+    let (_server, mut admin, mut warm) = warm();
+    warm.run(
+        "BEGIN;
+         DECLARE c CURSOR FOR SELECT leaf_segment_next('orders') FROM generate_series(1, 50);
+         FETCH 2 FROM c",
+    );
+    admin.run("SET session_replication_role = replica; TRUNCATE leaf.alloc");
+    refused(warm.batch_execute("FETCH 1 FROM c"), "42704");
+}
+
 /// Four sessions draw while `change` runs again and again with 1, 2, 3 …; after
 /// each commit no call may return less than that number of `STRIDE`s.
 fn race(change: impl Fn(&mut Client, i64)) {
@@ -433,5 +447,85 @@ fn grant_published_too_late_is_thrown_away() {
         });
         let id = caller.next("orders").expect("an id");
         assert!(id >= start, "{id} came after the change to {start}");
+    }
+}
+
+/// A cursor holds on to the place of its tag in shared memory, which serves another
+/// tag by the time it is read on.
+#[test]
+fn open_cursor_of_a_dropped_tag_gets_no_ids_of_another() {
+    let server = Server::options().set("leaf.max_tags", "16").start();
+    let (mut admin, mut reader) = (server.connect(), server.connect());
+    admin.run("SELECT leaf_tag_create('orders', step => 1000)");
+    reader.run(
+        "BEGIN;
+         DECLARE c CURSOR FOR SELECT leaf_segment_next('orders') FROM generate_series(1, 50);
+         FETCH 2 FROM c",
+    );
+    admin.run("SELECT leaf_tag_drop('orders')");
+    // So many others that every place is taken.
+    for n in 0..16 {
+        let other = format!("other{n}");
+        admin.run(&format!("SELECT leaf_tag_create('{other}')"));
+        admin.next(&other).expect("an id");
+    }
+    refused(reader.batch_execute("FETCH 1 FROM c"), "42704");
+}
+
+/// Runs a statement that none of leaf's triggers sees, as `pg_restore
+/// --disable-triggers` does.
+fn past_the_triggers(admin: &mut Client, statement: &str) {
+    admin.run(&format!(
+        "BEGIN; ALTER TABLE leaf.alloc DISABLE TRIGGER ALL;
+         {statement};
+         ALTER TABLE leaf.alloc ENABLE ALWAYS TRIGGER leaf_check;
+         ALTER TABLE leaf.alloc ENABLE ALWAYS TRIGGER leaf_changed;
+         ALTER TABLE leaf.alloc ENABLE ALWAYS TRIGGER leaf_truncated; COMMIT"
+    ));
+}
+
+/// What no trigger has seen is found by the loader: it grants nothing from a row
+/// that lies below what was handed out of it.
+#[test]
+fn row_lowered_behind_the_triggers_backs_repeats_no_id() {
+    let (_server, mut admin, mut warm) = warm();
+    let mut ledger = Ledger::new();
+    ledger.add(draw_many(&mut warm, "orders", 2_500));
+    past_the_triggers(&mut admin, "UPDATE leaf.alloc SET max_id = 1");
+    warm.run("SET leaf.wait_timeout = '1s'");
+    let error = loop {
+        match warm.batch("orders", 100) {
+            Ok(ids) => ledger.add(ids),
+            refusal => break refused(refusal, "55P03"),
+        }
+    };
+    let detail = error.detail().unwrap_or_default();
+    assert!(detail.contains("below"), "{error:?}");
+    // The way out that it names.
+    admin.run("UPDATE leaf.alloc SET max_id = 10000000");
+    assert_eq!(warm.next("orders").expect("an id"), 10_000_000);
+}
+
+#[test]
+fn rows_restored_without_triggers_into_a_new_extension_are_served() {
+    let (_server, mut admin, mut warm) = warm();
+    admin.run("DROP EXTENSION leaf; CREATE EXTENSION leaf");
+    past_the_triggers(
+        &mut admin,
+        "INSERT INTO leaf.alloc (biz_tag, max_id, step) VALUES ('orders', 5000000, 1000)",
+    );
+    assert_eq!(warm.next("orders").expect("an id"), 5_000_000);
+}
+
+#[test]
+fn block_of_a_row_lowered_behind_the_triggers_backs_repeats_no_id() {
+    let (_server, mut admin, mut warm) = warm();
+    let mut ledger = Ledger::new();
+    ledger.add(draw_many(&mut warm, "orders", 2_500));
+    past_the_triggers(&mut admin, "UPDATE leaf.alloc SET max_id = 1");
+    warm.run("SET leaf.wait_timeout = '1s'");
+    match warm.reserve("orders", 100) {
+        Ok(block) => ledger.add(block.ids()),
+        refusal => drop(refused(refusal, "55P03")),
     }
 }

@@ -3,6 +3,7 @@
 use leaf_tests::postgres::Client;
 use leaf_tests::{Draw, Ledger, Mode, Server, Signal, draw_many, refused, signal, wait_until};
 use std::process::Stdio;
+use std::thread;
 
 /// A server with a database `work` whose loader is at work, and no session there.
 fn at_work() -> (Server, Client) {
@@ -176,13 +177,15 @@ fn database_can_be_dropped_while_a_grant_is_slow() {
     let (server, mut admin) = at_work();
     let mut client = server.connect_as("postgres", "work");
     client.run(
-        "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$
+        "SELECT leaf_tag_create('fresh');
+         CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$
          BEGIN PERFORM pg_sleep(2); RETURN new; END $$;
          CREATE TRIGGER slow BEFORE UPDATE ON leaf.alloc
             FOR EACH ROW EXECUTE FUNCTION slow();
-         SET leaf.wait_timeout = '1ms'",
+         SET leaf.wait_timeout = '500ms'",
     );
-    refused(client.reserve("orders", 1_000), "55P03");
+    // A request for a block would go with its caller; this one stays.
+    refused(client.next("fresh"), "55P03");
     drop(client);
     wait_until("the grant is under way and nobody waits for it", || {
         admin.number(
@@ -235,4 +238,85 @@ fn upgraded_cluster_never_repeats_an_id() {
     ledger.add(draw_many(&mut client, "orders", 1_000));
     client.run("SELECT leaf_tag_create('fresh')");
     assert_eq!(client.next("fresh").expect("an id"), 1);
+}
+
+#[test]
+fn block_asked_of_a_loader_that_ended_comes_from_the_next() {
+    let server = Server::start();
+    let (mut admin, mut client) = (server.connect(), server.connect());
+    admin.run(
+        "SELECT leaf_tag_create('orders');
+         CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$
+         BEGIN PERFORM pg_sleep(2.5); RETURN new; END $$;
+         CREATE TRIGGER slow BEFORE UPDATE ON leaf.alloc
+            FOR EACH ROW EXECUTE FUNCTION slow()",
+    );
+    client.run("SET leaf.wait_timeout = '30s'");
+    thread::scope(|scope| {
+        let session = scope.spawn(|| client.reserve("orders", 10));
+        wait_until("the loader grants the block", || {
+            admin.number(
+                "SELECT count(*) FROM pg_stat_activity
+                  WHERE backend_type = 'leaf loader' AND wait_event = 'PgSleep'",
+            ) == 1
+        });
+        admin.run(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+              WHERE backend_type = 'leaf loader'",
+        );
+        session.join().expect("a session").expect("a block");
+    });
+}
+
+#[test]
+fn segment_that_was_due_when_the_loader_ended_is_fetched_by_the_next() {
+    let server = Server::start();
+    let (mut admin, mut client) = (server.connect(), server.connect());
+    admin.run("SELECT leaf_tag_create('orders', step => 1000); SELECT leaf_tag_create('other')");
+    client.next("orders").expect("an id");
+    let mut holder = server.connect();
+    holder.run("BEGIN; SELECT * FROM leaf.alloc WHERE biz_tag = 'orders' FOR UPDATE");
+    client.batch("orders", 200).expect("what is in memory");
+    wait_until("the loader has tried in vain", || {
+        admin.number(
+            "SELECT count(*) FROM leaf.stat_segment
+              WHERE biz_tag = 'orders' AND last_error IS NOT NULL",
+        ) == 1
+    });
+    let loader = server.loaders("postgres")[0];
+    admin.run(&format!("SELECT pg_terminate_backend({loader})"));
+    wait_until("that loader is gone", || {
+        !server.loaders("postgres").contains(&loader)
+    });
+    holder.run("ROLLBACK");
+    // Only the other tag asks for a loader.
+    client.next("other").expect("an id");
+    wait_until("the next segment is ready", || {
+        admin.stat("orders", "next_left") > 0
+    });
+}
+
+#[test]
+fn database_can_be_dropped_while_grants_fail_one_after_the_other() {
+    let (server, mut admin) = at_work();
+    let mut client = server.connect_as("postgres", "work");
+    client.run(
+        "SELECT leaf_tag_create('one'); SELECT leaf_tag_create('two');
+         CREATE FUNCTION endless() RETURNS trigger LANGUAGE plpgsql AS $$
+         BEGIN PERFORM pg_sleep(3600); RETURN new; END $$;
+         CREATE TRIGGER endless BEFORE UPDATE ON leaf.alloc
+            FOR EACH ROW EXECUTE FUNCTION endless();
+         SET leaf.wait_timeout = '500ms'",
+    );
+    refused(client.next("one"), "55P03");
+    refused(client.next("two"), "55P03");
+    drop(client);
+    wait_until("a grant is under way and nobody waits for it", || {
+        admin.number(
+            "SELECT (count(*) FILTER (WHERE backend_type = 'client backend') = 0
+                     AND count(*) FILTER (WHERE wait_event = 'PgSleep') = 1)::int::bigint
+               FROM pg_stat_activity WHERE datname = 'work'",
+        ) == 1
+    });
+    admin.run("DROP DATABASE work");
 }

@@ -279,3 +279,22 @@ fn error_in_the_middle_of_a_statement_leaves_the_session_usable() {
     }
     assert!(client.next("orders").expect("an id") > first);
 }
+
+#[test]
+fn trigger_behind_leafs_own_cannot_lower_max_id() {
+    let (_server, mut client) = server();
+    client.run("SELECT leaf_tag_alter('orders', advance_to => 5000)");
+    client.next("orders").expect("an id");
+    client.run(
+        "CREATE FUNCTION rewind() RETURNS trigger LANGUAGE plpgsql AS $$
+         BEGIN new.max_id := 10; RETURN new; END $$;
+         CREATE TRIGGER zz_behind BEFORE UPDATE ON leaf.alloc
+            FOR EACH ROW WHEN (new.description = 'rewind') EXECUTE FUNCTION rewind()",
+    );
+    fails(
+        &mut client,
+        "UPDATE leaf.alloc SET description = 'rewind'",
+        "22023",
+    );
+    assert_eq!(client.next("orders").expect("nothing was changed"), 5_001);
+}

@@ -218,3 +218,29 @@ fn promoted_synchronous_standby_never_repeats_an_id() {
     // With no skip at all, only what the primary had confirmed protects.
     ledger.add(draw_many(&mut promote(&standby), "orders", 10_000));
 }
+
+/// `pg_cancel_backend` would end the wait for the standby without an error.
+#[test]
+fn cancel_does_not_make_the_loader_believe_in_a_confirmation() {
+    let server = primary();
+    server.reload("synchronous_standby_names", "nobody");
+    let mut observer = server.connect();
+    thread::scope(|scope| {
+        let session = scope.spawn(|| {
+            let mut client = server.connect();
+            client.run("SET leaf.wait_timeout = '4s'");
+            client.next("orders")
+        });
+        wait_until("a grant waits for the standby", || {
+            observer.number(
+                "SELECT count(*) FROM pg_stat_activity
+                  WHERE backend_type = 'leaf loader' AND wait_event = 'SyncRep'",
+            ) == 1
+        });
+        observer.run(
+            "SELECT pg_cancel_backend(pid) FROM pg_stat_activity
+              WHERE backend_type = 'leaf loader'",
+        );
+        refused(session.join().expect("a session"), "55P03");
+    });
+}

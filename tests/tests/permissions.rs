@@ -289,3 +289,20 @@ fn status_is_for_monitors() {
         .expect_err("strangers see nothing");
     assert_eq!(error.code().map(|c| c.code()), Some("42501"), "{error:?}");
 }
+
+#[test]
+fn revoke_reaches_an_open_cursor_at_commit() {
+    let (server, mut admin) = server();
+    let mut stranger = server.connect_as("stranger", "postgres");
+    admin.run("SELECT leaf_tag_grant('orders', 'stranger')");
+    stranger.next("orders").expect("a grantee draws");
+    stranger.run(
+        "BEGIN;
+         DECLARE c CURSOR FOR SELECT leaf_segment_next('orders') FROM generate_series(1, 50);
+         FETCH 2 FROM c",
+    );
+    admin.run("BEGIN; SELECT leaf_tag_revoke('orders', 'stranger')");
+    stranger.run("FETCH 2 FROM c");
+    admin.run("COMMIT");
+    refused(stranger.batch_execute("FETCH 1 FROM c"), "42501");
+}

@@ -17,6 +17,13 @@ fn drawn() -> (Server, i64) {
     (server, last)
 }
 
+/// The first number of `orders` that was not granted.
+fn granted(server: &Server) -> i64 {
+    server
+        .connect()
+        .number("SELECT max_id FROM leaf.alloc WHERE biz_tag = 'orders'")
+}
+
 fn saved(server: &Server) -> PathBuf {
     server.data().join("pg_stat_tmp/leaf.ranges")
 }
@@ -153,6 +160,7 @@ fn damaged_saved_ranges_are_ignored() {
 #[test]
 fn saved_ranges_are_not_used_by_a_standby_made_of_the_data() {
     let (mut server, mut last) = drawn();
+    let granted = granted(&server);
     server.stop(Mode::Fast);
     server.write("standby.signal", b"");
     server.start_again();
@@ -166,9 +174,45 @@ fn saved_ranges_are_not_used_by_a_standby_made_of_the_data() {
     });
     for _ in 0..3 {
         let id = server.connect().next("orders").expect("an id");
-        assert!(id > last, "{last}, then {id}");
+        assert!(id > last && id >= granted, "{last}, then {id}");
         last = id;
     }
+}
+
+#[test]
+fn saved_ranges_are_not_used_by_a_recovery_from_an_archive() {
+    let (mut server, _) = drawn();
+    let granted = granted(&server);
+    server.stop(Mode::Fast);
+    server.configure("restore_command = 'false'\n");
+    server.write("recovery.signal", b"");
+    server.start_again();
+    wait_until("the recovery has ended", || {
+        server
+            .connect()
+            .number("SELECT pg_is_in_recovery()::int::bigint")
+            == 0
+    });
+    assert!(!saved(&server).exists());
+    assert!(server.connect().next("orders").expect("an id") >= granted);
+}
+
+#[test]
+fn saved_ranges_are_not_used_beside_a_backup_label() {
+    let (mut server, _) = drawn();
+    // The recovery that the label asks for begins at the backup's start.
+    server.reload("wal_keep_size", "1GB");
+    let mut client = server.connect();
+    client.run("SELECT pg_backup_start('by hand', fast => true)");
+    let label = client.text("SELECT labelfile FROM pg_backup_stop(wait_for_archive => false)");
+    drop(client);
+    let granted = granted(&server);
+    // Of all that tells a backup from its original, only the label is there.
+    server.stop(Mode::Fast);
+    server.write("backup_label", label.as_bytes());
+    server.start_again();
+    assert!(!saved(&server).exists());
+    assert!(server.connect().next("orders").expect("an id") >= granted);
 }
 
 #[test]

@@ -235,3 +235,104 @@ fn column_default_draws_in_the_order_of_rows() {
         10_000
     );
 }
+
+#[test]
+fn ids_of_a_new_tag_drawn_under_a_rolled_back_savepoint_never_return() {
+    let server = Server::start();
+    let (mut creator, mut other) = (server.connect(), server.connect());
+    let mut ledger = Ledger::new();
+    creator.run("BEGIN; SELECT leaf_tag_create('orders', step => 2); SAVEPOINT a");
+    ledger.add(creator.rows("orders", 50).expect("ids"));
+    creator.run("ROLLBACK TO a; COMMIT");
+    ledger.add(draw_many(&mut other, "orders", 100));
+}
+
+#[test]
+fn ids_that_a_new_tags_transaction_did_not_use_are_not_lost() {
+    let server = Server::start();
+    let (mut creator, mut other) = (server.connect(), server.connect());
+    creator.run("BEGIN; SELECT leaf_tag_create('orders', step => 1000)");
+    assert_eq!(creator.rows("orders", 3).expect("ids"), [1, 2, 3]);
+    creator.run("COMMIT");
+    assert_eq!(other.next("orders").expect("an id"), 4);
+}
+
+#[test]
+fn maximum_raised_by_a_rolled_back_savepoint_counts_no_more() {
+    let server = Server::start();
+    let mut creator = server.connect();
+    creator.run(
+        "BEGIN; SELECT leaf_tag_create('orders', max_value => 5); SAVEPOINT a;
+         SELECT leaf_tag_alter('orders', max_value => 1000)",
+    );
+    assert_eq!(
+        creator.rows("orders", 7).expect("ids"),
+        (1..=7).collect::<Vec<_>>()
+    );
+    creator.run("ROLLBACK TO a");
+    refused(creator.next("orders"), "2200H");
+}
+
+#[test]
+fn tag_whose_creation_anew_was_rolled_back_is_everybodys_again() {
+    let server = Server::start();
+    let (mut changer, mut other) = (server.connect(), server.connect());
+    changer.run("SELECT leaf_tag_create('orders', step => 1000)");
+    let mut ledger = Ledger::new();
+    ledger.add([changer.next("orders").expect("an id")]);
+    changer.run(
+        "BEGIN; SAVEPOINT a; SELECT leaf_tag_drop('orders');
+         SELECT leaf_tag_create('orders', start => 1000000);
+         SELECT leaf_segment_next('orders'); ROLLBACK TO a",
+    );
+    ledger.add(changer.rows("orders", 5).expect("what is in memory"));
+    ledger.add(other.rows("orders", 5).expect("ids"));
+    changer.run("ROLLBACK");
+    ledger.add(draw_many(&mut other, "orders", 5_000));
+    ledger.add(draw_many(&mut changer, "orders", 100));
+    assert!(ledger.highest() < 1_000_000);
+}
+
+#[test]
+fn new_tag_whose_drop_was_rolled_back_is_there_again() {
+    let server = Server::start();
+    let (mut creator, mut other) = (server.connect(), server.connect());
+    let mut ledger = Ledger::new();
+    creator.run("BEGIN; SELECT leaf_tag_create('orders', step => 2)");
+    ledger.add(creator.rows("orders", 3).expect("ids"));
+    creator.run("SAVEPOINT a; SELECT leaf_tag_drop('orders'); ROLLBACK TO a");
+    ledger.add(creator.rows("orders", 5).expect("ids"));
+    creator.run("COMMIT");
+    ledger.add(draw_many(&mut other, "orders", 100));
+}
+
+#[test]
+fn changes_after_a_grant_that_failed_under_a_savepoint_take_effect() {
+    let server = Server::start();
+    let (mut changer, mut other) = (server.connect(), server.connect());
+    changer.run(
+        "SELECT leaf_tag_create('orders', step => 1000);
+         ALTER TABLE leaf.alloc ADD CONSTRAINT broken_by_test
+         CHECK (biz_tag <> 'new' OR max_id <= 1)",
+    );
+    other.next("orders").expect("an id");
+    changer.run("BEGIN; SELECT leaf_tag_create('new'); SAVEPOINT a");
+    let error = changer.next("new").expect_err("the row takes no grant");
+    assert_eq!(error.code().map(|c| c.code()), Some("23514"), "{error:?}");
+    changer.run("ROLLBACK TO a; SELECT leaf_tag_alter('orders', advance_to => 1000000); COMMIT");
+    assert_eq!(other.next("orders").expect("an id"), 1_000_000);
+}
+
+#[test]
+fn change_before_a_rolled_back_change_of_extensions_takes_effect() {
+    let server = Server::start();
+    let (mut changer, mut other) = (server.connect(), server.connect());
+    changer.run("SELECT leaf_tag_create('orders', step => 1000)");
+    other.next("orders").expect("an id");
+    changer.run(
+        "BEGIN; SELECT leaf_tag_alter('orders', advance_to => 1000000); SAVEPOINT a;
+         DROP EXTENSION leaf; CREATE EXTENSION leaf; SELECT leaf_tag_create('fresh');
+         ROLLBACK TO a; COMMIT",
+    );
+    assert_eq!(other.next("orders").expect("an id"), 1_000_000);
+}
