@@ -18,15 +18,6 @@ use crate::shmem::mailbox::Answer;
 use crate::transaction;
 use crate::waiting::{self, Patience};
 
-/// What a call site of `leaf_segment_next` keeps between calls of one
-/// execution.
-struct Site {
-    entry: &'static Entry,
-    /// Whether the tag is a constant of the query, so that it need not be
-    /// compared.
-    is_constant: bool,
-}
-
 #[unsafe(no_mangle)]
 pub extern "C" fn pg_finfo_leaf_segment_next() -> &'static pg_sys::Pg_finfo_record {
     &pg::V1
@@ -36,7 +27,8 @@ pub extern "C" fn pg_finfo_leaf_segment_next() -> &'static pg_sys::Pg_finfo_reco
 ///
 /// While the tag has ids and nothing has changed, this is three comparisons, a
 /// `fetch_add` and a read of one cache line: no SPI, no allocation, no lock, and
-/// no call that pgrx would have to guard.
+/// no call that pgrx would have to guard. The first call of an execution also
+/// finds the session's entry for the tag.
 ///
 /// # Safety
 /// Called by PostgreSQL as a strict function of one `text` argument.
@@ -44,24 +36,45 @@ pub extern "C" fn pg_finfo_leaf_segment_next() -> &'static pg_sys::Pg_finfo_reco
 pub unsafe extern "C-unwind" fn leaf_segment_next(
     fcinfo: pg_sys::FunctionCallInfo,
 ) -> pg_sys::Datum {
-    // SAFETY: PostgreSQL's promise about `fcinfo`; the site was put there by
-    // `next_slowly` for the present execution.
+    // SAFETY: PostgreSQL's promise about `fcinfo`; nothing but entries is left
+    // at the call site.
     unsafe {
         let call = Call::new(fcinfo);
-        if let Some(site) = call.site::<Site>()
-            && site.entry.is_good()
-            && (site.is_constant || args::plain_text(call.arg(0)) == Some(site.entry.tag()))
-            && let Some(slot) = site.entry.slot()
+        if let Some(entry) = entry_of(call)
+            && entry.is_good()
+            && let Some(slot) = entry.slot()
             && let Some(drawn) = slot.buffer.draw()
         {
             if drawn.due {
-                call::guarded(|| waiting::request_load(site.entry.number()));
+                call::guarded(|| waiting::request_load(entry.number()));
             }
-            if slot.buffer.epoch() == site.entry.epoch() {
+            if slot.buffer.epoch() == entry.epoch() {
                 return pg_sys::Datum::from(drawn.id);
             }
         }
         call::guarded(|| pg_sys::Datum::from(next_slowly(call)))
+    }
+}
+
+/// This session's entry for the tag of the call, if it has one.
+///
+/// # Safety
+/// As [`leaf_segment_next`].
+#[inline(always)]
+unsafe fn entry_of(call: Call) -> Option<&'static Entry> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let site = call.site::<Entry>();
+        if let Some(site) = &site
+            && (site.is_constant || args::plain_text(call.arg(0)) == Some(site.value.tag()))
+        {
+            return Some(site.value);
+        }
+        let entry = session::known(args::plain_text(call.arg(0))?)?;
+        if site.is_none() {
+            call.set_site(entry, 0);
+        }
+        Some(entry)
     }
 }
 
@@ -74,26 +87,16 @@ unsafe fn next_slowly(call: Call) -> i64 {
     // SAFETY: a strict function's argument is a valid text.
     let tag = checked(unsafe { args::text(call.arg(0)) });
     let patience = Patience::new();
-    let id = loop {
+    loop {
         match session::resolve(tag, &patience) {
-            Source::Private => break transaction::take(tag, 1).first,
+            Source::Private => return transaction::take(tag, 1).first,
             Source::Shared(source) => {
                 if let Some(id) = waiting::draw(&source, tag, &patience) {
-                    break id;
+                    return id;
                 }
             }
         }
-    };
-    // SAFETY: the call site is ours; see `leaf_segment_next`.
-    unsafe {
-        if let Some(entry) = session::known(tag) {
-            call.set_site(|| Site {
-                entry,
-                is_constant: call.arg_is_constant(0),
-            });
-        }
     }
-    id
 }
 
 /// The tag, if it can be one at all.

@@ -237,8 +237,10 @@ fn work(shared: &Shared, database: u32, jobs: &[Job]) -> Work {
         shared.free_all(database, |_| true);
         return Work::Leave;
     };
-    // Slots of an extension that was dropped: nobody can draw from them.
-    shared.free_all(database, |catalog| catalog != alloc.to_u32());
+    if jobs.iter().any(|job| job.key().catalog != alloc.to_u32()) {
+        // Slots of an extension that was dropped: nobody can draw from them.
+        shared.free_all(database, |catalog| catalog != alloc.to_u32());
+    }
     catalog::as_owner(|| grant_all(shared, alloc.to_u32(), jobs))
 }
 

@@ -2,6 +2,17 @@
 
 use pgrx::pg_sys;
 
+/// The bit of a call site's pointer that says that the argument is a constant.
+const CONSTANT: usize = 1;
+
+/// What a call site keeps between the calls of one execution.
+pub struct Site<T: 'static> {
+    /// The value that was left there.
+    pub value: &'static T,
+    /// Whether the argument cannot change, and need not be compared.
+    pub is_constant: bool,
+}
+
 /// The call of a version-1 function.
 #[derive(Clone, Copy)]
 pub struct Call(pg_sys::FunctionCallInfo);
@@ -31,27 +42,34 @@ impl Call {
     /// # Safety
     /// The function keeps nothing but values of `T` there.
     #[inline(always)]
-    pub unsafe fn site<T>(self) -> Option<&'static T> {
-        // SAFETY: the memory lives as long as the call site, and so longer
-        // than the call.
-        unsafe { (*(*self.0).flinfo).fn_extra.cast::<T>().as_ref() }
+    pub unsafe fn site<T>(self) -> Option<Site<T>> {
+        // SAFETY: `flinfo` is valid during the call.
+        let kept = unsafe { (*(*self.0).flinfo).fn_extra };
+        let value = kept.map_addr(|address| address & !CONSTANT).cast::<T>();
+        // SAFETY: null, or what `set_site` was given.
+        unsafe { value.as_ref() }.map(|value| Site {
+            value,
+            is_constant: kept.addr() & CONSTANT != 0,
+        })
     }
 
-    /// Leaves a value at this call site, unless there is one.
+    /// Leaves a value at this call site for the rest of the execution, and
+    /// whether argument `arg` is a constant of the query. Allocates nothing.
     ///
     /// # Safety
     /// As [`site`](Self::site).
-    pub unsafe fn set_site<T>(self, value: impl FnOnce() -> T) {
-        // SAFETY: memory of the call site's own context, written before it is
-        // published; a `T` there is never dropped.
-        unsafe {
-            let flinfo = (*self.0).flinfo;
-            if (*flinfo).fn_extra.is_null() {
-                let place = pg_sys::MemoryContextAlloc((*flinfo).fn_mcxt, size_of::<T>());
-                place.cast::<T>().write(value());
-                (*flinfo).fn_extra = place;
-            }
-        }
+    pub unsafe fn set_site<T>(self, value: &'static T, arg: usize) {
+        const { assert!(align_of::<T>() > CONSTANT) };
+        let mark = if self.arg_is_constant(arg) {
+            CONSTANT
+        } else {
+            0
+        };
+        let kept = std::ptr::from_ref(value)
+            .cast_mut()
+            .map_addr(|address| address | mark);
+        // SAFETY: `flinfo` is valid during the call.
+        unsafe { (*(*self.0).flinfo).fn_extra = kept.cast() };
     }
 
     /// A row of `bigint`s to return.
