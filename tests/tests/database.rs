@@ -172,22 +172,27 @@ fn status_has_a_row_for_every_tag() {
     assert!(client.stat("orders", "loads") >= 1);
 }
 
-#[test]
-fn database_can_be_dropped_while_a_grant_is_slow() {
+/// Drops a database whose loader is in a grant that sleeps so many seconds, for
+/// tags that nobody waits for any more.
+fn drop_while_grants_sleep(seconds: u32, tags: &[&str]) {
     let (server, mut admin) = at_work();
     let mut client = server.connect_as("postgres", "work");
-    client.run(
-        "SELECT leaf_tag_create('fresh');
-         CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$
-         BEGIN PERFORM pg_sleep(2); RETURN new; END $$;
+    for tag in tags {
+        client.run(&format!("SELECT leaf_tag_create('{tag}')"));
+    }
+    client.run(&format!(
+        "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$
+         BEGIN PERFORM pg_sleep({seconds}); RETURN new; END $$;
          CREATE TRIGGER slow BEFORE UPDATE ON leaf.alloc
             FOR EACH ROW EXECUTE FUNCTION slow();
-         SET leaf.wait_timeout = '500ms'",
-    );
-    // A request for a block would go with its caller; this one stays.
-    refused(client.next("fresh"), "55P03");
+         SET leaf.wait_timeout = '500ms'"
+    ));
+    for tag in tags {
+        // A request for a block would go with its caller; this one stays.
+        refused(client.next(tag), "55P03");
+    }
     drop(client);
-    wait_until("the grant is under way and nobody waits for it", || {
+    wait_until("a grant is under way and nobody waits for it", || {
         admin.number(
             "SELECT (count(*) FILTER (WHERE backend_type = 'client backend') = 0
                      AND count(*) FILTER (WHERE wait_event = 'PgSleep') = 1)::int::bigint
@@ -195,6 +200,16 @@ fn database_can_be_dropped_while_a_grant_is_slow() {
         ) == 1
     });
     admin.run("DROP DATABASE work");
+}
+
+#[test]
+fn database_can_be_dropped_while_a_grant_is_slow() {
+    drop_while_grants_sleep(2, &["fresh"]);
+}
+
+#[test]
+fn database_can_be_dropped_while_grants_fail_one_after_the_other() {
+    drop_while_grants_sleep(3600, &["one", "two"]);
 }
 
 #[test]
@@ -294,29 +309,4 @@ fn segment_that_was_due_when_the_loader_ended_is_fetched_by_the_next() {
     wait_until("the next segment is ready", || {
         admin.stat("orders", "next_left") > 0
     });
-}
-
-#[test]
-fn database_can_be_dropped_while_grants_fail_one_after_the_other() {
-    let (server, mut admin) = at_work();
-    let mut client = server.connect_as("postgres", "work");
-    client.run(
-        "SELECT leaf_tag_create('one'); SELECT leaf_tag_create('two');
-         CREATE FUNCTION endless() RETURNS trigger LANGUAGE plpgsql AS $$
-         BEGIN PERFORM pg_sleep(3600); RETURN new; END $$;
-         CREATE TRIGGER endless BEFORE UPDATE ON leaf.alloc
-            FOR EACH ROW EXECUTE FUNCTION endless();
-         SET leaf.wait_timeout = '500ms'",
-    );
-    refused(client.next("one"), "55P03");
-    refused(client.next("two"), "55P03");
-    drop(client);
-    wait_until("a grant is under way and nobody waits for it", || {
-        admin.number(
-            "SELECT (count(*) FILTER (WHERE backend_type = 'client backend') = 0
-                     AND count(*) FILTER (WHERE wait_event = 'PgSleep') = 1)::int::bigint
-               FROM pg_stat_activity WHERE datname = 'work'",
-        ) == 1
-    });
-    admin.run("DROP DATABASE work");
 }
