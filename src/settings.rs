@@ -72,7 +72,7 @@ pub fn init() {
         c"leaf.max_tags",
         c"Number of tags that shared memory holds at once.",
         c"More tags than this work, but one that has not been used for a while gives up its place and its unused ids; \
-          when this is too low, active tags evict each other and waste ids. About 2 kB of shared memory each.",
+          when this is too low, active tags evict each other and waste ids. About 1.3 kB of shared memory each.",
         &MAX_TAGS,
         16,
         1_000_000,

@@ -9,13 +9,11 @@ use leaf_tests::{Draw, Server};
 
 /// The server's settings that differ from PostgreSQL's own, beside leaf's
 /// preload: as a careful operator would have them on such a machine, and with
-/// nothing in the way of measuring (no plan that differs from run to run, no
-/// temporary files under `generate_series`).
-pub const SETTINGS: [(&str, &str); 8] = [
+/// no plan that differs from run to run.
+pub const SETTINGS: [(&str, &str); 7] = [
     ("fsync", "on"),
     ("synchronous_commit", "on"),
     ("shared_buffers", "256MB"),
-    ("work_mem", "256MB"),
     ("max_wal_size", "4GB"),
     ("checkpoint_timeout", "30min"),
     ("jit", "off"),
