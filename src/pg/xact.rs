@@ -20,6 +20,9 @@ pub fn init() {
 #[pg_guard]
 unsafe extern "C-unwind" fn at_xact(event: pg_sys::XactEvent::Type, _arg: *mut core::ffi::c_void) {
     use pg_sys::XactEvent::*;
+    if !crate::transaction::is_involved() {
+        return;
+    }
     match event {
         XACT_EVENT_PRE_COMMIT => {
             crate::transaction::before_commit();
@@ -40,6 +43,9 @@ unsafe extern "C-unwind" fn at_subxact(
     _arg: *mut core::ffi::c_void,
 ) {
     use pg_sys::SubXactEvent::*;
+    if !crate::transaction::is_involved() {
+        return;
+    }
     match event {
         SUBXACT_EVENT_COMMIT_SUB => crate::transaction::after_sub_commit(sub, parent),
         SUBXACT_EVENT_ABORT_SUB => crate::transaction::after_sub_abort(sub),

@@ -13,6 +13,7 @@ mod private;
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use pgrx::pg_sys::SubTransactionId;
 
@@ -113,6 +114,20 @@ impl Transaction {
     }
 }
 
+/// Whether the present transaction has anything to do with tags beyond drawing
+/// ids. Most have not, and their end costs no more than this look.
+static IS_INVOLVED: AtomicBool = AtomicBool::new(false);
+
+/// Whether the end of the transaction concerns leaf.
+pub fn is_involved() -> bool {
+    IS_INVOLVED.load(Ordering::Relaxed)
+}
+
+/// Makes the end of the transaction concern leaf.
+fn involve() {
+    IS_INVOLVED.store(true, Ordering::Relaxed);
+}
+
 thread_local! {
     static TRANSACTION: RefCell<Transaction> = RefCell::default();
     /// Set while leaf itself updates rows, to the subtransaction that does: its
@@ -127,6 +142,7 @@ fn with<R>(act: impl FnOnce(&mut Transaction) -> R) -> R {
 /// Runs `work`, whose updates of `leaf.alloc` are grants and not changes.
 /// After an error the mark is cleared by the abort.
 pub fn granting<R>(work: impl FnOnce() -> R) -> R {
+    involve();
     GRANTING.set(Some(xact::current_sub()));
     let result = work();
     GRANTING.set(None);
@@ -140,6 +156,7 @@ pub fn is_granting() -> bool {
 
 /// Collects a change of a tag's row.
 pub fn record(tag: &[u8], change: Change) {
+    involve();
     inval::bump();
     let made = Made::now(change);
     with(|it| {
@@ -183,6 +200,7 @@ pub fn record_dropped(tag: &[u8]) {
 
 /// Collects the end of every tag.
 pub fn record_truncated() {
+    involve();
     inval::bump();
     let made = Made::now(Change::Identity);
     let sub = made.by;
@@ -210,6 +228,7 @@ pub fn has_created(tag: &[u8]) -> bool {
 
 /// Remembers a request to the loader, to be withdrawn if the wait is cut short.
 pub fn set_request(ticket: Option<Ticket>) {
+    involve();
     with(|it| it.request = ticket);
 }
 
@@ -244,6 +263,7 @@ pub fn drop_stale_ids() {
 
 /// After the commit: shared memory learns what has changed. Raises no error.
 pub fn after_commit() {
+    IS_INVOLVED.store(false, Ordering::Relaxed);
     let done = with(std::mem::take);
     GRANTING.set(None);
     if done.is_clean() {
@@ -259,6 +279,7 @@ pub fn after_commit() {
 
 /// After a rollback: nothing has changed.
 pub fn after_abort() {
+    IS_INVOLVED.store(false, Ordering::Relaxed);
     withdraw_request();
     GRANTING.set(None);
     let undone = with(std::mem::take);

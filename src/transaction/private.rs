@@ -10,7 +10,7 @@
 use leaf_core::buffer::Run;
 use pgrx::pg_sys::{Oid, SubTransactionId};
 
-use super::{granting, with};
+use super::{granting, involve, with};
 use crate::catalog;
 use crate::error::Error;
 use crate::pg::{inval, xact};
@@ -107,6 +107,7 @@ impl Private {
 /// Lets this transaction grant ids of a tag to itself, from `above` on, as if
 /// it had created the tag.
 pub fn adopt(tag: &[u8], above: i64) {
+    involve();
     with(|it| {
         if it.private(tag).is_none() {
             let adopted = Private {
