@@ -3,7 +3,7 @@
 use std::thread;
 
 use leaf_tests::postgres::Client;
-use leaf_tests::{Draw, Server, draw_many, refused, wait_until};
+use leaf_tests::{Draw, Ledger, Server, draw_many, refused, wait_until};
 
 fn server_with_orders() -> (Server, Client) {
     let server = Server::start();
@@ -287,4 +287,68 @@ fn nothing_of_a_row_is_shown_to_who_may_only_draw() {
     let detail = error.detail().expect("the cause");
     assert!(detail.contains("broken"), "{detail}");
     assert!(!detail.contains("postgres"), "{detail}");
+}
+
+/// Runs a statement that none of leaf's triggers sees, as `pg_restore
+/// --disable-triggers` does.
+fn past_the_triggers(admin: &mut Client, statement: &str) {
+    admin.run(&format!(
+        "BEGIN; ALTER TABLE leaf.alloc DISABLE TRIGGER ALL;
+         {statement};
+         ALTER TABLE leaf.alloc ENABLE ALWAYS TRIGGER leaf_check;
+         ALTER TABLE leaf.alloc ENABLE ALWAYS TRIGGER leaf_changed;
+         ALTER TABLE leaf.alloc ENABLE ALWAYS TRIGGER leaf_truncated; COMMIT"
+    ));
+}
+
+/// What no trigger has seen is found by the loader: it grants nothing from a row
+/// that lies below what was handed out of it.
+#[test]
+fn row_lowered_behind_the_triggers_backs_repeats_no_id() {
+    let (server, mut admin) = server_with_orders();
+    let mut warm = server.connect();
+    warm.next("orders").expect("an id");
+    let mut ledger = Ledger::new();
+    ledger.add(draw_many(&mut warm, "orders", 2_500));
+    past_the_triggers(&mut admin, "UPDATE leaf.alloc SET max_id = 1");
+    warm.run("SET leaf.wait_timeout = '1s'");
+    let error = loop {
+        match warm.batch("orders", 100) {
+            Ok(ids) => ledger.add(ids),
+            refusal => break refused(refusal, "55P03"),
+        }
+    };
+    let detail = error.detail().unwrap_or_default();
+    assert!(detail.contains("below"), "{error:?}");
+    // The way out that it names.
+    admin.run("UPDATE leaf.alloc SET max_id = 10000000");
+    assert_eq!(warm.next("orders").expect("an id"), 10_000_000);
+}
+
+#[test]
+fn rows_restored_without_triggers_into_a_new_extension_are_served() {
+    let (server, mut admin) = server_with_orders();
+    let mut warm = server.connect();
+    warm.next("orders").expect("an id");
+    admin.run("DROP EXTENSION leaf; CREATE EXTENSION leaf");
+    past_the_triggers(
+        &mut admin,
+        "INSERT INTO leaf.alloc (biz_tag, max_id, step) VALUES ('orders', 5000000, 1000)",
+    );
+    assert_eq!(warm.next("orders").expect("an id"), 5_000_000);
+}
+
+#[test]
+fn block_of_a_row_lowered_behind_the_triggers_backs_repeats_no_id() {
+    let (server, mut admin) = server_with_orders();
+    let mut warm = server.connect();
+    warm.next("orders").expect("an id");
+    let mut ledger = Ledger::new();
+    ledger.add(draw_many(&mut warm, "orders", 2_500));
+    past_the_triggers(&mut admin, "UPDATE leaf.alloc SET max_id = 1");
+    warm.run("SET leaf.wait_timeout = '1s'");
+    match warm.reserve("orders", 100) {
+        Ok(block) => ledger.add(block.ids()),
+        refusal => drop(refused(refusal, "55P03")),
+    }
 }
