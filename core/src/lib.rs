@@ -8,11 +8,13 @@
 //! - [`buffer`]: the double buffer that hands out ids of granted segments.
 //! - [`step`]: how large the next segment of a tag shall be.
 //! - [`grant`]: what a grant does to a tag's row of the catalog.
+//! - [`snowflake`]: ids made of time, worker id and sequence.
 //! - [`tag`]: what a tag may be called.
 #![warn(missing_docs)]
 
 pub mod buffer;
 pub mod grant;
+pub mod snowflake;
 pub mod step;
 mod sync;
 pub mod tag;

@@ -1,0 +1,249 @@
+//! How an id is divided into time, worker id and sequence.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// The most worker ids and the most sequence numbers a layout can have: both
+/// are `integer`s in SQL.
+const MAX_FIELD_BITS: u32 = 31;
+
+const SECOND_US: u64 = 1_000_000;
+const MAX_TICK_US: u64 = 3600 * SECOND_US;
+/// What the time field may reach over: arithmetic on instants cannot overflow.
+const MAX_SPAN_US: u128 = 1 << 62;
+
+/// The fields of an id: `(tick × workers + worker) × sequences + sequence`.
+///
+/// With powers of two these are bit fields; the `decimal` layout has decimal
+/// digits instead.
+///
+/// ```
+/// use leaf_core::snowflake::Layout;
+///
+/// let id = Layout::LEAF.pack(1, 2, 3);
+/// assert_eq!(id, (1 << 22) + (2 << 12) + 3);
+/// assert_eq!(Layout::LEAF.unpack(id), (1, 2, 3));
+/// assert_eq!("custom:41,10,12".parse::<Layout>().unwrap().ids_per_tick(), 4096);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    name: Name,
+    tick_us: u64,
+    ticks: u64,
+    workers: u64,
+    sequences: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Name {
+    Leaf,
+    Uid,
+    Sonyflake,
+    Js53,
+    Decimal,
+    Custom,
+}
+
+/// Why a text is no layout.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadLayout(String);
+
+impl fmt::Display for BadLayout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for BadLayout {}
+
+impl Layout {
+    /// Twitter's and Meituan Leaf's: 41 bits of milliseconds, 10 of worker id,
+    /// 12 of sequence.
+    pub const LEAF: Layout = Layout::bits(Name::Leaf, 1_000, 41, 10, 12);
+    /// Baidu uid-generator's: 28 bits of seconds, 22 of worker id, 13 of sequence.
+    pub const UID: Layout = Layout::bits(Name::Uid, SECOND_US, 28, 22, 13);
+    /// Sonyflake's field sizes: 39 bits of 10 ms, 16 of worker id, 8 of sequence.
+    /// The worker id stands before the sequence, as in all other layouts.
+    pub const SONYFLAKE: Layout = Layout::bits(Name::Sonyflake, 10_000, 39, 16, 8);
+    /// Fits the integers that JavaScript represents exactly: 41 bits of
+    /// milliseconds, 5 of worker id, 7 of sequence.
+    pub const JS53: Layout = Layout::bits(Name::Js53, 1_000, 41, 5, 7);
+    /// Readable: seconds, then 2 digits of worker id, then 7 of sequence.
+    pub const DECIMAL: Layout = Layout {
+        name: Name::Decimal,
+        tick_us: SECOND_US,
+        ticks: (1 << 63) / 1_000_000_000,
+        workers: 100,
+        sequences: 10_000_000,
+    };
+
+    const NAMED: [(&'static str, Layout); 5] = [
+        ("leaf", Layout::LEAF),
+        ("uid", Layout::UID),
+        ("sonyflake", Layout::SONYFLAKE),
+        ("js53", Layout::JS53),
+        ("decimal", Layout::DECIMAL),
+    ];
+
+    const fn bits(name: Name, tick_us: u64, time: u32, worker: u32, sequence: u32) -> Layout {
+        Layout {
+            name,
+            tick_us,
+            ticks: 1 << time,
+            workers: 1 << worker,
+            sequences: 1 << sequence,
+        }
+    }
+
+    /// A layout of bit fields; `tick_us` is the length of a tick in
+    /// microseconds, up to an hour.
+    pub fn custom(
+        time: u32,
+        worker: u32,
+        sequence: u32,
+        tick_us: u64,
+    ) -> Result<Layout, BadLayout> {
+        let bad = |what: String| Err(BadLayout(what));
+        if time == 0 || sequence == 0 {
+            return bad("time and sequence need at least 1 bit each".into());
+        }
+        if worker > MAX_FIELD_BITS || sequence > MAX_FIELD_BITS {
+            return bad(format!(
+                "worker id and sequence have at most {MAX_FIELD_BITS} bits each"
+            ));
+        }
+        if time > 63 || time + worker + sequence > 63 {
+            return bad("an id has 63 bits for all three fields together".into());
+        }
+        if tick_us == 0 || tick_us > MAX_TICK_US {
+            return bad("a tick is at least 1us and at most 1h long".into());
+        }
+        if u128::from(tick_us) << time > MAX_SPAN_US {
+            return bad("the time field reaches further than 140,000 years".into());
+        }
+        Ok(Layout::bits(Name::Custom, tick_us, time, worker, sequence))
+    }
+
+    /// The length of a tick, the unit of the time field, in microseconds.
+    pub const fn tick_us(&self) -> u64 {
+        self.tick_us
+    }
+
+    /// How many values the time field has.
+    pub const fn ticks(&self) -> u64 {
+        self.ticks
+    }
+
+    /// How many worker ids there are; the first is 0.
+    pub const fn workers(&self) -> u64 {
+        self.workers
+    }
+
+    /// How many ids one worker can issue in one tick.
+    pub const fn ids_per_tick(&self) -> u64 {
+        self.sequences
+    }
+
+    /// The distance between two ticks' ids.
+    pub const fn ids_of_a_tick(&self) -> u64 {
+        self.workers * self.sequences
+    }
+
+    /// The id of three fields, each within its range.
+    pub const fn pack(&self, tick: u64, worker: u64, sequence: u64) -> u64 {
+        debug_assert!(tick < self.ticks && worker < self.workers && sequence < self.sequences);
+        (tick * self.workers + worker) * self.sequences + sequence
+    }
+
+    /// Tick, worker id and sequence of an id. The tick of a number that is no
+    /// id of this layout is [`ticks`](Self::ticks) or more.
+    pub const fn unpack(&self, id: u64) -> (u64, u64, u64) {
+        let upper = id / self.sequences;
+        (
+            upper / self.workers,
+            upper % self.workers,
+            id % self.sequences,
+        )
+    }
+
+    /// The first sequence of a new tick is chosen below this number: ids then
+    /// spread over shards even where one is drawn per tick.
+    pub const fn start_spread(&self) -> u64 {
+        match self.sequences / 4 {
+            0 => 1,
+            few if few < 128 => few,
+            _ => 128,
+        }
+    }
+}
+
+impl fmt::Display for Layout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let named = Layout::NAMED.iter().find(|(_, layout)| layout == self);
+        if let Some((name, _)) = named {
+            return f.write_str(name);
+        }
+        let (time, worker, sequence) = (
+            self.ticks.ilog2(),
+            self.workers.ilog2(),
+            self.sequences.ilog2(),
+        );
+        write!(f, "custom:{time},{worker},{sequence},{}us", self.tick_us)
+    }
+}
+
+impl FromStr for Layout {
+    type Err = BadLayout;
+
+    /// `leaf`, `uid`, `sonyflake`, `js53`, `decimal`, or
+    /// `custom:TIME,WORKER,SEQUENCE[,TICK]` with the fields' bits and the length
+    /// of a tick such as `1ms` (the default), `10ms` or `1s`.
+    fn from_str(text: &str) -> Result<Layout, BadLayout> {
+        let text = text.trim();
+        if let Some(fields) = text.strip_prefix("custom:") {
+            return parse_custom(fields);
+        }
+        let named = Layout::NAMED.iter().find(|(name, _)| *name == text);
+        named.map(|(_, layout)| *layout).ok_or_else(|| {
+            BadLayout(format!(
+                "\"{text}\" is none of leaf, uid, sonyflake, js53, decimal, custom:TIME,WORKER,SEQUENCE[,TICK]"
+            ))
+        })
+    }
+}
+
+fn parse_custom(fields: &str) -> Result<Layout, BadLayout> {
+    let parts: Vec<&str> = fields.split(',').map(str::trim).collect();
+    let (bits, tick) = match parts[..] {
+        [time, worker, sequence] => ([time, worker, sequence], "1ms"),
+        [time, worker, sequence, tick] => ([time, worker, sequence], tick),
+        _ => {
+            return Err(BadLayout(format!(
+                "\"{fields}\" is not three numbers of bits"
+            )));
+        }
+    };
+    let bits_of = |text: &str| {
+        let bits = text.parse::<u32>();
+        bits.map_err(|_| BadLayout(format!("\"{text}\" is not a number of bits")))
+    };
+    let tick_us = parse_tick(tick).ok_or_else(|| {
+        BadLayout(format!(
+            "\"{tick}\" is not the length of a tick, such as 1ms"
+        ))
+    })?;
+    Layout::custom(
+        bits_of(bits[0])?,
+        bits_of(bits[1])?,
+        bits_of(bits[2])?,
+        tick_us,
+    )
+}
+
+fn parse_tick(text: &str) -> Option<u64> {
+    let units = [("us", 1), ("ms", 1_000), ("s", SECOND_US)];
+    let (count, unit) = units
+        .iter()
+        .find_map(|(name, unit)| Some((text.strip_suffix(name)?, unit)))?;
+    count.trim().parse::<u64>().ok()?.checked_mul(*unit)
+}
