@@ -1,19 +1,13 @@
-//! Every SQL statement on leaf's own tables, and how a tag's row is read.
-//!
-//! Statements run as the owner of `leaf.alloc`, with nothing but `pg_catalog`
-//! in the search path; see [`as_owner`].
+//! `leaf.alloc`: the tags.
 
 use std::ffi::CStr;
 
 use leaf_core::grant::Position;
 use pgrx::pg_sys;
-use pgrx::spi::{Spi, SpiHeapTupleData};
 
-use crate::error::Error;
-use crate::pg::args::{
-    Arg, bigint_arg, bigint_array_arg, optional_text_arg, text_arg, text_array_arg,
-};
-use crate::pg::{self, heap, inval, role};
+use super::{bigint, column_of, execute, query, require_alloc};
+use crate::pg::args::{bigint_arg, bigint_array_arg, optional_text_arg, text_arg, text_array_arg};
+use crate::pg::{self, heap, role};
 
 /// Stands for everybody among a tag's grantees. No role can have this name.
 pub const PUBLIC: &CStr = c"public";
@@ -27,33 +21,6 @@ mod column {
     pub const OWNER: i16 = 7;
     pub const GRANTEES: i16 = 8;
     pub const INCARNATION: i16 = 9;
-}
-
-/// A tag for messages.
-pub fn display(tag: &[u8]) -> String {
-    String::from_utf8_lossy(tag).into_owned()
-}
-
-/// The oid of this database's `leaf.alloc`, remembered until it changes.
-pub fn alloc() -> Option<pg_sys::Oid> {
-    if let Some(oid) = inval::watched() {
-        return Some(oid);
-    }
-    let oid = heap::relation_oid(c"leaf", c"alloc")?;
-    inval::watch(oid);
-    Some(oid)
-}
-
-/// As [`alloc`], or an error.
-pub fn require_alloc() -> pg_sys::Oid {
-    alloc().unwrap_or_else(|| Error::NoCatalog.raise())
-}
-
-/// Runs `work` as the owner of `leaf.alloc`: triggers and constraints that the
-/// owner added run with the owner's rights, and with no more.
-pub fn as_owner<R>(work: impl FnOnce() -> R) -> R {
-    let owner = heap::relation_owner(require_alloc());
-    role::acting_as(owner.unwrap_or_else(|| Error::NoCatalog.raise()), work)
 }
 
 /// What decides who may do what with a tag.
@@ -355,30 +322,4 @@ pub fn store_grants(grants: &[GrantUpdate<'_>], history: &str) {
             "a grant was not stored in leaf.alloc as it was made; does a trigger interfere?"
         );
     }
-}
-
-fn execute(statement: &str, args: &[Arg]) -> usize {
-    Spi::connect_mut(|client| match client.update(statement, None, args) {
-        Ok(table) => table.len(),
-        Err(error) => pgrx::error!("statement on leaf.alloc failed: {error}"),
-    })
-}
-
-fn query<R>(statement: &str, args: &[Arg], read: impl Fn(&SpiHeapTupleData<'_>) -> R) -> Vec<R> {
-    Spi::connect_mut(|client| match client.update(statement, None, args) {
-        Ok(table) => table.map(|row| read(&row)).collect(),
-        Err(error) => pgrx::error!("statement on leaf.alloc failed: {error}"),
-    })
-}
-
-fn column_of<T: pgrx::FromDatum + pgrx::IntoDatum>(
-    row: &SpiHeapTupleData<'_>,
-    ordinal: usize,
-) -> Option<T> {
-    row.get::<T>(ordinal)
-        .unwrap_or_else(|error| pgrx::error!("unexpected column {ordinal}: {error}"))
-}
-
-fn bigint(row: &SpiHeapTupleData<'_>, ordinal: usize) -> i64 {
-    column_of::<i64>(row, ordinal).unwrap_or_default()
 }
