@@ -70,6 +70,54 @@ ALTER TABLE leaf.alloc ENABLE ALWAYS TRIGGER leaf_check;
 ALTER TABLE leaf.alloc ENABLE ALWAYS TRIGGER leaf_changed;
 ALTER TABLE leaf.alloc ENABLE ALWAYS TRIGGER leaf_truncated;
 
+/*
+ * The registry of snowflake workers. Ids with a worker id and a time below its
+ * ceiling may have been issued: whoever leases the worker id next starts there.
+ * Rows are proof of what was used, so they go only when they prove nothing.
+ */
+CREATE TABLE leaf.worker (
+    worker_id       integer          NOT NULL,
+    node            text             NOT NULL,
+    nonce           uuid             NOT NULL,
+    token           bigint           NOT NULL,
+    history         text             NOT NULL,
+    layout          text             NOT NULL,
+    epoch           timestamptz      NOT NULL,
+    ceiling         timestamptz      NOT NULL,
+    leased_until    timestamptz      NOT NULL,
+    clock_offset_ms double precision NOT NULL DEFAULT 0,
+    registered_at   timestamptz      NOT NULL DEFAULT now(),
+    renewed_at      timestamptz      NOT NULL DEFAULT now(),
+    CONSTRAINT worker_pkey PRIMARY KEY (worker_id),
+    CONSTRAINT worker_worker_id_check CHECK (worker_id OPERATOR(pg_catalog.>=) 0)
+);
+COMMENT ON TABLE leaf.worker IS 'one row per worker id of snowflake ids that was ever leased';
+COMMENT ON COLUMN leaf.worker.node IS 'who holds it, or held it last';
+COMMENT ON COLUMN leaf.worker.nonce IS 'made at the registration; with the token it proves that a lease is the caller''s';
+COMMENT ON COLUMN leaf.worker.token IS 'moves with each renewal: of two copies of a node only one can renew';
+COMMENT ON COLUMN leaf.worker.history IS 'history of this database (system identifier, timeline, nonce, oid) of the last renewal';
+COMMENT ON COLUMN leaf.worker.layout IS 'layout of the ids, the same in all rows';
+COMMENT ON COLUMN leaf.worker.epoch IS 'epoch of the ids, the same in all rows';
+COMMENT ON COLUMN leaf.worker.ceiling IS 'ids of earlier times may have been issued; the next lease starts here';
+COMMENT ON COLUMN leaf.worker.leased_until IS 'until when nobody else gets the worker id';
+COMMENT ON COLUMN leaf.worker.clock_offset_ms IS 'how far the holder''s clock was ahead of the registry''s';
+
+-- Dumps carry the rows: a restored database belongs to another history, where
+-- none of these workers is its own.
+SELECT pg_catalog.pg_extension_config_dump('leaf.worker', '');
+
+CREATE FUNCTION leaf_worker_check() RETURNS trigger
+    LANGUAGE c AS 'MODULE_PATHNAME', 'leaf_worker_check';
+COMMENT ON FUNCTION leaf_worker_check() IS 'keeps leaf.worker from forgetting what may be in use';
+REVOKE EXECUTE ON FUNCTION leaf_worker_check() FROM PUBLIC;
+
+CREATE TRIGGER leaf_check BEFORE UPDATE OR DELETE ON leaf.worker
+    FOR EACH ROW EXECUTE FUNCTION leaf_worker_check();
+CREATE TRIGGER leaf_truncated BEFORE TRUNCATE ON leaf.worker
+    FOR EACH STATEMENT EXECUTE FUNCTION leaf_worker_check();
+ALTER TABLE leaf.worker ENABLE ALWAYS TRIGGER leaf_check;
+ALTER TABLE leaf.worker ENABLE ALWAYS TRIGGER leaf_truncated;
+
 /* Drawing ids. */
 CREATE FUNCTION leaf_segment_next(tag text) RETURNS bigint
     LANGUAGE c VOLATILE STRICT PARALLEL SAFE
@@ -88,6 +136,72 @@ CREATE FUNCTION leaf_segment_reserve(
     AS 'MODULE_PATHNAME', 'leaf_segment_reserve';
 COMMENT ON FUNCTION leaf_segment_reserve(text, bigint)
     IS 'one block of count ids, durable before it is returned: first_id, first_id + increment, ..., last_id';
+
+CREATE FUNCTION leaf_snowflake_next() RETURNS bigint
+    LANGUAGE c VOLATILE STRICT PARALLEL SAFE
+    AS 'MODULE_PATHNAME', 'leaf_snowflake_next';
+COMMENT ON FUNCTION leaf_snowflake_next() IS 'the next snowflake id: time, worker id and sequence';
+
+CREATE FUNCTION leaf_snowflake_batch(count integer) RETURNS SETOF bigint
+    LANGUAGE c VOLATILE STRICT PARALLEL SAFE ROWS 1000
+    AS 'MODULE_PATHNAME', 'leaf_snowflake_batch_wrapper';
+COMMENT ON FUNCTION leaf_snowflake_batch(integer) IS 'count snowflake ids, ascending';
+
+/* Reading snowflake ids. Those with layout and epoch depend on nothing else. */
+CREATE FUNCTION leaf_snowflake_decode(
+        id bigint,
+        OUT created_at timestamptz, OUT worker_id integer, OUT sequence integer) RETURNS record
+    LANGUAGE c STABLE STRICT PARALLEL SAFE
+    AS 'MODULE_PATHNAME', 'leaf_snowflake_decode';
+COMMENT ON FUNCTION leaf_snowflake_decode(bigint) IS 'what an id of this database says';
+
+CREATE FUNCTION leaf_snowflake_decode(
+        id bigint, layout text, epoch timestamptz,
+        OUT created_at timestamptz, OUT worker_id integer, OUT sequence integer) RETURNS record
+    LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
+    AS 'MODULE_PATHNAME', 'leaf_snowflake_decode';
+COMMENT ON FUNCTION leaf_snowflake_decode(bigint, text, timestamptz)
+    IS 'what an id of a layout and an epoch says';
+
+CREATE FUNCTION leaf_snowflake_floor(ts timestamptz) RETURNS bigint
+    LANGUAGE c STABLE STRICT PARALLEL SAFE
+    AS 'MODULE_PATHNAME', 'leaf_snowflake_floor';
+COMMENT ON FUNCTION leaf_snowflake_floor(timestamptz)
+    IS 'the smallest id of an instant in this database, for scans of a range of time';
+
+CREATE FUNCTION leaf_snowflake_floor(ts timestamptz, layout text, epoch timestamptz) RETURNS bigint
+    LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
+    AS 'MODULE_PATHNAME', 'leaf_snowflake_floor';
+COMMENT ON FUNCTION leaf_snowflake_floor(timestamptz, text, timestamptz)
+    IS 'the smallest id of an instant for a layout and an epoch, for partition bounds';
+
+/* Worker ids for nodes that issue snowflake ids themselves. */
+CREATE FUNCTION leaf_worker_register(
+        node text, worker_id integer DEFAULT NULL, clock timestamptz DEFAULT NULL,
+        OUT worker_id integer, OUT nonce uuid, OUT token bigint, OUT start_at timestamptz,
+        OUT ceiling timestamptz, OUT layout text, OUT epoch timestamptz) RETURNS record
+    LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'leaf_worker_register';
+COMMENT ON FUNCTION leaf_worker_register(text, integer, timestamptz)
+    IS 'leases a worker id to a node: once committed, it may issue ids from start_at on, below ceiling';
+
+CREATE FUNCTION leaf_worker_renew(
+        worker_id integer, nonce uuid, token bigint, clock timestamptz DEFAULT NULL,
+        OUT token bigint, OUT ceiling timestamptz) RETURNS record
+    LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'leaf_worker_renew';
+COMMENT ON FUNCTION leaf_worker_renew(integer, uuid, bigint, timestamptz)
+    IS 'raises the ceiling of a lease; the token returned is for the next renewal';
+
+CREATE FUNCTION leaf_worker_release(worker_id integer, nonce uuid, token bigint) RETURNS void
+    LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'leaf_worker_release';
+COMMENT ON FUNCTION leaf_worker_release(integer, uuid, bigint)
+    IS 'ends a lease: the worker id may be given to another node';
+
+REVOKE EXECUTE ON FUNCTION leaf_worker_register(text, integer, timestamptz),
+    leaf_worker_renew(integer, uuid, bigint, timestamptz),
+    leaf_worker_release(integer, uuid, bigint) FROM PUBLIC;
 
 /* Keeping tags. */
 CREATE FUNCTION leaf_tag_create(
@@ -154,5 +268,19 @@ SELECT a.biz_tag,
   LEFT JOIN leaf_segment_stats() AS s ON s.biz_tag OPERATOR(pg_catalog.=) a.biz_tag::text;
 COMMENT ON VIEW leaf.stat_segment IS 'one row per tag: position, buffers, loads, waits and errors since it was last brought into memory';
 
-GRANT EXECUTE ON FUNCTION leaf_segment_stats() TO pg_monitor;
-GRANT SELECT ON leaf.stat_segment TO pg_monitor;
+CREATE FUNCTION leaf_snowflake_stats(
+        OUT worker_id integer, OUT layout text, OUT epoch timestamptz, OUT ceiling timestamptz,
+        OUT last_issued_at timestamptz, OUT clock_lead_ms double precision,
+        OUT clock_offset_ms double precision, OUT rollbacks bigint, OUT waits bigint,
+        OUT longest_wait_ms double precision, OUT timeouts bigint, OUT runs_out_at timestamptz,
+        OUT last_error text, OUT last_error_at timestamptz) RETURNS SETOF record
+    LANGUAGE c VOLATILE STRICT PARALLEL SAFE
+    AS 'MODULE_PATHNAME', 'leaf_snowflake_stats_wrapper';
+COMMENT ON FUNCTION leaf_snowflake_stats() IS 'the worker of this database in shared memory';
+REVOKE EXECUTE ON FUNCTION leaf_snowflake_stats() FROM PUBLIC;
+
+CREATE VIEW leaf.stat_snowflake AS SELECT * FROM leaf_snowflake_stats();
+COMMENT ON VIEW leaf.stat_snowflake IS 'this database''s snowflake ids: worker id, layout, ceiling, clock, waits and errors since the server started';
+
+GRANT EXECUTE ON FUNCTION leaf_segment_stats(), leaf_snowflake_stats() TO pg_monitor;
+GRANT SELECT ON leaf.stat_segment, leaf.stat_snowflake TO pg_monitor;

@@ -1,10 +1,35 @@
 //! Every error leaf raises: SQLSTATE, message, detail, and a hint that names
 //! the way out.
 
+use std::fmt;
 use std::time::Duration;
 
+use crate::catalog;
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::{PgLogLevel, PgSqlErrorCode};
+
+/// Which ids somebody waits for, in messages.
+#[derive(Clone, Debug)]
+pub enum Ids {
+    OfTag(String),
+    Snowflake,
+}
+
+impl Ids {
+    /// Those of a tag.
+    pub fn of(tag: &[u8]) -> Ids {
+        Ids::OfTag(catalog::display(tag))
+    }
+}
+
+impl fmt::Display for Ids {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Ids::OfTag(tag) => write!(f, "ids for tag \"{tag}\""),
+            Ids::Snowflake => f.write_str("snowflake ids"),
+        }
+    }
+}
 
 /// What went wrong, for the caller.
 #[derive(Debug)]
@@ -43,7 +68,7 @@ pub enum Error {
     },
     /// No ids within `leaf.wait_timeout`.
     Timeout {
-        tag: String,
+        ids: Ids,
         after: Duration,
         cause: Option<String>,
     },
@@ -53,8 +78,10 @@ pub enum Error {
     },
     /// No loader could be started within `leaf.wait_timeout`.
     NoWorkerSlot {
-        tag: String,
+        ids: Ids,
     },
+    /// A parallel plan met a registry that its transaction made.
+    ParallelRegistry,
     /// Every slot waits for a load.
     NoSlot {
         tag: String,
@@ -67,18 +94,23 @@ pub enum Error {
     Prepared,
 }
 
-type Parts = (PgSqlErrorCode, String, Option<String>, String);
+/// SQLSTATE, message, detail and hint.
+pub type Parts = (PgSqlErrorCode, String, Option<String>, String);
+
+/// Raises an error.
+pub fn raise((code, message, detail, hint): Parts) -> ! {
+    let mut report = ErrorReport::new(code, message, "leaf").set_hint(hint);
+    if let Some(detail) = detail {
+        report = report.set_detail(detail);
+    }
+    report.report(PgLogLevel::ERROR);
+    unreachable!("an error report at level ERROR does not return")
+}
 
 impl Error {
     /// Raises the error.
     pub fn raise(self) -> ! {
-        let (code, message, detail, hint) = self.parts();
-        let mut report = ErrorReport::new(code, message, "leaf").set_hint(hint);
-        if let Some(detail) = detail {
-            report = report.set_detail(detail);
-        }
-        report.report(PgLogLevel::ERROR);
-        unreachable!("an error report at level ERROR does not return")
+        raise(self.parts())
     }
 
     fn parts(self) -> Parts {
@@ -161,12 +193,12 @@ impl Error {
                 None,
                 "Raise max_value with leaf_tag_alter, or ask for fewer ids at once.".into(),
             ),
-            Error::Timeout { tag, after, cause } => (
+            Error::Timeout { ids, after, cause } => (
                 Code::ERRCODE_LOCK_NOT_AVAILABLE,
-                format!("no ids for tag \"{tag}\" within {} ms", after.as_millis()),
+                format!("no {ids} within {} ms", after.as_millis()),
                 Some(match cause {
                     Some(cause) => format!("The last load failed: {cause}"),
-                    None => "The loader has not come to this tag yet.".into(),
+                    None => "The loader has not come to it yet.".into(),
                 }),
                 "Remove the cause and try again; leaf.wait_timeout sets how long to wait.".into(),
             ),
@@ -176,9 +208,9 @@ impl Error {
                 Some("It has changed the tag's row, and the ids in memory are used up.".into()),
                 "Commit the change before drawing more ids.".into(),
             ),
-            Error::NoWorkerSlot { tag } => (
+            Error::NoWorkerSlot { ids } => (
                 Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
-                format!("no background worker slot to load ids for tag \"{tag}\""),
+                format!("no background worker slot for the loader of {ids}"),
                 None,
                 "Raise max_worker_processes, or end other background workers.".into(),
             ),
@@ -195,6 +227,12 @@ impl Error {
                     "The tag was created or changed by the transaction that runs the query.".into(),
                 ),
                 "Commit the tag first, or set max_parallel_workers_per_gather to 0.".into(),
+            ),
+            Error::ParallelRegistry => (
+                Code::ERRCODE_FEATURE_NOT_SUPPORTED,
+                "cannot draw snowflake ids in a parallel query".into(),
+                Some("The extension was created by the transaction that runs the query.".into()),
+                "Commit first, or set max_parallel_workers_per_gather to 0.".into(),
             ),
             _ => (
                 Code::ERRCODE_FEATURE_NOT_SUPPORTED,

@@ -17,11 +17,13 @@ mod catalog;
 mod error;
 mod history;
 mod loader;
+mod patience;
 mod pg;
 mod restart;
 mod session;
 mod settings;
 mod shmem;
+mod snowflake;
 mod transaction;
 mod waiting;
 

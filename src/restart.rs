@@ -1,15 +1,18 @@
 //! Over a clean shutdown: ids in memory wait in a file for the next start.
 //!
 //! When the postmaster ends after a clean shutdown, it writes what every slot
-//! still holds to `pg_stat_tmp/leaf.ranges` (a folder that base backups and
-//! `pg_rewind` leave out), together with the place of the shutdown checkpoint.
-//! The next start removes the file before anything can be drawn, and hands the
-//! ids out only if the control file shows that very checkpoint and nothing asks
-//! for recovery. In every other case they are lost, never repeated.
+//! still holds, and how far every snowflake worker has come, to
+//! `pg_stat_tmp/leaf.ranges` (a folder that base backups and `pg_rewind` leave
+//! out), together with the place of the shutdown checkpoint. The next start
+//! removes the file before anything can be drawn, and goes on from there only
+//! if the control file shows that very checkpoint and nothing asks for recovery.
+//! In every other case the ids are lost, never repeated: segments are granted
+//! anew, and workers begin at their ceilings.
 
 use std::fs;
 use std::path::PathBuf;
 
+use leaf_core::snowflake::Scheme;
 use pgrx::{pg_guard, pg_sys};
 use serde::{Deserialize, Serialize};
 
@@ -17,10 +20,12 @@ use crate::pg::control::{self, ControlFile};
 use crate::pg::{self, worker};
 use crate::settings;
 use crate::shmem::index::KeyRef;
-use crate::shmem::{self, Shared, Slot};
+use crate::shmem::worker::{Lease, Registry};
+use crate::shmem::{self, Shared, Slot, Worker};
+use crate::snowflake::lease::{self, Leased};
 
 /// The file's format; another one is not read.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 #[derive(Serialize, Deserialize)]
 struct Saved {
@@ -29,6 +34,7 @@ struct Saved {
     timeline: u32,
     checkpoint: u64,
     slots: Vec<SavedSlot>,
+    workers: Vec<SavedWorker>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -40,6 +46,20 @@ struct SavedSlot {
     step: u64,
     /// First id and number of ids.
     ranges: Vec<(i64, u64)>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct SavedWorker {
+    database: u32,
+    catalog: u32,
+    layout: String,
+    epoch_us: i64,
+    worker: u64,
+    nonce: [u8; 16],
+    token: i64,
+    ceiling_us: i64,
+    /// The first instant of which no id was issued.
+    next_us: i64,
 }
 
 fn path() -> PathBuf {
@@ -57,6 +77,9 @@ pub fn at_server_start(shared: &Shared, control_file: Option<&ControlFile>) {
     if let Some(saved) = take_file(control_file) {
         for slot in &saved.slots {
             restore(shared, slot);
+        }
+        for worker in &saved.workers {
+            restore_worker(shared, worker);
         }
     }
     worker::at_postmaster_exit(at_postmaster_exit);
@@ -110,6 +133,62 @@ fn restore(shared: &Shared, saved: &SavedSlot) {
     state.loaded_at = pg::monotonic_us();
 }
 
+fn restore_worker(shared: &Shared, saved: &SavedWorker) -> Option<()> {
+    let scheme = Scheme {
+        layout: saved.layout.parse().ok()?,
+        epoch_us: saved.epoch_us,
+    };
+    let lease = Lease {
+        worker: saved.worker,
+        nonce: saved.nonce,
+        token: saved.token,
+        from_us: saved.next_us,
+        ceiling_us: saved.ceiling_us,
+    };
+    let leased = Leased {
+        lease,
+        scheme,
+        clock_offset_us: 0,
+    };
+    // Where something else is wanted now, a registration has to say whether
+    // that can be had.
+    let is_wanted = scheme == settings::snowflake::scheme()
+        && settings::snowflake::worker_id().is_none_or(|worker| worker == lease.worker);
+    if !is_wanted
+        || lease.worker >= scheme.layout.workers()
+        || !lease::may_begin(lease.from_us, pg::unix_us())
+    {
+        return None;
+    }
+    let worker = shared.claim_worker(Registry {
+        database: saved.database,
+        catalog: saved.catalog,
+    })?;
+    let mut state = worker.state.exclusive();
+    state.scheme = Some(scheme);
+    state.lease = Some(lease);
+    lease::install(&worker.generator, None, &leased);
+    Some(())
+}
+
+/// How far a worker has come.
+fn saved_worker(registry: Registry, worker: &Worker) -> Option<SavedWorker> {
+    let state = worker.state.exclusive();
+    let (scheme, lease) = (state.scheme?, state.lease?);
+    worker.generator.fence();
+    Some(SavedWorker {
+        database: registry.database,
+        catalog: registry.catalog,
+        layout: scheme.layout.to_string(),
+        epoch_us: scheme.epoch_us,
+        worker: lease.worker,
+        nonce: lease.nonce,
+        token: lease.token,
+        ceiling_us: lease.ceiling_us,
+        next_us: scheme.instant_of(worker.generator.last_tick(&scheme.layout) + 1),
+    })
+}
+
 /// The postmaster's last act, after every other process has ended. It also runs
 /// at an immediate shutdown and after a crash: the control file tells.
 #[pg_guard]
@@ -140,6 +219,11 @@ unsafe extern "C-unwind" fn at_postmaster_exit(_code: i32, _argument: pg_sys::Da
         timeline: control_file.timeline,
         checkpoint: control_file.checkpoint,
         slots,
+        workers: shared
+            .all_workers()
+            .into_iter()
+            .filter_map(|(registry, worker)| saved_worker(registry, worker))
+            .collect(),
     };
     let written = serde_json::to_vec(&saved)
         .map_err(std::io::Error::from)

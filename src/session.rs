@@ -12,13 +12,13 @@ use pgrx::pg_sys;
 
 use crate::alone;
 use crate::catalog::{self, Permissions};
-use crate::error::Error;
+use crate::error::{Error, Ids};
+use crate::patience::Patience;
 use crate::pg::heap::Readable;
 use crate::pg::{self, inval, role, xact};
 use crate::shmem::index::{Found, KeyRef, OwnedKey};
 use crate::shmem::{self, Shared, Slot};
 use crate::transaction;
-use crate::waiting::Patience;
 
 /// A tag this session has drawn from. Never freed, so that executor state may
 /// point at it; void until [`is_good`](Entry::is_good) says otherwise.
@@ -230,7 +230,10 @@ pub fn owned_key(tag: &[u8]) -> OwnedKey {
 /// Waits until permissions can be looked up, as long as patience lasts.
 pub fn wait_until_readable(tag: &[u8], patience: &Patience) -> Readable {
     catalog::wait_until_readable(|| {
-        patience.nap_or_give_up(tag, "table \"leaf.alloc\" is locked by another transaction");
+        patience.nap_or_give_up(
+            Ids::of(tag),
+            "table \"leaf.alloc\" is locked by another transaction",
+        );
     })
 }
 

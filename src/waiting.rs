@@ -1,89 +1,16 @@
 //! Drawing from a slot, and waiting for the loader when it is empty.
 
-use std::cell::Cell;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use leaf_core::buffer::Runs;
 
 use crate::catalog;
-use crate::error::Error;
-use crate::pg::{self, latch};
+use crate::error::{Error, Ids};
+use crate::patience::Patience;
+use crate::pg;
 use crate::session::{self, SharedSource};
-use crate::settings;
-use crate::shmem::loaders::Call;
 use crate::shmem::slot::Verdict;
-
-/// A waiter looks after the loader this often: it may have ended, or there may
-/// be a free worker slot by now.
-const LONGEST_NAP: Duration = Duration::from_millis(100);
-
-/// How long one call may wait in all.
-pub struct Patience {
-    since: Instant,
-    limit: Duration,
-    /// Whether any call for the loader has been answered.
-    answered: Cell<bool>,
-    /// Whether any call found no worker slot.
-    refused: Cell<bool>,
-}
-
-impl Patience {
-    /// Patience for `leaf.wait_timeout` from now.
-    pub fn new() -> Self {
-        Patience {
-            since: Instant::now(),
-            limit: settings::wait_timeout(),
-            answered: Cell::new(false),
-            refused: Cell::new(false),
-        }
-    }
-
-    /// Whether the time is up.
-    pub fn is_over(&self) -> bool {
-        self.since.elapsed() >= self.limit
-    }
-
-    /// How long to sleep before looking again.
-    pub fn next_nap(&self) -> Duration {
-        self.limit
-            .saturating_sub(self.since.elapsed())
-            .min(LONGEST_NAP)
-    }
-
-    /// Sleeps a moment; can be cancelled.
-    pub fn nap(&self) {
-        latch::wait(Duration::from_millis(5));
-        pg::check_for_interrupts();
-    }
-
-    /// Sleeps a moment, unless the time is up; can be cancelled.
-    pub fn nap_or_give_up(&self, tag: &[u8], cause: &str) {
-        if self.is_over() {
-            self.give_up(tag, Some(cause.into()));
-        }
-        self.nap();
-    }
-
-    /// Calls the loader of this database.
-    pub fn call_loader(&self) {
-        match session::shared().call_loader(pg::database().to_u32()) {
-            Call::Answered => self.answered.set(true),
-            Call::Pending => {}
-            Call::NoWorkerSlot => self.refused.set(true),
-        }
-    }
-
-    /// Gives up.
-    pub fn give_up(&self, tag: &[u8], cause: Option<String>) -> ! {
-        let tag = catalog::display(tag);
-        if self.refused.get() && !self.answered.get() {
-            Error::NoWorkerSlot { tag }.raise();
-        }
-        let after = self.limit;
-        Error::Timeout { tag, after, cause }.raise()
-    }
-}
 
 /// Asks the loader for the slot's next segment. Never waits, never fails.
 #[cold]
@@ -176,7 +103,7 @@ fn wait(source: &SharedSource, tag: &[u8], patience: &Patience) -> Option<()> {
         End::TimedOut => {
             slot.waits.timeouts.fetch_add(1, Ordering::Relaxed);
             let cause = slot.state.shared().error.message();
-            patience.give_up(tag, cause);
+            patience.give_up(Ids::of(tag), cause);
         }
     }
     Some(())

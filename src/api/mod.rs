@@ -3,5 +3,7 @@
 
 pub mod alloc;
 pub mod segment;
+pub mod snowflake;
 pub mod stats;
 pub mod tag;
+pub mod worker;

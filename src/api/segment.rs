@@ -10,13 +10,14 @@ use pgrx::prelude::*;
 use pgrx::{AnyElement, pg_sys};
 
 use crate::catalog;
-use crate::error::Error;
+use crate::error::{Error, Ids};
+use crate::patience::Patience;
 use crate::pg::call::{self, Call};
 use crate::pg::{self, args, role};
 use crate::session::{self, Entry, SharedSource, Source};
 use crate::shmem::mailbox::Answer;
 use crate::transaction;
-use crate::waiting::{self, Patience};
+use crate::waiting;
 
 #[unsafe(no_mangle)]
 pub extern "C" fn pg_finfo_leaf_segment_next() -> &'static pg_sys::Pg_finfo_record {
@@ -111,6 +112,17 @@ pub fn checked(tag: &[u8]) -> &[u8] {
     tag
 }
 
+/// A number of ids to draw.
+pub fn checked_count(count: i64) -> u64 {
+    if count < 1 {
+        bad_argument(
+            format!("count must be at least 1, not {count}"),
+            "Ask for one id or more.",
+        );
+    }
+    count as u64
+}
+
 /// Raises the error for an argument out of its range.
 pub fn bad_argument(message: impl Into<String>, hint: &'static str) -> ! {
     let message = message.into();
@@ -121,16 +133,11 @@ pub fn bad_argument(message: impl Into<String>, hint: &'static str) -> ! {
 fn leaf_segment_batch(tag: AnyElement, count: i32) -> SetOfIterator<'static, i64> {
     // SAFETY: a strict function's argument is a valid text.
     let tag = checked(unsafe { args::text(tag.datum()) }).to_vec();
-    if count < 1 {
-        bad_argument(
-            format!("count must be at least 1, not {count}"),
-            "Ask for one id or more.",
-        );
-    }
+    let left = checked_count(i64::from(count));
     session::shared();
     SetOfIterator::new(Batch {
         tag,
-        left: count as u64,
+        left,
         drawn: VecDeque::with_capacity(2),
         drawn_from: None,
     })
@@ -215,14 +222,8 @@ pub unsafe extern "C-unwind" fn leaf_segment_reserve(
         call::guarded(|| {
             let tag = checked(args::text(call.arg(0)));
             let count = call.arg(1).value() as i64;
-            if count < 1 {
-                bad_argument(
-                    format!("count must be at least 1, not {count}"),
-                    "Ask for one id or more.",
-                );
-            }
-            let first = reserve(tag, count as u64);
-            call.record([first, first + (count - 1), 1])
+            let first = reserve(tag, checked_count(count));
+            call.record([first, first + (count - 1), 1].map(pg_sys::Datum::from))
         })
     }
 }
@@ -258,7 +259,10 @@ fn reserve(tag: &[u8], count: u64) -> i64 {
             || patience.next_nap(),
         );
         let Some(ticket) = ticket else {
-            patience.give_up(tag, Some("all requests to the loader are taken".into()));
+            patience.give_up(
+                Ids::of(tag),
+                Some("all requests to the loader are taken".into()),
+            );
         };
         transaction::set_request(Some(ticket));
         let answer = shared.mail.answered(ticket).wait_for(
@@ -284,7 +288,7 @@ fn reserve(tag: &[u8], count: u64) -> i64 {
             }
             .raise(),
             Some(Answer::Changed) => continue,
-            None => patience.give_up(tag, trouble),
+            None => patience.give_up(Ids::of(tag), trouble),
         }
     }
 }

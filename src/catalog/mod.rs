@@ -5,6 +5,7 @@
 //! the search path; see [`as_owner`].
 
 mod alloc;
+pub mod worker;
 
 use pgrx::pg_sys;
 use pgrx::spi::{Spi, SpiHeapTupleData};

@@ -1,7 +1,6 @@
 //! What there is to load: slots whose ids run low, and blocks to reserve.
 
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use crate::pg;
 use crate::shmem::Shared;
@@ -70,22 +69,21 @@ impl Shared {
         });
     }
 
-    /// Whether anything waits for the loader of the database.
+    /// Whether a segment or a block waits for the loader of the database.
     pub fn has_requests(&self, database: u32) -> bool {
         let requested =
             |slot: &std::sync::atomic::AtomicU32| slot.load(Ordering::Acquire) == database;
         self.requested.iter().any(requested) || self.has_mail(database)
     }
 
-    /// How long until something that was requested may be tried.
-    pub fn next_try(&self, database: u32) -> Option<Duration> {
+    /// When something that was requested may be tried, in monotonic
+    /// microseconds.
+    pub fn next_try(&self, database: u32) -> Option<i64> {
         let requested = self.requested.iter().zip(self.slots);
         let slots = requested
             .filter(|(requested, _)| requested.load(Ordering::Acquire) == database)
             .map(|(_, slot)| slot.retry_at.load(Ordering::Relaxed));
-        let at = slots.chain(self.next_mail(database)).min()?;
-        let wait = at.saturating_sub(pg::monotonic_us()).max(0);
-        Some(Duration::from_micros(wait as u64))
+        slots.chain(self.next_mail(database)).min()
     }
 
     /// Drops what was requested of the loader; who still waits asks again.

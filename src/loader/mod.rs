@@ -1,4 +1,5 @@
-//! The loader: a background worker per database that grants segments.
+//! The loader: a background worker per database that grants segments and leases
+//! the worker id of snowflake ids.
 //!
 //! Its life: it is started by the first session that has to wait or crosses a
 //! prefetch threshold ([`call_loader`](crate::shmem::Shared::call_loader)),
@@ -13,9 +14,11 @@
 //! others to go); between transactions it looks at least once a second. A
 //! termination ends every wait.
 //!
-//! [`jobs`] collects what is to be done, [`refill`] does it.
+//! [`jobs`] collects which segments are to be granted, [`refill`] grants them;
+//! [`lease`] keeps the database's worker id and its ceiling.
 
 mod jobs;
+mod lease;
 mod refill;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -81,11 +84,20 @@ fn work(shared: &Shared, database: u32) {
     let mut last_poll = Instant::now();
     loop {
         pg::check_for_interrupts();
-        worker::reload_if_asked();
+        if worker::reload_if_asked() {
+            lease::reconsider(shared, database);
+        }
         worker::insist_on_durable_commits();
         if last_poll.elapsed() >= NAP {
             last_poll = Instant::now();
             shared.request_overdue(database);
+            lease::request_overdue(shared, database);
+        }
+        if let Some((registry, worker)) = lease::next(shared, database) {
+            last_work = Instant::now();
+            if !lease::run(shared, registry, worker) {
+                return;
+            }
         }
         let jobs = jobs::collect(shared, database);
         if !jobs.is_empty() {
@@ -99,12 +111,25 @@ fn work(shared: &Shared, database: u32) {
             return;
         }
         let idle = last_work.elapsed() >= settings::loader_idle_timeout();
-        if idle && shared.leave_as_loader(database, || shared.has_requests(database)) {
+        if idle && shared.leave_as_loader(database, || has_requests(shared, database)) {
             HAS_LEFT.store(true, Ordering::Relaxed);
             return;
         }
-        latch::wait(shared.next_try(database).unwrap_or(NAP).min(NAP));
+        latch::wait(next_try(shared, database).unwrap_or(NAP).min(NAP));
     }
+}
+
+/// Whether anything waits for the loader of the database.
+fn has_requests(shared: &Shared, database: u32) -> bool {
+    shared.has_requests(database) || lease::next_try(shared, database).is_some()
+}
+
+/// How long until something that was requested may be tried.
+fn next_try(shared: &Shared, database: u32) -> Option<Duration> {
+    let tries = [shared.next_try(database), lease::next_try(shared, database)];
+    let at = tries.into_iter().flatten().min()?;
+    let wait = at.saturating_sub(pg::monotonic_us()).max(0);
+    Some(Duration::from_micros(wait as u64))
 }
 
 fn database_is_free(database: u32) -> bool {
@@ -130,5 +155,6 @@ unsafe extern "C-unwind" fn at_exit(_code: i32, argument: pg_sys::Datum) {
     let database = argument.value() as u32;
     shared.put_back_all(database);
     shared.forget_requests(database);
+    lease::forget_requests(shared, database);
     shared.leave_as_loader(database, || false);
 }

@@ -4,7 +4,7 @@
 //! know what they spell.
 
 use pgrx::datum::DatumWithOid;
-use pgrx::{pg_sys, varlena};
+use pgrx::{IntoDatum, pg_sys, varlena};
 
 /// The bytes of a `text` or `varchar` datum that is neither compressed nor
 /// stored out of line, and `None` for one that is.
@@ -100,7 +100,23 @@ pub fn bigint_array_arg(values: impl Iterator<Item = i64>) -> Arg {
     }
 }
 
-fn text_datum(text: &[u8]) -> pg_sys::Datum {
+/// The bytes of a `uuid` datum.
+///
+/// # Safety
+/// `datum` is a valid, non-null datum of that type.
+pub unsafe fn uuid(datum: pg_sys::Datum) -> [u8; 16] {
+    // SAFETY: the caller's promise.
+    unsafe { *datum.cast_mut_ptr::<[u8; 16]>() }
+}
+
+/// A `uuid` to return.
+pub fn uuid_datum(uuid: [u8; 16]) -> pg_sys::Datum {
+    let uuid = pgrx::Uuid::from_bytes(uuid).into_datum();
+    uuid.expect("a uuid is not null")
+}
+
+/// A `text` to return.
+pub fn text_datum(text: &[u8]) -> pg_sys::Datum {
     // SAFETY: copies exactly the bytes given.
     let copy = unsafe { pg_sys::cstring_to_text_with_len(text.as_ptr().cast(), text.len() as i32) };
     pg_sys::Datum::from(copy)

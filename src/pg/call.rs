@@ -72,12 +72,29 @@ impl Call {
         unsafe { (*(*self.0).flinfo).fn_extra = kept.cast() };
     }
 
-    /// A row of `bigint`s to return.
+    /// How many arguments there are.
+    pub fn args(self) -> usize {
+        // SAFETY: `fcinfo` is valid during the call.
+        unsafe { (*self.0).nargs as usize }
+    }
+
+    /// An argument of a function that is not strict; `None` for NULL.
     ///
     /// # Safety
-    /// The function is declared to return a record of that many `bigint`s.
-    pub unsafe fn record<const N: usize>(self, values: [i64; N]) -> pg_sys::Datum {
-        let mut datums = values.map(pg_sys::Datum::from);
+    /// The function has so many arguments.
+    pub unsafe fn optional_arg(self, number: usize) -> Option<pg_sys::Datum> {
+        // SAFETY: the caller's promise.
+        let arg = unsafe { *(*self.0).args.as_ptr().add(number) };
+        (!arg.isnull).then_some(arg.value)
+    }
+
+    /// A row to return.
+    ///
+    /// # Safety
+    /// The function is declared to return a record of as many columns, of the
+    /// datums' types.
+    pub unsafe fn record<const N: usize>(self, values: [pg_sys::Datum; N]) -> pg_sys::Datum {
+        let mut datums = values;
         let mut nulls = [false; N];
         let mut descriptor = std::ptr::null_mut();
         // SAFETY: the caller's promise; the tuple is made of as many values as

@@ -1,4 +1,4 @@
-//! Reading one row by its key, past SQL: no plan, no privilege of the reader on
+//! Reading one row past SQL: no plan, no privilege of the reader on
 //! the table, no code of anybody else's, no row lock.
 
 use std::ffi::CStr;
@@ -15,6 +15,38 @@ pub fn relation_oid(schema: &CStr, relation: &CStr) -> Option<pg_sys::Oid> {
         }
         let oid = pg_sys::get_relname_relid(relation.as_ptr(), namespace);
         (oid != pg_sys::InvalidOid).then_some(oid)
+    }
+}
+
+/// Whether the present transaction has created a relation.
+pub fn is_created_here(relation: pg_sys::Oid) -> bool {
+    // SAFETY: a look-up in the relation cache inside a transaction, given back.
+    unsafe {
+        let entry = pg_sys::RelationIdGetRelation(relation);
+        if entry.is_null() {
+            return false;
+        }
+        let created = (*entry).rd_createSubid != 0;
+        pg_sys::RelationClose(entry);
+        created
+    }
+}
+
+/// Whether a relation is as the present transaction, or in a parallel worker its
+/// leader's, has made it.
+pub fn is_own_version_of_relation(relation: pg_sys::Oid) -> bool {
+    // SAFETY: a catalogue look-up inside a transaction; the entry is released.
+    unsafe {
+        let tuple = pg_sys::SearchSysCache1(
+            pg_sys::SysCacheIdentifier::RELOID as _,
+            pg_sys::Datum::from(relation),
+        );
+        if tuple.is_null() {
+            return false;
+        }
+        let xmin = (*(*tuple).t_data).t_choice.t_heap.t_xmin;
+        pg_sys::ReleaseSysCache(tuple);
+        pg_sys::TransactionIdIsCurrentTransactionId(xmin)
     }
 }
 
@@ -105,6 +137,18 @@ impl Row {
         }
     }
 
+    /// A column of type `integer`.
+    pub fn integer(&self, column: i16) -> Option<i32> {
+        self.datum(column, &[pg_sys::INT4OID])
+            .map(|datum| datum.value() as i32)
+    }
+
+    /// A column of type `timestamptz`.
+    pub fn timestamp(&self, column: i16) -> Option<pg_sys::TimestampTz> {
+        self.datum(column, &[pg_sys::TIMESTAMPTZOID])
+            .map(|datum| datum.value() as i64)
+    }
+
     /// A column of type `bigint`.
     pub fn bigint(&self, column: i16) -> Option<i64> {
         self.datum(column, &[pg_sys::INT8OID])
@@ -178,7 +222,7 @@ impl Row {
         // SAFETY: the descriptor is valid; see `new`.
         let found = unsafe { pg_sys::SPI_gettypeid(self.descriptor, column as i32) };
         if !expected.contains(&found) {
-            pgrx::error!("column {column} of \"leaf.alloc\" is not what the extension made it");
+            pgrx::error!("column {column} of a table of leaf is not what the extension made it");
         }
         let mut null = false;
         // SAFETY: the tuple and its descriptor belong together.
@@ -186,6 +230,11 @@ impl Row {
             unsafe { pg_sys::heap_getattr(self.tuple, column as i32, self.descriptor, &mut null) };
         (!null).then_some(datum)
     }
+}
+
+/// Hands any one row of a relation to `read`, as [`find_by_text`] does.
+pub fn any_row<R>(relation: pg_sys::Oid, read: impl FnOnce(&Row) -> R) -> Option<R> {
+    scan(relation, None, &mut [], read)
 }
 
 /// Finds the row of `relation` whose first column, of a text type, equals
@@ -201,12 +250,10 @@ pub fn find_by_text<R>(
     key: &[u8],
     read: impl FnOnce(&Row) -> R,
 ) -> Option<R> {
-    // SAFETY: the order of calls is PostgreSQL's own for such a scan; an error
-    // in between is cleaned up by the resource owner.
+    let mut scan_key = pg_sys::ScanKeyData::default();
+    // SAFETY: a text to compare with, and the key that does it.
     unsafe {
-        let table = pg_sys::table_open(relation, pg_sys::AccessShareLock as _);
         let text = pg_sys::cstring_to_text_with_len(key.as_ptr().cast(), key.len() as i32);
-        let mut scan_key = pg_sys::ScanKeyData::default();
         pg_sys::ScanKeyEntryInitialize(
             &raw mut scan_key,
             0,
@@ -217,13 +264,27 @@ pub fn find_by_text<R>(
             pg_sys::Oid::from(pg_sys::F_TEXTEQ),
             pg_sys::Datum::from(text),
         );
+    }
+    scan(relation, index, &mut [scan_key], read)
+}
+
+fn scan<R>(
+    relation: pg_sys::Oid,
+    index: Option<pg_sys::Oid>,
+    keys: &mut [pg_sys::ScanKeyData],
+    read: impl FnOnce(&Row) -> R,
+) -> Option<R> {
+    // SAFETY: the order of calls is PostgreSQL's own for such a scan; an error
+    // in between is cleaned up by the resource owner.
+    unsafe {
+        let table = pg_sys::table_open(relation, pg_sys::AccessShareLock as _);
         let scan = pg_sys::systable_beginscan(
             table,
             index.unwrap_or(pg_sys::InvalidOid),
             index.is_some(),
             std::ptr::null_mut(),
-            1,
-            &raw mut scan_key,
+            keys.len() as i32,
+            keys.as_mut_ptr(),
         );
         let tuple = pg_sys::systable_getnext(scan);
         let result = (!tuple.is_null()).then(|| read(&Row::new(tuple, (*table).rd_att)));

@@ -71,14 +71,16 @@ unsafe extern "C-unwind" fn on_sigint(signal: i32) {
     }
 }
 
-/// Reads the configuration again if the postmaster said so.
-pub fn reload_if_asked() {
+/// Reads the configuration again if the postmaster said so; whether it did.
+pub fn reload_if_asked() -> bool {
     // SAFETY: flags and functions made for a process's main loop.
     unsafe {
-        if pg_sys::ConfigReloadPending != 0 {
+        let is_asked = pg_sys::ConfigReloadPending != 0;
+        if is_asked {
             pg_sys::ConfigReloadPending = 0;
             pg_sys::ProcessConfigFile(pg_sys::GucContext::PGC_SIGHUP);
         }
+        is_asked
     }
 }
 
@@ -102,6 +104,28 @@ pub fn insist_on_durable_commits() {
     let level = unsafe { pg_sys::synchronous_commit };
     if (level as u32) < pg_sys::SyncCommitLevel::SYNCHRONOUS_COMMIT_REMOTE_FLUSH {
         set(c"synchronous_commit", c"on");
+    }
+}
+
+/// As [`insist_on_durable_commits`], for the present transaction of a session.
+pub fn insist_on_durable_commit_of_transaction() {
+    // SAFETY: a plain variable of this process; the setting is undone when the
+    // transaction ends.
+    unsafe {
+        if (pg_sys::synchronous_commit as u32)
+            < pg_sys::SyncCommitLevel::SYNCHRONOUS_COMMIT_REMOTE_FLUSH
+        {
+            pg_sys::set_config_option(
+                c"synchronous_commit".as_ptr(),
+                c"on".as_ptr(),
+                pg_sys::GucContext::PGC_USERSET,
+                pg_sys::GucSource::PGC_S_SESSION,
+                pg_sys::GucAction::GUC_ACTION_LOCAL,
+                true,
+                0,
+                false,
+            );
+        }
     }
 }
 

@@ -65,6 +65,12 @@ pub fn is_parallel_worker() -> bool {
     unsafe { pg_sys::ParallelWorkerNumber >= 0 }
 }
 
+/// Whether the present transaction has an id: it has written something.
+pub fn has_written() -> bool {
+    // SAFETY: reads this process's transaction state.
+    unsafe { pg_sys::GetTopTransactionIdIfAny() != pg_sys::InvalidTransactionId }
+}
+
 /// Runs `work`, which may write even if the transaction is read-only: leaf's
 /// own bookkeeping is not the caller's data. After an error the transaction's
 /// end restores the mark.

@@ -6,6 +6,7 @@
 //!   [`index`] by (database, oid of that database's `leaf.alloc`, tag).
 //! - [`loaders`]: which database has a loader, and where its latch is.
 //! - [`mailbox`]: blocks that sessions ask the loader to reserve.
+//! - [`Worker`]: one per database that issues snowflake ids, with its generator.
 //! - `requested`: one word per slot, the database whose loader shall load it.
 //!   Kept apart from the slots so that a loader scans few cache lines.
 //!
@@ -18,6 +19,8 @@
 //! 2. a slot's `state`: every write to its buffer (publish, discard, epoch)
 //!    and what the loader knows of the tag. Drawing needs no lock at all.
 //! 3. `loaders`, `mailbox`: each by itself, nothing else is taken under them.
+//! 4. `directory`: which worker serves which database; then a worker's `state`:
+//!    its lease. Neither is taken together with the locks above.
 //!
 //! Nothing that can raise an error runs under any of them.
 //!
@@ -33,6 +36,8 @@ pub mod index;
 pub mod loaders;
 pub mod mailbox;
 pub mod slot;
+pub mod text;
+pub mod worker;
 
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
@@ -43,6 +48,7 @@ use crate::pg::control::ControlFile;
 use crate::pg::{lock::Locked, shm};
 use crate::{history, restart, settings};
 pub use slot::Slot;
+pub use worker::Worker;
 
 /// The regions of shared memory.
 pub struct Shared {
@@ -54,6 +60,9 @@ pub struct Shared {
     pub loaders: &'static Locked<loaders::Table>,
     pub mailbox: &'static Locked<mailbox::Table>,
     pub mail: &'static mailbox::Bells,
+    /// Guards whose worker is whose.
+    pub directory: &'static Locked<()>,
+    pub workers: &'static [Worker],
     /// Tells this start's history from others; see [`history`].
     pub nonce: Uuid,
 }
@@ -97,6 +106,8 @@ unsafe extern "C-unwind" fn request() {
     shm::request::<Locked<loaders::Table>>(1);
     shm::request::<Locked<mailbox::Table>>(1);
     shm::request::<mailbox::Bells>(1);
+    shm::request::<Locked<()>>(1);
+    shm::request::<Worker>(settings::max_databases());
 }
 
 #[pg_guard]
@@ -125,6 +136,10 @@ unsafe extern "C-unwind" fn startup() {
             Locked::new(mailbox::Table::new(), tranche)
         })[0],
         mail: &shm::attach(c"leaf mail", 1, |_| mailbox::Bells::new())[0],
+        directory: &shm::attach(c"leaf directory", 1, |_| Locked::new((), tranche))[0],
+        workers: shm::attach(c"leaf workers", settings::max_databases(), |_| {
+            Worker::new(tranche)
+        }),
         nonce: history::nonce_at_server_start(control_file.as_ref()),
     };
     restart::at_server_start(&shared, control_file.as_ref());

@@ -1,4 +1,4 @@
-//! A tag's place in shared memory.
+//! A tag's place in shared memory, and what other places have in common with it.
 
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
@@ -8,6 +8,7 @@ use leaf_core::{DoubleBuffer, tag};
 use pgrx::pg_sys::TimestampTz;
 
 use super::index::{Key, NONE};
+use super::text::Text;
 use crate::pg::{condvar::CondVar, lock::Locked};
 
 /// Everything leaf shares about one tag. Written by value once, at server
@@ -42,7 +43,7 @@ pub(super) struct KeyCell(pub(super) UnsafeCell<Key>);
 // SAFETY: guarded by the index lock; see `index`.
 unsafe impl Sync for KeyCell {}
 
-/// Counters of callers that found the buffer empty.
+/// Counters of callers that found no id at once.
 #[derive(Default)]
 #[repr(C)]
 pub struct Waits {
@@ -62,7 +63,7 @@ impl Waits {
             .fetch_max(lasted.as_micros() as u64, Ordering::Relaxed);
     }
 
-    fn clear(&self) {
+    pub(super) fn clear(&self) {
         self.count.store(0, Ordering::Relaxed);
         self.longest_us.store(0, Ordering::Relaxed);
         self.timeouts.store(0, Ordering::Relaxed);
@@ -125,25 +126,19 @@ impl State {
 pub struct LastError {
     /// When; 0 for never.
     pub at: TimestampTz,
-    len: u16,
-    text: [u8; LastError::MAX],
+    text: Text<254>,
 }
 
 impl LastError {
-    const MAX: usize = 254;
-
     /// Records a failure.
     pub fn set(&mut self, at: TimestampTz, message: &str) {
-        let end = message.floor_char_boundary(Self::MAX.min(message.len()));
-        self.text[..end].copy_from_slice(&message.as_bytes()[..end]);
-        self.len = end as u16;
+        self.text = Text::of(message);
         self.at = at;
     }
 
     /// The message, if there has been a failure.
     pub fn message(&self) -> Option<String> {
-        let text = &self.text[..self.len as usize];
-        (self.at != 0).then(|| String::from_utf8_lossy(text).into_owned())
+        (self.at != 0).then(|| self.text.get())
     }
 }
 
@@ -151,8 +146,7 @@ impl Default for LastError {
     fn default() -> Self {
         LastError {
             at: 0,
-            len: 0,
-            text: [0; Self::MAX],
+            text: Text::EMPTY,
         }
     }
 }

@@ -22,6 +22,7 @@ use crate::catalog::AllocRow;
 use crate::error::Error;
 use crate::pg::{self, inval, xact};
 use crate::shmem::{self, Shared, index::KeyRef, mailbox::Ticket};
+use crate::snowflake;
 use private::Private;
 pub use private::{adopt, allow, before_commit, is_allowed, take, take_block};
 
@@ -124,7 +125,7 @@ pub fn is_involved() -> bool {
 }
 
 /// Makes the end of the transaction concern leaf.
-fn involve() {
+pub fn involve() {
     IS_INVOLVED.store(true, Ordering::Relaxed);
 }
 
@@ -264,6 +265,7 @@ pub fn drop_stale_ids() {
 /// After the commit: shared memory learns what has changed. Raises no error.
 pub fn after_commit() {
     IS_INVOLVED.store(false, Ordering::Relaxed);
+    snowflake::private::end_of_transaction();
     let done = with(std::mem::take);
     GRANTING.set(None);
     if done.is_clean() {
@@ -280,6 +282,7 @@ pub fn after_commit() {
 /// After a rollback: nothing has changed.
 pub fn after_abort() {
     IS_INVOLVED.store(false, Ordering::Relaxed);
+    snowflake::private::end_of_transaction();
     withdraw_request();
     GRANTING.set(None);
     let undone = with(std::mem::take);

@@ -6,6 +6,7 @@ mod memory;
 mod prefetch;
 mod rows;
 mod single;
+mod snowflake;
 
 use crate::bench::Bench;
 use crate::compare::{Comparison, in_turn};
@@ -16,7 +17,7 @@ type Work = fn(&mut Bench, &mut Report);
 
 /// Names, for `--only`, and what to do. The last ones change settings that
 /// the others must not see.
-pub const WORKS: [(&str, Work); 10] = [
+pub const WORKS: [(&str, Work); 17] = [
     ("rows against nextval", rows::against_nextval),
     (
         "rows in two sessions against nextval",
@@ -31,6 +32,28 @@ pub const WORKS: [(&str, Work); 10] = [
     ("latency of single rows", latency::against_select_1),
     ("bulk insert", insert::bulk),
     ("single-row inserts", insert::single_rows),
+    ("snowflake against ceiling", snowflake::against_ceiling),
+    (
+        "snowflake in two sessions against ceiling",
+        snowflake::two_sessions_against_ceiling,
+    ),
+    (
+        "snowflake batch against ceiling",
+        snowflake::batch_against_ceiling,
+    ),
+    (
+        "snowflake batch in two sessions against ceiling",
+        snowflake::two_batches_against_ceiling,
+    ),
+    (
+        "snowflake single rows against nextval",
+        snowflake::single_against_nextval,
+    ),
+    (
+        "snowflake single rows against uuid",
+        snowflake::single_against_uuid,
+    ),
+    ("snowflake processor time", snowflake::processor_time),
     (
         "latency with and without prefetch",
         prefetch::with_and_without,

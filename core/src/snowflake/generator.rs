@@ -8,9 +8,11 @@
 //! # The ceiling
 //!
 //! Nothing is issued at or above the ceiling, which somebody else has made
-//! durable before it was set here. Callers read it after the last id, and
-//! [`install`](Generator::install) takes it away before it writes another last
-//! id, so nobody combines one lease's ids with another's ceiling.
+//! durable before it was set here. It names the worker id, too: a caller that
+//! sleeps while the lease changes hands, even there and back, sees that its
+//! last id and its ceiling are not of one worker. Between two leases of one
+//! worker id the order decides: callers read the ceiling after the last id, and
+//! [`install`](Generator::install) writes it after the last id.
 //!
 //! # Who may call what
 //!
@@ -101,13 +103,13 @@ pub enum Stop {
 pub struct Generator {
     /// The last issued id. Written by every call, so it has a cache line to itself.
     last: Line,
-    /// The first number that must not be issued; 0 without a lease. Written by
-    /// the lease's keeper.
+    /// The first id of the lease's worker that must not be issued; 0 without a
+    /// lease. Written by the lease's keeper.
     ceiling: AtomicU64,
     /// From this id on, the ceiling is due to be raised. As above.
     renew_at: AtomicU64,
     /// How far ahead of the clock the lease's ids began, in microseconds; 0 once
-    /// the clock has passed them. Ids may be that far ahead of it until then.
+    /// the clock has caught up. Ids may be that far ahead of it until then.
     start_lead: AtomicU64,
     /// 1 while the clock is known to be behind.
     behind: AtomicU64,
@@ -150,6 +152,10 @@ impl Generator {
             if ceiling == 0 {
                 return Err(Stop::Ceiling);
             }
+            if layout.unpack(ceiling).1 != layout.unpack(last).1 {
+                // A later lease's ceiling; its last id is there, too.
+                continue;
+            }
             let (first, len) = self.next(layout, last, count, env)?;
             if first >= ceiling {
                 return Err(Stop::Ceiling);
@@ -184,6 +190,9 @@ impl Generator {
         let used_up = sequence + 1 == layout.ids_per_tick();
         let now = env.now();
         let now_tick = now / layout.tick_us();
+        if now_tick >= tick {
+            self.caught_up(last);
+        }
         if now_tick > tick {
             return self.in_new_tick(
                 layout,
@@ -222,17 +231,28 @@ impl Generator {
         count: u64,
         env: &impl Environment,
     ) -> Result<(u64, u64), Stop> {
-        for mark in [&self.start_lead, &self.behind] {
-            if mark.load(Ordering::Relaxed) != 0 {
-                mark.store(0, Ordering::Relaxed);
-            }
-        }
         // Where every id of a tick is wanted, none is left out.
         let start = match is_busy {
             true => 0,
             false => env.random() % layout.start_spread(),
         };
         fresh(layout, tick, worker, start, count)
+    }
+
+    /// The clock is no longer behind the last id.
+    #[inline]
+    fn caught_up(&self, last: u64) {
+        if self.behind.load(Ordering::Relaxed) != 0 {
+            self.behind.store(0, Ordering::Relaxed);
+        }
+        // Acquire: who reads a lease's head start reads its last id below, and
+        // does not end a head start that is not that of `last`.
+        let lead = self.start_lead.load(Ordering::Acquire);
+        if lead != 0 && self.last.0.load(Ordering::Relaxed) == last {
+            let _ = self
+                .start_lead
+                .compare_exchange(lead, 0, Ordering::Relaxed, Ordering::Relaxed);
+        }
     }
 
     /// How far ids may be ahead of the clock, which is behind the last one.
@@ -270,13 +290,16 @@ impl Generator {
         let before = span.from.clamp(1, layout.ticks()) - 1;
         self.ceiling.store(0, Ordering::Relaxed);
         let last = layout.pack(before, span.worker, layout.ids_per_tick() - 1);
-        // Release: who reads this id reads no ceiling of an earlier lease.
-        self.last.0.store(last, Ordering::Release);
+        // Release: who reads this id reads no ceiling of an earlier lease. It is
+        // a swap for `loom`'s sake, which orders a store after an exchange by
+        // somebody else only if it has read what that wrote.
+        self.last.0.swap(last, Ordering::AcqRel);
         let start_lead = ((before + 1) * layout.tick_us()).saturating_sub(now_us);
         // Waiting for the next tick is no head start.
         let ahead = before * layout.tick_us() > now_us;
+        // Release: pairs with `caught_up`.
         self.start_lead
-            .store(if ahead { start_lead } else { 0 }, Ordering::Relaxed);
+            .store(if ahead { start_lead } else { 0 }, Ordering::Release);
         self.behind.store(0, Ordering::Relaxed);
         self.extend(layout, span.ceiling, span.renew_at);
     }
@@ -285,8 +308,11 @@ impl Generator {
     pub fn extend(&self, layout: &Layout, ceiling: u64, renew_at: u64) {
         let id_at = |tick: u64| tick.min(layout.ticks()) * layout.ids_of_a_tick();
         self.renew_at.store(id_at(renew_at), Ordering::Relaxed);
+        // Callers change the last id, but never whose it is.
+        let (_, worker, _) = layout.unpack(self.last.0.load(Ordering::Relaxed));
+        let ceiling = id_at(ceiling) + worker * layout.ids_per_tick();
         // Release: who reads this ceiling reads no last id of an earlier lease.
-        self.ceiling.store(id_at(ceiling), Ordering::Release);
+        self.ceiling.store(ceiling, Ordering::Release);
     }
 
     /// Ends the lease: no caller that comes from now on gets an id. One that is
@@ -298,6 +324,15 @@ impl Generator {
     /// Whether there is a lease.
     pub fn is_leased(&self) -> bool {
         self.ceiling.load(Ordering::Acquire) != 0
+    }
+
+    /// Whether the ceiling lies above the last id and above the clock, given in
+    /// microseconds since the epoch.
+    pub fn has_room(&self, layout: &Layout, now_us: u64) -> bool {
+        let tick = (now_us / layout.tick_us()).min(layout.ticks());
+        let next = self.last.0.load(Ordering::Acquire).saturating_add(1);
+        let ceiling = self.ceiling.load(Ordering::Acquire);
+        ceiling > next.max(tick * layout.ids_of_a_tick())
     }
 
     /// Whether the ceiling is due to be raised.

@@ -1,6 +1,8 @@
 //! Every setting of leaf: a private static with the reason it exists, and one
 //! accessor. Nobody else touches the statics.
 
+pub mod snowflake;
+
 use std::time::Duration;
 
 use leaf_core::StepPolicy;
@@ -22,6 +24,9 @@ static SEGMENT_DURATION: GucSetting<i32> = GucSetting::<i32>::new(15 * 60);
 /// Meituan Leaf fetches the next segment once a tenth of the current is gone.
 static PREFETCH_THRESHOLD: GucSetting<i32> = GucSetting::<i32>::new(10);
 
+/// Each database that issues snowflake ids has its worker in shared memory.
+static MAX_DATABASES: GucSetting<i32> = GucSetting::<i32>::new(128);
+
 /// A loader occupies a background worker slot: it leaves when nobody draws.
 static LOADER_IDLE_TIMEOUT: GucSetting<i32> = GucSetting::<i32>::new(60_000);
 
@@ -31,6 +36,11 @@ static HISTORY_SKIP: GucSetting<i32> = GucSetting::<i32>::new(10);
 /// How many tags shared memory holds at once.
 pub fn max_tags() -> usize {
     MAX_TAGS.get().max(1) as usize
+}
+
+/// How many databases can issue snowflake ids at once.
+pub fn max_databases() -> usize {
+    MAX_DATABASES.get().max(1) as usize
 }
 
 /// How long a caller waits for ids before it gets an error.
@@ -65,6 +75,7 @@ pub fn history_skip() -> u64 {
 
 /// Defines the settings. Called once, while the server preloads leaf.
 pub fn init() {
+    snowflake::init();
     let int = |name, short, long, setting, min, max, context, unit| {
         GucRegistry::define_int_guc(name, short, long, setting, min, max, context, unit);
     };
@@ -76,6 +87,16 @@ pub fn init() {
         &MAX_TAGS,
         16,
         1_000_000,
+        GucContext::Postmaster,
+        GucFlags::default(),
+    );
+    int(
+        c"leaf.max_databases",
+        c"Number of databases that can issue snowflake ids at once.",
+        c"When it is too low, further databases get an error. About 2 kB of shared memory each.",
+        &MAX_DATABASES,
+        1,
+        100_000,
         GucContext::Postmaster,
         GucFlags::default(),
     );

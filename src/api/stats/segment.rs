@@ -1,4 +1,4 @@
-//! What monitoring sees; the view `leaf.stat_segment` adds the catalog's rows.
+//! The tags in shared memory; the view `leaf.stat_segment` adds the catalog's rows.
 
 use std::sync::atomic::Ordering;
 

@@ -1,0 +1,151 @@
+//! Snowflake ids: against what their layout allows, and one id per statement.
+
+use std::fs;
+use std::time::Instant;
+
+use leaf_tests::Draw;
+use leaf_tests::postgres::Client;
+
+use super::Line;
+use crate::bench::Bench;
+use crate::compare::{Comparison, in_turn};
+use crate::pgbench::tps;
+use crate::report::{Bound, Report, Unit};
+
+/// What layout `leaf` allows one worker: 4,096 ids per millisecond.
+const CEILING: f64 = 4_096_000.0;
+
+/// Layout `uid` allows 8,192 ids per second, so that its callers wait nearly
+/// all the time.
+const SLOW_DATABASE: &str = "slow";
+
+/// Clock ticks per second of the times in `/proc`, the same on all of Linux.
+const TICKS: f64 = 100.0;
+
+/// `leaf_snowflake_next` in one session.
+pub fn against_ceiling(bench: &mut Bench, report: &mut Report) {
+    flat_out(bench, report, "`leaf_snowflake_next`, 1 session", 1, NEXT);
+}
+
+/// The same in two sessions, which share one worker and its ceiling.
+pub fn two_sessions_against_ceiling(bench: &mut Bench, report: &mut Report) {
+    flat_out(bench, report, "`leaf_snowflake_next`, 2 sessions", 2, NEXT);
+}
+
+/// `leaf_snowflake_batch` in one session.
+pub fn batch_against_ceiling(bench: &mut Bench, report: &mut Report) {
+    flat_out(bench, report, "`leaf_snowflake_batch`, 1 session", 1, BATCH);
+}
+
+/// `leaf_snowflake_batch` in two sessions.
+pub fn two_batches_against_ceiling(bench: &mut Bench, report: &mut Report) {
+    flat_out(
+        bench,
+        report,
+        "`leaf_snowflake_batch`, 2 sessions",
+        2,
+        BATCH,
+    );
+}
+
+/// Rows that are not collected before the first id is drawn.
+const NEXT: fn(u64) -> String = |rows| {
+    format!("SELECT count(leaf_snowflake_next()) FROM (SELECT generate_series(1, {rows})) AS r")
+};
+const BATCH: fn(u64) -> String =
+    |rows| format!("SELECT count(*) FROM (SELECT leaf_snowflake_batch({rows})) AS r");
+
+fn flat_out(
+    bench: &Bench,
+    report: &mut Report,
+    work: &'static str,
+    sessions: usize,
+    query: fn(u64) -> String,
+) {
+    let rows = bench.size(10_000_000, 500_000) / sessions as u64;
+    let query = query(rows);
+    let rate = || {
+        let took = bench.in_sessions(sessions, |client| {
+            assert_eq!(client.number(&query), rows as i64);
+        });
+        (rows * sessions as u64) as f64 / took.as_secs_f64()
+    };
+    rate();
+    let pairs: Vec<_> = (0..bench.repetitions).map(|_| (rate(), CEILING)).collect();
+    let line = Line {
+        work,
+        against: "4,096 ids per ms, the layout's ceiling",
+        bound: Bound::AtLeast(0.99),
+    };
+    line.report(report, Unit::PerSecond, &Comparison::of(&pairs));
+}
+
+/// `pgbench` with 8 prepared sessions, `nextval`.
+pub fn single_against_nextval(bench: &mut Bench, report: &mut Report) {
+    single(bench, report, "`SELECT nextval`", "SELECT nextval('s')");
+}
+
+/// `pgbench` with 8 prepared sessions, `gen_random_uuid`.
+pub fn single_against_uuid(bench: &mut Bench, report: &mut Report) {
+    let other = "SELECT gen_random_uuid()";
+    single(bench, report, "`SELECT gen_random_uuid()`", other);
+}
+
+fn single(bench: &Bench, report: &mut Report, against: &'static str, other: &str) {
+    let comparison = in_turn(
+        bench.repetitions,
+        || tps(bench, 8, "SELECT leaf_snowflake_next()"),
+        || tps(bench, 8, other),
+    );
+    let line = Line {
+        work: "one snowflake id per statement, 8 sessions",
+        against,
+        bound: Bound::AtLeast(1.0),
+    };
+    line.report(report, Unit::PerSecond, &comparison);
+}
+
+/// How much of a processor a session takes that draws all its tick has.
+pub fn processor_time(bench: &mut Bench, report: &mut Report) {
+    let mut client = bench.server.connect();
+    let rows = bench.size(10_000_000, 500_000);
+    let share = share_of_processor(&mut client, &NEXT(rows));
+    report.fact(
+        "processor time of a session that draws 4,096 ids per ms",
+        format!("{:.0} %", share * 100.0),
+    );
+
+    client.run(&format!("CREATE DATABASE {SLOW_DATABASE}"));
+    client.run(&format!(
+        "ALTER DATABASE {SLOW_DATABASE} SET leaf.snowflake_layout = 'uid'"
+    ));
+    let mut slow = bench.server.connect_as("postgres", SLOW_DATABASE);
+    slow.run("CREATE EXTENSION leaf");
+    let share = share_of_processor(&mut slow, &BATCH(bench.size(8, 2) * 8_192));
+    report.fact(
+        "processor time of a session that waits for ticks of 1 s",
+        format!("{:.1} %", share * 100.0),
+    );
+    drop(slow);
+    client.run(&format!("DROP DATABASE {SLOW_DATABASE}"));
+}
+
+/// Processor time of the session's process by the time that a query takes.
+fn share_of_processor(client: &mut Client, query: &str) -> f64 {
+    let pid = client.number("SELECT pg_backend_pid()::bigint");
+    client.number(query);
+    let (start, before) = (Instant::now(), processor_seconds(pid));
+    client.number(query);
+    (processor_seconds(pid) - before) / start.elapsed().as_secs_f64()
+}
+
+/// User and system time of a process so far.
+fn processor_seconds(pid: i64) -> f64 {
+    let line = fs::read_to_string(format!("/proc/{pid}/stat")).expect("the process is there");
+    let (_, fields) = line.rsplit_once(')').expect("a name in brackets");
+    let ticks = fields.split_whitespace().skip(11).take(2);
+    ticks
+        .map(|n| n.parse::<f64>().expect("a number"))
+        .sum::<f64>()
+        / TICKS
+}

@@ -1,0 +1,267 @@
+//! The registry of worker ids, for nodes that are not this server:
+//! `leaf_worker_register`, `leaf_worker_renew`, `leaf_worker_release`; and the
+//! trigger that keeps `leaf.worker` from forgetting.
+
+use pgrx::PgSqlErrorCode as Code;
+use pgrx::pg_sys::{self, Datum};
+
+use super::segment::bad_argument;
+use crate::catalog::{self, worker::TriggerRow};
+use crate::error::{self, Error};
+use crate::pg::call::{self, Call};
+use crate::pg::trigger::{self, Event};
+use crate::pg::worker::insist_on_durable_commit_of_transaction;
+use crate::pg::{self, args};
+use crate::session;
+use crate::snowflake::Trouble;
+use crate::snowflake::lease::{self, Claimant, Leased};
+
+/// The longest name of a node, in characters.
+const MAX_NODE: usize = 256;
+
+#[unsafe(no_mangle)]
+pub extern "C" fn pg_finfo_leaf_worker_register() -> &'static pg_sys::Pg_finfo_record {
+    &pg::V1
+}
+
+/// Leases a worker id to a node.
+///
+/// # Safety
+/// Called by PostgreSQL as a function of a `text`, an `integer` and a
+/// `timestamptz` that returns a record of an `integer`, a `uuid`, a `bigint`,
+/// two `timestamptz`, a `text` and a `timestamptz`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn leaf_worker_register(
+    fcinfo: pg_sys::FunctionCallInfo,
+) -> pg_sys::Datum {
+    // SAFETY: PostgreSQL's promise about `fcinfo`.
+    unsafe {
+        let call = Call::new(fcinfo);
+        call::guarded(|| {
+            let node = node(call.optional_arg(0).map(|datum| args::text(datum)));
+            let worker = call.optional_arg(1).map(|datum| datum.value() as i32);
+            let worker = worker.map(|worker| match u64::try_from(worker) {
+                Ok(worker) => worker,
+                Err(_) => bad_argument(
+                    format!("worker id {worker} is negative"),
+                    "Leave it out to lease any, or name one of the layout's.",
+                ),
+            });
+            let clock = call.optional_arg(2).map(|datum| datum.value() as i64);
+            let leased = in_registry(|| {
+                lease::register(&Claimant {
+                    worker,
+                    ..claimant(node, clock)
+                })
+            });
+            let (lease, scheme) = (leased.lease, leased.scheme);
+            let layout = scheme.layout.to_string();
+            call.record([
+                Datum::from(lease.worker as i32),
+                args::uuid_datum(lease.nonce),
+                Datum::from(lease.token),
+                Datum::from(pg::from_unix_us(lease.from_us)),
+                Datum::from(pg::from_unix_us(lease.ceiling_us)),
+                args::text_datum(layout.as_bytes()),
+                Datum::from(pg::from_unix_us(scheme.epoch_us)),
+            ])
+        })
+    }
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn pg_finfo_leaf_worker_renew() -> &'static pg_sys::Pg_finfo_record {
+    &pg::V1
+}
+
+/// Renews a node's lease.
+///
+/// # Safety
+/// Called by PostgreSQL as a function of an `integer`, a `uuid`, a `bigint` and
+/// a `timestamptz` that returns a record of a `bigint` and a `timestamptz`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn leaf_worker_renew(
+    fcinfo: pg_sys::FunctionCallInfo,
+) -> pg_sys::Datum {
+    // SAFETY: PostgreSQL's promise about `fcinfo`.
+    unsafe {
+        let call = Call::new(fcinfo);
+        call::guarded(|| {
+            let (worker, nonce, token) = proof(call);
+            let clock = call.optional_arg(3).map(|datum| datum.value() as i64);
+            let leased = in_registry(|| {
+                let lost = || Trouble::LeaseLost { worker };
+                let row = catalog::worker::lock_row(worker).ok_or_else(lost)?;
+                if (row.nonce, row.token) != (nonce, token) {
+                    return Err(lost());
+                }
+                let claimant = claimant(row.node.clone(), clock);
+                let current = Leased {
+                    lease: row.lease(),
+                    scheme: row.scheme(),
+                    clock_offset_us: 0,
+                };
+                lease::renew(&claimant, &current, i64::MIN)?.ok_or_else(lost)
+            });
+            call.record([
+                Datum::from(leased.lease.token),
+                Datum::from(pg::from_unix_us(leased.lease.ceiling_us)),
+            ])
+        })
+    }
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn pg_finfo_leaf_worker_release() -> &'static pg_sys::Pg_finfo_record {
+    &pg::V1
+}
+
+/// Ends a node's lease.
+///
+/// # Safety
+/// Called by PostgreSQL as a function of an `integer`, a `uuid` and a `bigint`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn leaf_worker_release(
+    fcinfo: pg_sys::FunctionCallInfo,
+) -> pg_sys::Datum {
+    // SAFETY: PostgreSQL's promise about `fcinfo`.
+    unsafe {
+        let call = Call::new(fcinfo);
+        call::guarded(|| {
+            let (worker, nonce, token) = proof(call);
+            in_registry(
+                || match catalog::worker::release(worker, nonce, token, pg::unix_us()) {
+                    true => Ok(()),
+                    false => Err(Trouble::LeaseLost { worker }),
+                },
+            );
+            Datum::from(0)
+        })
+    }
+}
+
+/// Runs `work` on the registry; its commit will be durable.
+fn in_registry<R>(work: impl FnOnce() -> Result<R, Trouble>) -> R {
+    session::shared();
+    if pg::in_recovery() {
+        Error::InRecovery.raise();
+    }
+    insist_on_durable_commit_of_transaction();
+    catalog::as_owner(work).unwrap_or_else(|trouble| trouble.raise())
+}
+
+fn claimant(node: String, clock: Option<pg_sys::TimestampTz>) -> Claimant<'static> {
+    let now_us = pg::unix_us();
+    Claimant {
+        shared: session::shared(),
+        node,
+        is_server: false,
+        worker: None,
+        clock_us: clock.map_or(now_us, pg::to_unix_us),
+        now_us,
+    }
+}
+
+fn node(node: Option<&[u8]>) -> String {
+    let node = node.unwrap_or_default();
+    if node.is_empty() || args::characters(node) > MAX_NODE {
+        bad_argument(
+            "the name of a node must have 1 to 256 characters",
+            "Name the node so that a person who reads leaf.worker knows it.",
+        );
+    }
+    String::from_utf8_lossy(node).into_owned()
+}
+
+/// Worker id, nonce and token, which prove that a lease is the caller's.
+///
+/// # Safety
+/// The first three arguments are an `integer`, a `uuid` and a `bigint`.
+unsafe fn proof(call: Call) -> (i64, [u8; 16], i64) {
+    // SAFETY: the caller's promise.
+    let args = unsafe { [0, 1, 2].map(|number| call.optional_arg(number)) };
+    let [Some(worker), Some(nonce), Some(token)] = args else {
+        bad_argument(
+            "worker id, nonce and token must not be null",
+            "Give what leaf_worker_register and the last leaf_worker_renew returned.",
+        );
+    };
+    // SAFETY: as above.
+    let nonce = unsafe { args::uuid(nonce) };
+    (
+        i64::from(worker.value() as i32),
+        nonce,
+        token.value() as i64,
+    )
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn pg_finfo_leaf_worker_check() -> &'static pg_sys::Pg_finfo_record {
+    &pg::V1
+}
+
+/// Before a change of `leaf.worker`: the time up to which a worker id was used
+/// must not be forgotten while it may still be in use.
+///
+/// # Safety
+/// Called by PostgreSQL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn leaf_worker_check(
+    fcinfo: pg_sys::FunctionCallInfo,
+) -> pg_sys::Datum {
+    // SAFETY: PostgreSQL's promise about `fcinfo`.
+    unsafe {
+        call::guarded(|| match trigger::event(fcinfo) {
+            Some((_, Event::Update { old, new })) => {
+                let (old, new) = (TriggerRow(old), TriggerRow(new));
+                check_update(&old, &new);
+                Datum::from(new.0.tuple())
+            }
+            Some((_, Event::Delete { old })) => {
+                let old = TriggerRow(old);
+                check_delete(&old);
+                Datum::from(old.0.tuple())
+            }
+            Some((_, Event::Truncate)) => error::raise((
+                Code::ERRCODE_FEATURE_NOT_SUPPORTED,
+                "cannot truncate leaf.worker".into(),
+                Some("It would forget which worker ids are in use.".into()),
+                "Delete the rows of nodes that are gone.".into(),
+            )),
+            _ => pgrx::error!("leaf_worker_check is for changes of leaf.worker only"),
+        })
+    }
+}
+
+fn check_update(old: &TriggerRow, new: &TriggerRow) {
+    if new.worker() != old.worker() {
+        bad_argument(
+            format!("worker id {} cannot become {}", old.worker(), new.worker()),
+            "Register the node anew with leaf_worker_register.",
+        );
+    }
+    if new.ceiling() < old.ceiling() {
+        bad_argument(
+            format!(
+                "the ceiling of worker id {} cannot be lowered",
+                old.worker()
+            ),
+            "Ids up to it may have been issued; the next lease starts there.",
+        );
+    }
+}
+
+fn check_delete(old: &TriggerRow) {
+    if old.ceiling() > pg::now() {
+        error::raise((
+            Code::ERRCODE_OBJECT_IN_USE,
+            format!("worker id {} is in use", old.worker()),
+            Some(format!(
+                "Node \"{}\" may issue ids with it until {}.",
+                old.node(),
+                pg::timestamp_text(old.ceiling())
+            )),
+            "Stop that node, or try again after that time.".into(),
+        ));
+    }
+}

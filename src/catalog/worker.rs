@@ -1,0 +1,246 @@
+//! `leaf.worker`: the registry of worker ids.
+
+use leaf_core::snowflake::Scheme;
+use pgrx::datum::{DatumWithOid, TimestampWithTimeZone};
+use pgrx::pg_sys;
+use pgrx::spi::SpiHeapTupleData;
+
+use super::{bigint, column_of, execute, query};
+use crate::pg::args::{Arg, bigint_arg, text_arg};
+use crate::pg::{self, heap};
+use crate::shmem::worker::Lease;
+
+/// Columns that are read past SQL.
+mod column {
+    pub const WORKER_ID: i16 = 1;
+    pub const NODE: i16 = 2;
+    pub const LAYOUT: i16 = 6;
+    pub const EPOCH: i16 = 7;
+    pub const CEILING: i16 = 8;
+}
+
+/// A row of the registry. Instants are in microseconds since 1970.
+#[derive(Clone, Debug)]
+pub struct WorkerRow {
+    pub worker: i64,
+    /// Who holds it.
+    pub node: String,
+    pub nonce: [u8; 16],
+    pub token: i64,
+    /// The history of the database in which it was last renewed.
+    pub history: String,
+    pub layout: String,
+    pub epoch_us: i64,
+    pub ceiling_us: i64,
+    pub leased_until_us: i64,
+    /// How far its holder's clock was off the registry's.
+    pub clock_offset_us: i64,
+}
+
+impl WorkerRow {
+    /// Layout and epoch, as registered.
+    pub fn scheme(&self) -> Scheme {
+        to_scheme(&self.layout, self.epoch_us)
+    }
+
+    /// The lease that it records.
+    pub fn lease(&self) -> Lease {
+        Lease {
+            worker: self.worker as u64,
+            nonce: self.nonce,
+            token: self.token,
+            from_us: i64::MIN,
+            ceiling_us: self.ceiling_us,
+        }
+    }
+
+    /// Whether its lease has not expired at an instant.
+    pub fn is_live(&self, now_us: i64) -> bool {
+        self.leased_until_us >= now_us
+    }
+}
+
+/// What a registration or renewal writes.
+#[derive(Clone, Debug)]
+pub struct Entry<'a> {
+    pub lease: Lease,
+    pub node: &'a str,
+    pub history: &'a str,
+    pub leased_until_us: i64,
+    pub now_us: i64,
+    pub clock_offset_us: i64,
+}
+
+/// The oid of `leaf.worker`.
+pub fn relation() -> Option<pg_sys::Oid> {
+    heap::relation_oid(c"leaf", c"worker")
+}
+
+/// Keeps others from registering until the transaction ends. Renewals go on.
+pub fn lock_registry() {
+    execute("LOCK TABLE leaf.worker IN SHARE UPDATE EXCLUSIVE MODE", &[]);
+}
+
+/// All rows.
+pub fn all() -> Vec<WorkerRow> {
+    query(
+        "SELECT worker_id::bigint, node, nonce, token, history, layout, epoch, ceiling, leased_until, \
+                (clock_offset_ms * 1000)::bigint \
+           FROM leaf.worker ORDER BY worker_id",
+        &[],
+        read,
+    )
+}
+
+/// Layout and epoch as they were first registered, if they were.
+pub fn registered_scheme() -> Option<Scheme> {
+    heap::any_row(relation()?, |row| {
+        let layout = row.text(column::LAYOUT).unwrap_or_default();
+        let epoch = row.timestamp(column::EPOCH).unwrap_or_default();
+        to_scheme(&String::from_utf8_lossy(layout), pg::to_unix_us(epoch))
+    })
+}
+
+fn to_scheme(layout: &str, epoch_us: i64) -> Scheme {
+    let layout = layout.parse();
+    Scheme {
+        layout: layout
+            .unwrap_or_else(|error| pgrx::error!("unexpected layout in leaf.worker: {error}")),
+        epoch_us,
+    }
+}
+
+/// A row of `leaf.worker` as a trigger meets it.
+pub struct TriggerRow(pub heap::Row);
+
+impl TriggerRow {
+    pub fn worker(&self) -> i32 {
+        self.0.integer(column::WORKER_ID).unwrap_or_default()
+    }
+
+    pub fn node(&self) -> String {
+        let node = self.0.text(column::NODE).unwrap_or_default();
+        String::from_utf8_lossy(node).into_owned()
+    }
+
+    pub fn ceiling(&self) -> pg_sys::TimestampTz {
+        self.0.timestamp(column::CEILING).unwrap_or_default()
+    }
+}
+
+fn read(row: &SpiHeapTupleData<'_>) -> WorkerRow {
+    WorkerRow {
+        worker: bigint(row, 1),
+        node: text(row, 2),
+        nonce: *column_of::<pgrx::Uuid>(row, 3)
+            .expect("nonce is not null")
+            .as_bytes(),
+        token: bigint(row, 4),
+        history: text(row, 5),
+        layout: text(row, 6),
+        epoch_us: instant(row, 7),
+        ceiling_us: instant(row, 8),
+        leased_until_us: instant(row, 9),
+        clock_offset_us: bigint(row, 10),
+    }
+}
+
+/// Writes a registration over the row as it was read, or into a new one;
+/// `false` if the row has changed since.
+pub fn register(entry: &Entry<'_>, scheme: &Scheme, over: Option<&WorkerRow>) -> bool {
+    let mut args = values(entry);
+    args.push(text_arg(scheme.layout.to_string().as_bytes()));
+    args.push(instant_arg(scheme.epoch_us));
+    let Some(over) = over else {
+        return execute(
+            "INSERT INTO leaf.worker (worker_id, nonce, token, ceiling, leased_until, renewed_at, \
+                                      clock_offset_ms, history, node, layout, epoch, registered_at) \
+             VALUES ($1::integer, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $6) \
+                 ON CONFLICT (worker_id) DO NOTHING",
+            &args,
+        ) == 1;
+    };
+    args.push(uuid_arg(over.nonce));
+    args.push(bigint_arg(over.token));
+    execute(
+        "UPDATE leaf.worker \
+            SET nonce = $2, token = $3, ceiling = $4, leased_until = $5, renewed_at = $6, \
+                clock_offset_ms = $7, history = $8, node = $9, layout = $10, epoch = $11, registered_at = $6 \
+          WHERE worker_id = $1 AND nonce = $12 AND token = $13",
+        &args,
+    ) == 1
+}
+
+/// Writes a renewal, if the row has the nonce of the lease and `token`.
+pub fn renew(entry: &Entry<'_>, token: i64) -> bool {
+    let mut args = values(entry);
+    args.push(bigint_arg(token));
+    execute(
+        "UPDATE leaf.worker \
+            SET token = $3, ceiling = $4, leased_until = $5, renewed_at = $6, clock_offset_ms = $7, \
+                history = $8, node = $9 \
+          WHERE worker_id = $1 AND nonce = $2 AND token = $10",
+        &args,
+    ) == 1
+}
+
+/// The row of a lease, locked until the transaction ends.
+pub fn lock_row(worker: i64) -> Option<WorkerRow> {
+    query(
+        "SELECT worker_id::bigint, node, nonce, token, history, layout, epoch, ceiling, leased_until, \
+                (clock_offset_ms * 1000)::bigint \
+           FROM leaf.worker WHERE worker_id = $1 FOR NO KEY UPDATE",
+        &[bigint_arg(worker)],
+        read,
+    )
+    .pop()
+}
+
+/// Ends a lease: the worker id may be given away from now on.
+pub fn release(worker: i64, nonce: [u8; 16], token: i64, now_us: i64) -> bool {
+    execute(
+        "UPDATE leaf.worker SET leased_until = $4, token = token + 1 \
+          WHERE worker_id = $1 AND nonce = $2 AND token = $3",
+        &[
+            bigint_arg(worker),
+            uuid_arg(nonce),
+            bigint_arg(token),
+            instant_arg(now_us),
+        ],
+    ) == 1
+}
+
+/// The columns that both a registration and a renewal write, $1 to $9.
+fn values(entry: &Entry<'_>) -> Vec<Arg> {
+    let lease = &entry.lease;
+    vec![
+        bigint_arg(lease.worker as i64),
+        uuid_arg(lease.nonce),
+        bigint_arg(lease.token),
+        instant_arg(lease.ceiling_us),
+        instant_arg(entry.leased_until_us),
+        instant_arg(entry.now_us),
+        DatumWithOid::from(entry.clock_offset_us as f64 / 1e3),
+        text_arg(entry.history.as_bytes()),
+        text_arg(entry.node.as_bytes()),
+    ]
+}
+
+fn uuid_arg(uuid: [u8; 16]) -> Arg {
+    DatumWithOid::from(pgrx::Uuid::from_bytes(uuid))
+}
+
+fn instant_arg(us: i64) -> Arg {
+    let at = pg_sys::Datum::from(pg::from_unix_us(us));
+    // SAFETY: a timestamptz is its 64 bits.
+    unsafe { DatumWithOid::new(at, pg_sys::TIMESTAMPTZOID) }
+}
+
+fn instant(row: &SpiHeapTupleData<'_>, ordinal: usize) -> i64 {
+    let at = column_of::<TimestampWithTimeZone>(row, ordinal).expect("instants are not null");
+    pg::to_unix_us(at.into())
+}
+
+fn text(row: &SpiHeapTupleData<'_>, ordinal: usize) -> String {
+    column_of::<String>(row, ordinal).unwrap_or_default()
+}

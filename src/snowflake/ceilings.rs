@@ -1,0 +1,103 @@
+//! The ceilings of the worker ids that this node has used, in a file.
+//!
+//! The registry is a table, and a table can be dropped with the extension or be
+//! rolled back, and an id that was returned cannot. So before a ceiling is
+//! committed to the registry it is written to `leaf/snowflake.<database>` in the
+//! data directory, where only a higher one replaces it, and every lease begins
+//! above both.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::pg::control;
+
+/// The file's format; another one is an error, because what it says is needed.
+const VERSION: u32 = 1;
+
+#[derive(Serialize, Deserialize)]
+struct Content {
+    version: u32,
+    /// For each worker id, in microseconds since 1970.
+    ceilings: BTreeMap<u64, i64>,
+}
+
+/// What [`raise`] came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Raised {
+    /// The file has the new ceiling.
+    Done,
+    /// Somebody else has raised it meanwhile.
+    Meanwhile,
+}
+
+/// The ceiling of a worker id, if this node has used it in the database.
+pub fn read(database: u32, worker: u64) -> io::Result<Option<i64>> {
+    Ok(load(database)?.ceilings.get(&worker).copied())
+}
+
+/// Raises the ceiling of a worker id, durably, from what [`read`] has said.
+pub fn raise(database: u32, worker: u64, from: Option<i64>, to: i64) -> io::Result<Raised> {
+    fs::create_dir_all(folder())?;
+    // Released when closed; held for a moment only.
+    let lock = File::open(folder())?;
+    lock.lock()?;
+    let mut content = load(database)?;
+    let ceiling = content.ceilings.get(&worker).copied();
+    if ceiling != from {
+        return Ok(Raised::Meanwhile);
+    }
+    if ceiling.is_none_or(|ceiling| ceiling < to) {
+        content.ceilings.insert(worker, to);
+        let json = serde_json::to_vec(&content)?;
+        control::write_durably(&path(database), &json)?;
+    }
+    Ok(Raised::Done)
+}
+
+/// Removes the files of databases that `is_gone` knows to be gone.
+pub fn remove_of(is_gone: impl Fn(u32) -> bool) -> io::Result<()> {
+    for entry in fs::read_dir(folder())? {
+        let name = entry?.file_name();
+        let database = name
+            .to_str()
+            .and_then(|name| name.strip_prefix("snowflake."))
+            .and_then(|database| database.parse().ok());
+        if let Some(database) = database
+            && is_gone(database)
+        {
+            control::remove_durably(&path(database))?;
+        }
+    }
+    Ok(())
+}
+
+fn load(database: u32) -> io::Result<Content> {
+    let json = match fs::read(path(database)) {
+        Ok(json) => json,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Ok(Content {
+                version: VERSION,
+                ceilings: BTreeMap::new(),
+            });
+        }
+        Err(error) => return Err(error),
+    };
+    let content: Content = serde_json::from_slice(&json)?;
+    match content.version {
+        VERSION => Ok(content),
+        other => Err(io::Error::other(format!("unknown version {other}"))),
+    }
+}
+
+fn folder() -> PathBuf {
+    control::data_directory().join("leaf")
+}
+
+/// The file of a database.
+pub fn path(database: u32) -> PathBuf {
+    folder().join(format!("snowflake.{database}"))
+}

@@ -1,0 +1,34 @@
+//! What the generator gets from outside: clock, settings, randomness.
+
+use leaf_core::snowflake::Scheme;
+use leaf_core::snowflake::generator::{ClockRules, Environment};
+
+use crate::pg;
+use crate::settings;
+
+/// PostgreSQL's surroundings.
+pub struct Outside<'a>(&'a Scheme);
+
+impl<'a> Outside<'a> {
+    /// With the clock counted from the scheme's epoch.
+    #[inline(always)]
+    pub fn new(scheme: &'a Scheme) -> Self {
+        Outside(scheme)
+    }
+}
+
+impl Environment for Outside<'_> {
+    #[inline(always)]
+    fn now(&self) -> u64 {
+        self.0.since_epoch(pg::unix_us())
+    }
+
+    fn clock_rules(&self) -> ClockRules {
+        settings::snowflake::clock_rules()
+    }
+
+    #[inline(always)]
+    fn random(&self) -> u64 {
+        pg::random()
+    }
+}

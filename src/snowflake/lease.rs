@@ -1,0 +1,359 @@
+//! Leasing a worker id: register, renew, release. Runs in a transaction, as the
+//! owner of the registry; nothing may be issued before that has committed.
+
+use std::time::Duration;
+
+use leaf_core::snowflake::generator::Span;
+use leaf_core::snowflake::lease::{Held, Holder, Refused, Request, choose, is_credible};
+use leaf_core::snowflake::{Generator, Scheme};
+use pgrx::pg_sys;
+use uuid::Uuid;
+
+use super::ceilings::{self, Raised};
+use super::error::Trouble;
+use crate::catalog::worker::{self, Entry, WorkerRow};
+use crate::pg;
+use crate::shmem::Shared;
+use crate::shmem::worker::Lease;
+use crate::{history, settings::snowflake as settings};
+
+/// Another node may come in between that often before a registration gives up.
+const TRIES: usize = 20;
+
+/// Who leases, and what its clock says.
+pub struct Claimant<'a> {
+    pub shared: &'a Shared,
+    /// Its name in the registry.
+    pub node: String,
+    /// Whether a row of that name is its own. Names that callers choose prove
+    /// nothing: such nodes renew with nonce and token, or are new.
+    pub is_server: bool,
+    /// The worker id it insists on.
+    pub worker: Option<u64>,
+    /// Its clock, in microseconds since 1970.
+    pub clock_us: i64,
+    /// The registry's clock, read at the same time.
+    pub now_us: i64,
+}
+
+/// A lease with what it is for.
+#[derive(Clone, Copy, Debug)]
+pub struct Leased {
+    pub lease: Lease,
+    pub scheme: Scheme,
+    /// How far the clock is off the mean of the other workers'.
+    pub clock_offset_us: i64,
+}
+
+impl<'a> Claimant<'a> {
+    /// This server's own worker for the database.
+    pub fn server(shared: &'a Shared) -> Self {
+        let now_us = pg::unix_us();
+        Claimant {
+            shared,
+            node: server_node(shared),
+            is_server: true,
+            worker: settings::worker_id(),
+            clock_us: now_us,
+            now_us,
+        }
+    }
+
+    fn offset_us(&self) -> i64 {
+        self.clock_us.saturating_sub(self.now_us)
+    }
+}
+
+/// The history of this database: no other database, and no copy that has begun
+/// a history of its own, has the same.
+fn database_history(shared: &Shared) -> String {
+    format!("{}/{}", history::current(shared), pg::database().to_u32())
+}
+
+fn server_node(shared: &Shared) -> String {
+    format!("server {}", database_history(shared))
+}
+
+/// Leases a worker id for this server, as the setting says. `current` is the
+/// lease it has, `last_us` the time of the last id.
+pub fn for_server(
+    shared: &Shared,
+    current: Option<Leased>,
+    last_us: i64,
+) -> Result<Leased, Trouble> {
+    let claimant = Claimant::server(shared);
+    if let Some(current) = current
+        && claimant
+            .worker
+            .is_none_or(|worker| worker == current.lease.worker)
+    {
+        check_scheme(&current.scheme)?;
+        if let Some(renewed) = renew(&claimant, &current, last_us)? {
+            return Ok(renewed);
+        }
+    }
+    forget_dropped_databases();
+    register(&claimant)
+}
+
+/// Registers a node: it gets a worker id, and may issue ids from its `from_us`
+/// on, below its ceiling.
+pub fn register(claimant: &Claimant<'_>) -> Result<Leased, Trouble> {
+    worker::lock_registry();
+    for _ in 0..TRIES {
+        if let Some(leased) = try_to_register(claimant)? {
+            return Ok(leased);
+        }
+    }
+    pgrx::error!("the rows of leaf.worker change too fast to register")
+}
+
+/// `None` if somebody came in between.
+fn try_to_register(claimant: &Claimant<'_>) -> Result<Option<Leased>, Trouble> {
+    let rows = worker::all();
+    let history = database_history(claimant.shared);
+    let scheme = scheme(rows.first())?;
+    if scheme.epoch_us > claimant.now_us {
+        return Err(Trouble::FutureEpoch(scheme));
+    }
+    let mean_us = check_clock(claimant, &rows)?;
+    let worker = choose_worker(claimant, &rows, &history, scheme)?;
+    let row = rows.iter().find(|row| row.worker == worker as i64);
+
+    let kept = kept_ceiling(worker);
+    let ceiling_us = [row.map(|row| row.ceiling_us), kept]
+        .into_iter()
+        .flatten()
+        .max();
+    let start = ceiling_us.map_or(0, |ceiling_us| scheme.tick_from(ceiling_us));
+    let start = start.max(scheme.tick_at(claimant.clock_us));
+    let from_us = scheme.instant_of(start.min(scheme.layout.ticks()));
+    if !may_begin(from_us, claimant.clock_us) {
+        return Err(Trouble::BelowCeiling {
+            worker,
+            ceiling_us: from_us,
+        });
+    }
+    let lease = Lease {
+        worker,
+        nonce: *Uuid::new_v4().as_bytes(),
+        token: 1,
+        from_us,
+        ceiling_us: next_ceiling(&scheme, claimant.clock_us, from_us, from_us),
+    };
+    let entry = entry(claimant, lease, &history);
+    if !worker::register(&entry, &scheme, row) {
+        return Ok(None);
+    }
+    if !keep_ceiling(worker, kept, lease.ceiling_us) {
+        pgrx::error!("another session has leased worker id {worker} meanwhile");
+    }
+    Ok(Some(Leased {
+        lease,
+        scheme,
+        clock_offset_us: claimant.offset_us() - mean_us.unwrap_or(0),
+    }))
+}
+
+/// Whether ids may begin at an instant while the clock says another.
+pub fn may_begin(from_us: i64, clock_us: i64) -> bool {
+    from_us.saturating_sub(clock_us) <= micros(settings::max_clock_lead())
+}
+
+/// Renews a lease; `None` if it is lost.
+pub fn renew(
+    claimant: &Claimant<'_>,
+    current: &Leased,
+    last_us: i64,
+) -> Result<Option<Leased>, Trouble> {
+    let lease = &current.lease;
+    let kept = kept_ceiling(lease.worker);
+    if kept.is_some_and(|ceiling| ceiling > lease.ceiling_us) {
+        // Another transaction leased it and was rolled back, or this lease's
+        // own renewal did not commit.
+        return Ok(None);
+    }
+    let ceiling_us = next_ceiling(&current.scheme, claimant.clock_us, lease.from_us, last_us);
+    let renewed = Lease {
+        token: lease.token + 1,
+        ceiling_us: ceiling_us.max(lease.ceiling_us),
+        ..*lease
+    };
+    let history = database_history(claimant.shared);
+    let entry = entry(claimant, renewed, &history);
+    if !worker::renew(&entry, lease.token) {
+        return Ok(None);
+    }
+    if !keep_ceiling(lease.worker, kept, renewed.ceiling_us) {
+        pgrx::error!(
+            "another session has leased worker id {} meanwhile",
+            lease.worker
+        );
+    }
+    Ok(Some(Leased {
+        lease: renewed,
+        ..*current
+    }))
+}
+
+fn entry<'e>(claimant: &'e Claimant<'_>, lease: Lease, history: &'e str) -> Entry<'e> {
+    let kept_for = micros(settings::worker_lease());
+    Entry {
+        lease,
+        node: &claimant.node,
+        history,
+        leased_until_us: claimant
+            .now_us
+            .max(lease.ceiling_us)
+            .saturating_add(kept_for),
+        now_us: claimant.now_us,
+        clock_offset_us: claimant.offset_us(),
+    }
+}
+
+/// Up to when ids may be issued: a while ahead of the clock, and at least a
+/// part of it ahead of the last id, which may be ahead of the clock itself.
+fn next_ceiling(scheme: &Scheme, clock_us: i64, from_us: i64, last_us: i64) -> i64 {
+    let ahead = micros(settings::ceiling_ahead());
+    let wanted =
+        (clock_us.saturating_add(ahead)).max(from_us.max(last_us).saturating_add(ahead / 4));
+    let tick = scheme.tick_from(wanted).min(scheme.layout.ticks());
+    scheme.instant_of(tick)
+}
+
+/// Layout and epoch: as registered, and as the settings want them.
+fn scheme(registered: Option<&WorkerRow>) -> Result<Scheme, Trouble> {
+    let Some(row) = registered else {
+        return Ok(settings::scheme());
+    };
+    let registered = row.scheme();
+    check_scheme(&registered)?;
+    Ok(registered)
+}
+
+fn check_scheme(registered: &Scheme) -> Result<(), Trouble> {
+    let (registered, wanted) = (*registered, settings::scheme());
+    match registered == wanted {
+        true => Ok(()),
+        false => Err(Trouble::OtherScheme { registered, wanted }),
+    }
+}
+
+/// The mean offset of the live workers' clocks, if there are any; an error if
+/// the claimant's is too far from it or from the registry's.
+fn check_clock(claimant: &Claimant<'_>, rows: &[WorkerRow]) -> Result<Option<i64>, Trouble> {
+    let others: Vec<i64> = rows
+        .iter()
+        .filter(|row| row.is_live(claimant.now_us))
+        .filter(|row| !(claimant.is_server && row.node == claimant.node))
+        .map(|row| row.clock_offset_us)
+        .collect();
+    let mean_us = match others.len() {
+        0 => None,
+        count => Some(others.iter().sum::<i64>() / count as i64),
+    };
+    let offset_us = claimant.offset_us();
+    match is_credible(offset_us, &others, micros(settings::max_clock_offset())) {
+        true => Ok(mean_us),
+        false => Err(Trouble::NotCredible { offset_us, mean_us }),
+    }
+}
+
+fn choose_worker(
+    claimant: &Claimant<'_>,
+    rows: &[WorkerRow],
+    history: &str,
+    scheme: Scheme,
+) -> Result<u64, Trouble> {
+    let held: Vec<Held> = rows
+        .iter()
+        .map(|row| Held {
+            worker: row.worker as u64,
+            holder: match row {
+                row if row.history != history => Holder::OtherHistory,
+                row if claimant.is_server && row.node == claimant.node => Holder::Self_,
+                _ => Holder::Other,
+            },
+            leased_until_us: row.leased_until_us,
+        })
+        .collect();
+    let request = Request {
+        worker: claimant.worker,
+        workers: scheme.layout.workers(),
+        now_us: claimant.now_us,
+        reuse_after_us: micros(settings::worker_reuse_after()),
+        random: Uuid::new_v4().as_u64_pair().0,
+    };
+    choose(&held, &request).map_err(|refused| {
+        let worker = request.worker.unwrap_or_default();
+        let node = rows
+            .iter()
+            .find(|row| row.worker == worker as i64)
+            .map_or_else(String::new, |row| row.node.clone());
+        match refused {
+            Refused::OutOfRange => Trouble::OutOfRange { worker, scheme },
+            Refused::Held => Trouble::Held { worker, node },
+            Refused::HeldInOtherHistory => Trouble::HeldInOtherHistory { worker, node },
+            Refused::NoneLeft => Trouble::NoWorkerId(scheme),
+        }
+    })
+}
+
+/// Makes a lease known to a generator that had `before`.
+pub fn install(generator: &Generator, before: Option<Leased>, leased: &Leased) {
+    let (scheme, lease) = (&leased.scheme, &leased.lease);
+    let ceiling = scheme.tick_at(lease.ceiling_us);
+    let now_us = scheme.since_epoch(pg::unix_us());
+    let from = scheme.tick_at(lease.from_us);
+    let begins = scheme.tick_at(pg::unix_us()).max(from);
+    let is_renewal = before.is_some_and(|before| before.lease.nonce == lease.nonce);
+    if is_renewal {
+        let begins = begins.max(generator.last_tick(&scheme.layout));
+        generator.extend(&scheme.layout, ceiling, midway(begins, ceiling));
+    } else {
+        let span = Span {
+            worker: lease.worker,
+            from,
+            ceiling,
+            renew_at: midway(begins, ceiling),
+        };
+        generator.install(&scheme.layout, span, now_us);
+    }
+}
+
+fn midway(from: u64, to: u64) -> u64 {
+    from + to.saturating_sub(from) / 2
+}
+
+/// What the file says of a worker id.
+fn kept_ceiling(worker: u64) -> Option<i64> {
+    let database = pg::database().to_u32();
+    ceilings::read(database, worker).unwrap_or_else(|error| unusable("read", &error))
+}
+
+fn keep_ceiling(worker: u64, from: Option<i64>, to: i64) -> bool {
+    let database = pg::database().to_u32();
+    match ceilings::raise(database, worker, from, to) {
+        Ok(raised) => raised == Raised::Done,
+        Err(error) => unusable("write", &error),
+    }
+}
+
+fn unusable(what: &str, error: &std::io::Error) -> ! {
+    let path = ceilings::path(pg::database().to_u32());
+    pgrx::error!("could not {what} \"{}\": {error}", path.display())
+}
+
+/// Files of databases that were dropped go when somebody registers.
+fn forget_dropped_databases() {
+    let is_gone = |database: u32| !pg::database_exists(pg_sys::Oid::from(database));
+    if let Err(error) = ceilings::remove_of(is_gone) {
+        pg::log(&format!(
+            "could not remove files of dropped databases: {error}"
+        ));
+    }
+}
+
+fn micros(duration: Duration) -> i64 {
+    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
+}
