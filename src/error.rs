@@ -197,7 +197,7 @@ impl Error {
                 Code::ERRCODE_LOCK_NOT_AVAILABLE,
                 format!("no {ids} within {} ms", after.as_millis()),
                 Some(match cause {
-                    Some(cause) => format!("The last load failed: {cause}"),
+                    Some(cause) => format!("The last try failed: {cause}"),
                     None => "The loader has not come to it yet.".into(),
                 }),
                 "Remove the cause and try again; leaf.wait_timeout sets how long to wait.".into(),

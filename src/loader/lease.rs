@@ -137,14 +137,21 @@ fn work(shared: &Shared, registry: Registry, current: Option<Leased>, last_us: i
 
 /// Makes a committed lease known. Raises no error.
 fn settle(shared: &Shared, registry: Registry, worker: &'static Worker, leased: &Leased) {
-    let mut state = worker.state.exclusive();
-    if state.scheme.is_some_and(|scheme| scheme != leased.scheme) {
+    let other_scheme = |worker: &Worker| {
+        let scheme = worker.state.shared().scheme;
+        scheme.is_some_and(|scheme| scheme != leased.scheme)
+    };
+    if other_scheme(worker) {
         // Somebody may be drawing with the old layout in mind: this worker is
         // never given another. Whoever waits finds the next one.
-        drop(state);
         shared.retire_worker(registry);
+        match shared.claim_worker(registry) {
+            Some(fresh) if !other_scheme(fresh) => settle(shared, registry, fresh, leased),
+            _ => {}
+        }
         return;
     }
+    let mut state = worker.state.exclusive();
     let before = current(&state);
     state.scheme = Some(leased.scheme);
     state.lease = Some(leased.lease);

@@ -82,12 +82,15 @@ pub fn for_server(
     last_us: i64,
 ) -> Result<Leased, Trouble> {
     let claimant = Claimant::server(shared);
+    // Without rows, nothing is registered any more: it begins anew.
+    if let Some(registered) = worker::registered_scheme() {
+        check_scheme(&registered)?;
+    }
     if let Some(current) = current
         && claimant
             .worker
             .is_none_or(|worker| worker == current.lease.worker)
     {
-        check_scheme(&current.scheme)?;
         if let Some(renewed) = renew(&claimant, &current, last_us)? {
             return Ok(renewed);
         }
@@ -212,13 +215,15 @@ fn entry<'e>(claimant: &'e Claimant<'_>, lease: Lease, history: &'e str) -> Entr
 }
 
 /// Up to when ids may be issued: a while ahead of the clock, and at least a
-/// part of it ahead of the last id, which may be ahead of the clock itself.
+/// part of it, and two ticks, ahead of the last id, which may be ahead of the
+/// clock itself.
 fn next_ceiling(scheme: &Scheme, clock_us: i64, from_us: i64, last_us: i64) -> i64 {
     let ahead = micros(settings::ceiling_ahead());
-    let wanted =
-        (clock_us.saturating_add(ahead)).max(from_us.max(last_us).saturating_add(ahead / 4));
-    let tick = scheme.tick_from(wanted).min(scheme.layout.ticks());
-    scheme.instant_of(tick)
+    let last_us = from_us.max(last_us);
+    let wanted = (clock_us.saturating_add(ahead)).max(last_us.saturating_add(ahead / 4));
+    let two_ticks = scheme.tick_at(clock_us.max(last_us)).saturating_add(2);
+    let tick = scheme.tick_from(wanted).max(two_ticks);
+    scheme.instant_of(tick.min(scheme.layout.ticks()))
 }
 
 /// Layout and epoch: as registered, and as the settings want them.
@@ -311,6 +316,13 @@ pub fn install(generator: &Generator, before: Option<Leased>, leased: &Leased) {
         let begins = begins.max(generator.last_tick(&scheme.layout));
         generator.extend(&scheme.layout, ceiling, midway(begins, ceiling));
     } else {
+        // Where another worker id comes into force, later ids are still larger,
+        // unless the clock has gone back.
+        let next = generator.last_tick(&scheme.layout) + 1;
+        let from = match next < midway(begins, ceiling) {
+            true => from.max(next),
+            false => from,
+        };
         let span = Span {
             worker: lease.worker,
             from,

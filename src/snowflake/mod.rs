@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use std::time::{Duration, Instant};
 
 use leaf_core::snowflake::generator::{Stop, Taken};
-use leaf_core::snowflake::{Layout, Scheme};
+use leaf_core::snowflake::{Generator, Layout, Scheme};
 use pgrx::pg_sys;
 
 use crate::catalog;
@@ -94,37 +94,51 @@ pub fn draw(count: u64) -> Run {
         Error::InRecovery.raise();
     }
     let patience = Patience::new();
+    let mut waiting_since = None;
     loop {
         if let Some(run) = private::draw(shared, count, &patience) {
             return run;
         }
-        let Some(source) = resolve(&patience) else {
-            continue;
+        let attempt = match resolve() {
+            Ok(source) => source.take(count).map_err(|stop| (source.worker, stop)),
+            Err(worker) => Err((worker, Stop::Ceiling)),
         };
-        match source.take(count) {
+        match attempt {
             Ok(taken) => {
-                if taken.due {
-                    source.request_renewal();
-                }
+                drawn(taken.due, waiting_since);
                 return taken.into();
             }
-            Err(stop) => wait(source, stop, &patience),
+            Err((worker, stop)) => {
+                waiting_since.get_or_insert_with(Instant::now);
+                wait(worker, stop, &patience);
+            }
         }
     }
 }
 
-/// The session's source, with a lease; waits for one. `None` if it has to be
-/// looked for again.
-fn resolve(patience: &Patience) -> Option<&'static Source> {
+/// After ids were drawn on the slow path.
+fn drawn(due: bool, waiting_since: Option<Instant>) {
+    let Some(source) = known() else {
+        return;
+    };
+    if due {
+        source.request_renewal();
+    }
+    if let Some(since) = waiting_since {
+        source.worker.waits.add(since.elapsed());
+    }
+}
+
+/// The session's source; the worker if it has no lease yet.
+fn resolve() -> Result<&'static Source, &'static Worker> {
     if let Some(source) = known()
         && source.worker.generator.is_leased()
     {
-        return Some(source);
+        return Ok(source);
     }
     // Before the look-up: what changes meanwhile makes the source void.
     let generation = inval::generation();
-    let registry = registry();
-    let worker = claim(registry);
+    let worker = claim(registry());
     let scheme = worker.state.shared().scheme;
     if let (Some(scheme), true) = (scheme, worker.generator.is_leased()) {
         let source = Box::new(Source {
@@ -139,10 +153,9 @@ fn resolve(patience: &Patience) -> Option<&'static Source> {
             // outlive the call that asked for them.
             drop(unsafe { Box::from_raw(old) });
         }
-        return Some(source);
+        return Ok(source);
     }
-    wait_for_lease(worker, registry, patience);
-    None
+    Err(worker)
 }
 
 /// The registry of this database.
@@ -171,21 +184,30 @@ fn claim(registry: Registry) -> &'static Worker {
         .unwrap_or_else(|| Trouble::NoRoom.raise())
 }
 
-/// Waits for whatever keeps the source from giving ids, or raises an error.
-fn wait(source: &Source, stop: Stop, patience: &Patience) {
-    let began = Instant::now();
+/// Waits for whatever keeps the worker from giving ids, or raises an error.
+fn wait(worker: &'static Worker, stop: Stop, patience: &Patience) {
     match stop {
-        Stop::Ceiling => return wait_for_lease(source.worker, registry(), patience),
-        Stop::TimeUsedUp => Trouble::TimeUsedUp(source.scheme).raise(),
+        Stop::Ceiling => wait_for_lease(worker, patience),
+        Stop::TimeUsedUp => Trouble::TimeUsedUp(scheme()).raise(),
         Stop::ClockBehind { us } => Trouble::ClockBehind { us }.raise(),
         Stop::Wait { us } => {
             if !sleep(us, patience) {
-                source.worker.waits.timeouts.fetch_add(1, Ordering::Relaxed);
-                Trouble::ClockBehind { us }.raise();
+                worker.waits.timeouts.fetch_add(1, Ordering::Relaxed);
+                give_up(&scheme(), &worker.generator, us, patience);
             }
         }
     }
-    source.worker.waits.add(began.elapsed());
+}
+
+/// A wait for the clock was too long: it is behind, or others were faster at
+/// every new tick.
+fn give_up(scheme: &Scheme, generator: &Generator, us: u64, patience: &Patience) -> ! {
+    let last_us = scheme.instant_of(generator.last_tick(&scheme.layout));
+    if last_us > pg::unix_us() {
+        Trouble::ClockBehind { us }.raise();
+    }
+    let cause = "the ids of the present tick are used up";
+    patience.give_up(Ids::Snowflake, Some(cause.into()))
 }
 
 /// Sleeps for so many microseconds, or until patience is over: `false`. Can be
@@ -209,9 +231,9 @@ pub fn sleep(us: u64, patience: &Patience) -> bool {
 
 /// Waits until the loader has leased a worker id or raised its ceiling; raises
 /// the error that it was refused.
-fn wait_for_lease(worker: &'static Worker, registry: Registry, patience: &Patience) {
+fn wait_for_lease(worker: &'static Worker, patience: &Patience) {
     let shared = session::shared();
-    let began = Instant::now();
+    let registry = registry();
     let attempts = worker.state.shared().attempts;
     enum End {
         Changed,
@@ -248,7 +270,7 @@ fn wait_for_lease(worker: &'static Worker, registry: Registry, patience: &Patien
         || patience.next_nap(),
     );
     match end {
-        End::Changed => worker.waits.add(began.elapsed()),
+        End::Changed => {}
         End::Refused(parts) => errors::raise(parts),
         End::TimedOut => {
             worker.waits.timeouts.fetch_add(1, Ordering::Relaxed);
@@ -267,7 +289,9 @@ fn has_room(worker: &Worker, scheme: &Scheme) -> bool {
 /// Layout and epoch of this database's ids: as registered, else as they would
 /// be now.
 pub fn scheme() -> Scheme {
-    if let Some(source) = known() {
+    if let Some(source) = known()
+        && source.worker.generator.is_leased()
+    {
         return source.scheme;
     }
     let in_memory = || worker()?.state.shared().scheme;

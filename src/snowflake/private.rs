@@ -45,9 +45,11 @@ pub fn draw(shared: &Shared, count: u64, patience: &Patience) -> Option<Run> {
             Some(Ok(taken)) => return Some(taken.into()),
             None | Some(Err(Stop::Ceiling)) => obtain(shared, registry),
             Some(Err(Stop::Wait { us })) if sleep(us, patience) => {}
-            Some(Err(Stop::Wait { us } | Stop::ClockBehind { us })) => {
-                Trouble::ClockBehind { us }.raise()
-            }
+            Some(Err(Stop::Wait { us })) => PRIVATE.with_borrow(|private| {
+                let private = private.as_ref().expect("it was just drawn from");
+                super::give_up(&private.leased.scheme, &private.generator, us, patience)
+            }),
+            Some(Err(Stop::ClockBehind { us })) => Trouble::ClockBehind { us }.raise(),
             Some(Err(Stop::TimeUsedUp)) => Trouble::TimeUsedUp(super::scheme()).raise(),
         }
     }
