@@ -111,7 +111,7 @@ CREATE FUNCTION leaf_worker_check() RETURNS trigger
 COMMENT ON FUNCTION leaf_worker_check() IS 'keeps leaf.worker from forgetting what may be in use';
 REVOKE EXECUTE ON FUNCTION leaf_worker_check() FROM PUBLIC;
 
-CREATE TRIGGER leaf_check BEFORE UPDATE OR DELETE ON leaf.worker
+CREATE TRIGGER leaf_check BEFORE INSERT OR UPDATE OR DELETE ON leaf.worker
     FOR EACH ROW EXECUTE FUNCTION leaf_worker_check();
 CREATE TRIGGER leaf_truncated BEFORE TRUNCATE ON leaf.worker
     FOR EACH STATEMENT EXECUTE FUNCTION leaf_worker_check();

@@ -15,6 +15,7 @@ use crate::pg::{self, args};
 use crate::session;
 use crate::snowflake::Trouble;
 use crate::snowflake::lease::{self, Claimant, Leased};
+use leaf_core::snowflake::Scheme;
 
 /// The longest name of a node, in characters.
 const MAX_NODE: usize = 256;
@@ -159,6 +160,7 @@ fn claimant(node: String, clock: Option<pg_sys::TimestampTz>) -> Claimant<'stati
         worker: None,
         clock_us: clock.map_or(now_us, pg::to_unix_us),
         now_us,
+        last_us: None,
     }
 }
 
@@ -168,6 +170,15 @@ fn node(node: Option<&[u8]>) -> String {
         bad_argument(
             "the name of a node must have 1 to 256 characters",
             "Name the node so that a person who reads leaf.worker knows it.",
+        );
+    }
+    if node.starts_with(lease::SERVER.as_bytes()) {
+        bad_argument(
+            format!(
+                "names of nodes that begin with \"{}\" are reserved",
+                lease::SERVER
+            ),
+            "They are for the servers themselves.",
         );
     }
     String::from_utf8_lossy(node).into_owned()
@@ -212,6 +223,11 @@ pub unsafe extern "C-unwind" fn leaf_worker_check(
     // SAFETY: PostgreSQL's promise about `fcinfo`.
     unsafe {
         call::guarded(|| match trigger::event(fcinfo) {
+            Some((relation, Event::Insert { new })) => {
+                let new = TriggerRow(new);
+                check_scheme(&new, catalog::worker::scheme_in(relation));
+                Datum::from(new.0.tuple())
+            }
             Some((_, Event::Update { old, new })) => {
                 let (old, new) = (TriggerRow(old), TriggerRow(new));
                 check_update(&old, &new);
@@ -233,7 +249,23 @@ pub unsafe extern "C-unwind" fn leaf_worker_check(
     }
 }
 
+/// All rows have one layout and epoch.
+fn check_scheme(row: &TriggerRow, registered: Option<Scheme>) {
+    let Some(wanted) = row.scheme() else {
+        bad_argument(
+            "unknown layout",
+            "Name one of the layouts that leaf.snowflake_layout takes.",
+        );
+    };
+    if let Some(registered) = registered
+        && registered != wanted
+    {
+        Trouble::OtherScheme { registered, wanted }.raise();
+    }
+}
+
 fn check_update(old: &TriggerRow, new: &TriggerRow) {
+    check_scheme(new, old.scheme());
     if new.worker() != old.worker() {
         bad_argument(
             format!("worker id {} cannot become {}", old.worker(), new.worker()),

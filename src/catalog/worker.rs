@@ -94,10 +94,19 @@ pub fn all() -> Vec<WorkerRow> {
 
 /// Layout and epoch as they were first registered, if they were.
 pub fn registered_scheme() -> Option<Scheme> {
-    heap::any_row(relation()?, |row| {
-        let layout = row.text(column::LAYOUT).unwrap_or_default();
-        let epoch = row.timestamp(column::EPOCH).unwrap_or_default();
-        to_scheme(&String::from_utf8_lossy(layout), pg::to_unix_us(epoch))
+    scheme_in(relation()?)
+}
+
+/// Layout and epoch of any row of the registry, which is how all are.
+pub fn scheme_in(registry: pg_sys::Oid) -> Option<Scheme> {
+    heap::any_row(registry, scheme_of).flatten()
+}
+
+fn scheme_of(row: &heap::Row) -> Option<Scheme> {
+    let layout = String::from_utf8_lossy(row.text(column::LAYOUT)?).parse();
+    Some(Scheme {
+        layout: layout.ok()?,
+        epoch_us: pg::to_unix_us(row.timestamp(column::EPOCH)?),
     })
 }
 
@@ -121,6 +130,11 @@ impl TriggerRow {
     pub fn node(&self) -> String {
         let node = self.0.text(column::NODE).unwrap_or_default();
         String::from_utf8_lossy(node).into_owned()
+    }
+
+    /// Layout and epoch; `None` if they are none.
+    pub fn scheme(&self) -> Option<Scheme> {
+        scheme_of(&self.0)
     }
 
     pub fn ceiling(&self) -> pg_sys::TimestampTz {
@@ -171,7 +185,8 @@ pub fn register(entry: &Entry<'_>, scheme: &Scheme, over: Option<&WorkerRow>) ->
     ) == 1
 }
 
-/// Writes a renewal, if the row has the nonce of the lease and `token`.
+/// Writes a renewal, if the row has the nonce of the lease and `token`, and
+/// nobody has raised its ceiling by hand.
 pub fn renew(entry: &Entry<'_>, token: i64) -> bool {
     let mut args = values(entry);
     args.push(bigint_arg(token));
@@ -179,7 +194,7 @@ pub fn renew(entry: &Entry<'_>, token: i64) -> bool {
         "UPDATE leaf.worker \
             SET token = $3, ceiling = $4, leased_until = $5, renewed_at = $6, clock_offset_ms = $7, \
                 history = $8, node = $9 \
-          WHERE worker_id = $1 AND nonce = $2 AND token = $10",
+          WHERE worker_id = $1 AND nonce = $2 AND token = $10 AND ceiling <= $4",
         &args,
     ) == 1
 }

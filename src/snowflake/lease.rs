@@ -17,6 +17,9 @@ use crate::shmem::Shared;
 use crate::shmem::worker::Lease;
 use crate::{history, settings::snowflake as settings};
 
+/// How the names of servers begin.
+pub const SERVER: &str = "server ";
+
 /// Another node may come in between that often before a registration gives up.
 const TRIES: usize = 20;
 
@@ -34,6 +37,8 @@ pub struct Claimant<'a> {
     pub clock_us: i64,
     /// The registry's clock, read at the same time.
     pub now_us: i64,
+    /// The time of the last id it has issued with another worker id.
+    pub last_us: Option<i64>,
 }
 
 /// A lease with what it is for.
@@ -56,6 +61,7 @@ impl<'a> Claimant<'a> {
             worker: settings::worker_id(),
             clock_us: now_us,
             now_us,
+            last_us: None,
         }
     }
 
@@ -71,7 +77,7 @@ fn database_history(shared: &Shared) -> String {
 }
 
 fn server_node(shared: &Shared) -> String {
-    format!("server {}", database_history(shared))
+    format!("{SERVER}{}", database_history(shared))
 }
 
 /// Leases a worker id for this server, as the setting says. `current` is the
@@ -81,7 +87,7 @@ pub fn for_server(
     current: Option<Leased>,
     last_us: i64,
 ) -> Result<Leased, Trouble> {
-    let claimant = Claimant::server(shared);
+    let mut claimant = Claimant::server(shared);
     // Without rows, nothing is registered any more: it begins anew.
     if let Some(registered) = worker::registered_scheme() {
         check_scheme(&registered)?;
@@ -96,6 +102,10 @@ pub fn for_server(
         }
     }
     forget_dropped_databases();
+    // Unless the clock has gone back far: then another worker id is the way out.
+    claimant.last_us = current
+        .map(|_| last_us)
+        .filter(|&last_us| may_begin(last_us, claimant.clock_us));
     register(&claimant)
 }
 
@@ -129,7 +139,10 @@ fn try_to_register(claimant: &Claimant<'_>) -> Result<Option<Leased>, Trouble> {
         .flatten()
         .max();
     let start = ceiling_us.map_or(0, |ceiling_us| scheme.tick_from(ceiling_us));
-    let start = start.max(scheme.tick_at(claimant.clock_us));
+    let above = claimant
+        .last_us
+        .map_or(0, |last_us| scheme.tick_at(last_us) + 1);
+    let start = start.max(scheme.tick_at(claimant.clock_us)).max(above);
     let from_us = scheme.instant_of(start.min(scheme.layout.ticks()));
     if !may_begin(from_us, claimant.clock_us) {
         return Err(Trouble::BelowCeiling {
@@ -316,20 +329,14 @@ pub fn install(generator: &Generator, before: Option<Leased>, leased: &Leased) {
         let begins = begins.max(generator.last_tick(&scheme.layout));
         generator.extend(&scheme.layout, ceiling, midway(begins, ceiling));
     } else {
-        // Where another worker id comes into force, later ids are still larger,
-        // unless the clock has gone back.
-        let next = generator.last_tick(&scheme.layout) + 1;
-        let from = match next < midway(begins, ceiling) {
-            true => from.max(next),
-            false => from,
-        };
         let span = Span {
             worker: lease.worker,
             from,
             ceiling,
             renew_at: midway(begins, ceiling),
         };
-        generator.install(&scheme.layout, span, now_us);
+        // Where another worker id comes into force, later ids are still larger.
+        generator.install_above(&scheme.layout, span, now_us);
     }
 }
 

@@ -74,6 +74,12 @@ fn registry_of_our_own() -> Option<u32> {
 /// Leases, or raises the ceiling.
 fn obtain(shared: &Shared, registry: u32) {
     transaction::involve();
+    if !pg::under_postmaster() {
+        // What the last shutdown left lies below what is drawn from now on.
+        for (registry, _) in shared.workers_of(pg::database().to_u32()) {
+            shared.retire_worker(registry);
+        }
+    }
     let current = PRIVATE.with_borrow(|private| {
         let private = private.as_ref().filter(|it| it.registry == registry)?;
         let tick = private.generator.last_tick(&private.leased.scheme.layout);

@@ -11,17 +11,24 @@
 //! polls for the condition and fails the test if it does not come.
 
 mod account;
+mod clock;
 mod cluster;
+mod copies;
 mod draw;
 mod ledger;
+mod load;
 mod process;
 mod server;
+mod snowflake;
 mod wait;
 
+pub use clock::Clock;
 pub use draw::{Block, Draw, draw_many, refused};
 pub use ledger::{Ledger, Order};
+pub use load::Load;
 pub use process::signal;
 pub use server::{Mode, Options, Server};
+pub use snowflake::{Lease, Parts, Snowflake};
 pub use wait::{Stop, wait_until};
 
 pub use nix::sys::signal::Signal;

@@ -2,7 +2,7 @@
 
 use crate::account::{command, give, run};
 use crate::process::{alive, children, signal};
-use crate::{Draw, cluster, wait_until};
+use crate::{Clock, Draw, cluster, wait_until};
 use nix::sys::signal::Signal;
 use postgres::{Client, Config, NoTls};
 use std::fs::{self, File, OpenOptions};
@@ -29,6 +29,7 @@ pub struct Options {
     settings: String,
     fresh: bool,
     bare: bool,
+    clock: bool,
 }
 
 impl Options {
@@ -50,6 +51,12 @@ impl Options {
         self
     }
 
+    /// A clock of its own: [`Server::clock`].
+    pub fn clock(mut self) -> Options {
+        self.clock = true;
+        self
+    }
+
     /// Starts the server and creates the extension in the database `postgres`.
     pub fn start(self) -> Server {
         let mut server = Server::prepare(|data| match self.fresh {
@@ -57,8 +64,7 @@ impl Options {
             false => cluster::copy_template(data),
         });
         server.configure(DEFAULTS);
-        server.configure(&self.settings);
-        server.start_again();
+        server.come_up(&self);
         if !self.bare {
             server.connect().run("CREATE EXTENSION leaf");
         }
@@ -75,8 +81,7 @@ impl Options {
                 .arg(data));
         });
         // The backup brought the primary's configuration with it.
-        server.configure(&self.settings);
-        server.start_again();
+        server.come_up(&self);
         server
     }
 }
@@ -98,6 +103,7 @@ timezone = UTC
 pub struct Server {
     folder: TempDir,
     socket: TempDir,
+    clock: Option<Clock>,
     postmaster: Option<Child>,
 }
 
@@ -132,6 +138,7 @@ impl Server {
             settings: String::new(),
             fresh: false,
             bare: false,
+            clock: false,
         }
     }
 
@@ -153,6 +160,7 @@ impl Server {
             folder: temporary(&cluster::home()),
             // The path of a unix socket must be short.
             socket: temporary(Path::new("/tmp")),
+            clock: None,
             postmaster: None,
         };
         fill(&server.data());
@@ -161,6 +169,18 @@ impl Server {
             server.socket.path().display()
         ));
         server
+    }
+
+    /// The first start, with what the options say.
+    fn come_up(&mut self, options: &Options) {
+        self.configure(&options.settings);
+        self.clock = options.clock.then(|| Clock::new(self.folder.path()));
+        self.start_again();
+    }
+
+    /// The clock of a server whose options ask for one; over restarts too.
+    pub fn clock(&self) -> &Clock {
+        self.clock.as_ref().expect("Options::clock was called")
     }
 
     /// The data folder.
@@ -205,7 +225,11 @@ impl Server {
             .append(true)
             .open(self.log_file())
             .expect("a log file");
-        let child = command(&cluster::bindir().join("postgres"))
+        let mut command = command(&cluster::bindir().join("postgres"));
+        if let Some(clock) = &self.clock {
+            clock.drive(&mut command);
+        }
+        let child = command
             .arg("-D")
             .arg(self.data())
             // Ctrl-C at the terminal must not shut servers down behind the tests' back.

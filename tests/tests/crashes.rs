@@ -1,47 +1,12 @@
 //! Processes killed in the middle of drawing, again and again: over the whole
 //! history of a tag no id comes twice.
 
-use leaf_tests::postgres::{Config, NoTls};
-use leaf_tests::{Block, Draw, Ledger, Mode, Server, Signal, Stop, signal, wait_until};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
+use leaf_tests::postgres::Client;
+use leaf_tests::{Draw, Load, Mode, Server, Signal, signal, wait_until};
+use std::time::Duration;
 
-/// Sessions that draw until they are told to stop, and take it as it comes when
-/// the server goes away under them.
-fn draw_until(config: &Config, session: usize, done: &AtomicBool, ledger: &Mutex<Ledger>) {
-    while !done.load(Ordering::Relaxed) {
-        let Ok(mut client) = config.connect(NoTls) else {
-            thread::yield_now();
-            continue;
-        };
-        for call in session.. {
-            let ids = match call % 4 {
-                0 => client.next("orders").map(|id| vec![id]),
-                1 => client.batch("orders", 700),
-                2 => client.rows("orders", 2_500),
-                _ => client
-                    .reserve("orders", 50)
-                    .map(|block: Block| block.ids().collect()),
-            };
-            match ids {
-                Ok(ids) => ledger.lock().expect("no panic").add(ids),
-                Err(error) => {
-                    // A lost connection, or the server's farewell; never an error of leaf.
-                    let code = error.code().map_or("", |code| code.code()).to_owned();
-                    assert!(
-                        code.is_empty() || code.starts_with("57P"),
-                        "a caller failed: {error:?}"
-                    );
-                    break;
-                }
-            }
-            if done.load(Ordering::Relaxed) {
-                break;
-            }
-        }
-    }
-}
+/// No error of leaf is bearable.
+const NOTHING: &str = "";
 
 /// Draws from several sessions, lets `break_it` do its worst in the middle, and
 /// goes on, for some rounds with one ledger.
@@ -54,25 +19,44 @@ fn survive(settings: &[(&str, &str)], rounds: usize, break_it: impl Fn(&mut Serv
     server
         .connect()
         .run("SELECT leaf_tag_create('orders', step => 500)");
-    let ledger = Mutex::new(Ledger::new());
-    for _ in 0..rounds {
-        let done = AtomicBool::new(false);
-        let before = ledger.lock().expect("no panic").len();
-        let config = server.config("postgres", "postgres");
-        thread::scope(|scope| {
-            let _stop = Stop(&done);
-            for session in 0..4 {
-                let (config, done, ledger) = (&config, &done, &ledger);
-                scope.spawn(move || draw_until(config, session, done, ledger));
-            }
-            let drawn = |ids: usize| ledger.lock().expect("no panic").len() >= ids;
-            wait_until("the sessions draw", || drawn(before + 5_000));
+    let draw = |client: &mut Client, call: usize| match call % 4 {
+        0 => client.next("orders").map(|id| vec![id]),
+        1 => client.batch("orders", 700),
+        2 => client.rows("orders", 2_500),
+        _ => client
+            .reserve("orders", 50)
+            .map(|block| block.ids().collect()),
+    };
+    let config = server.config("postgres", "postgres");
+    Load::run(&config, 4, NOTHING, draw, |load| {
+        for _ in 0..rounds {
+            load.goes_on(5_000);
             break_it(&mut server);
             server.wait_ready();
-            let after = ledger.lock().expect("no panic").len();
-            wait_until("the sessions draw again", || drawn(after + 5_000));
-        });
-    }
+            load.goes_on(5_000);
+        }
+    });
+}
+
+/// The same with snowflake ids, while the clock is set back a little each time.
+fn survive_with_snowflakes(rounds: usize, break_it: impl Fn(&mut Server)) {
+    let mut server = Server::options()
+        .clock()
+        .set("leaf.clock_policy", "borrow")
+        .start();
+    let config = server.config("postgres", "postgres");
+    Load::of_snowflakes(&config, 4, |load| {
+        for round in 1..=rounds {
+            load.goes_on(5_000);
+            server
+                .clock()
+                .behind(Duration::from_millis(500 * round as u64));
+            break_it(&mut server);
+            server.wait_ready();
+            load.goes_on(5_000);
+        }
+        assert_eq!(load.refusals(), 0);
+    });
 }
 
 /// A backend of the drawing sessions, in the middle of whatever it does.
@@ -127,6 +111,34 @@ fn immediate_stop_never_repeats_an_id() {
 #[test]
 fn fast_stop_never_repeats_an_id() {
     survive(&[], 6, |server| server.restart(Mode::Fast));
+}
+
+#[test]
+fn killed_backend_never_repeats_a_snowflake_id() {
+    survive_with_snowflakes(5, kill_backend);
+}
+
+#[test]
+fn killed_loader_never_repeats_a_snowflake_id() {
+    survive_with_snowflakes(5, kill_loader);
+}
+
+#[test]
+fn killed_postmaster_never_repeats_a_snowflake_id() {
+    survive_with_snowflakes(5, |server| {
+        server.kill_postmaster();
+        server.start_again();
+    });
+}
+
+#[test]
+fn immediate_stop_never_repeats_a_snowflake_id() {
+    survive_with_snowflakes(5, |server| server.restart(Mode::Immediate));
+}
+
+#[test]
+fn fast_stop_never_repeats_a_snowflake_id() {
+    survive_with_snowflakes(5, |server| server.restart(Mode::Fast));
 }
 
 #[test]

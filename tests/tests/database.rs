@@ -1,9 +1,11 @@
 //! What one does to databases works as it does without leaf.
 
 use leaf_tests::postgres::Client;
-use leaf_tests::{Draw, Ledger, Mode, Server, Signal, draw_many, refused, signal, wait_until};
-use std::process::Stdio;
+use leaf_tests::{
+    Draw, Ledger, Mode, Order, Server, Signal, Snowflake, draw_many, refused, signal, wait_until,
+};
 use std::thread;
+use std::time::Duration;
 
 /// A server with a database `work` whose loader is at work, and no session there.
 fn at_work() -> (Server, Client) {
@@ -139,20 +141,7 @@ fn dump_and_restore_never_rewinds() {
     let mut ledger = Ledger::new();
     ledger.add(draw_many(&mut work, "orders", 3_333));
     admin.run("CREATE DATABASE restored");
-    let mut dump = server
-        .program("pg_dump")
-        .arg("work")
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("pg_dump");
-    let restore = server
-        .program("psql")
-        .args(["-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", "restored"])
-        .stdin(dump.stdout.take().expect("a pipe"))
-        .status()
-        .expect("psql");
-    assert!(dump.wait().expect("pg_dump").success() && restore.success());
-
+    server.dump_and_restore("work", "restored");
     let mut restored = server.connect_as("postgres", "restored");
     assert_eq!(
         restored.text("SELECT description::text FROM leaf.alloc"),
@@ -212,6 +201,39 @@ fn database_can_be_dropped_while_grants_fail_one_after_the_other() {
     drop_while_grants_sleep(3600, &["one", "two"]);
 }
 
+/// The ids that a statement in single-user mode has returned.
+fn returned(output: &str, function: &str) -> Vec<i64> {
+    let ids = output.lines().filter_map(|line| {
+        let (_, value) = line.split_once(&format!("{function} = \""))?;
+        value.split('"').next()?.parse().ok()
+    });
+    ids.collect()
+}
+
+#[test]
+fn single_user_mode_draws_and_never_repeats_a_snowflake_id() {
+    let mut server = Server::options().clock().start();
+    let order = Order::new();
+    order
+        .ascending(|| server.connect().snowflakes(1_000))
+        .expect("ids");
+    for round in 1..=3 {
+        server.stop(Mode::Fast);
+        let ids = order.ascending(|| {
+            let statement = "SELECT leaf_snowflake_next() FROM generate_series(1, 55)";
+            let output = server.single_user(statement);
+            let ids = returned(&output, "leaf_snowflake_next");
+            (ids.len() == 55).then_some(ids).ok_or(output)
+        });
+        ids.expect("55 ids");
+        server.clock().behind(Duration::from_secs(round));
+        server.start_again();
+        let mut client = server.connect();
+        let ids = order.ascending(|| client.snowflakes(1_000)).expect("ids");
+        assert_eq!(client.parts(ids[0]).worker, 0, "it kept its lease");
+    }
+}
+
 #[test]
 fn single_user_mode_draws_and_never_repeats_an_id() {
     let mut server = Server::start();
@@ -223,11 +245,7 @@ fn single_user_mode_draws_and_never_repeats_an_id() {
     server.stop(Mode::Fast);
     let output =
         server.single_user("SELECT leaf_segment_next('orders') FROM generate_series(1, 55)");
-    let ids = output.lines().filter_map(|line| {
-        let (_, value) = line.split_once("leaf_segment_next = \"")?;
-        value.split('"').next()?.parse::<i64>().ok()
-    });
-    ledger.add(ids);
+    ledger.add(returned(&output, "leaf_segment_next"));
     assert_eq!(ledger.len(), 155, "{output}");
     server.start_again();
     ledger.add(draw_many(&mut server.connect(), "orders", 100));
@@ -243,6 +261,8 @@ fn upgraded_cluster_never_repeats_an_id() {
     );
     let mut ledger = Ledger::new();
     ledger.add(draw_many(&mut client, "orders", 1_000));
+    let order = Order::new();
+    order.ascending(|| client.snowflakes(1_000)).expect("ids");
     drop(client);
     old.stop(Mode::Fast);
     let mut new = Server::options().fresh().bare().start();
@@ -253,6 +273,12 @@ fn upgraded_cluster_never_repeats_an_id() {
     ledger.add(draw_many(&mut client, "orders", 1_000));
     client.run("SELECT leaf_tag_create('fresh')");
     assert_eq!(client.next("fresh").expect("an id"), 1);
+    let ids = order.ascending(|| client.snowflakes(1_000)).expect("ids");
+    assert_ne!(
+        client.parts(ids[0]).worker,
+        0,
+        "the old cluster may be alive"
+    );
 }
 
 #[test]

@@ -1,11 +1,14 @@
 //! A grant is durable before any of its ids is seen, whatever the database or the
 //! role says about committing.
 
-use leaf_tests::{Draw, Ledger, Mode, Server};
+use leaf_tests::{Draw, Ledger, Mode, Order, Server, Snowflake};
+use std::fs;
+use std::time::Duration;
 
 /// Commits are asynchronous everywhere, and nothing else writes the log out.
 fn careless() -> Server {
     let server = Server::options()
+        .clock()
         .set("synchronous_commit", "off")
         .set("wal_writer_delay", "10s")
         .set("wal_writer_flush_after", "1GB")
@@ -96,4 +99,27 @@ fn advance_of_an_asynchronous_commit_is_durable_before_it_is_drawn() {
         assert!(ledger.highest() >= round * 1_000_000);
         server.restart(Mode::Immediate);
     }
+}
+
+#[test]
+fn ceiling_of_an_asynchronous_commit_is_durable_before_ids_are_seen() {
+    let mut server = careless();
+    let order = Order::new();
+    for round in 1..=5 {
+        let mut client = server.connect();
+        order.ascending(|| client.snowflakes(10_000)).expect("ids");
+        server.stop(Mode::Immediate);
+        // Only the row in the registry is left to tell.
+        let kept = server.data().join("leaf");
+        for file in fs::read_dir(kept).expect("leaf's files") {
+            let path = file.expect("a file").path();
+            if path.to_string_lossy().contains("snowflake") {
+                fs::remove_file(path).expect("a file of ceilings");
+            }
+        }
+        server.clock().behind(Duration::from_millis(200 * round));
+        server.start_again();
+    }
+    let mut client = server.connect();
+    order.ascending(|| client.snowflakes(10_000)).expect("ids");
 }

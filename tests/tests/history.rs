@@ -1,7 +1,7 @@
 //! Standbys, promotion, and data folders that go on without their original.
 
 use leaf_tests::postgres::Client;
-use leaf_tests::{Draw, Ledger, Mode, Server, draw_many, refused, wait_until};
+use leaf_tests::{Draw, Ledger, Mode, Server, Snowflake, draw_many, refused, wait_until};
 use std::fs;
 use std::thread;
 
@@ -14,31 +14,12 @@ fn primary() -> Server {
     server
 }
 
-fn caught_up(primary: &Server, standby: &Server) {
-    let end = primary
-        .connect()
-        .text("SELECT pg_current_wal_flush_lsn()::text");
-    wait_until("the standby has caught up", || {
-        let replayed = format!("SELECT (pg_last_wal_replay_lsn() >= '{end}')::int::bigint");
-        standby.connect().number(&replayed) == 1
-    });
-}
-
-fn promote(standby: &Server) -> Client {
-    let mut client = standby.connect();
-    client.run("SELECT pg_promote()");
-    wait_until("the standby is promoted", || {
-        client.number("SELECT pg_is_in_recovery()::int::bigint") == 0
-    });
-    client
-}
-
 #[test]
 fn standby_draws_nothing() {
     let primary = primary();
     primary.connect().next("orders").expect("an id");
     let standby = Server::options().start_standby_of(&primary);
-    caught_up(&primary, &standby);
+    standby.catch_up_with(&primary);
     let mut client = standby.connect();
     refused(client.next("orders"), "25006");
     refused(client.batch("orders", 5), "25006");
@@ -59,7 +40,7 @@ fn promoted_standby_goes_on_above_what_it_missed() {
             .ids(),
     );
     let mut standby = Server::options().start_standby_of(&primary);
-    caught_up(&primary, &standby);
+    standby.catch_up_with(&primary);
     standby.stop(Mode::Fast);
     // These grants are lost with the primary.
     ledger.add(draw_many(&mut primary.connect(), "orders", 3_000));
@@ -73,7 +54,7 @@ fn promoted_standby_goes_on_above_what_it_missed() {
     primary.kill_postmaster();
 
     standby.start_again();
-    let mut client = promote(&standby);
+    let mut client = standby.promote();
     ledger.add(draw_many(&mut client, "orders", 5_000));
     ledger.add(client.reserve("orders", 3_000).expect("a block").ids());
     // It skips once, not at every restart.
@@ -89,11 +70,11 @@ fn session_that_was_refused_on_the_standby_draws_after_promotion() {
     let mut ledger = Ledger::new();
     ledger.add(draw_many(&mut primary.connect(), "orders", 500));
     let standby = Server::options().start_standby_of(&primary);
-    caught_up(&primary, &standby);
+    standby.catch_up_with(&primary);
     drop(primary);
     let mut client = standby.connect();
     refused(client.next("orders"), "25006");
-    promote(&standby);
+    standby.promote();
     ledger.add(draw_many(&mut client, "orders", 500));
 }
 
@@ -103,7 +84,7 @@ fn standby_whose_signal_file_was_removed_is_another_history() {
     let mut ledger = Ledger::new();
     ledger.add(draw_many(&mut primary.connect(), "orders", 500));
     let mut standby = Server::options().start_standby_of(&primary);
-    caught_up(&primary, &standby);
+    standby.catch_up_with(&primary);
     let nonce = |server: &Server| fs::read(server.data().join("leaf/history")).ok();
     let before = nonce(&standby);
     standby.stop(Mode::Fast);
@@ -130,9 +111,9 @@ fn skip_is_configurable() {
     let standby = Server::options()
         .set("leaf.history_skip", "50")
         .start_standby_of(&primary);
-    caught_up(&primary, &standby);
+    standby.catch_up_with(&primary);
     drop(primary);
-    let id = promote(&standby).next("orders").expect("an id");
+    let id = standby.promote().next("orders").expect("an id");
     assert!(
         id > last && id >= granted + 50 * 1_000,
         "{granted}, then {id}"
@@ -153,9 +134,9 @@ fn crash_is_not_another_history() {
 
 /// A primary that waits for a synchronous standby which does not exist; `call`
 /// draws meanwhile and must not be given anything unconfirmed.
-fn unconfirmed<T: Send + std::fmt::Debug>(
+fn refused_unconfirmed<T: Send + std::fmt::Debug>(
     call: impl Fn(&mut Client) -> Result<T, leaf_tests::postgres::Error> + Sync,
-) {
+) -> Server {
     let server = primary();
     server.reload("synchronous_standby_names", "nobody");
     let mut observer = server.connect();
@@ -181,6 +162,14 @@ fn unconfirmed<T: Send + std::fmt::Debug>(
         }
         refused(session.join().expect("a session"), "55P03");
     });
+    server
+}
+
+fn unconfirmed<T: Send + std::fmt::Debug>(
+    call: impl Fn(&mut Client) -> Result<T, leaf_tests::postgres::Error> + Sync,
+) {
+    let server = refused_unconfirmed(call);
+    let mut observer = server.connect();
     // The grants were committed here all the same; their ids are lost.
     let thrown_away = observer.number("SELECT max_id FROM leaf.alloc");
     assert!(thrown_away > 1);
@@ -200,13 +189,24 @@ fn unconfirmed_block_is_thrown_away() {
 }
 
 #[test]
+fn unconfirmed_ceiling_is_not_used() {
+    let server = refused_unconfirmed(|client| client.snowflake());
+    let mut client = server.connect();
+    // It was committed here all the same, and is kept to.
+    let ceiling = client.ceiling(0);
+    server.reload("synchronous_standby_names", "");
+    let id = client.snowflake().expect("an id");
+    assert!(client.parts(id).created_at >= ceiling);
+}
+
+#[test]
 fn promoted_synchronous_standby_never_repeats_an_id() {
     let mut primary = primary();
     let standby = Server::options()
         .set("synchronous_standby_names", "")
         .set("leaf.history_skip", "0")
         .start_standby_of(&primary);
-    caught_up(&primary, &standby);
+    standby.catch_up_with(&primary);
     primary.reload("synchronous_standby_names", "*");
     let mut ledger = Ledger::new();
     let mut client = primary.connect();
@@ -216,7 +216,7 @@ fn promoted_synchronous_standby_never_repeats_an_id() {
     ledger.add(client.reserve("orders", 500).expect("a block").ids());
     primary.kill_postmaster();
     // With no skip at all, only what the primary had confirmed protects.
-    ledger.add(draw_many(&mut promote(&standby), "orders", 10_000));
+    ledger.add(draw_many(&mut standby.promote(), "orders", 10_000));
 }
 
 /// `pg_cancel_backend` would end the wait for the standby without an error.

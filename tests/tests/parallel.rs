@@ -18,9 +18,11 @@ fn parallel(server: &Server) -> Client {
     client
 }
 
+const SNOWFLAKES: &str = "SELECT leaf_snowflake_next() FROM many";
+
 const QUERY: &str = "SELECT leaf_segment_next('orders') FROM many";
 
-/// Panics unless the query really runs in workers.
+/// Panics unless the query really draws in workers.
 fn assert_parallel(client: &mut Client, query: &str) {
     let plan: String = client
         .query(&format!("EXPLAIN (VERBOSE) {query}"), &[])
@@ -32,10 +34,7 @@ fn assert_parallel(client: &mut Client, query: &str) {
         .split_once("Gather")
         .unwrap_or_else(|| panic!("{plan}"));
     let node = below.split("->").nth(1).unwrap_or_else(|| panic!("{plan}"));
-    assert!(
-        node.contains("leaf_segment_next"),
-        "not in the workers: {plan}"
-    );
+    assert!(node.contains("_next"), "not in the workers: {plan}");
 }
 
 #[test]
@@ -49,6 +48,23 @@ fn parallel_plans_never_repeat_an_id() {
         client.run(&format!("SET parallel_leader_participation = {leader}"));
         for _ in 0..3 {
             let rows = client.query(QUERY, &[]).expect("no caller fails");
+            assert_eq!(rows.len(), 100_000);
+            ledger.add(rows.iter().map(|row| row.get(0)));
+        }
+    }
+}
+
+#[test]
+fn parallel_plans_never_repeat_a_snowflake_id() {
+    let server = Server::options().set("max_worker_processes", "12").start();
+    let mut client = parallel(&server);
+    assert_parallel(&mut client, SNOWFLAKES);
+    let mut ledger = Ledger::new();
+    for leader in ["off", "on"] {
+        // With the leader off, the very first id is a worker's.
+        client.run(&format!("SET parallel_leader_participation = {leader}"));
+        for _ in 0..3 {
+            let rows = client.query(SNOWFLAKES, &[]).expect("no caller fails");
             assert_eq!(rows.len(), 100_000);
             ledger.add(rows.iter().map(|row| row.get(0)));
         }

@@ -11,8 +11,9 @@
 //! durable before it was set here. It names the worker id, too: a caller that
 //! sleeps while the lease changes hands, even there and back, sees that its
 //! last id and its ceiling are not of one worker. Between two leases of one
-//! worker id the order decides: callers read the ceiling after the last id, and
-//! [`install`](Generator::install) writes it after the last id.
+//! worker id the order decides: [`install`](Generator::install) writes the
+//! ceiling after the last id, so a caller that has read it can no longer
+//! exchange the last id of an earlier lease.
 //!
 //! # Who may call what
 //!
@@ -57,7 +58,8 @@ pub enum ClockPolicy {
 pub struct ClockRules {
     /// What to do.
     pub policy: ClockPolicy,
-    /// A clock that is behind by no more than this is waited for.
+    /// A clock that is behind by no more than this is waited for, whatever the
+    /// policy.
     pub tolerance_us: u64,
     /// How far ahead of the clock ids may be that are borrowed.
     pub max_lead_us: u64,
@@ -268,15 +270,16 @@ impl Generator {
             ClockPolicy::Error | ClockPolicy::Wait => 0,
         };
         let lead = start_lead.max(borrowed);
+        let gone_back = behind.saturating_sub(start_lead);
+        if 0 < gone_back && gone_back <= rules.tolerance_us {
+            return Err(Stop::Wait { us: gone_back });
+        }
         if behind <= lead {
             return Ok(lead);
         }
         let us = behind - lead;
-        let tolerance = match rules.policy {
-            ClockPolicy::Wait => u64::MAX,
-            _ => rules.tolerance_us,
-        };
-        Err(match us <= tolerance {
+        let is_patient = rules.policy == ClockPolicy::Wait || us <= rules.tolerance_us;
+        Err(match is_patient {
             true => Stop::Wait { us },
             false => Stop::ClockBehind { us: behind },
         })
@@ -287,13 +290,39 @@ impl Generator {
     /// `now_us` is the clock, in microseconds since the epoch: a span that
     /// begins after it is counted from there until the clock has caught up.
     pub fn install(&self, layout: &Layout, span: Span, now_us: u64) {
-        let before = span.from.clamp(1, layout.ticks()) - 1;
+        self.begin(layout, span, now_us, |_| span.from);
+    }
+
+    /// As [`install`](Self::install), for a worker that follows another: begins
+    /// above the last id, where the ceiling leaves room for that.
+    pub fn install_above(&self, layout: &Layout, span: Span, now_us: u64) {
+        self.begin(layout, span, now_us, |last| {
+            let above = layout.unpack(last).0.saturating_add(1);
+            match above < span.ceiling {
+                true => span.from.max(above),
+                false => span.from,
+            }
+        });
+    }
+
+    /// `from` tells, from the last id, the tick to begin with.
+    fn begin(&self, layout: &Layout, span: Span, now_us: u64, from: impl Fn(u64) -> u64) {
         self.ceiling.store(0, Ordering::Relaxed);
-        let last = layout.pack(before, span.worker, layout.ids_per_tick() - 1);
-        // Release: who reads this id reads no ceiling of an earlier lease. It is
-        // a swap for `loom`'s sake, which orders a store after an exchange by
-        // somebody else only if it has read what that wrote.
-        self.last.0.swap(last, Ordering::AcqRel);
+        let mut last = self.last.0.load(Ordering::Relaxed);
+        let before = loop {
+            let before = from(last).clamp(1, layout.ticks()) - 1;
+            let first = layout.pack(before, span.worker, layout.ids_per_tick() - 1);
+            // Release: who reads this id reads no ceiling of an earlier lease.
+            // An exchange, because callers under way may still take an id.
+            let swapped =
+                self.last
+                    .0
+                    .compare_exchange(last, first, Ordering::AcqRel, Ordering::Relaxed);
+            match swapped {
+                Ok(_) => break before,
+                Err(newer) => last = newer,
+            }
+        };
         let start_lead = ((before + 1) * layout.tick_us()).saturating_sub(now_us);
         // Waiting for the next tick is no head start.
         let ahead = before * layout.tick_us() > now_us;
@@ -326,13 +355,13 @@ impl Generator {
         self.ceiling.load(Ordering::Acquire) != 0
     }
 
-    /// Whether the ceiling lies above the last id and above the clock, given in
-    /// microseconds since the epoch.
+    /// Whether the next id lies below the ceiling, with a clock that shows so
+    /// many microseconds since the epoch.
     pub fn has_room(&self, layout: &Layout, now_us: u64) -> bool {
-        let tick = (now_us / layout.tick_us()).min(layout.ticks());
-        let next = self.last.0.load(Ordering::Acquire).saturating_add(1);
-        let ceiling = self.ceiling.load(Ordering::Acquire);
-        ceiling > next.max(tick * layout.ids_of_a_tick())
+        let (tick, _, sequence) = layout.unpack(self.last.0.load(Ordering::Acquire));
+        let used_up = sequence + 1 == layout.ids_per_tick();
+        let next = (now_us / layout.tick_us()).max(tick + u64::from(used_up));
+        next < layout.unpack(self.ceiling.load(Ordering::Acquire)).0
     }
 
     /// Whether the ceiling is due to be raised.

@@ -8,6 +8,8 @@ use std::str::FromStr;
 const MAX_FIELD_BITS: u32 = 31;
 
 const SECOND_US: u64 = 1_000_000;
+/// Names and microseconds of the units of a tick, from small to large.
+const UNITS: [(&str, u64); 3] = [("us", 1), ("ms", 1_000), ("s", SECOND_US)];
 const MAX_TICK_US: u64 = 3600 * SECOND_US;
 /// What the time field may reach over: arithmetic on instants cannot overflow.
 const MAX_SPAN_US: u128 = 1 << 62;
@@ -188,7 +190,12 @@ impl fmt::Display for Layout {
             self.workers.ilog2(),
             self.sequences.ilog2(),
         );
-        write!(f, "custom:{time},{worker},{sequence},{}us", self.tick_us)
+        let (unit, us) = UNITS
+            .into_iter()
+            .rfind(|(_, us)| self.tick_us.is_multiple_of(*us))
+            .unwrap_or(UNITS[0]);
+        let tick = self.tick_us / us;
+        write!(f, "custom:{time},{worker},{sequence},{tick}{unit}")
     }
 }
 
@@ -241,9 +248,8 @@ fn parse_custom(fields: &str) -> Result<Layout, BadLayout> {
 }
 
 fn parse_tick(text: &str) -> Option<u64> {
-    let units = [("us", 1), ("ms", 1_000), ("s", SECOND_US)];
-    let (count, unit) = units
-        .iter()
+    let (count, unit) = UNITS
+        .into_iter()
         .find_map(|(name, unit)| Some((text.strip_suffix(name)?, unit)))?;
-    count.trim().parse::<u64>().ok()?.checked_mul(*unit)
+    count.trim().parse::<u64>().ok()?.checked_mul(unit)
 }

@@ -1,11 +1,4 @@
-//! Models of the double buffer in which `loom` tries every interleaving and
-//! every value that a weak memory may show:
-//!
-//! `RUSTFLAGS="--cfg loom" cargo test -p leaf-core --release --test loom`
-//!
-//! Each model is one way to break a promise, cut down to the fewest threads
-//! and ids that show it.
-#![cfg(loom)]
+//! The double buffer.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -14,16 +7,10 @@ use leaf_core::DoubleBuffer;
 use leaf_core::buffer::Runs;
 use loom::thread;
 
+use crate::check;
+
 /// Tells nobody that the next segment is due.
 const NO_PREFETCH: u64 = u64::MAX;
-
-/// Runs a model through all interleavings with up to three preemptions, which
-/// keeps each under a minute; `LOOM_MAX_PREEMPTIONS` asks for more.
-fn check(model: impl Fn() + Sync + Send + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound.get_or_insert(3);
-    builder.check(model);
-}
 
 /// A buffer whose draws are watched: no id twice, and none at or below one
 /// whose draw had returned before this draw began.

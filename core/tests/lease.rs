@@ -1,0 +1,280 @@
+//! Who gets which worker id, and whose clock is believed.
+#![cfg(not(loom))]
+
+use leaf_core::snowflake::lease::{Held, Holder, Refused, Request, choose, is_credible};
+use proptest::prelude::*;
+
+const NOW: i64 = 1_000;
+
+/// Whatever worker id there is, of four.
+const ANY: Request = Request {
+    worker: None,
+    workers: 4,
+    now_us: NOW,
+    reuse_after_us: 500,
+    random: 0,
+};
+
+const fn wants(worker: u64) -> Request {
+    Request {
+        worker: Some(worker),
+        ..ANY
+    }
+}
+
+const fn held(worker: u64, holder: Holder, leased_until_us: i64) -> Held {
+    Held {
+        worker,
+        holder,
+        leased_until_us,
+    }
+}
+
+const fn own(worker: u64) -> Held {
+    held(worker, Holder::Self_, NOW + 100)
+}
+
+/// Held by another node that lives.
+const fn live(worker: u64) -> Held {
+    held(worker, Holder::Other, NOW)
+}
+
+/// Held by another node whose lease ran out so long ago.
+const fn expired(worker: u64, ago: i64) -> Held {
+    held(worker, Holder::Other, NOW - ago)
+}
+
+#[test]
+fn the_first_of_all_gets_the_lowest() {
+    assert_eq!(choose(&[], &ANY), Ok(0));
+}
+
+#[test]
+fn a_node_keeps_the_worker_id_it_had() {
+    assert_eq!(choose(&[live(0), own(2)], &ANY), Ok(2));
+    let long_ago = held(2, Holder::Self_, i64::MIN);
+    assert_eq!(choose(&[live(0), long_ago], &ANY), Ok(2));
+    assert_eq!(
+        choose(&[own(3), own(1), live(0)], &ANY),
+        Ok(1),
+        "the lowest of its own"
+    );
+}
+
+#[test]
+fn what_nobody_ever_had_goes_before_what_ran_out() {
+    assert_eq!(choose(&[expired(0, 100), live(1)], &ANY), Ok(2));
+    assert_eq!(choose(&[live(2), expired(0, 100), live(1)], &ANY), Ok(3));
+}
+
+#[test]
+fn of_those_that_ran_out_the_first_goes_first() {
+    let rows = [expired(0, 10), expired(1, 30), live(2), expired(3, 20)];
+    assert_eq!(choose(&rows, &ANY), Ok(1));
+    let rows = [live(0), expired(3, 10), expired(2, 10), live(1)];
+    assert_eq!(choose(&rows, &ANY), Ok(2), "the lowest of those at once");
+}
+
+#[test]
+fn a_lease_holds_up_to_its_last_microsecond() {
+    assert_eq!(choose(&[live(1)], &wants(1)), Err(Refused::Held));
+    assert_eq!(choose(&[expired(1, 1)], &wants(1)), Ok(1));
+}
+
+#[test]
+fn a_lease_of_another_history_holds_for_long_after() {
+    let row = |ago: i64| held(1, Holder::OtherHistory, NOW - ago);
+    for ago in [0, 1, 500] {
+        let refused = choose(&[row(ago)], &wants(1));
+        assert_eq!(refused, Err(Refused::HeldInOtherHistory));
+    }
+    assert_eq!(choose(&[row(501)], &wants(1)), Ok(1));
+    let others = [live(0), live(2), live(3)];
+    let rows = |ago: i64| [&others[..], &[row(ago)]].concat();
+    assert_eq!(choose(&rows(500), &ANY), Err(Refused::NoneLeft));
+    assert_eq!(choose(&rows(501), &ANY), Ok(1));
+}
+
+#[test]
+fn a_lease_for_ever_never_ends() {
+    let rows = [
+        held(1, Holder::OtherHistory, i64::MAX),
+        held(2, Holder::Other, i64::MAX),
+    ];
+    for now_us in [i64::MIN, 0, i64::MAX] {
+        let request = Request { now_us, ..wants(1) };
+        assert_eq!(choose(&rows, &request), Err(Refused::HeldInOtherHistory));
+        let request = Request { now_us, ..wants(2) };
+        assert_eq!(choose(&rows, &request), Err(Refused::Held));
+    }
+}
+
+#[test]
+fn a_worker_id_asked_for_is_given_or_none() {
+    let rows = [own(0), live(1), expired(2, 1)];
+    assert_eq!(choose(&rows, &wants(0)), Ok(0));
+    assert_eq!(choose(&rows, &wants(1)), Err(Refused::Held));
+    assert_eq!(choose(&rows, &wants(2)), Ok(2));
+    assert_eq!(choose(&rows, &wants(3)), Ok(3));
+    assert_eq!(choose(&rows, &wants(4)), Err(Refused::OutOfRange));
+    assert_eq!(choose(&rows, &wants(u64::MAX)), Err(Refused::OutOfRange));
+}
+
+#[test]
+fn rows_beyond_the_layout_do_not_count() {
+    let rows = [own(4), live(5), expired(6, 1), live(0)];
+    assert_eq!(choose(&rows, &ANY), Ok(1));
+    let full = [live(0), live(1), live(2), live(3), own(4), expired(5, 1)];
+    assert_eq!(choose(&full, &ANY), Err(Refused::NoneLeft));
+}
+
+#[test]
+fn a_layout_with_one_worker_has_one_holder() {
+    let request = Request { workers: 1, ..ANY };
+    assert_eq!(choose(&[], &request), Ok(0));
+    assert_eq!(choose(&[live(0)], &request), Err(Refused::NoneLeft));
+}
+
+/// Nodes that lease from copies of a registry would all take the lowest.
+#[test]
+fn beside_another_history_chance_decides_among_the_free() {
+    let rows = [held(1, Holder::OtherHistory, NOW), live(3)];
+    let request = |random: u64| Request {
+        workers: 8,
+        random,
+        ..ANY
+    };
+    let chosen: Vec<_> = (0..7)
+        .map(|random| choose(&rows, &request(random)))
+        .collect();
+    assert_eq!(chosen, [0, 2, 4, 5, 6, 7, 0].map(Ok));
+    let rows = [live(1), live(3)];
+    assert_eq!(choose(&rows, &request(5)), Ok(0), "there is one history");
+}
+
+fn any_row() -> impl Strategy<Value = Held> {
+    let holders = [Holder::Self_, Holder::Other, Holder::OtherHistory];
+    let until = prop_oneof![
+        NOW - 600..NOW + 100,
+        Just(NOW),
+        Just(NOW - 500),
+        any::<i64>()
+    ];
+    // Nodes that have a worker id of their own are another matter.
+    let holder = prop_oneof![1 => Just(holders[0]), 6 => Just(holders[1]), 6 => Just(holders[2])];
+    (0..12u64, holder, until).prop_map(|(worker, holder, until)| held(worker, holder, until))
+}
+
+/// Rows of a registry, one for each worker id.
+fn any_rows() -> impl Strategy<Value = Vec<Held>> {
+    prop::collection::vec(any_row(), 0..14).prop_map(|mut rows| {
+        rows.sort_by_key(|row| row.worker);
+        rows.dedup_by_key(|row| row.worker);
+        rows
+    })
+}
+
+/// Whether somebody else may be using the worker id of a row.
+fn is_taken(row: &Held) -> bool {
+    let since = i128::from(NOW) - i128::from(row.leased_until_us);
+    match row.holder {
+        Holder::Self_ => false,
+        Holder::Other => since <= 0,
+        Holder::OtherHistory => since <= i128::from(ANY.reuse_after_us),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 5_000, failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn nobody_gets_what_another_may_be_using_and_nobody_goes_without(
+        rows in any_rows().prop_shuffle(),
+        workers in 1..10u64,
+        worker in prop::option::of(0..12u64),
+        random: u64,
+    ) {
+        let is_free = |worker: u64| {
+            worker < workers && !rows.iter().any(|row| row.worker == worker && is_taken(row))
+        };
+        let request = Request { worker, workers, random, ..ANY };
+        match (choose(&rows, &request), worker) {
+            (Ok(got), None) => prop_assert!(is_free(got)),
+            (Ok(got), Some(wanted)) => prop_assert!(is_free(got) && got == wanted),
+            (Err(_), Some(wanted)) => prop_assert!(!is_free(wanted)),
+            (Err(why), None) => {
+                prop_assert_eq!(why, Refused::NoneLeft);
+                prop_assert!(!(0..workers).any(is_free));
+            }
+        }
+    }
+
+    #[test]
+    fn chance_reaches_every_worker_id_that_nobody_had(rows in any_rows(), workers in 1..10u64) {
+        let is_others = |row: &Held| row.holder != Holder::Self_ || row.worker >= workers;
+        let rows: Vec<Held> = rows.into_iter().filter(is_others).collect();
+        let free: Vec<u64> = (0..workers)
+            .filter(|worker| !rows.iter().any(|row| row.worker == *worker))
+            .collect();
+        let reached: Vec<u64> = (0..free.len() as u64)
+            .map(|random| choose(&rows, &Request { workers, random, ..ANY }).unwrap())
+            .collect();
+        match rows.iter().any(|row| row.holder == Holder::OtherHistory) {
+            true => prop_assert_eq!(reached, free),
+            false => prop_assert!(reached.iter().all(|worker| *worker == free[0])),
+        }
+    }
+
+    #[test]
+    fn a_clock_is_believed_near_the_registrys_and_near_the_mean(
+        offset in prop_oneof![-20..20i64, any::<i64>()],
+        others in prop::collection::vec(prop_oneof![-40..40i64, any::<i64>()], 0..5),
+        max in prop_oneof![0..20i64, 0..=i64::MAX],
+    ) {
+        let (wide_offset, wide_max) = (i128::from(offset), i128::from(max));
+        let count = others.len() as i128;
+        let sum: i128 = others.iter().map(|other| i128::from(*other)).sum();
+        let is_near = wide_offset.abs() <= wide_max;
+        // Whole microseconds: a fraction of one decides nothing.
+        let distance = (sum - wide_offset * count).abs();
+        let is_believed = is_credible(offset, &others, max);
+        if !is_near || distance >= (wide_max + 1) * count.max(1) {
+            prop_assert!(!is_believed);
+        } else if distance <= wide_max * count {
+            prop_assert!(is_believed);
+        }
+    }
+}
+
+#[test]
+fn a_clock_off_the_registrys_is_not_believed() {
+    for (offset, believed) in [
+        (0, true),
+        (100, true),
+        (-100, true),
+        (101, false),
+        (-101, false),
+    ] {
+        assert_eq!(is_credible(offset, &[], 100), believed, "{offset}");
+    }
+    assert!(!is_credible(i64::MIN, &[], i64::MAX));
+    assert!(is_credible(i64::MAX, &[], i64::MAX));
+}
+
+#[test]
+fn a_clock_off_the_mean_of_the_others_is_not_believed() {
+    assert!(is_credible(50, &[150], 100));
+    assert!(!is_credible(50, &[151], 100));
+    assert!(!is_credible(-50, &[51], 100));
+    assert!(is_credible(0, &[-1_000, 1_100], 100));
+    assert!(!is_credible(0, &[-1_000, 1_204], 100));
+    assert!(!is_credible(0, &[i64::MAX, i64::MAX], 100));
+    assert!(is_credible(0, &[i64::MIN, i64::MAX], 100));
+}
+
+#[test]
+fn where_the_registrys_own_clock_is_wrong_the_others_do_not_vouch_for_it() {
+    assert!(is_credible(0, &[], 100));
+    assert!(!is_credible(0, &[5_000, 5_001, 4_999], 100));
+    assert!(!is_credible(5_000, &[5_000, 5_001, 4_999], 100));
+}

@@ -1,0 +1,384 @@
+//! Layouts and epochs: what an id is made of, in both directions.
+#![cfg(not(loom))]
+
+use std::collections::BTreeMap;
+
+use leaf_core::snowflake::scheme::Parts;
+use leaf_core::snowflake::{Layout, Scheme};
+use proptest::prelude::*;
+
+/// Computed without this crate; shared by all that reads or makes ids.
+const VECTORS: &str = include_str!("../vectors/snowflake.csv");
+
+#[derive(Debug)]
+struct Vector {
+    scheme: Scheme,
+    parts: Parts,
+    id: i64,
+}
+
+fn vectors() -> Vec<Vector> {
+    let mut lines = VECTORS.lines().filter(|line| !line.starts_with('#'));
+    let header = lines.next();
+    assert_eq!(
+        header,
+        Some("layout;epoch_us;created_us;worker_id;sequence;id")
+    );
+    lines.map(vector).collect()
+}
+
+fn vector(line: &str) -> Vector {
+    let fields: Vec<&str> = line.split(';').collect();
+    let [layout, epoch, created, worker, sequence, id] = fields[..] else {
+        panic!("not six fields: {line}");
+    };
+    Vector {
+        scheme: Scheme {
+            layout: layout.parse().unwrap(),
+            epoch_us: epoch.parse().unwrap(),
+        },
+        parts: Parts {
+            created_us: created.parse().unwrap(),
+            worker: worker.parse().unwrap(),
+            sequence: sequence.parse().unwrap(),
+        },
+        id: id.parse().unwrap(),
+    }
+}
+
+fn layout(text: &str) -> Layout {
+    text.parse().unwrap()
+}
+
+const fn parts(created_us: i64, worker: u32, sequence: u32) -> Parts {
+    Parts {
+        created_us,
+        worker,
+        sequence,
+    }
+}
+
+#[test]
+fn every_vectors_id_says_what_the_vector_says() {
+    for Vector { scheme, parts, id } in vectors() {
+        assert_eq!(scheme.decode(id), Some(parts), "{id} of {scheme:?}");
+    }
+}
+
+#[test]
+fn every_vectors_fields_make_its_id() {
+    for Vector { scheme, parts, id } in vectors() {
+        assert_eq!(scheme.encode(parts), Some(id), "{parts:?} of {scheme:?}");
+    }
+}
+
+#[test]
+fn every_instant_of_a_tick_makes_the_same_id() {
+    for Vector { scheme, parts, id } in vectors() {
+        let tick_us = scheme.layout.tick_us() as i64;
+        let until = |created_us| {
+            scheme.encode(Parts {
+                created_us,
+                ..parts
+            })
+        };
+        assert_eq!(until(parts.created_us + tick_us - 1), Some(id));
+        assert_ne!(until(parts.created_us + tick_us), Some(id));
+    }
+}
+
+#[test]
+fn the_vectors_reach_the_ends_of_every_field_of_every_layout() {
+    let mut by_layout: BTreeMap<String, Vec<Vector>> = BTreeMap::new();
+    for vector in vectors() {
+        let key = format!(
+            "{} {}",
+            vector.scheme.layout,
+            vector.scheme.layout.tick_us()
+        );
+        by_layout.entry(key).or_default().push(vector);
+    }
+    for named in ["leaf", "uid", "sonyflake", "js53", "decimal"] {
+        let key = format!("{named} {}", layout(named).tick_us());
+        assert!(by_layout.contains_key(&key), "no vectors of {named}");
+    }
+    for tick_us in [1, 10_000, 1_000_000] {
+        let is_custom =
+            |key: &&String| key.starts_with("custom") && key.ends_with(&format!(" {tick_us}"));
+        assert!(by_layout.keys().any(|key| is_custom(&key)), "{tick_us}us");
+    }
+    for (name, vectors) in by_layout {
+        let has = |tick: u64, worker: u64, sequence: u64| {
+            vectors.iter().any(|vector| {
+                let Vector { scheme, parts, .. } = vector;
+                let found = (u64::from(parts.worker), u64::from(parts.sequence));
+                scheme.tick_at(parts.created_us) == tick && found == (worker, sequence)
+            })
+        };
+        let layout = vectors[0].scheme.layout;
+        let (tick, worker) = (layout.ticks() - 1, layout.workers() - 1);
+        let sequence = layout.ids_per_tick() - 1;
+        assert!(has(0, 0, 0), "{name}: the smallest id");
+        assert!(has(1, 0, 0), "{name}: the second tick");
+        assert!(has(tick, 0, 0), "{name}: the last tick");
+        assert!(has(0, worker, 0), "{name}: the last worker");
+        assert!(has(0, 0, sequence), "{name}: the last sequence");
+        assert!(has(tick, worker, sequence), "{name}: the largest id");
+    }
+}
+
+#[test]
+fn the_named_layouts_are_what_they_are_known_for() {
+    let known = [
+        ("leaf", 1_000, 1 << 41, 1 << 10, 1 << 12),
+        ("uid", 1_000_000, 1 << 28, 1 << 22, 1 << 13),
+        ("sonyflake", 10_000, 1 << 39, 1 << 16, 1 << 8),
+        ("js53", 1_000, 1 << 41, 1 << 5, 1 << 7),
+        ("decimal", 1_000_000, 9_223_372_036, 100, 10_000_000),
+    ];
+    for (name, tick_us, ticks, workers, sequences) in known {
+        let layout = layout(name);
+        assert_eq!(layout.tick_us(), tick_us, "{name}");
+        assert_eq!(layout.ticks(), ticks, "{name}");
+        assert_eq!(layout.workers(), workers, "{name}");
+        assert_eq!(layout.ids_per_tick(), sequences, "{name}");
+        assert_eq!(layout.ids_of_a_tick(), workers * sequences, "{name}");
+    }
+}
+
+#[test]
+fn a_layout_comes_with_the_epoch_it_is_known_for() {
+    let second = 1_000_000;
+    let known = [
+        ("leaf", 1_288_834_974_657_000),
+        ("uid", 1_704_067_200 * second),
+        ("sonyflake", 1_409_529_600 * second),
+        ("js53", 1_704_067_200 * second),
+        ("decimal", 0),
+        ("custom:41,10,12", 1_288_834_974_657_000),
+    ];
+    for (name, epoch_us) in known {
+        let layout = layout(name);
+        assert_eq!(Scheme::of(layout), Scheme { layout, epoch_us }, "{name}");
+    }
+}
+
+#[test]
+fn the_largest_js53_id_is_the_largest_integer_javascript_has() {
+    let scheme = Scheme::of(Layout::JS53);
+    let last = parts(scheme.ends_at() - 1, 31, 127);
+    assert_eq!(scheme.encode(last), Some((1 << 53) - 1));
+}
+
+#[test]
+fn decimal_ids_read_as_seconds_worker_and_sequence() {
+    let id = Scheme::of(Layout::DECIMAL).encode(parts(1_700_000_000_999_999, 7, 42));
+    let digits = ["1700000000", "07", "0000042"].concat();
+    assert_eq!(id.map(|id| id.to_string()), Some(digits));
+}
+
+#[test]
+fn the_first_sequences_of_ticks_spread_over_a_quarter_of_them_up_to_128() {
+    for (sequence_bits, spread) in [
+        (1, 1),
+        (2, 1),
+        (3, 2),
+        (8, 64),
+        (9, 128),
+        (12, 128),
+        (31, 128),
+    ] {
+        let layout = Layout::custom(20, 4, sequence_bits, 1_000).unwrap();
+        assert_eq!(layout.start_spread(), spread, "{layout}");
+    }
+    assert_eq!(Layout::DECIMAL.start_spread(), 128);
+}
+
+#[test]
+fn numbers_that_are_no_ids_say_nothing() {
+    for name in ["leaf", "uid", "sonyflake"] {
+        let scheme = Scheme::of(layout(name));
+        assert!(scheme.decode(i64::MAX).is_some(), "{name} has all bits");
+        assert_eq!(scheme.decode(-1), None);
+        assert_eq!(scheme.decode(i64::MIN), None);
+    }
+    let js53 = Scheme::of(Layout::JS53);
+    assert_eq!(js53.decode(1 << 53), None);
+    assert_eq!(js53.decode(i64::MAX), None);
+    let decimal = Scheme::of(Layout::DECIMAL);
+    assert_eq!(decimal.decode(9_223_372_036_000_000_000), None);
+    assert_eq!(decimal.decode(i64::MAX), None);
+}
+
+#[test]
+fn fields_out_of_range_make_no_id() {
+    for name in [
+        "leaf",
+        "uid",
+        "sonyflake",
+        "js53",
+        "decimal",
+        "custom:10,0,1,1s",
+    ] {
+        let scheme = Scheme::of(layout(name));
+        let (first, end) = (scheme.epoch_us, scheme.ends_at());
+        let worker = (scheme.layout.workers() - 1) as u32;
+        let sequence = (scheme.layout.ids_per_tick() - 1) as u32;
+        assert!(scheme.encode(parts(first, worker, sequence)).is_some());
+        assert!(scheme.encode(parts(end - 1, worker, sequence)).is_some());
+        assert_eq!(scheme.encode(parts(first - 1, 0, 0)), None, "{name}");
+        assert_eq!(scheme.encode(parts(i64::MIN, 0, 0)), None, "{name}");
+        assert_eq!(scheme.encode(parts(end, 0, 0)), None, "{name}");
+        assert_eq!(scheme.encode(parts(i64::MAX, 0, 0)), None, "{name}");
+        assert_eq!(scheme.encode(parts(first, worker + 1, 0)), None, "{name}");
+        assert_eq!(scheme.encode(parts(first, 0, sequence + 1)), None, "{name}");
+    }
+}
+
+#[test]
+fn a_floor_before_the_epoch_is_0() {
+    for Vector { scheme, .. } in vectors() {
+        assert_eq!(scheme.floor(scheme.epoch_us), 0);
+        assert_eq!(scheme.floor(scheme.epoch_us - 1), 0);
+        assert_eq!(scheme.floor(i64::MIN), 0);
+    }
+}
+
+#[test]
+fn a_floor_after_the_end_is_no_id_or_the_largest_number() {
+    for Vector { scheme, .. } in vectors() {
+        let end = scheme.floor(scheme.ends_at());
+        let largest = scheme.layout.ticks() as u128 * scheme.layout.ids_of_a_tick() as u128 - 1;
+        match i64::try_from(largest + 1) {
+            Ok(next) => assert_eq!(end, next, "{scheme:?}"),
+            Err(_) => assert_eq!(end, i64::MAX, "{scheme:?}"),
+        }
+        assert_eq!(scheme.floor(i64::MAX), end);
+        assert!(scheme.floor(scheme.ends_at() - 1) < end);
+    }
+}
+
+#[test]
+fn arithmetic_on_instants_saturates_where_the_epoch_is_extreme() {
+    let layout = layout("custom:62,0,1,1us");
+    let late = Scheme {
+        layout,
+        epoch_us: i64::MAX,
+    };
+    assert_eq!(late.ends_at(), i64::MAX);
+    assert_eq!(late.since_epoch(i64::MIN), 0);
+    let early = Scheme {
+        layout,
+        epoch_us: i64::MIN,
+    };
+    assert_eq!(early.since_epoch(i64::MAX), i64::MAX as u64);
+    assert_eq!(early.floor(i64::MAX), i64::MAX);
+    assert_eq!(early.instant_of(u64::MAX), -1);
+}
+
+/// Any layout there is, of bits.
+fn any_layout() -> impl Strategy<Value = Layout> {
+    let tick = prop_oneof![
+        Just(1),
+        Just(1_000),
+        Just(10_000),
+        Just(1_000_000),
+        Just(3_600_000_000),
+        1..=3_600_000_000u64
+    ];
+    (1..=62u32, 0..=31u32, 1..=31u32, tick).prop_filter_map(
+        "not within 63 bits and 140,000 years",
+        |(time, worker, sequence, tick)| Layout::custom(time, worker, sequence, tick).ok(),
+    )
+}
+
+fn any_scheme() -> impl Strategy<Value = Scheme> {
+    let named = ["leaf", "uid", "sonyflake", "js53", "decimal"].map(layout);
+    let layout = prop_oneof![1 => prop::sample::select(named.to_vec()), 3 => any_layout()];
+    (layout, -(1i64 << 61)..1 << 61).prop_map(|(layout, epoch_us)| Scheme { layout, epoch_us })
+}
+
+/// A scheme and `N` points of it: tick, worker id and sequence.
+fn points<const N: usize>() -> impl Strategy<Value = (Scheme, [(u64, u64, u64); N])> {
+    any_scheme().prop_flat_map(|scheme| {
+        let layout = scheme.layout;
+        // Half of them near each other, so that every field decides now and then.
+        let near = |end: u64| prop_oneof![0..end, 0..end.min(3), Just(end - 1)];
+        let point = (
+            near(layout.ticks()),
+            near(layout.workers()),
+            near(layout.ids_per_tick()),
+        );
+        let points = prop::collection::vec(point, N);
+        (
+            Just(scheme),
+            points.prop_map(|points| points.try_into().unwrap()),
+        )
+    })
+}
+
+fn at(scheme: &Scheme, (tick, worker, sequence): (u64, u64, u64)) -> Parts {
+    let created_us = scheme.epoch_us + (tick * scheme.layout.tick_us()) as i64;
+    parts(created_us, worker as u32, sequence as u32)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn what_is_put_into_an_id_is_read_from_it(
+        (scheme, [point]) in points(),
+        later in 0..3_600_000_000i64,
+    ) {
+        let parts = at(&scheme, point);
+        let later = later % scheme.layout.tick_us() as i64;
+        let id = scheme.encode(Parts { created_us: parts.created_us + later, ..parts }).unwrap();
+        prop_assert!(id >= 0);
+        prop_assert_eq!(scheme.decode(id), Some(parts));
+        prop_assert_eq!(scheme.layout.unpack(id as u64), point);
+    }
+
+    #[test]
+    fn ids_are_in_the_order_of_time_then_worker_then_sequence((scheme, [a, b]) in points()) {
+        let id = |point| scheme.encode(at(&scheme, point)).unwrap();
+        prop_assert_eq!(id(a).cmp(&id(b)), a.cmp(&b));
+    }
+
+    #[test]
+    fn any_number_is_an_id_or_says_nothing(scheme in any_scheme(), number: i64) {
+        match scheme.decode(number) {
+            Some(parts) => prop_assert_eq!(scheme.encode(parts), Some(number)),
+            None => prop_assert!(number < 0 || number >= scheme.floor(scheme.ends_at())),
+        }
+    }
+
+    #[test]
+    fn a_floor_is_the_smallest_id_of_its_tick((scheme, [point]) in points(), later in 0..3_600_000_000i64) {
+        let first = at(&scheme, (point.0, 0, 0));
+        let floor = scheme.floor(first.created_us + later % scheme.layout.tick_us() as i64);
+        prop_assert_eq!(Some(floor), scheme.encode(first));
+        prop_assert!(scheme.encode(at(&scheme, point)) >= Some(floor));
+        let before = floor.checked_sub(1).and_then(|id| scheme.decode(id));
+        prop_assert!(before.is_none_or(|parts| parts.created_us < first.created_us));
+    }
+
+    #[test]
+    fn a_later_instant_never_has_a_smaller_floor(scheme in any_scheme(), a: i64, b: i64) {
+        let (earlier, later) = (a.min(b), a.max(b));
+        prop_assert!(0 <= scheme.floor(earlier));
+        prop_assert!(scheme.floor(earlier) <= scheme.floor(later));
+    }
+
+    #[test]
+    fn an_instant_lies_in_its_tick_and_not_after_the_next(
+        (scheme, [(tick, ..)]) in points(),
+        later in 0..3_600_000_000i64,
+    ) {
+        let tick_us = scheme.layout.tick_us() as i64;
+        let instant = scheme.instant_of(tick) + later % tick_us;
+        prop_assert_eq!(scheme.tick_at(instant), tick);
+        let from = scheme.tick_from(instant);
+        prop_assert!(scheme.instant_of(from) >= instant);
+        prop_assert!(from == 0 || scheme.instant_of(from - 1) < instant);
+    }
+}
