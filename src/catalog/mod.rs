@@ -31,7 +31,7 @@ pub fn alloc() -> Option<pg_sys::Oid> {
     Some(oid)
 }
 
-/// As [`alloc`], or an error.
+/// As [`alloc()`], or an error.
 pub fn require_alloc() -> pg_sys::Oid {
     alloc().unwrap_or_else(|| Error::NoCatalog.raise())
 }

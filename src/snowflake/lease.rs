@@ -96,10 +96,9 @@ pub fn for_server(
         && claimant
             .worker
             .is_none_or(|worker| worker == current.lease.worker)
+        && let Some(renewed) = renew(&claimant, &current, last_us)?
     {
-        if let Some(renewed) = renew(&claimant, &current, last_us)? {
-            return Ok(renewed);
-        }
+        return Ok(renewed);
     }
     forget_dropped_databases();
     // Unless the clock has gone back far: then another worker id is the way out.
