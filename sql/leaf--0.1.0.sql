@@ -137,6 +137,12 @@ CREATE FUNCTION leaf_segment_reserve(
 COMMENT ON FUNCTION leaf_segment_reserve(text, bigint)
     IS 'one block of count ids, durable before it is returned: first_id, first_id + increment, ..., last_id';
 
+CREATE FUNCTION leaf_segment_return(tag text, first_id bigint, last_id bigint) RETURNS boolean
+    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'leaf_segment_return';
+COMMENT ON FUNCTION leaf_segment_return(text, bigint, bigint)
+    IS 'takes back the unused end of a block that this session reserved, if nothing was granted behind it; whether it did';
+
 CREATE FUNCTION leaf_snowflake_next() RETURNS bigint
     LANGUAGE c VOLATILE STRICT PARALLEL SAFE
     AS 'MODULE_PATHNAME', 'leaf_snowflake_next';
@@ -178,30 +184,33 @@ COMMENT ON FUNCTION leaf_snowflake_floor(timestamptz, text, timestamptz)
 /* Worker ids for nodes that issue snowflake ids themselves. */
 CREATE FUNCTION leaf_worker_register(
         node text, worker_id integer DEFAULT NULL, clock timestamptz DEFAULT NULL,
+        ahead interval DEFAULT NULL,
         OUT worker_id integer, OUT nonce uuid, OUT token bigint, OUT start_at timestamptz,
         OUT ceiling timestamptz, OUT layout text, OUT epoch timestamptz) RETURNS record
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'leaf_worker_register';
-COMMENT ON FUNCTION leaf_worker_register(text, integer, timestamptz)
+COMMENT ON FUNCTION leaf_worker_register(text, integer, timestamptz, interval)
     IS 'leases a worker id to a node: once committed, it may issue ids from start_at on, below ceiling';
 
 CREATE FUNCTION leaf_worker_renew(
         worker_id integer, nonce uuid, token bigint, clock timestamptz DEFAULT NULL,
+        ahead interval DEFAULT NULL,
         OUT token bigint, OUT ceiling timestamptz) RETURNS record
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'leaf_worker_renew';
-COMMENT ON FUNCTION leaf_worker_renew(integer, uuid, bigint, timestamptz)
+COMMENT ON FUNCTION leaf_worker_renew(integer, uuid, bigint, timestamptz, interval)
     IS 'raises the ceiling of a lease; the token returned is for the next renewal';
 
-CREATE FUNCTION leaf_worker_release(worker_id integer, nonce uuid, token bigint) RETURNS void
+CREATE FUNCTION leaf_worker_release(
+        worker_id integer, nonce uuid, token bigint, used_until timestamptz DEFAULT NULL) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'leaf_worker_release';
-COMMENT ON FUNCTION leaf_worker_release(integer, uuid, bigint)
+COMMENT ON FUNCTION leaf_worker_release(integer, uuid, bigint, timestamptz)
     IS 'ends a lease: the worker id may be given to another node';
 
-REVOKE EXECUTE ON FUNCTION leaf_worker_register(text, integer, timestamptz),
-    leaf_worker_renew(integer, uuid, bigint, timestamptz),
-    leaf_worker_release(integer, uuid, bigint) FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION leaf_worker_register(text, integer, timestamptz, interval),
+    leaf_worker_renew(integer, uuid, bigint, timestamptz, interval),
+    leaf_worker_release(integer, uuid, bigint, timestamptz) FROM PUBLIC;
 
 /* Keeping tags. */
 CREATE FUNCTION leaf_tag_create(

@@ -36,9 +36,10 @@ pub unsafe extern "C-unwind" fn leaf_alloc_check(
 }
 
 fn check(old: &AllocRow, new: AllocRow) -> AllocRow {
-    // What a transaction granted to itself and did not use goes back.
+    // What a transaction granted to itself and did not use goes back, and so
+    // does the end of a block.
     let gives_back = transaction::is_granting() && transaction::has_created(old.tag());
-    if new.max_id() >= old.max_id() || gives_back {
+    if new.max_id() >= old.max_id() || gives_back || transaction::is_returning() {
         return new;
     }
     if trigger::is_replica() {

@@ -2,6 +2,7 @@
 //! return in SQL is declared in `sql/`.
 
 pub mod alloc;
+pub mod reserve;
 pub mod segment;
 pub mod snowflake;
 pub mod stats;

@@ -1,5 +1,4 @@
-//! Drawing ids: `leaf_segment_next`, `leaf_segment_batch`,
-//! `leaf_segment_reserve`.
+//! Drawing ids: `leaf_segment_next`, `leaf_segment_batch`.
 
 use std::collections::VecDeque;
 
@@ -9,13 +8,11 @@ use pgrx::iter::SetOfIterator;
 use pgrx::prelude::*;
 use pgrx::{AnyElement, pg_sys};
 
-use crate::catalog;
-use crate::error::{Error, Ids};
+use crate::error::Error;
 use crate::patience::Patience;
 use crate::pg::call::{self, Call};
-use crate::pg::{self, args, role};
+use crate::pg::{self, args};
 use crate::session::{self, Entry, SharedSource, Source};
-use crate::shmem::mailbox::Answer;
 use crate::transaction;
 use crate::waiting;
 
@@ -198,97 +195,6 @@ impl Batch {
                     self.drawn_from = Some(source);
                 }
             }
-        }
-    }
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn pg_finfo_leaf_segment_reserve() -> &'static pg_sys::Pg_finfo_record {
-    &pg::V1
-}
-
-/// A block of consecutive ids.
-///
-/// # Safety
-/// Called by PostgreSQL as a strict function of a `text` and a `bigint` that
-/// returns a record of three `bigint`s.
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn leaf_segment_reserve(
-    fcinfo: pg_sys::FunctionCallInfo,
-) -> pg_sys::Datum {
-    // SAFETY: PostgreSQL's promise about `fcinfo`.
-    unsafe {
-        let call = Call::new(fcinfo);
-        call::guarded(|| {
-            let tag = checked(args::text(call.arg(0)));
-            let count = call.arg(1).value() as i64;
-            let first = reserve(tag, checked_count(count));
-            call.record([first, first + (count - 1), 1].map(pg_sys::Datum::from))
-        })
-    }
-}
-
-/// The first id of a block of `count` ids that nobody else gets.
-fn reserve(tag: &[u8], count: u64) -> i64 {
-    let patience = Patience::new();
-    let shared = session::shared();
-    if pg::in_recovery() {
-        Error::InRecovery.raise();
-    }
-    loop {
-        let readable = session::wait_until_readable(tag, &patience);
-        let permissions = session::may_draw(tag, role::current());
-        drop(readable);
-        if transaction::has_created(tag) {
-            return transaction::take_block(tag, count).first;
-        }
-        if transaction::has_changed(tag) {
-            Error::OwnChange {
-                tag: catalog::display(tag),
-            }
-            .raise();
-        }
-        let key = session::owned_key(tag);
-        let ticket = shared.mail.room().wait_for(
-            || {
-                let ticket = shared.post(&key, permissions.incarnation, count);
-                ticket
-                    .map(Some)
-                    .or_else(|| patience.is_over().then_some(None))
-            },
-            || patience.next_nap(),
-        );
-        let Some(ticket) = ticket else {
-            patience.give_up(
-                Ids::of(tag),
-                Some("all requests to the loader are taken".into()),
-            );
-        };
-        transaction::set_request(Some(ticket));
-        let answer = shared.mail.answered(ticket).wait_for(
-            || {
-                let answer = shared.collect(ticket);
-                if answer.is_none() && !patience.is_over() {
-                    patience.call_loader();
-                    return None;
-                }
-                Some(answer)
-            },
-            || patience.next_nap(),
-        );
-        let trouble = shared.trouble(ticket);
-        match answer {
-            Some(_) => transaction::set_request(None),
-            None => transaction::withdraw_request(),
-        }
-        match answer {
-            Some(Answer::Granted { first }) => return first,
-            Some(Answer::Exhausted) => Error::Exhausted {
-                tag: catalog::display(tag),
-            }
-            .raise(),
-            Some(Answer::Changed) => continue,
-            None => patience.give_up(Ids::of(tag), trouble),
         }
     }
 }

@@ -2,6 +2,9 @@
 //! `leaf_worker_register`, `leaf_worker_renew`, `leaf_worker_release`; and the
 //! trigger that keeps `leaf.worker` from forgetting.
 
+use std::cell::Cell;
+use std::ops::RangeInclusive;
+
 use pgrx::PgSqlErrorCode as Code;
 use pgrx::pg_sys::{self, Datum};
 
@@ -14,8 +17,11 @@ use crate::pg::worker::insist_on_durable_commit_of_transaction;
 use crate::pg::{self, args};
 use crate::session;
 use crate::snowflake::Trouble;
-use crate::snowflake::lease::{self, Claimant, Leased};
+use crate::snowflake::lease::{self, Claimant, Leased, Proof};
 use leaf_core::snowflake::Scheme;
+
+/// How far ahead of the clock a node may have its ceiling.
+const AHEAD_US: RangeInclusive<i64> = 100_000..=86_400_000_000;
 
 /// The longest name of a node, in characters.
 const MAX_NODE: usize = 256;
@@ -28,8 +34,8 @@ pub extern "C" fn pg_finfo_leaf_worker_register() -> &'static pg_sys::Pg_finfo_r
 /// Leases a worker id to a node.
 ///
 /// # Safety
-/// Called by PostgreSQL as a function of a `text`, an `integer` and a
-/// `timestamptz` that returns a record of an `integer`, a `uuid`, a `bigint`,
+/// Called by PostgreSQL as a function of a `text`, an `integer`, a `timestamptz`
+/// and an `interval` that returns a record of an `integer`, a `uuid`, a `bigint`,
 /// two `timestamptz`, a `text` and a `timestamptz`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn leaf_worker_register(
@@ -49,9 +55,11 @@ pub unsafe extern "C-unwind" fn leaf_worker_register(
                 ),
             });
             let clock = call.optional_arg(2).map(|datum| datum.value() as i64);
+            let ahead_us = ahead(call.optional_arg(3));
             let leased = in_registry(|| {
                 lease::register(&Claimant {
                     worker,
+                    ahead_us,
                     ..claimant(node, clock)
                 })
             });
@@ -78,8 +86,8 @@ pub extern "C" fn pg_finfo_leaf_worker_renew() -> &'static pg_sys::Pg_finfo_reco
 /// Renews a node's lease.
 ///
 /// # Safety
-/// Called by PostgreSQL as a function of an `integer`, a `uuid`, a `bigint` and
-/// a `timestamptz` that returns a record of a `bigint` and a `timestamptz`.
+/// Called by PostgreSQL as a function of an `integer`, a `uuid`, a `bigint`, a
+/// `timestamptz` and an `interval` that returns a record of a `bigint` and a `timestamptz`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn leaf_worker_renew(
     fcinfo: pg_sys::FunctionCallInfo,
@@ -88,19 +96,22 @@ pub unsafe extern "C-unwind" fn leaf_worker_renew(
     unsafe {
         let call = Call::new(fcinfo);
         call::guarded(|| {
-            let (worker, nonce, token) = proof(call);
+            let proof = proof(call);
             let clock = call.optional_arg(3).map(|datum| datum.value() as i64);
+            let ahead_us = ahead(call.optional_arg(4));
             let leased = in_registry(|| {
-                let lost = || Trouble::LeaseLost { worker };
-                let row = catalog::worker::lock_row(worker).ok_or_else(lost)?;
-                if (row.nonce, row.token) != (nonce, token) {
-                    return Err(lost());
-                }
-                let claimant = claimant(row.node.clone(), clock);
+                let lost = || Trouble::LeaseLost {
+                    worker: proof.worker,
+                };
+                let row = proof.row().ok_or_else(lost)?;
                 let current = Leased {
                     lease: row.lease(),
                     scheme: row.scheme(),
                     clock_offset_us: 0,
+                };
+                let claimant = Claimant {
+                    ahead_us,
+                    ..claimant(row.node, clock)
                 };
                 lease::renew(&claimant, &current, i64::MIN)?.ok_or_else(lost)
             });
@@ -120,7 +131,8 @@ pub extern "C" fn pg_finfo_leaf_worker_release() -> &'static pg_sys::Pg_finfo_re
 /// Ends a node's lease.
 ///
 /// # Safety
-/// Called by PostgreSQL as a function of an `integer`, a `uuid` and a `bigint`.
+/// Called by PostgreSQL as a function of an `integer`, a `uuid`, a `bigint` and
+/// a `timestamptz`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn leaf_worker_release(
     fcinfo: pg_sys::FunctionCallInfo,
@@ -129,13 +141,9 @@ pub unsafe extern "C-unwind" fn leaf_worker_release(
     unsafe {
         let call = Call::new(fcinfo);
         call::guarded(|| {
-            let (worker, nonce, token) = proof(call);
-            in_registry(
-                || match catalog::worker::release(worker, nonce, token, pg::unix_us()) {
-                    true => Ok(()),
-                    false => Err(Trouble::LeaseLost { worker }),
-                },
-            );
+            let proof = proof(call);
+            let used_until = call.optional_arg(3).map(|datum| datum.value() as i64);
+            in_registry(|| releasing(|| lease::release(&proof, used_until.map(pg::to_unix_us))));
             Datum::from(0)
         })
     }
@@ -161,7 +169,45 @@ fn claimant(node: String, clock: Option<pg_sys::TimestampTz>) -> Claimant<'stati
         clock_us: clock.map_or(now_us, pg::to_unix_us),
         now_us,
         last_us: None,
+        ahead_us: lease::default_ahead_us(),
     }
+}
+
+/// How far ahead of the clock a ceiling is to be, from an `interval`.
+///
+/// # Safety
+/// `interval` is a valid datum of that type.
+unsafe fn ahead(interval: Option<Datum>) -> i64 {
+    let Some(interval) = interval else {
+        return lease::default_ahead_us();
+    };
+    // SAFETY: the caller's promise.
+    let us = unsafe { args::interval_us(interval) };
+    match us {
+        Some(us) if AHEAD_US.contains(&us) => us,
+        _ => bad_argument(
+            "ahead is out of range",
+            "A ceiling is from 100 milliseconds to one day ahead.",
+        ),
+    }
+}
+
+thread_local! {
+    /// Set while a lease is ended by its holder, who knows what was used.
+    static RELEASING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs `work`, which may lower a ceiling.
+fn releasing<R>(work: impl FnOnce() -> R) -> R {
+    struct End;
+    impl Drop for End {
+        fn drop(&mut self) {
+            RELEASING.set(false);
+        }
+    }
+    RELEASING.set(true);
+    let _end = End;
+    work()
 }
 
 fn node(node: Option<&[u8]>) -> String {
@@ -188,7 +234,7 @@ fn node(node: Option<&[u8]>) -> String {
 ///
 /// # Safety
 /// The first three arguments are an `integer`, a `uuid` and a `bigint`.
-unsafe fn proof(call: Call) -> (i64, [u8; 16], i64) {
+unsafe fn proof(call: Call) -> Proof {
     // SAFETY: the caller's promise.
     let args = unsafe { [0, 1, 2].map(|number| call.optional_arg(number)) };
     let [Some(worker), Some(nonce), Some(token)] = args else {
@@ -199,11 +245,11 @@ unsafe fn proof(call: Call) -> (i64, [u8; 16], i64) {
     };
     // SAFETY: as above.
     let nonce = unsafe { args::uuid(nonce) };
-    (
-        i64::from(worker.value() as i32),
+    Proof {
+        worker: i64::from(worker.value() as i32),
         nonce,
-        token.value() as i64,
-    )
+        token: token.value() as i64,
+    }
 }
 
 #[unsafe(no_mangle)]
@@ -272,7 +318,7 @@ fn check_update(old: &TriggerRow, new: &TriggerRow) {
             "Register the node anew with leaf_worker_register.",
         );
     }
-    if new.ceiling() < old.ceiling() {
+    if new.ceiling() < old.ceiling() && !RELEASING.get() {
         bad_argument(
             format!(
                 "the ceiling of worker id {} cannot be lowered",

@@ -211,18 +211,18 @@ pub fn lock_row(worker: i64) -> Option<WorkerRow> {
     .pop()
 }
 
-/// Ends a lease: the worker id may be given away from now on.
-pub fn release(worker: i64, nonce: [u8; 16], token: i64, now_us: i64) -> bool {
+/// Ends a lease, whose row is locked: the worker id may be given away from now
+/// on, and goes on at `ceiling_us`.
+pub fn release(worker: i64, ceiling_us: i64, now_us: i64) {
     execute(
-        "UPDATE leaf.worker SET leased_until = $4, token = token + 1 \
-          WHERE worker_id = $1 AND nonce = $2 AND token = $3",
+        "UPDATE leaf.worker SET leased_until = $3, ceiling = $2, token = token + 1 \
+          WHERE worker_id = $1",
         &[
             bigint_arg(worker),
-            uuid_arg(nonce),
-            bigint_arg(token),
+            instant_arg(ceiling_us),
             instant_arg(now_us),
         ],
-    ) == 1
+    );
 }
 
 /// The columns that both a registration and a renewal write, $1 to $9.

@@ -100,6 +100,20 @@ pub fn bigint_array_arg(values: impl Iterator<Item = i64>) -> Arg {
     }
 }
 
+/// The length of an `interval` in microseconds; `None` for one with months, whose
+/// length depends on the calendar, or too long.
+///
+/// # Safety
+/// `datum` is a valid, non-null datum of that type.
+pub unsafe fn interval_us(datum: pg_sys::Datum) -> Option<i64> {
+    // SAFETY: the caller's promise.
+    let interval = unsafe { &*datum.cast_mut_ptr::<pg_sys::Interval>() };
+    let days_us = i64::from(interval.day).checked_mul(86_400_000_000)?;
+    (interval.month == 0)
+        .then(|| interval.time.checked_add(days_us))
+        .flatten()
+}
+
 /// The bytes of a `uuid` datum.
 ///
 /// # Safety

@@ -3,8 +3,8 @@
 //! The registry is a table, and a table can be dropped with the extension or be
 //! rolled back, and an id that was returned cannot. So before a ceiling is
 //! committed to the registry it is written to `leaf/snowflake.<database>` in the
-//! data directory, where only a higher one replaces it, and every lease begins
-//! above both.
+//! data directory, where only a higher one replaces it (or, when a lease is ended
+//! before its time, its holder's word), and every lease begins above both.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -52,10 +52,22 @@ pub fn raise(database: u32, worker: u64, from: Option<i64>, to: i64) -> io::Resu
     }
     if ceiling.is_none_or(|ceiling| ceiling < to) {
         content.ceilings.insert(worker, to);
-        let json = serde_json::to_vec(&content)?;
-        control::write_durably(&path(database), &json)?;
+        store(database, &content)?;
     }
     Ok(Raised::Done)
+}
+
+/// Lowers the ceiling of a worker id whose lease was ended before its time, if
+/// it still is `from`.
+pub fn lower(database: u32, worker: u64, from: i64, to: i64) -> io::Result<()> {
+    let lock = File::open(folder())?;
+    lock.lock()?;
+    let mut content = load(database)?;
+    match content.ceilings.get_mut(&worker) {
+        Some(ceiling) if *ceiling == from && to < from => *ceiling = to,
+        _ => return Ok(()),
+    }
+    store(database, &content)
 }
 
 /// Removes the files of databases that `is_gone` knows to be gone.
@@ -91,6 +103,10 @@ fn load(database: u32) -> io::Result<Content> {
         VERSION => Ok(content),
         other => Err(io::Error::other(format!("unknown version {other}"))),
     }
+}
+
+fn store(database: u32, content: &Content) -> io::Result<()> {
+    control::write_durably(&path(database), &serde_json::to_vec(content)?)
 }
 
 fn folder() -> PathBuf {

@@ -39,6 +39,8 @@ pub struct Claimant<'a> {
     pub now_us: i64,
     /// The time of the last id it has issued with another worker id.
     pub last_us: Option<i64>,
+    /// How far ahead of the clock its ceiling is to be.
+    pub ahead_us: i64,
 }
 
 /// A lease with what it is for.
@@ -62,6 +64,7 @@ impl<'a> Claimant<'a> {
             clock_us: now_us,
             now_us,
             last_us: None,
+            ahead_us: default_ahead_us(),
         }
     }
 
@@ -154,7 +157,7 @@ fn try_to_register(claimant: &Claimant<'_>) -> Result<Option<Leased>, Trouble> {
         nonce: *Uuid::new_v4().as_bytes(),
         token: 1,
         from_us,
-        ceiling_us: next_ceiling(&scheme, claimant.clock_us, from_us, from_us),
+        ceiling_us: next_ceiling(claimant, &scheme, from_us),
     };
     let entry = entry(claimant, lease, &history);
     if !worker::register(&entry, &scheme, row) {
@@ -168,6 +171,47 @@ fn try_to_register(claimant: &Claimant<'_>) -> Result<Option<Leased>, Trouble> {
         scheme,
         clock_offset_us: claimant.offset_us() - mean_us.unwrap_or(0),
     }))
+}
+
+/// How far ahead of its use a ceiling is made durable.
+pub fn default_ahead_us() -> i64 {
+    micros(settings::ceiling_ahead())
+}
+
+/// Ends a lease, of whose time nothing was used from `used_until_us` on, if that
+/// is known. `false` if it is lost.
+pub fn release(proof: &Proof, used_until_us: Option<i64>) -> Result<(), Trouble> {
+    let lost = || Trouble::LeaseLost {
+        worker: proof.worker,
+    };
+    let row = proof.row().ok_or_else(lost)?;
+    let ceiling_us = used_until_us.map_or(row.ceiling_us, |used_until_us| {
+        let tick = row.scheme().tick_from(used_until_us);
+        row.scheme().instant_of(tick).min(row.ceiling_us)
+    });
+    worker::release(proof.worker, ceiling_us, pg::unix_us());
+    // While this is not committed, the row still has the old ceiling.
+    let database = pg::database().to_u32();
+    if let Err(error) = ceilings::lower(database, row.worker as u64, row.ceiling_us, ceiling_us) {
+        unusable("write", &error);
+    }
+    Ok(())
+}
+
+/// What proves that a lease is the caller's.
+#[derive(Clone, Copy, Debug)]
+pub struct Proof {
+    pub worker: i64,
+    pub nonce: [u8; 16],
+    pub token: i64,
+}
+
+impl Proof {
+    /// The row of the lease, locked until the transaction ends.
+    pub fn row(&self) -> Option<WorkerRow> {
+        worker::lock_row(self.worker)
+            .filter(|row| (row.nonce, row.token) == (self.nonce, self.token))
+    }
 }
 
 /// Whether ids may begin at an instant while the clock says another.
@@ -188,7 +232,7 @@ pub fn renew(
         // own renewal did not commit.
         return Ok(None);
     }
-    let ceiling_us = next_ceiling(&current.scheme, claimant.clock_us, lease.from_us, last_us);
+    let ceiling_us = next_ceiling(claimant, &current.scheme, lease.from_us.max(last_us));
     let renewed = Lease {
         token: lease.token + 1,
         ceiling_us: ceiling_us.max(lease.ceiling_us),
@@ -229,10 +273,9 @@ fn entry<'e>(claimant: &'e Claimant<'_>, lease: Lease, history: &'e str) -> Entr
 /// Up to when ids may be issued: a while ahead of the clock, and at least a
 /// part of it, and two ticks, ahead of the last id, which may be ahead of the
 /// clock itself.
-fn next_ceiling(scheme: &Scheme, clock_us: i64, from_us: i64, last_us: i64) -> i64 {
-    let ahead = micros(settings::ceiling_ahead());
-    let last_us = from_us.max(last_us);
-    let wanted = (clock_us.saturating_add(ahead)).max(last_us.saturating_add(ahead / 4));
+fn next_ceiling(claimant: &Claimant<'_>, scheme: &Scheme, last_us: i64) -> i64 {
+    let (clock_us, ahead_us) = (claimant.clock_us, claimant.ahead_us);
+    let wanted = (clock_us.saturating_add(ahead_us)).max(last_us.saturating_add(ahead_us / 4));
     let two_ticks = scheme.tick_at(clock_us.max(last_us)).saturating_add(2);
     let tick = scheme.tick_from(wanted).max(two_ticks);
     scheme.instant_of(tick.min(scheme.layout.ticks()))
@@ -291,7 +334,11 @@ fn choose_worker(
                 row if claimant.is_server && row.node == claimant.node => Holder::Self_,
                 _ => Holder::Other,
             },
-            leased_until_us: row.leased_until_us,
+            // A lease that can only begin far ahead of the clock is none.
+            leased_until_us: match may_begin(row.ceiling_us, claimant.now_us) {
+                true => row.leased_until_us,
+                false => row.leased_until_us.max(row.ceiling_us),
+            },
         })
         .collect();
     let request = Request {

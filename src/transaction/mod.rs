@@ -134,6 +134,8 @@ thread_local! {
     /// Set while leaf itself updates rows, to the subtransaction that does: its
     /// grants are no changes.
     static GRANTING: Cell<Option<SubTransactionId>> = const { Cell::new(None) };
+    /// Set meanwhile if the update takes ids back.
+    static RETURNING: Cell<bool> = const { Cell::new(false) };
 }
 
 fn with<R>(act: impl FnOnce(&mut Transaction) -> R) -> R {
@@ -148,6 +150,19 @@ pub fn granting<R>(work: impl FnOnce() -> R) -> R {
     let result = work();
     GRANTING.set(None);
     result
+}
+
+/// As [`granting`], for an update that takes ids back.
+pub fn returning<R>(work: impl FnOnce() -> R) -> R {
+    RETURNING.set(true);
+    let result = granting(work);
+    RETURNING.set(false);
+    result
+}
+
+/// Whether an update that a trigger sees takes ids back.
+pub fn is_returning() -> bool {
+    is_granting() && RETURNING.get()
 }
 
 /// Whether an update that a trigger sees is a grant.

@@ -336,6 +336,37 @@ fn ceiling_of_a_row_is_safe_from_plain_sql() {
     client.run("DELETE FROM leaf.worker");
 }
 
+#[test]
+fn ceiling_is_as_far_ahead_as_the_node_asks_for() {
+    let (_server, mut client) = registry();
+    let now = client.clock();
+    let lease = client.register("'a', ahead => '2 hours'").expect("a lease");
+    assert!(lease.ceiling >= now + 7_200_000, "{lease:?} at {now}");
+    for ahead in ["1 ms", "25 hours", "1 month", "-1 day"] {
+        let arguments = format!("'b', ahead => '{ahead}'");
+        refused(client.register(&arguments), "22023");
+    }
+    // Nobody else gets it meanwhile, even when it was given up.
+    client.release(&lease).expect("a release");
+    let other = client.register("'b'").expect("a lease");
+    assert_ne!(other.worker, lease.worker);
+    refused(client.register(&format!("'c', {}", lease.worker)), "55006");
+}
+
+#[test]
+fn worker_id_goes_on_where_its_holder_says_it_ended() {
+    let (_server, mut client) = registry();
+    let lease = client.register("'a', ahead => '2 hours'").expect("a lease");
+    let used_until = client.clock() + 2_000;
+    client.run(&format!(
+        "SELECT leaf_worker_release({}, '{}', {}, to_timestamp({used_until} / 1000.0))",
+        lease.worker, lease.nonce, lease.token
+    ));
+    assert_eq!(client.ceiling(lease.worker), used_until);
+    let next = client.register(&format!("'b', {}", lease.worker));
+    assert_eq!(next.expect("a lease").start_at, used_until);
+}
+
 /// The holder goes on above it, whatever it knew.
 #[test]
 fn ceiling_raised_by_hand_is_respected() {
