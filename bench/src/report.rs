@@ -11,6 +11,8 @@ use crate::compare::{Comparison, Spread};
 pub enum Bound {
     AtLeast(f64),
     AtMost(f64),
+    /// Nothing in particular.
+    None,
 }
 
 impl Bound {
@@ -18,6 +20,15 @@ impl Bound {
         match self {
             Bound::AtLeast(bound) => ratio >= bound,
             Bound::AtMost(bound) => ratio <= bound,
+            Bound::None => true,
+        }
+    }
+
+    fn verdict(self, ratio: f64) -> &'static str {
+        match self {
+            Bound::None => "",
+            bound if bound.met(ratio) => "yes",
+            _ => "NO",
         }
     }
 
@@ -25,6 +36,7 @@ impl Bound {
         match self {
             Bound::AtLeast(bound) => format!("≥ {bound:.2}"),
             Bound::AtMost(bound) => format!("≤ {bound:.2}"),
+            Bound::None => String::new(),
         }
     }
 }
@@ -93,7 +105,7 @@ impl Report {
             unit.text(comparison.other.median),
             spread(ratio),
             bound.text(),
-            if bound.met(ratio.median) { "yes" } else { "NO" }.to_owned(),
+            bound.verdict(ratio.median).to_owned(),
         ]);
     }
 

@@ -298,6 +298,14 @@ impl Server {
         self.postmaster.as_ref().expect("the server runs").id() as i32
     }
 
+    /// The postmaster and its children.
+    pub fn processes(&self) -> Vec<i32> {
+        let postmaster = self.postmaster_pid();
+        let mut all = children(postmaster);
+        all.push(postmaster);
+        all
+    }
+
     /// How to connect as `user` to `database`.
     pub fn config(&self, user: &str, database: &str) -> Config {
         let mut config = Config::new();
@@ -307,6 +315,14 @@ impl Server {
             .dbname(database)
             .connect_timeout(Duration::from_secs(60));
         config
+    }
+
+    /// The same for the superuser and the database `postgres`, as text.
+    pub fn connection_string(&self) -> String {
+        format!(
+            "host={} user=postgres dbname=postgres",
+            self.socket.path().display()
+        )
     }
 
     /// A session of the superuser in the database `postgres`.

@@ -67,7 +67,11 @@ pub fn run(bench: &Bench, call: &str) -> Latency {
         }
         all.lock().expect("no session failed").extend(latencies);
     });
-    let mut all = all.into_inner().expect("no session failed");
+    summary_of(all.into_inner().expect("no session failed"), took)
+}
+
+/// What many calls in so much time come to.
+pub fn summary_of(mut all: Vec<Duration>, took: Duration) -> Latency {
     all.sort_unstable();
     Latency {
         calls_per_second: all.len() as f64 / took.as_secs_f64(),

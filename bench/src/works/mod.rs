@@ -5,6 +5,7 @@ mod latency;
 mod memory;
 mod prefetch;
 mod rows;
+mod sdk;
 mod single;
 mod snowflake;
 
@@ -17,7 +18,7 @@ type Work = fn(&mut Bench, &mut Report);
 
 /// Names, for `--only`, and what to do. The last ones change settings that
 /// the others must not see.
-pub const WORKS: [(&str, Work); 17] = [
+pub const WORKS: [(&str, Work); 20] = [
     ("rows against nextval", rows::against_nextval),
     (
         "rows in two sessions against nextval",
@@ -54,6 +55,9 @@ pub const WORKS: [(&str, Work); 17] = [
         snowflake::single_against_uuid,
     ),
     ("snowflake processor time", snowflake::processor_time),
+    ("sdk in process", sdk::buffered_against_fetch_add),
+    ("sdk latency", sdk::latency_while_refilling),
+    ("sdk calls", sdk::calls_against_the_driver),
     (
         "latency with and without prefetch",
         prefetch::with_and_without,

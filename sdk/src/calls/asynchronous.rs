@@ -1,0 +1,28 @@
+//! Calls on a client or transaction of the crate `tokio-postgres`.
+
+use tokio_postgres::GenericClient;
+
+use super::statement::{self, Statement};
+use crate::Error;
+
+async fn run<T>(client: &impl GenericClient, statement: Statement<'_, T>) -> Result<T, Error> {
+    let rows = client.query_typed(statement.sql, &statement.params).await?;
+    (statement.read)(&rows)
+}
+
+macro_rules! define {
+    ($($(#[$doc:meta])* $name:ident($($arg:ident: $type:ty),*) -> $out:ty, $example:literal;)*) => {$(
+        $(#[$doc])*
+        ///
+        /// ```no_run
+        #[doc = "# async fn example(client: &tokio_postgres::Client) -> Result<(), Box<dyn std::error::Error>> {"]
+        #[doc = concat!("let answer = leaf_sdk::asynchronous::", stringify!($name), "(client, ", $example, ").await?;")]
+        #[doc = "# let _ = answer; Ok(()) }"]
+        /// ```
+        pub async fn $name(client: &impl GenericClient, $($arg: $type),*) -> Result<$out, Error> {
+            run(client, statement::$name($(&$arg),*)).await
+        }
+    )*};
+}
+
+super::each_call!(define);

@@ -1,0 +1,177 @@
+//! Plain calls: one statement each, on the caller's own connection or
+//! transaction, and what they take and return.
+#![cfg_attr(
+    not(any(feature = "sync", feature = "async")),
+    allow(dead_code, unused_macros, unused_imports)
+)]
+
+pub(crate) mod statement;
+
+#[cfg(feature = "async")]
+pub mod asynchronous;
+#[cfg(feature = "sync")]
+pub mod sync;
+
+use std::time::SystemTime;
+
+use crate::SegmentId;
+
+/// Consecutive ids that nobody else gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// The first id.
+    pub first: SegmentId,
+    /// The last id.
+    pub last: SegmentId,
+    /// From one id to the next.
+    pub increment: i64,
+}
+
+/// What a snowflake id says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Decoded {
+    /// When its tick began.
+    pub created_at: SystemTime,
+    /// The node that issued it.
+    pub worker_id: i32,
+    /// Which of the tick's ids it is.
+    pub sequence: i32,
+}
+
+/// What a new tag is to be like.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewTag {
+    /// The smallest number of ids granted at once, at least 1.
+    pub step: i32,
+    /// The first id.
+    pub start: i64,
+    /// The largest id.
+    pub max_value: i64,
+    /// What it is for, up to 256 characters.
+    pub description: Option<String>,
+}
+
+impl Default for NewTag {
+    /// A step of 1,000, from 1 on.
+    fn default() -> Self {
+        NewTag {
+            step: 1_000,
+            start: 1,
+            max_value: i64::MAX,
+            description: None,
+        }
+    }
+}
+
+/// What to change of a tag; what is `None` stays.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TagChange {
+    /// The smallest number of ids granted at once.
+    pub step: Option<i32>,
+    /// The next id; never below what was granted.
+    pub advance_to: Option<i64>,
+    /// The largest id.
+    pub max_value: Option<i64>,
+    /// What it is for.
+    pub description: Option<String>,
+}
+
+/// A row of `leaf.stat_segment`; see leaf's documentation of operations.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct TagStatus {
+    /// The largest id granted.
+    pub granted_up_to: i64,
+    /// The next id.
+    pub position: i64,
+    /// Ids left in the segment in use.
+    pub current_left: i64,
+    /// Ids in the segment behind it.
+    pub next_left: i64,
+    /// Ids in the next segment, about.
+    pub step: i64,
+    /// Segments loaded.
+    pub loads: i64,
+    /// Calls that waited for a load.
+    pub waits: i64,
+    /// The longest such wait, in milliseconds.
+    pub longest_wait_ms: f64,
+    /// Calls that gave up.
+    pub timeouts: i64,
+    /// How fast ids are drawn.
+    pub ids_per_second: f64,
+    /// Why the last failed load failed.
+    pub last_error: Option<String>,
+}
+
+/// The row of `leaf.stat_snowflake`.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct WorkerStatus {
+    /// The server's own worker id, once it has one.
+    pub worker_id: Option<i32>,
+    /// How ids are divided.
+    pub layout: String,
+    /// What their time counts from.
+    pub epoch: SystemTime,
+    /// Up to when ids may be issued before the registry is asked again.
+    pub ceiling: Option<SystemTime>,
+    /// The time in the last id.
+    pub last_issued_at: Option<SystemTime>,
+    /// How often the clock was seen to have gone back.
+    pub rollbacks: i64,
+    /// Calls that waited.
+    pub waits: i64,
+    /// The longest such wait, in milliseconds.
+    pub longest_wait_ms: f64,
+    /// Calls that gave up.
+    pub timeouts: i64,
+    /// When the time field is used up.
+    pub runs_out_at: SystemTime,
+    /// Why the last failed lease or renewal failed.
+    pub last_error: Option<String>,
+}
+
+/// Declares the calls, for both drivers: their documentation, arguments,
+/// results, and the arguments of the example.
+macro_rules! each_call {
+    ($define:ident) => {
+        $define! {
+            /// The next id of a tag.
+            segment_next(tag: &str) -> crate::SegmentId, "\"orders\"";
+            /// `count` ids of a tag, ascending. `count` is at least 1.
+            segment_batch(tag: &str, count: i32) -> Vec<crate::SegmentId>, "\"orders\", 100";
+            /// One block of `count` ids, durable before this returns, above everything
+            /// granted before. `count` is at least 1.
+            segment_reserve(tag: &str, count: i64) -> crate::calls::Block, "\"orders\", 10_000";
+            /// The next snowflake id of the server's own worker.
+            snowflake_next() -> crate::SnowflakeId, "";
+            /// `count` snowflake ids, ascending. `count` is at least 1.
+            snowflake_batch(count: i32) -> Vec<crate::SnowflakeId>, "100";
+            /// What a snowflake id of this database says.
+            snowflake_decode(id: crate::SnowflakeId) -> crate::calls::Decoded,
+                "leaf_sdk::SnowflakeId::new(2_123_778_173_958_094_896)";
+            /// The smallest snowflake id of an instant: for scans of a range of time.
+            snowflake_floor(at: std::time::SystemTime) -> crate::SnowflakeId,
+                "std::time::SystemTime::now()";
+            /// Creates a tag, owned by the current role.
+            tag_create(tag: &str, new: &crate::calls::NewTag) -> (),
+                "\"orders\", &leaf_sdk::NewTag::default()";
+            /// Changes what is given of a tag, when the transaction commits.
+            tag_alter(tag: &str, change: &crate::calls::TagChange) -> (),
+                "\"orders\", &leaf_sdk::TagChange { step: Some(5_000), ..Default::default() }";
+            /// Removes a tag.
+            tag_drop(tag: &str) -> (), "\"orders\"";
+            /// Lets a role, or `PUBLIC`, draw ids of a tag.
+            tag_grant(tag: &str, role: &str) -> (), "\"orders\", \"shop\"";
+            /// Takes back what [`tag_grant`] gave.
+            tag_revoke(tag: &str, role: &str) -> (), "\"orders\", \"shop\"";
+            /// How a tag fares; needs the rights of `pg_monitor`.
+            tag_status(tag: &str) -> crate::calls::TagStatus, "\"orders\"";
+            /// How the server's own snowflake worker fares; needs the rights of
+            /// `pg_monitor`.
+            snowflake_status() -> crate::calls::WorkerStatus, "";
+        }
+    };
+}
+pub(crate) use each_call;

@@ -1,0 +1,350 @@
+//! Every statement, once: its text, its parameters, and how to read the answer.
+//!
+//! Parameters carry their types, so that no statement has to be prepared under
+//! a name: that works through poolers which give every transaction another
+//! server connection.
+
+use std::time::{Duration, SystemTime};
+
+use leaf_core::snowflake::Scheme;
+use tokio_postgres::Row;
+use tokio_postgres::types::{FromSql, ToSql, Type};
+
+use crate::calls::{Block, Decoded, NewTag, TagChange, TagStatus, WorkerStatus};
+use crate::{Error, SegmentId, SnowflakeId};
+
+/// A parameter and its type.
+pub(crate) type Param<'a> = (&'a (dyn ToSql + Sync), Type);
+
+/// A statement that returns a `T`.
+pub(crate) struct Statement<'a, T> {
+    pub(crate) sql: &'static str,
+    pub(crate) params: Vec<Param<'a>>,
+    pub(crate) read: fn(&[Row]) -> Result<T, Error>,
+}
+
+impl<'a, T> Statement<'a, T> {
+    fn new(
+        sql: &'static str,
+        params: Vec<Param<'a>>,
+        read: fn(&[Row]) -> Result<T, Error>,
+    ) -> Self {
+        Statement { sql, params, read }
+    }
+}
+
+pub(crate) fn segment_next<'a>(tag: &'a &str) -> Statement<'a, SegmentId> {
+    Statement::new("SELECT leaf_segment_next($1)", vec![(tag, Type::TEXT)], one)
+}
+
+pub(crate) fn segment_batch<'a>(tag: &'a &str, count: &'a i32) -> Statement<'a, Vec<SegmentId>> {
+    Statement::new(
+        "SELECT leaf_segment_batch($1, $2)",
+        vec![(tag, Type::TEXT), (count, Type::INT4)],
+        all,
+    )
+}
+
+pub(crate) fn segment_reserve<'a>(tag: &'a &str, count: &'a i64) -> Statement<'a, Block> {
+    Statement::new(
+        "SELECT first_id, last_id, increment FROM leaf_segment_reserve($1, $2)",
+        vec![(tag, Type::TEXT), (count, Type::INT8)],
+        |rows| {
+            let row = only(rows)?;
+            Ok(Block {
+                first: get(row, 0)?,
+                last: get(row, 1)?,
+                increment: get(row, 2)?,
+            })
+        },
+    )
+}
+
+pub(crate) fn segment_return<'a>(
+    tag: &'a &str,
+    first: &'a SegmentId,
+    last: &'a SegmentId,
+) -> Statement<'a, bool> {
+    Statement::new(
+        "SELECT leaf_segment_return($1, $2, $3)",
+        vec![(tag, Type::TEXT), (first, Type::INT8), (last, Type::INT8)],
+        one,
+    )
+}
+
+pub(crate) fn snowflake_next<'a>() -> Statement<'a, SnowflakeId> {
+    Statement::new("SELECT leaf_snowflake_next()", vec![], one)
+}
+
+pub(crate) fn snowflake_batch(count: &i32) -> Statement<'_, Vec<SnowflakeId>> {
+    Statement::new(
+        "SELECT leaf_snowflake_batch($1)",
+        vec![(count, Type::INT4)],
+        all,
+    )
+}
+
+pub(crate) fn snowflake_decode(id: &SnowflakeId) -> Statement<'_, Decoded> {
+    Statement::new(
+        "SELECT created_at, worker_id, sequence FROM leaf_snowflake_decode($1)",
+        vec![(id, Type::INT8)],
+        |rows| {
+            let row = only(rows)?;
+            Ok(Decoded {
+                created_at: get(row, 0)?,
+                worker_id: get(row, 1)?,
+                sequence: get(row, 2)?,
+            })
+        },
+    )
+}
+
+pub(crate) fn snowflake_floor(at: &SystemTime) -> Statement<'_, SnowflakeId> {
+    Statement::new(
+        "SELECT leaf_snowflake_floor($1)",
+        vec![(at, Type::TIMESTAMPTZ)],
+        one,
+    )
+}
+
+pub(crate) fn tag_create<'a>(tag: &'a &str, new: &'a &NewTag) -> Statement<'a, ()> {
+    Statement::new(
+        "SELECT leaf_tag_create($1, step => $2, start => $3, max_value => $4, description => $5)",
+        vec![
+            (tag, Type::TEXT),
+            (&new.step, Type::INT4),
+            (&new.start, Type::INT8),
+            (&new.max_value, Type::INT8),
+            (&new.description, Type::TEXT),
+        ],
+        nothing,
+    )
+}
+
+pub(crate) fn tag_alter<'a>(tag: &'a &str, change: &'a &TagChange) -> Statement<'a, ()> {
+    Statement::new(
+        "SELECT leaf_tag_alter($1, step => $2, advance_to => $3, max_value => $4, description => $5)",
+        vec![
+            (tag, Type::TEXT),
+            (&change.step, Type::INT4),
+            (&change.advance_to, Type::INT8),
+            (&change.max_value, Type::INT8),
+            (&change.description, Type::TEXT),
+        ],
+        nothing,
+    )
+}
+
+pub(crate) fn tag_drop<'a>(tag: &'a &str) -> Statement<'a, ()> {
+    Statement::new("SELECT leaf_tag_drop($1)", vec![(tag, Type::TEXT)], nothing)
+}
+
+pub(crate) fn tag_grant<'a>(tag: &'a &str, role: &'a &str) -> Statement<'a, ()> {
+    Statement::new(
+        "SELECT leaf_tag_grant($1, $2)",
+        vec![(tag, Type::TEXT), (role, Type::NAME)],
+        nothing,
+    )
+}
+
+pub(crate) fn tag_revoke<'a>(tag: &'a &str, role: &'a &str) -> Statement<'a, ()> {
+    Statement::new(
+        "SELECT leaf_tag_revoke($1, $2)",
+        vec![(tag, Type::TEXT), (role, Type::NAME)],
+        nothing,
+    )
+}
+
+pub(crate) fn tag_status<'a>(tag: &'a &str) -> Statement<'a, TagStatus> {
+    Statement::new(
+        "SELECT granted_up_to, position, current_left, next_left, step, loads, waits, \
+                longest_wait_ms, timeouts, ids_per_second, last_error \
+           FROM leaf.stat_segment WHERE biz_tag = $1",
+        vec![(tag, Type::TEXT)],
+        |rows| {
+            let row = only(rows)?;
+            Ok(TagStatus {
+                granted_up_to: get(row, 0)?,
+                position: get(row, 1)?,
+                current_left: get(row, 2)?,
+                next_left: get(row, 3)?,
+                step: get(row, 4)?,
+                loads: get(row, 5)?,
+                waits: get(row, 6)?,
+                longest_wait_ms: get(row, 7)?,
+                timeouts: get(row, 8)?,
+                ids_per_second: get(row, 9)?,
+                last_error: get(row, 10)?,
+            })
+        },
+    )
+}
+
+pub(crate) fn snowflake_status<'a>() -> Statement<'a, WorkerStatus> {
+    Statement::new(
+        "SELECT worker_id, layout, epoch, ceiling, last_issued_at, rollbacks, waits, \
+                longest_wait_ms, timeouts, runs_out_at, last_error \
+           FROM leaf.stat_snowflake",
+        vec![],
+        |rows| {
+            let row = only(rows)?;
+            Ok(WorkerStatus {
+                worker_id: get(row, 0)?,
+                layout: get(row, 1)?,
+                epoch: get(row, 2)?,
+                ceiling: get(row, 3)?,
+                last_issued_at: get(row, 4)?,
+                rollbacks: get(row, 5)?,
+                waits: get(row, 6)?,
+                longest_wait_ms: get(row, 7)?,
+                timeouts: get(row, 8)?,
+                runs_out_at: get(row, 9)?,
+                last_error: get(row, 10)?,
+            })
+        },
+    )
+}
+
+/// What a node asks the registry for.
+pub(crate) struct Wish {
+    /// Its clock now.
+    pub(crate) clock: SystemTime,
+    /// How far ahead of it the ceiling is to be, in seconds.
+    pub(crate) ahead: f64,
+}
+
+/// A lease as the registry grants it. Instants in microseconds since 1970.
+pub(crate) struct Granted {
+    pub(crate) worker: i32,
+    pub(crate) nonce: String,
+    pub(crate) token: i64,
+    pub(crate) start_us: i64,
+    pub(crate) ceiling_us: i64,
+    pub(crate) scheme: Scheme,
+}
+
+pub(crate) fn worker_register<'a>(
+    node: &'a String,
+    worker: &'a Option<i32>,
+    wish: &'a Wish,
+) -> Statement<'a, Granted> {
+    Statement::new(
+        "SELECT worker_id, nonce::text, token, start_at, ceiling, layout, epoch \
+           FROM leaf_worker_register($1, $2, $3, make_interval(secs => $4))",
+        vec![
+            (node, Type::TEXT),
+            (worker, Type::INT4),
+            (&wish.clock, Type::TIMESTAMPTZ),
+            (&wish.ahead, Type::FLOAT8),
+        ],
+        |rows| {
+            let row = only(rows)?;
+            let layout: String = get(row, 5)?;
+            Ok(Granted {
+                worker: get(row, 0)?,
+                nonce: get(row, 1)?,
+                token: get(row, 2)?,
+                start_us: instant(row, 3)?,
+                ceiling_us: instant(row, 4)?,
+                scheme: Scheme {
+                    layout: layout
+                        .parse()
+                        .map_err(|error| Error::Protocol(format!("layout: {error}")))?,
+                    epoch_us: instant(row, 6)?,
+                },
+            })
+        },
+    )
+}
+
+/// Returns the new token and ceiling.
+pub(crate) fn worker_renew<'a>(
+    worker: &'a i32,
+    nonce: &'a String,
+    token: &'a i64,
+    wish: &'a Wish,
+) -> Statement<'a, (i64, i64)> {
+    Statement::new(
+        "SELECT token, ceiling \
+           FROM leaf_worker_renew($1, $2::text::uuid, $3, $4, make_interval(secs => $5))",
+        vec![
+            (worker, Type::INT4),
+            (nonce, Type::TEXT),
+            (token, Type::INT8),
+            (&wish.clock, Type::TIMESTAMPTZ),
+            (&wish.ahead, Type::FLOAT8),
+        ],
+        |rows| {
+            let row = only(rows)?;
+            Ok((get(row, 0)?, instant(row, 1)?))
+        },
+    )
+}
+
+pub(crate) fn worker_release<'a>(
+    worker: &'a i32,
+    nonce: &'a String,
+    token: &'a i64,
+    used_until: &'a SystemTime,
+) -> Statement<'a, ()> {
+    Statement::new(
+        "SELECT leaf_worker_release($1, $2::text::uuid, $3, $4)",
+        vec![
+            (worker, Type::INT4),
+            (nonce, Type::TEXT),
+            (token, Type::INT8),
+            (used_until, Type::TIMESTAMPTZ),
+        ],
+        nothing,
+    )
+}
+
+/// A `timestamptz` in microseconds since 1970.
+fn instant(row: &Row, column: usize) -> Result<i64, Error> {
+    let at: SystemTime = get(row, column)?;
+    Ok(to_unix_us(at))
+}
+
+/// An instant in microseconds since 1970.
+pub(crate) fn to_unix_us(at: SystemTime) -> i64 {
+    match at.duration_since(SystemTime::UNIX_EPOCH) {
+        Ok(since) => since.as_micros() as i64,
+        Err(before) => -(before.duration().as_micros() as i64),
+    }
+}
+
+/// The instant so many microseconds after 1970.
+pub(crate) fn from_unix_us(us: i64) -> SystemTime {
+    let distance = Duration::from_micros(us.unsigned_abs());
+    match us < 0 {
+        true => SystemTime::UNIX_EPOCH - distance,
+        false => SystemTime::UNIX_EPOCH + distance,
+    }
+}
+
+fn only(rows: &[Row]) -> Result<&Row, Error> {
+    match rows {
+        [row] => Ok(row),
+        rows => Err(Error::Protocol(format!(
+            "{} rows instead of one",
+            rows.len()
+        ))),
+    }
+}
+
+fn get<'r, T: FromSql<'r>>(row: &'r Row, column: usize) -> Result<T, Error> {
+    row.try_get(column)
+        .map_err(|error| Error::Protocol(error.to_string()))
+}
+
+fn one<T: for<'r> FromSql<'r>>(rows: &[Row]) -> Result<T, Error> {
+    get(only(rows)?, 0)
+}
+
+fn all<T: for<'r> FromSql<'r>>(rows: &[Row]) -> Result<Vec<T>, Error> {
+    rows.iter().map(|row| get(row, 0)).collect()
+}
+
+fn nothing(_: &[Row]) -> Result<(), Error> {
+    Ok(())
+}

@@ -1,0 +1,29 @@
+//! Calls on a client or transaction of the crate `postgres`.
+
+use postgres::GenericClient;
+
+use super::statement::{self, Statement};
+use crate::Error;
+
+fn run<T>(client: &mut impl GenericClient, statement: Statement<'_, T>) -> Result<T, Error> {
+    let rows = client.query_typed(statement.sql, &statement.params)?;
+    (statement.read)(&rows)
+}
+
+macro_rules! define {
+    ($($(#[$doc:meta])* $name:ident($($arg:ident: $type:ty),*) -> $out:ty, $example:literal;)*) => {$(
+        $(#[$doc])*
+        ///
+        /// ```no_run
+        #[doc = "# fn main() -> Result<(), Box<dyn std::error::Error>> {"]
+        #[doc = "let mut client = postgres::Client::connect(\"host=/run/postgresql\", postgres::NoTls)?;"]
+        #[doc = concat!("let answer = leaf_sdk::sync::", stringify!($name), "(&mut client, ", $example, ")?;")]
+        #[doc = "# let _ = answer; Ok(()) }"]
+        /// ```
+        pub fn $name(client: &mut impl GenericClient, $($arg: $type),*) -> Result<$out, Error> {
+            run(client, statement::$name($(&$arg),*))
+        }
+    )*};
+}
+
+super::each_call!(define);

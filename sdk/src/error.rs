@@ -1,0 +1,166 @@
+//! What can go wrong, in variants that a caller can tell apart.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_postgres::error::SqlState;
+
+/// Why there is no id, or a call failed.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The server knows no such tag (42704).
+    #[error("unknown tag: {0}")]
+    UnknownTag(#[source] Arc<tokio_postgres::Error>),
+
+    /// The tag has reached its `max_value`, or the time field of snowflake ids
+    /// is used up (2200H).
+    #[error("no ids are left: {0}")]
+    Exhausted(#[source] Arc<tokio_postgres::Error>),
+
+    /// The time field of snowflake ids is used up.
+    #[error("the time field of snowflake ids is used up")]
+    TimeUsedUp,
+
+    /// The role may not do this (42501).
+    #[error("permission denied: {0}")]
+    Permission(#[source] Arc<tokio_postgres::Error>),
+
+    /// A clock is behind, or not credible (58000).
+    #[error("the clock cannot be used: {0}")]
+    Clock(#[source] ClockError),
+
+    /// The lease of the worker id is lost, or could not be renewed: nothing is
+    /// issued until there is another.
+    #[error("the lease of the worker id is lost: {0}")]
+    LeaseLost(String),
+
+    /// Nothing came within the time given.
+    #[error("no id within {after:?}{}", last.as_ref().map(|last| format!("; the last try failed: {last}")).unwrap_or_default())]
+    Timeout {
+        /// How long the call waited.
+        after: Duration,
+        /// What the last try failed with, if there was one.
+        last: Option<String>,
+    },
+
+    /// The server cannot be reached, or the connection broke.
+    #[error("no connection: {0}")]
+    Connection(#[source] Arc<tokio_postgres::Error>),
+
+    /// The server refused for another reason; see [`sqlstate`](Error::sqlstate).
+    #[error("{}", server_message(.0))]
+    Server(#[source] Arc<tokio_postgres::Error>),
+
+    /// The configuration cannot be used.
+    #[error("bad configuration: {0}")]
+    Config(String),
+
+    /// The cache file cannot be used: another process has it open, or it cannot
+    /// be read or written.
+    #[error("cache file: {0}")]
+    Cache(#[source] Arc<io::Error>),
+
+    /// The thread or the runtime that looks after the connection cannot be
+    /// started.
+    #[error("cannot start the background thread: {0}")]
+    Runtime(#[source] Arc<io::Error>),
+
+    /// A call that blocks was made where an async runtime runs. Use the async
+    /// call, or `spawn_blocking`.
+    #[error("a blocking call inside an async runtime would stop it; use the async call")]
+    WouldBlockRuntime,
+
+    /// The handle has been closed.
+    #[error("closed")]
+    Closed,
+
+    /// [`init`](crate::init) has not been called, or has been called already.
+    #[error("{0}")]
+    Global(&'static str),
+
+    /// The server answered with something this library does not know.
+    #[error("unexpected answer of the server: {0}")]
+    Protocol(String),
+}
+
+/// What is wrong with a clock.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ClockError {
+    /// This machine's clock is behind the last id by so much.
+    #[error("it is behind the last id by {0:?}")]
+    Behind(Duration),
+
+    /// The server's answer.
+    #[error("{}", server_message(.0))]
+    Server(#[source] Arc<tokio_postgres::Error>),
+}
+
+impl Error {
+    /// The SQLSTATE of the server's error, if it is one.
+    pub fn sqlstate(&self) -> Option<&SqlState> {
+        self.cause().and_then(|cause| cause.code())
+    }
+
+    /// Whether the same call may succeed later without anybody changing
+    /// anything: true for outages, timeouts, and clocks that will catch up.
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Error::Connection(_) | Error::Timeout { .. } | Error::Clock(_) => true,
+            Error::Server(cause) => is_transient(cause),
+            _ => false,
+        }
+    }
+
+    pub(crate) fn cache(cause: io::Error) -> Error {
+        Error::Cache(Arc::new(cause))
+    }
+
+    fn cause(&self) -> Option<&tokio_postgres::Error> {
+        match self {
+            Error::UnknownTag(cause)
+            | Error::Exhausted(cause)
+            | Error::Permission(cause)
+            | Error::Connection(cause)
+            | Error::Server(cause)
+            | Error::Clock(ClockError::Server(cause)) => Some(cause),
+            _ => None,
+        }
+    }
+}
+
+/// Classes of SQLSTATEs that pass: connection, resources, operator
+/// intervention, transaction rollback; and leaf's own timeout.
+fn is_transient(cause: &tokio_postgres::Error) -> bool {
+    let Some(code) = cause.code() else {
+        return true;
+    };
+    let class = &code.code()[..2];
+    ["08", "40", "53", "57"].contains(&class) || ["55P03", "25006"].contains(&code.code())
+}
+
+fn server_message(cause: &tokio_postgres::Error) -> String {
+    match cause.as_db_error() {
+        Some(error) => error.message().to_owned(),
+        None => cause.to_string(),
+    }
+}
+
+impl From<tokio_postgres::Error> for Error {
+    fn from(cause: tokio_postgres::Error) -> Self {
+        let cause = Arc::new(cause);
+        let Some(code) = cause.code().cloned() else {
+            return Error::Connection(cause);
+        };
+        match code.code() {
+            "42704" => Error::UnknownTag(cause),
+            "2200H" => Error::Exhausted(cause),
+            "42501" => Error::Permission(cause),
+            "58000" => Error::Clock(ClockError::Server(cause)),
+            code if code.starts_with("08") || code.starts_with("57P") => Error::Connection(cause),
+            _ => Error::Server(cause),
+        }
+    }
+}

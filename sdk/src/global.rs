@@ -1,0 +1,45 @@
+//! One handle for the whole process.
+
+use once_cell::sync::OnceCell;
+
+use crate::{Config, Error, Leaf, SegmentId};
+
+static LEAF: OnceCell<Leaf> = OnceCell::new();
+
+/// Makes the handle that [`next`] uses. Call it once, early.
+///
+/// # Errors
+/// As [`Leaf::new`], after which it may be called again; [`Error::Global`] if
+/// there is a handle already.
+///
+/// ```no_run
+/// # fn main() -> Result<(), leaf_sdk::Error> {
+/// leaf_sdk::init(leaf_sdk::Config::new("host=db user=shop")?)?;
+/// let id = leaf_sdk::next("orders")?;
+/// # let _ = id; Ok(()) }
+/// ```
+pub fn init(config: Config) -> Result<(), Error> {
+    let mut is_new = false;
+    LEAF.get_or_try_init(|| {
+        is_new = true;
+        Leaf::new(config)
+    })?;
+    match is_new {
+        true => Ok(()),
+        false => Err(Error::Global("init was called already")),
+    }
+}
+
+/// The process's handle.
+///
+/// # Errors
+/// [`Error::Global`] before [`init`].
+pub fn leaf() -> Result<&'static Leaf, Error> {
+    LEAF.get().ok_or(Error::Global("call leaf_sdk::init first"))
+}
+
+/// The next id of a tag, from the process's handle. Blocks where it must wait;
+/// see [`SegmentSource::next`](crate::SegmentSource::next).
+pub fn next(tag: &str) -> Result<SegmentId, Error> {
+    leaf()?.segment(tag).next()
+}

@@ -1,0 +1,136 @@
+//! The lease in a file, so that a service can start while the server is away.
+//!
+//! Beside the file lies a lock, held as long as the generator lives: two
+//! processes cannot use one cache. The file names the machine and the lock's
+//! inode, so that a copy of it, here or on another node, is not taken for the
+//! original.
+
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use super::Lease;
+use crate::Error;
+use crate::link::TARGET;
+
+const VERSION: u64 = 1;
+
+/// A cache file and its lock.
+pub(super) struct Cache {
+    path: PathBuf,
+    /// Released when the process ends, however it does.
+    lock: File,
+}
+
+impl Cache {
+    /// Takes the lock.
+    ///
+    /// # Errors
+    /// [`Error::Cache`] if another process holds it, or the folder cannot be
+    /// written.
+    pub(super) fn open(path: &Path) -> Result<Cache, Error> {
+        let lock = File::options()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(path.with_extension("lock"))
+            .map_err(Error::cache)?;
+        lock.try_lock().map_err(|error| match error {
+            TryLockError::WouldBlock => {
+                Error::cache(io::Error::other("another process has this cache file open"))
+            }
+            TryLockError::Error(error) => Error::cache(error),
+        })?;
+        Ok(Cache {
+            path: path.to_owned(),
+            lock,
+        })
+    }
+
+    /// The lease in the file, if the file is good and this node's own.
+    pub(super) fn load(&self, node: &str) -> Option<Lease> {
+        let content = fs::read(&self.path).ok()?;
+        let found = serde_json::from_slice(&content)
+            .ok()
+            .and_then(|value: Value| self.read(&value, node));
+        if found.is_none() {
+            tracing::warn!(target: TARGET, path = %self.path.display(),
+                "the cache file is damaged or another node's; it is not used");
+        }
+        found
+    }
+
+    fn read(&self, value: &Value, node: &str) -> Option<Lease> {
+        let is_own = value["version"].as_u64() == Some(VERSION)
+            && value["node"].as_str() == Some(node)
+            && value["machine"].as_str() == Some(&machine())
+            && value["inode"].as_u64() == Some(self.inode()?);
+        if !is_own {
+            return None;
+        }
+        let layout = value["layout"].as_str()?.parse().ok()?;
+        Some(Lease {
+            worker: i32::try_from(value["worker_id"].as_i64()?).ok()?,
+            nonce: value["nonce"].as_str()?.to_owned(),
+            token: value["token"].as_i64()?,
+            scheme: leaf_core::snowflake::Scheme {
+                layout,
+                epoch_us: value["epoch_us"].as_i64()?,
+            },
+            registry_ceiling_us: value["registry_ceiling_us"].as_i64()?,
+            ceiling_us: value["ceiling_us"].as_i64()?,
+        })
+    }
+
+    /// Writes the lease so that it survives a crash of the machine.
+    pub(super) fn store(&self, node: &str, lease: &Lease) -> io::Result<()> {
+        let value = json!({
+            "version": VERSION,
+            "node": node,
+            "machine": machine(),
+            "inode": self.inode(),
+            "worker_id": lease.worker,
+            "nonce": lease.nonce,
+            "token": lease.token,
+            "layout": lease.scheme.layout.to_string(),
+            "epoch_us": lease.scheme.epoch_us,
+            "registry_ceiling_us": lease.registry_ceiling_us,
+            "ceiling_us": lease.ceiling_us,
+        });
+        let temporary = self.path.with_extension("new");
+        let mut file = File::create(&temporary)?;
+        file.write_all(value.to_string().as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&temporary, &self.path)?;
+        self.sync_folder()
+    }
+
+    /// Removes the file: the lease in it has ended.
+    pub(super) fn remove(&self) -> io::Result<()> {
+        match fs::remove_file(&self.path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => self.sync_folder(),
+        }
+    }
+
+    fn sync_folder(&self) -> io::Result<()> {
+        let folder = self.path.parent();
+        let folder = folder.filter(|folder| !folder.as_os_str().is_empty());
+        File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+    }
+
+    fn inode(&self) -> Option<u64> {
+        self.lock.metadata().ok().map(|metadata| metadata.ino())
+    }
+}
+
+/// What tells this machine from others.
+fn machine() -> String {
+    let id = fs::read_to_string("/etc/machine-id");
+    let name = fs::read_to_string("/proc/sys/kernel/hostname");
+    let part = |text: io::Result<String>| text.unwrap_or_default().trim().to_owned();
+    format!("{}/{}", part(id), part(name))
+}

@@ -1,0 +1,85 @@
+//! What a snowflake generator is to be like.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use leaf_core::snowflake::generator::{ClockPolicy, ClockRules};
+
+/// How a [`SnowflakeGenerator`](crate::SnowflakeGenerator) leases and what it
+/// does when the clock goes back.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// let config = leaf_sdk::SnowflakeConfig::new("checkout-7")
+///     .cache("/var/lib/checkout/worker.json")
+///     .lease(Duration::from_secs(3600));
+/// ```
+#[derive(Clone, Debug)]
+pub struct SnowflakeConfig {
+    pub(super) node: String,
+    pub(super) worker_id: Option<i32>,
+    pub(super) cache: Option<PathBuf>,
+    pub(super) lease: Duration,
+    pub(super) rules: ClockRules,
+}
+
+impl SnowflakeConfig {
+    /// For a node of this name (1 to 256 characters), which people find in
+    /// `leaf.worker`.
+    pub fn new(node: &str) -> Self {
+        SnowflakeConfig {
+            node: node.to_owned(),
+            worker_id: None,
+            cache: None,
+            lease: Duration::from_secs(600),
+            rules: ClockRules {
+                policy: ClockPolicy::Error,
+                tolerance_us: 5_000,
+                max_lead_us: 60_000_000,
+            },
+        }
+    }
+
+    /// Insists on a worker id, instead of taking any free one.
+    pub fn worker_id(mut self, worker_id: i32) -> Self {
+        self.worker_id = Some(worker_id);
+        self
+    }
+
+    /// Keeps the lease in a file, so that the service can start again while the
+    /// server is away. One process per file; the folder must exist.
+    pub fn cache(mut self, path: impl AsRef<Path>) -> Self {
+        self.cache = Some(path.as_ref().to_owned());
+        self
+    }
+
+    /// How far ahead of the clock the registry's ceiling is to be, from 100 ms
+    /// to a day (10 minutes): ids can be issued about half to all of that long
+    /// while the server is away.
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.lease = lease;
+        self
+    }
+
+    /// A clock behind the last id by no more than this is waited for (5 ms).
+    pub fn clock_tolerance(mut self, tolerance: Duration) -> Self {
+        self.rules.tolerance_us = tolerance.as_micros() as u64;
+        self
+    }
+
+    /// When the clock goes back further, waits for it up to the timeout instead
+    /// of failing.
+    pub fn wait_for_clock(mut self) -> Self {
+        self.rules.policy = ClockPolicy::Wait;
+        self
+    }
+
+    /// When the clock goes back further, goes on from the last id's time, at
+    /// most `max_lead` ahead of the clock.
+    pub fn borrow_time(mut self, max_lead: Duration) -> Self {
+        self.rules.policy = ClockPolicy::Borrow;
+        self.rules.max_lead_us = max_lead.as_micros() as u64;
+        self
+    }
+}

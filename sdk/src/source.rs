@@ -1,0 +1,278 @@
+//! A tag's ids, as callers draw them.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::calls::statement;
+use crate::leaf::{Leaf, Shared, forbid_blocking_a_runtime};
+use crate::link::TARGET;
+use crate::tag::Tag;
+use crate::{Error, SegmentId};
+
+/// A waiter asks for a refill this often: one that failed is not repeated by
+/// itself.
+const SLICE: Duration = Duration::from_millis(100);
+
+/// The ids of one tag, from [`Leaf::segment`].
+///
+/// Ids come from two buffers in memory; the next one is fetched in the
+/// background before the present one is used up. They ascend, and nobody else
+/// gets them. Cheap to clone; may be used by any number of threads at once.
+#[derive(Clone)]
+pub struct SegmentSource {
+    tag: Arc<Tag>,
+    leaf: Leaf,
+}
+
+impl SegmentSource {
+    pub(crate) fn new(leaf: Leaf, tag: Arc<Tag>) -> Self {
+        SegmentSource { tag, leaf }
+    }
+
+    /// The next id, if one is at hand. Never waits.
+    ///
+    /// ```no_run
+    /// # fn example(orders: &leaf_sdk::SegmentSource) {
+    /// let Some(id) = orders.try_next() else { return };
+    /// # let _ = id; }
+    /// ```
+    #[inline]
+    pub fn try_next(&self) -> Option<SegmentId> {
+        let drawn = self.tag.buffer.draw();
+        if drawn.is_none_or(|drawn| drawn.due) {
+            self.refill();
+        }
+        drawn.map(|drawn| SegmentId::new(drawn.id))
+    }
+
+    /// The next id. Waits where none is at hand, up to the configured timeout.
+    ///
+    /// # Errors
+    /// What keeps the server from giving ids; [`Error::Timeout`] where that may
+    /// pass. [`Error::WouldBlockRuntime`] where it would have to wait inside an
+    /// async runtime.
+    ///
+    /// ```no_run
+    /// # fn example(orders: &leaf_sdk::SegmentSource) -> Result<(), leaf_sdk::Error> {
+    /// let id = orders.next()?;
+    /// # let _ = id; Ok(()) }
+    /// ```
+    #[inline]
+    #[allow(clippy::should_implement_trait)]
+    pub fn next(&self) -> Result<SegmentId, Error> {
+        match self.try_next() {
+            Some(id) => Ok(id),
+            None => self.next_timeout(self.leaf.shared().config.timeout),
+        }
+    }
+
+    /// As [`next`](Self::next), with a timeout of its own.
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # fn example(orders: &leaf_sdk::SegmentSource) -> Result<(), leaf_sdk::Error> {
+    /// let id = orders.next_timeout(Duration::from_millis(50))?;
+    /// # let _ = id; Ok(()) }
+    /// ```
+    pub fn next_timeout(&self, timeout: Duration) -> Result<SegmentId, Error> {
+        let mut wait = Wait::new(timeout);
+        loop {
+            if let Some(id) = self.try_next() {
+                wait.is_over(&self.tag);
+                return Ok(id);
+            }
+            self.wait(&mut wait)?;
+        }
+    }
+
+    /// `count` ids, ascending. Waits as [`next`](Self::next) does, for each
+    /// buffer anew.
+    ///
+    /// ```no_run
+    /// # fn example(orders: &leaf_sdk::SegmentSource) -> Result<(), leaf_sdk::Error> {
+    /// let ids = orders.next_n(500)?;
+    /// # let _ = ids; Ok(()) }
+    /// ```
+    pub fn next_n(&self, count: usize) -> Result<Vec<SegmentId>, Error> {
+        let mut ids = Vec::with_capacity(count);
+        let mut wait = Wait::new(self.leaf.shared().config.timeout);
+        while ids.len() < count {
+            match self.take_some(&mut ids, count) {
+                true => wait.is_over(&self.tag),
+                false => self.wait(&mut wait)?,
+            }
+        }
+        Ok(ids)
+    }
+
+    /// As [`next`](Self::next), for a task.
+    ///
+    /// ```no_run
+    /// # async fn example(orders: &leaf_sdk::SegmentSource) -> Result<(), leaf_sdk::Error> {
+    /// let id = orders.next_async().await?;
+    /// # let _ = id; Ok(()) }
+    /// ```
+    #[cfg(feature = "async")]
+    pub async fn next_async(&self) -> Result<SegmentId, Error> {
+        match self.try_next() {
+            Some(id) => Ok(id),
+            None => {
+                let timeout = self.leaf.shared().config.timeout;
+                self.next_timeout_async(timeout).await
+            }
+        }
+    }
+
+    /// As [`next_timeout`](Self::next_timeout), for a task.
+    #[cfg(feature = "async")]
+    pub async fn next_timeout_async(&self, timeout: Duration) -> Result<SegmentId, Error> {
+        let mut wait = Wait::new(timeout);
+        loop {
+            if let Some(id) = self.try_next() {
+                wait.is_over(&self.tag);
+                return Ok(id);
+            }
+            self.wait_async(&mut wait).await?;
+        }
+    }
+
+    /// As [`next_n`](Self::next_n), for a task.
+    #[cfg(feature = "async")]
+    pub async fn next_n_async(&self, count: usize) -> Result<Vec<SegmentId>, Error> {
+        let mut ids = Vec::with_capacity(count);
+        let mut wait = Wait::new(self.leaf.shared().config.timeout);
+        while ids.len() < count {
+            match self.take_some(&mut ids, count) {
+                true => wait.is_over(&self.tag),
+                false => self.wait_async(&mut wait).await?,
+            }
+        }
+        Ok(ids)
+    }
+
+    /// Takes ids that are at hand; whether there were any.
+    fn take_some(&self, ids: &mut Vec<SegmentId>, count: usize) -> bool {
+        let wanted = (count - ids.len()) as u64;
+        let drawn = self.tag.buffer.draw_many(wanted);
+        if drawn.is_none_or(|drawn| drawn.due) {
+            self.refill();
+        }
+        let runs = drawn.iter().flat_map(|drawn| drawn.runs.iter());
+        ids.extend(
+            runs.flat_map(|run| (run.first..).take(run.len as usize))
+                .map(SegmentId::new),
+        );
+        drawn.is_some()
+    }
+
+    /// Has the next buffer fetched, unless that is under way.
+    #[cold]
+    fn refill(&self) {
+        if self.tag.begin_refill() {
+            let (shared, tag) = (self.leaf.shared().clone(), self.tag.clone());
+            self.leaf.spawn(refill(shared, tag));
+        }
+    }
+
+    #[cold]
+    fn wait(&self, wait: &mut Wait) -> Result<(), Error> {
+        forbid_blocking_a_runtime()?;
+        let seen = *wait.seen.get_or_insert_with(|| self.tag.seen());
+        self.refill();
+        let waited = self.tag.wait(seen, wait.slice());
+        wait.outcome(waited)
+    }
+
+    #[cfg(feature = "async")]
+    async fn wait_async(&self, wait: &mut Wait) -> Result<(), Error> {
+        let seen = *wait.seen.get_or_insert_with(|| self.tag.seen());
+        self.refill();
+        let waited = self.tag.wait_async(seen, wait.slice()).await;
+        wait.outcome(waited)
+    }
+}
+
+/// A wait for ids, made of slices.
+struct Wait {
+    since: Instant,
+    limit: Duration,
+    seen: Option<crate::tag::Seen>,
+}
+
+impl Wait {
+    fn new(limit: Duration) -> Self {
+        Wait {
+            since: Instant::now(),
+            limit,
+            seen: None,
+        }
+    }
+
+    /// When the next slice ends.
+    fn slice(&self) -> Instant {
+        (Instant::now() + SLICE).min(self.since + self.limit)
+    }
+
+    /// Goes on after a slice, unless it ended otherwise or was the last.
+    fn outcome(&self, waited: Result<(), Error>) -> Result<(), Error> {
+        match waited {
+            Err(Error::Timeout { .. }) if self.since.elapsed() < self.limit => Ok(()),
+            Err(Error::Timeout { last, .. }) => Err(Error::Timeout {
+                after: self.limit,
+                last,
+            }),
+            other => other,
+        }
+    }
+
+    /// There are ids: counts the wait, if there was one.
+    fn is_over(&mut self, tag: &Tag) {
+        if self.seen.take().is_some() {
+            tag.waited(self.since.elapsed());
+        }
+        self.since = Instant::now();
+    }
+}
+
+/// Fetches buffers until there is no room, or there is no hope.
+async fn refill(shared: Arc<Shared>, tag: Arc<Tag>) {
+    loop {
+        let has_hope = refill_until_full(&shared, &tag).await;
+        tag.end_refill();
+        // A draw that crossed the threshold meanwhile found this one under way.
+        if !has_hope || !tag.wants_ids() || !tag.begin_refill() {
+            return;
+        }
+    }
+}
+
+async fn refill_until_full(shared: &Shared, tag: &Tag) -> bool {
+    let mut pauses = shared.link.pauses();
+    while tag.wants_ids() {
+        let count = tag.next_step(&shared.config);
+        match reserve(shared, tag, count).await {
+            Ok(()) => pauses = shared.link.pauses(),
+            Err(error) => {
+                let is_retryable = error.is_retryable();
+                tracing::warn!(target: TARGET, tag = tag.name, %error, is_retryable, "refill failed");
+                tag.failed(&error, !is_retryable);
+                if !is_retryable {
+                    return false;
+                }
+                tokio::time::sleep(pauses.next().unwrap_or(SLICE)).await;
+            }
+        }
+    }
+    true
+}
+
+async fn reserve(shared: &Shared, tag: &Tag, count: u64) -> Result<(), Error> {
+    let (name, count) = (tag.name.as_str(), count as i64);
+    let block = shared
+        .link
+        .run(statement::segment_reserve(&name, &count))
+        .await?;
+    tag.publish(&block, &shared.config)?;
+    tracing::debug!(target: TARGET, tag = name, first = %block.first, last = %block.last, "refilled");
+    Ok(())
+}

@@ -1,0 +1,118 @@
+//! The client library's plain calls, on the caller's own connection, in both
+//! drivers.
+
+use leaf_sdk::{Error, NewTag, SegmentId, TagChange, asynchronous, sync};
+use leaf_tests::postgres::NoTls;
+use leaf_tests::{Draw, Server};
+use std::time::{Duration, SystemTime};
+
+#[test]
+fn blocking_calls_do_what_their_sql_does() {
+    let server = Server::start();
+    let mut client = server.connect();
+    client.run("CREATE ROLE shop");
+    let new = NewTag {
+        step: 50,
+        start: 100,
+        max_value: 10_000,
+        description: Some("what we sell".into()),
+    };
+    sync::tag_create(&mut client, "orders", &new).expect("a tag");
+    assert_eq!(
+        sync::segment_next(&mut client, "orders")
+            .expect("an id")
+            .get(),
+        100
+    );
+    let batch = sync::segment_batch(&mut client, "orders", 3).expect("ids");
+    assert_eq!(batch, [101, 102, 103].map(SegmentId::new));
+    let block = sync::segment_reserve(&mut client, "orders", 10).expect("a block");
+    assert_eq!(block.last.get() - block.first.get(), 9);
+    let change = TagChange {
+        advance_to: Some(5_000),
+        ..TagChange::default()
+    };
+    sync::tag_alter(&mut client, "orders", &change).expect("a change");
+    assert_eq!(
+        sync::segment_next(&mut client, "orders")
+            .expect("an id")
+            .get(),
+        5_000
+    );
+    sync::tag_grant(&mut client, "orders", "shop").expect("a grant");
+    assert_eq!(
+        client.text("SELECT grantees::text FROM leaf.alloc"),
+        "{shop}"
+    );
+    sync::tag_revoke(&mut client, "orders", "shop").expect("a revocation");
+    assert_eq!(client.text("SELECT grantees::text FROM leaf.alloc"), "{}");
+    let status = sync::tag_status(&mut client, "orders").expect("a row");
+    assert_eq!((status.position, status.timeouts), (5_001, 0));
+
+    let id = sync::snowflake_next(&mut client).expect("an id");
+    let more = sync::snowflake_batch(&mut client, 100).expect("ids");
+    assert!(more[0] > id && more.is_sorted() && more.len() == 100);
+    let decoded = sync::snowflake_decode(&mut client, id).expect("what it says");
+    let age = SystemTime::now().duration_since(decoded.created_at);
+    assert!(age.expect("the past") < Duration::from_secs(60));
+    let floor = sync::snowflake_floor(&mut client, decoded.created_at).expect("a floor");
+    assert!(floor <= id && more[99] > floor);
+    let status = sync::snowflake_status(&mut client).expect("a row");
+    assert_eq!(status.worker_id, Some(decoded.worker_id));
+
+    sync::tag_drop(&mut client, "orders").expect("an end");
+    let gone = sync::segment_next(&mut client, "orders").expect_err("no tag");
+    assert!(matches!(gone, Error::UnknownTag(_)), "{gone:?}");
+}
+
+#[test]
+fn calls_in_a_transaction_live_and_die_with_it() {
+    let server = Server::start();
+    let mut client = server.connect();
+    let mut transaction = client.transaction().expect("a transaction");
+    sync::tag_create(&mut transaction, "orders", &NewTag::default()).expect("a tag");
+    sync::segment_next(&mut transaction, "orders").expect("an id");
+    transaction.rollback().expect("a rollback");
+    let gone = sync::segment_next(&mut client, "orders").expect_err("no tag");
+    assert!(matches!(gone, Error::UnknownTag(_)), "{gone:?}");
+}
+
+#[test]
+fn async_calls_do_what_their_sql_does() {
+    let server = Server::start();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    runtime.block_on(async {
+        let config: tokio_postgres::Config = server
+            .connection_string()
+            .parse()
+            .expect("a connection string");
+        let (mut client, connection) = config.connect(NoTls).await.expect("a connection");
+        let connection = tokio::spawn(connection);
+        let transaction = client.transaction().await.expect("a transaction");
+        asynchronous::tag_create(&transaction, "orders", &NewTag::default())
+            .await
+            .expect("a tag");
+        transaction.commit().await.expect("a commit");
+        let first = asynchronous::segment_next(&client, "orders")
+            .await
+            .expect("an id");
+        let batch = asynchronous::segment_batch(&client, "orders", 10)
+            .await
+            .expect("ids");
+        assert!(batch[0] > first && batch.is_sorted());
+        let id = asynchronous::snowflake_next(&client).await.expect("an id");
+        let decoded = asynchronous::snowflake_decode(&client, id)
+            .await
+            .expect("what it says");
+        let floor = asynchronous::snowflake_floor(&client, decoded.created_at).await;
+        assert!(floor.expect("a floor") <= id);
+        asynchronous::tag_drop(&client, "orders")
+            .await
+            .expect("an end");
+        drop(client);
+        connection.await.expect("no panic").expect("a clean end");
+    });
+}

@@ -1,0 +1,110 @@
+//! Many processes with the client library, through a pooler, while the server
+//! goes down and comes back underneath: no id twice, ascending per source.
+
+use leaf_tests::{Draw, Ledger, Mode, Pooler, Server, Signal, signal, wait_until};
+use std::io::Read;
+use std::process::{Child, Command, Stdio};
+
+const PROCESSES: usize = 8;
+
+fn start(connection: &str) -> Child {
+    Command::new(env!("CARGO_BIN_EXE_drawer"))
+        .arg(connection)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the service starts")
+}
+
+/// Ends a service; the ids of each of its threads.
+fn end(mut service: Child) -> Vec<Vec<i64>> {
+    drop(service.stdin.take());
+    let mut output = String::new();
+    let mut stdout = service.stdout.take().expect("a pipe");
+    stdout.read_to_string(&mut output).expect("text");
+    assert!(
+        service.wait().expect("it ends").success(),
+        "a service failed"
+    );
+    let numbers = |line: &str| {
+        line.split(' ')
+            .map(|id| id.parse().expect("an id"))
+            .collect()
+    };
+    output
+        .lines()
+        .filter(|line| !line.is_empty())
+        .map(numbers)
+        .collect()
+}
+
+/// Services draw while `break_it` does its worst.
+fn survive(break_it: impl FnOnce(&mut Server)) {
+    let mut server = Server::start();
+    server
+        .connect()
+        .run("SELECT leaf_tag_create('orders', step => 100)");
+    let pooler = Pooler::start(&server, 4);
+    let services: Vec<Child> = (0..PROCESSES)
+        .map(|_| start(&pooler.connection_string()))
+        .collect();
+    goes_on(&server);
+    break_it(&mut server);
+    goes_on(&server);
+    let mut ledger = Ledger::new();
+    for ids in services.into_iter().flat_map(end) {
+        assert!(ids.is_sorted_by(|a, b| a < b), "not ascending");
+        assert!(!ids.is_empty(), "a thread drew nothing");
+        ledger.add(ids);
+    }
+    ledger.add(server.connect().batch("orders", 1_000).expect("a batch"));
+}
+
+/// Services fetch blocks.
+fn goes_on(server: &Server) {
+    let mut client = server.connect();
+    let query = "SELECT max_id FROM leaf.alloc";
+    let before = client.number(query);
+    wait_until("many blocks were fetched", || {
+        client.number(query) > before + 20_000
+    });
+}
+
+#[test]
+fn restarted_server_repeats_no_id() {
+    survive(|server| server.restart(Mode::Fast));
+}
+
+#[test]
+fn crashed_server_repeats_no_id() {
+    survive(|server| {
+        server.kill_postmaster();
+        server.start_again();
+    });
+}
+
+#[test]
+fn paused_server_repeats_no_id() {
+    survive(|server| {
+        let all = server.processes();
+        for &pid in &all {
+            signal(pid, Signal::SIGSTOP);
+        }
+        // Longer than the services wait for an answer.
+        std::thread::sleep(std::time::Duration::from_secs(2));
+        for &pid in &all {
+            signal(pid, Signal::SIGCONT);
+        }
+    });
+}
+
+#[test]
+fn terminated_connections_repeat_no_id() {
+    survive(|server| {
+        let terminated = server.connect().number(
+            "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+              WHERE application_name = 'leaf-sdk'",
+        );
+        assert!(terminated > 0);
+    });
+}

@@ -1,0 +1,235 @@
+//! The client library's buffered sources: through outages, nothing twice.
+
+use leaf_sdk::{Config, Error, Leaf, SegmentId};
+use leaf_tests::{Draw, Ledger, Mode, Server, Signal, signal, wait_until};
+use std::sync::Mutex;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// A server with the tag `orders`.
+fn server() -> Server {
+    let server = Server::start();
+    server
+        .connect()
+        .run("SELECT leaf_tag_create('orders', step => 100)");
+    server
+}
+
+fn config(server: &Server) -> Config {
+    Config::new(&server.connection_string())
+        .expect("a connection string")
+        .steps(1_000, 1_000)
+        .timeout(Duration::from_millis(500))
+        .retry_between(Duration::from_millis(10), Duration::from_millis(100))
+        .query_timeout(Duration::from_secs(1))
+}
+
+fn leaf(server: &Server) -> Leaf {
+    Leaf::new(config(server)).expect("a handle")
+}
+
+fn numbers(ids: Vec<SegmentId>) -> impl Iterator<Item = i64> {
+    ids.into_iter().map(SegmentId::get)
+}
+
+/// Draws from `leaf` until both buffers are used up and the server does not
+/// answer; the error that this ends with.
+fn use_up(leaf: &Leaf, ledger: &mut Ledger) -> Error {
+    let orders = leaf.segment("orders");
+    loop {
+        match orders.next() {
+            Ok(id) => ledger.add([id.get()]),
+            Err(error) => return error,
+        }
+    }
+}
+
+#[test]
+fn ids_ascend_per_source_and_nobody_gets_one_twice() {
+    let server = server();
+    let ledger = Mutex::new(Ledger::new());
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            let orders = leaf(&server).segment("orders");
+            for session in 0..4 {
+                let (orders, ledger) = (orders.clone(), &ledger);
+                scope.spawn(move || {
+                    let mut last = i64::MIN;
+                    for round in 0..2_000 {
+                        let ids = match (round + session) % 4 {
+                            0 => orders.next_n(17).expect("ids"),
+                            _ => vec![orders.next().expect("an id")],
+                        };
+                        for id in &ids {
+                            assert!(id.get() > last, "{id} after {last}");
+                            last = id.get();
+                        }
+                        ledger.lock().expect("no panic").add(numbers(ids));
+                    }
+                });
+            }
+        }
+        let mut client = server.connect();
+        for _ in 0..50 {
+            let ids = client.batch("orders", 50).expect("a batch");
+            ledger.lock().expect("no panic").add(ids);
+        }
+    });
+}
+
+#[test]
+fn outage_is_not_noticed_while_ids_are_at_hand() {
+    let mut server = server();
+    let leaf = leaf(&server);
+    let orders = leaf.segment("orders");
+    let mut ledger = Ledger::new();
+    ledger.add([orders.next().expect("an id").get()]);
+    wait_until("both buffers are full", || {
+        ledger.add([orders.next().expect("an id").get()]);
+        leaf.stats()["orders"].buffered > 1_000
+    });
+    let buffered = leaf.stats()["orders"].buffered;
+    server.stop(Mode::Immediate);
+    ledger.add(numbers(
+        orders.next_n(buffered as usize).expect("buffered ids"),
+    ));
+
+    let began = Instant::now();
+    let error = use_up(&leaf, &mut ledger);
+    assert!(matches!(error, Error::Timeout { .. }), "{error:?}");
+    assert!(error.is_retryable());
+    let stats = &leaf.stats()["orders"];
+    assert!(stats.last_error.is_some(), "{stats:?}");
+    assert!(began.elapsed() >= Duration::from_millis(500));
+
+    server.start_again();
+    wait_until("the source has found the server again", || {
+        orders.next().map(|id| ledger.add([id.get()])).is_ok()
+    });
+    ledger.add(numbers(orders.next_n(5_000).expect("ids")));
+    ledger.add(server.connect().batch("orders", 1_000).expect("a batch"));
+}
+
+#[test]
+fn server_that_does_not_answer_is_an_error_within_the_timeout() {
+    let server = server();
+    let leaf = leaf(&server);
+    let mut ledger = Ledger::new();
+    let orders = leaf.segment("orders");
+    ledger.add(numbers(orders.next_n(100).expect("ids")));
+    let pid = |kind: &str| {
+        let query = format!(
+            "SELECT coalesce(max(pid), 0)::bigint FROM pg_stat_activity WHERE application_name = '{kind}'"
+        );
+        server.connect().number(&query) as i32
+    };
+    let session = pid("leaf-sdk");
+    assert_ne!(session, 0);
+    signal(session, Signal::SIGSTOP);
+    let error = use_up(&leaf, &mut ledger);
+    signal(session, Signal::SIGCONT);
+    assert!(matches!(error, Error::Timeout { .. }), "{error:?}");
+    // It takes another connection, whatever became of the first.
+    wait_until("ids come again", || {
+        orders.try_next().map(|id| ledger.add([id.get()])).is_some()
+    });
+    ledger.add(numbers(orders.next_n(5_000).expect("ids")));
+}
+
+#[test]
+fn what_the_server_refuses_is_told_apart() {
+    let server = server();
+    let mut client = server.connect();
+    client.run(
+        "SELECT leaf_tag_create('few', step => 1, max_value => 10);
+         CREATE ROLE stranger LOGIN",
+    );
+    let leaf = leaf(&server);
+    let began = Instant::now();
+    let unknown = leaf.segment("nothing").next().expect_err("no such tag");
+    assert!(matches!(unknown, Error::UnknownTag(_)), "{unknown:?}");
+    assert_eq!(unknown.sqlstate().map(|code| code.code()), Some("42704"));
+    assert!(!unknown.is_retryable());
+    assert!(
+        began.elapsed() < Duration::from_millis(500),
+        "it waited for the timeout"
+    );
+
+    let exhausted = leaf.segment("few").next().expect_err("no room for a block");
+    assert!(matches!(exhausted, Error::Exhausted(_)), "{exhausted:?}");
+
+    let string = server
+        .connection_string()
+        .replace("user=postgres", "user=stranger");
+    let stranger = Leaf::new(Config::new(&string).expect("a string")).expect("a handle");
+    let denied = stranger
+        .segment("orders")
+        .next()
+        .expect_err("no permission");
+    assert!(matches!(denied, Error::Permission(_)), "{denied:?}");
+
+    // A source that was refused goes on once the reason is gone.
+    client.run("SELECT leaf_tag_create('nothing')");
+    leaf.segment("nothing").next().expect("the tag exists now");
+}
+
+#[test]
+fn blocking_call_inside_a_runtime_is_an_error() {
+    let server = server();
+    let orders = leaf(&server).segment("orders");
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    runtime.block_on(async {
+        let error = orders.next().expect_err("it would have to wait");
+        assert!(matches!(error, Error::WouldBlockRuntime), "{error:?}");
+        let first = orders.next_async().await.expect("an id");
+        // What is at hand needs no waiting.
+        let second = orders.next().expect("an id at hand");
+        assert!(second > first);
+        let more = orders.next_n_async(5_000).await.expect("ids");
+        assert!(more[0] > second && more.is_sorted());
+    });
+}
+
+#[test]
+fn close_hands_back_what_was_not_used() {
+    let server = server();
+    let mut client = server.connect();
+    let leaf = leaf(&server);
+    let orders = leaf.segment("orders");
+    let last = orders.next_n(10).expect("ids")[9].get();
+    leaf.close().expect("the server answers");
+    assert_eq!(
+        client.number("SELECT max_id FROM leaf.alloc WHERE biz_tag = 'orders'"),
+        last + 1
+    );
+    let error = orders.next().expect_err("it is closed");
+    assert!(matches!(error, Error::Closed), "{error:?}");
+    assert_eq!(client.next("orders").expect("an id"), last + 1);
+}
+
+#[test]
+fn close_keeps_what_others_have_gone_beyond() {
+    let server = server();
+    let mut client = server.connect();
+    let mut ledger = Ledger::new();
+    let leaf = leaf(&server);
+    ledger.add(numbers(leaf.segment("orders").next_n(10).expect("ids")));
+    ledger.add(client.reserve("orders", 10).expect("a block").ids());
+    leaf.close().expect("the server answers");
+    ledger.add(client.batch("orders", 5_000).expect("a batch"));
+}
+
+#[test]
+fn block_of_another_session_cannot_be_returned() {
+    let server = server();
+    let block = server.connect().reserve("orders", 100).expect("a block");
+    let mut thief = server.connect();
+    let query = format!(
+        "SELECT leaf_segment_return('orders', {}, {})::int::bigint",
+        block.first, block.last
+    );
+    assert_eq!(thief.number(&query), 0);
+}
