@@ -29,16 +29,38 @@ fn a_clock_within_the_last_ids_tick_is_not_behind() {
 }
 
 #[test]
-fn a_clock_a_little_behind_is_waited_for() {
+fn a_clock_a_little_behind_is_waited_for_whatever_the_policy() {
+    for policy in [ClockPolicy::Error, ClockPolicy::Wait, ClockPolicy::Borrow] {
+        let rig = Rig::at(20);
+        rig.policy(policy, 5 * MS, 100 * MS);
+        rig.one().unwrap();
+        rig.back(500 + 5 * MS);
+        assert_eq!(rig.one(), Err(wait(5 * MS)));
+        rig.forward(5 * MS - 1);
+        assert_eq!(rig.one(), Err(wait(1)));
+        rig.forward(1);
+        assert_eq!(rig.one(), Ok((20, 2, 1)));
+    }
+}
+
+#[test]
+fn beyond_the_tolerance_is_borrowed_and_not_waited_for() {
     let rig = Rig::at(20);
-    rig.policy(ClockPolicy::Error, 5 * MS, 100 * MS);
+    rig.policy(ClockPolicy::Borrow, 5 * MS, 100 * MS);
     rig.one().unwrap();
-    rig.back(500 + 5 * MS);
-    assert_eq!(rig.one(), Err(wait(5 * MS)));
-    rig.forward(5 * MS - 1);
-    assert_eq!(rig.one(), Err(wait(1)));
-    rig.forward(1);
+    rig.back(500 + 5 * MS + 1);
     assert_eq!(rig.one(), Ok((20, 2, 1)));
+}
+
+#[test]
+fn the_tolerance_begins_where_the_head_start_ends() {
+    let rig = Rig::of(Layout::custom(10, 2, 3, MS).unwrap(), SPAN, 5);
+    rig.policy(ClockPolicy::Borrow, MS, 100 * MS);
+    assert_eq!(rig.one(), Ok((10, 2, 0)), "4.5 ms ahead, as it began");
+    rig.back(MS);
+    assert_eq!(rig.one(), Err(wait(MS)));
+    rig.back(1);
+    assert_eq!(rig.one(), Ok((10, 2, 1)));
 }
 
 #[test]

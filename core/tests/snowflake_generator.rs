@@ -9,7 +9,7 @@ use leaf_core::snowflake::Layout;
 use leaf_core::snowflake::generator::{
     ClockPolicy, ClockRules, Environment, Generator, Span, Stop,
 };
-use rig::{Id, MS, NEVER, Outside, Rig, SPAN, STRICT};
+use rig::{Id, MS, NEVER, Outside, Rig, SPAN, STRICT, wait};
 
 #[test]
 fn without_a_lease_there_are_no_ids() {
@@ -171,6 +171,60 @@ fn another_workers_lease_gives_its_ids_and_no_others() {
         ..SPAN
     });
     assert_eq!(rig.one(), Ok((100, 2, 0)));
+}
+
+#[test]
+fn a_worker_that_follows_another_begins_above_its_last_id() {
+    let span = Span {
+        worker: 1,
+        from: 15,
+        ceiling: 22,
+        renew_at: NEVER,
+    };
+    let rig = Rig::at(20);
+    rig.one().unwrap();
+    rig.install_above(span);
+    assert_eq!(rig.one(), Err(wait(500)));
+    rig.clock(21);
+    assert_eq!(rig.one(), Ok((21, 1, 0)));
+
+    let later = Span {
+        worker: 0,
+        from: 30,
+        ceiling: 40,
+        renew_at: NEVER,
+    };
+    rig.install_above(later);
+    assert_eq!(rig.one(), Ok((30, 0, 0)), "nothing before its span");
+}
+
+#[test]
+fn a_worker_that_follows_another_begins_in_its_span_if_that_ends_below() {
+    for ceiling in [20, 21] {
+        let rig = Rig::at(20);
+        rig.one().unwrap();
+        rig.clock(17);
+        rig.install_above(Span {
+            worker: 1,
+            from: 15,
+            ceiling,
+            renew_at: NEVER,
+        });
+        assert_eq!(rig.one(), Ok((17, 1, 0)));
+    }
+}
+
+#[test]
+fn a_worker_that_follows_one_ahead_of_the_clock_keeps_its_head_start() {
+    let rig = Rig::of(Layout::custom(10, 2, 3, MS).unwrap(), SPAN, 5);
+    assert_eq!(rig.one(), Ok((10, 2, 0)));
+    rig.install_above(Span {
+        worker: 1,
+        from: 3,
+        ceiling: 50,
+        renew_at: NEVER,
+    });
+    assert_eq!(rig.one(), Ok((11, 1, 0)));
 }
 
 #[test]

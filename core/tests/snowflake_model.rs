@@ -31,7 +31,22 @@ impl Model {
     }
 
     fn install(&mut self, span: Span, now: u64) {
-        let from = span.from.max(1).min(self.layout.ticks());
+        self.begin(span, span.from, now);
+    }
+
+    fn install_above(&mut self, span: Span, now: u64) {
+        let above = self.last.1 + 1;
+        let has_room = above < span.ceiling;
+        let from = if has_room {
+            above.max(span.from)
+        } else {
+            span.from
+        };
+        self.begin(span, from, now);
+    }
+
+    fn begin(&mut self, span: Span, from: u64, now: u64) {
+        let from = from.max(1).min(self.layout.ticks());
         self.lease = Some(span);
         self.last = (span.worker, from - 1, self.layout.ids_per_tick() - 1);
         let is_ahead = now < self.begin_of(from - 1);
@@ -130,6 +145,7 @@ enum Op {
         ahead: i64,
         span: u64,
         due_in: u64,
+        above: bool,
     },
     Fence,
 }
@@ -145,14 +161,20 @@ fn op() -> impl Strategy<Value = Op> {
         1 => 0..20_000i64,
     ];
     let due_in = prop_oneof![0..10u64, Just(u64::MAX)];
-    let lease = (0..4u64, -10..10i64, 0..200u64, due_in.clone());
+    let lease = (
+        0..4u64,
+        -10..10i64,
+        0..200u64,
+        due_in.clone(),
+        any::<bool>(),
+    );
     prop_oneof![
         30 => (count, 0..5u64).prop_map(|(count, random)| Op::Take { count, random }),
         15 => us.prop_map(|us| Op::Clock { us }),
         3 => rules().prop_map(Op::Rules),
         3 => (0..100u64, due_in).prop_map(|(by, due_in)| Op::Extend { by, due_in }),
-        2 => lease.prop_map(|(worker, ahead, span, due_in)| {
-            Op::Install { worker, ahead, span, due_in }
+        2 => lease.prop_map(|(worker, ahead, span, due_in, above)| {
+            Op::Install { worker, ahead, span, due_in, above }
         }),
         1 => Just(Op::Fence),
     ]
@@ -230,6 +252,7 @@ impl Pair {
                 ahead,
                 span,
                 due_in,
+                above,
             } => {
                 let from = now_tick.saturating_add_signed(ahead).max(1);
                 let span = Span {
@@ -238,8 +261,13 @@ impl Pair {
                     ceiling: from + span,
                     renew_at: from.saturating_add(due_in),
                 };
-                self.generator.install(&layout, span, now);
-                self.model.install(span, now);
+                if above {
+                    self.generator.install_above(&layout, span, now);
+                    self.model.install_above(span, now);
+                } else {
+                    self.generator.install(&layout, span, now);
+                    self.model.install(span, now);
+                }
             }
             Op::Fence => {
                 self.generator.fence();
@@ -277,7 +305,7 @@ proptest! {
         rules in rules(),
     ) {
         let mut pair = Pair::new(2, 1_000);
-        pair.run(Op::Install { worker: 1, ahead: 0, span: 1 << 20, due_in: 0 });
+        pair.run(Op::Install { worker: 1, ahead: 0, span: 1 << 20, due_in: 0, above: false });
         ops.into_iter().for_each(|op| pair.run(op));
         pair.run(Op::Rules(rules));
         let end = pair.model.begin_of(pair.model.last.1 + 1);

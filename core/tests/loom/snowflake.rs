@@ -82,6 +82,12 @@ impl Watched {
         self.generator.install(&layout(), span, At(now).now());
     }
 
+    fn follow(&self, span: Span, now: u64) {
+        self.granted.lock().unwrap().push(span);
+        let now = At(now).now();
+        self.generator.install_above(&layout(), span, now);
+    }
+
     fn extend(&self, ceiling: u64) {
         self.granted.lock().unwrap().last_mut().unwrap().ceiling = ceiling;
         self.generator.extend(&layout(), ceiling, u64::MAX);
@@ -199,6 +205,29 @@ fn an_old_workers_ids_stay_below_its_ceiling_under_the_new_ones_higher() {
 #[test]
 fn a_worker_leased_again_never_repeats_an_id() {
     passes(span(1, 1, 5), span(1, 5, 9));
+}
+
+/// Whoever follows another goes on above it, even above what callers take while
+/// the lease passes.
+#[test]
+fn a_worker_that_follows_another_begins_above_all_its_ids() {
+    check(|| {
+        let watched = Watched::new(span(1, 1, 9));
+        let caller = spawn(&watched, |watched| {
+            let _ = watched.take(4);
+            let _ = watched.take(5);
+        });
+        watched.follow(span(2, 1, 9), 4);
+        let _ = watched.take(6);
+        caller.join().unwrap();
+        let taken = watched.taken.lock().unwrap();
+        let ticks_of = |worker| {
+            let ids = taken.iter().filter(move |id: &&Id| id.worker == worker);
+            ids.map(|id| id.tick)
+        };
+        let (old, new) = (ticks_of(1).max(), ticks_of(2).min());
+        assert!(new.is_none() || old < new, "{old:?} before {new:?}");
+    });
 }
 
 /// The first worker had used up its span: when it comes back, the last id is

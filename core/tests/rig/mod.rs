@@ -55,6 +55,11 @@ impl Rig {
         self.generator.install(&self.layout, span, now);
     }
 
+    pub fn install_above(&self, span: Span) {
+        let now = self.outside.now.get();
+        self.generator.install_above(&self.layout, span, now);
+    }
+
     pub fn clock(&self, tick: u64) {
         let tick_us = self.layout.tick_us();
         self.outside.now.set(tick * tick_us + tick_us / 2);
