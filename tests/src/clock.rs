@@ -21,7 +21,7 @@ pub struct Clock {
 
 impl Clock {
     /// A clock whose file lies in `folder`, which the server's account may enter.
-    pub(crate) fn new(folder: &Path) -> Clock {
+    pub fn new(folder: &Path) -> Clock {
         let mut libraries = compile(folder).into_os_string();
         libraries.push(":");
         libraries.push(faketime());
@@ -57,7 +57,7 @@ impl Clock {
     }
 
     /// Makes this the clock of the program that `command` starts.
-    pub(crate) fn drive(&self, command: &mut Command) {
+    pub fn drive(&self, command: &mut Command) {
         command
             .env("LD_PRELOAD", &self.libraries)
             .env("FAKETIME_TIMESTAMP_FILE", &self.file)

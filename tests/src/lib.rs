@@ -20,6 +20,7 @@ mod load;
 mod pooler;
 mod process;
 mod server;
+mod service;
 mod snowflake;
 mod wait;
 
@@ -30,6 +31,7 @@ pub use load::Load;
 pub use pooler::Pooler;
 pub use process::signal;
 pub use server::{Mode, Options, Server};
+pub use service::Service;
 pub use snowflake::{Lease, Parts, Snowflake};
 pub use wait::{Stop, wait_until};
 

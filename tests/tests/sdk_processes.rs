@@ -1,41 +1,13 @@
 //! Many processes with the client library, through a pooler, while the server
 //! goes down and comes back underneath: no id twice, ascending per source.
 
-use leaf_tests::{Draw, Ledger, Mode, Pooler, Server, Signal, signal, wait_until};
-use std::io::Read;
-use std::process::{Child, Command, Stdio};
+use leaf_tests::{Draw, Ledger, Mode, Pooler, Server, Service, Signal, signal, wait_until};
+use std::process::Command;
 
 const PROCESSES: usize = 8;
 
-fn start(connection: &str) -> Child {
-    Command::new(env!("CARGO_BIN_EXE_drawer"))
-        .arg(connection)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("the service starts")
-}
-
-/// Ends a service; the ids of each of its threads.
-fn end(mut service: Child) -> Vec<Vec<i64>> {
-    drop(service.stdin.take());
-    let mut output = String::new();
-    let mut stdout = service.stdout.take().expect("a pipe");
-    stdout.read_to_string(&mut output).expect("text");
-    assert!(
-        service.wait().expect("it ends").success(),
-        "a service failed"
-    );
-    let numbers = |line: &str| {
-        line.split(' ')
-            .map(|id| id.parse().expect("an id"))
-            .collect()
-    };
-    output
-        .lines()
-        .filter(|line| !line.is_empty())
-        .map(numbers)
-        .collect()
+fn start(connection: &str) -> Service {
+    Service::start(Command::new(env!("CARGO_BIN_EXE_drawer")).arg(connection))
 }
 
 /// Services draw while `break_it` does its worst.
@@ -45,14 +17,14 @@ fn survive(break_it: impl FnOnce(&mut Server)) {
         .connect()
         .run("SELECT leaf_tag_create('orders', step => 100)");
     let pooler = Pooler::start(&server, 4);
-    let services: Vec<Child> = (0..PROCESSES)
+    let services: Vec<Service> = (0..PROCESSES)
         .map(|_| start(&pooler.connection_string()))
         .collect();
     goes_on(&server);
     break_it(&mut server);
     goes_on(&server);
     let mut ledger = Ledger::new();
-    for ids in services.into_iter().flat_map(end) {
+    for ids in services.into_iter().flat_map(Service::end) {
         assert!(ids.is_sorted_by(|a, b| a < b), "not ascending");
         assert!(!ids.is_empty(), "a thread drew nothing");
         ledger.add(ids);

@@ -1,6 +1,6 @@
 //! The client library's buffered sources: through outages, nothing twice.
 
-use leaf_sdk::{Config, Error, Leaf, SegmentId};
+use leaf_sdk::{Config, Error, Leaf, SegmentId, SegmentSource};
 use leaf_tests::{Draw, Ledger, Mode, Server, Signal, signal, wait_until};
 use std::sync::Mutex;
 use std::thread;
@@ -15,21 +15,40 @@ fn server() -> Server {
     server
 }
 
-fn config(server: &Server) -> Config {
-    Config::new(&server.connection_string())
+fn handle(server: &Server, timeout: Duration) -> Leaf {
+    let config = Config::new(&server.connection_string())
         .expect("a connection string")
         .steps(1_000, 1_000)
-        .timeout(Duration::from_millis(500))
+        .timeout(timeout)
         .retry_between(Duration::from_millis(10), Duration::from_millis(100))
-        .query_timeout(Duration::from_secs(1))
+        .query_timeout(Duration::from_secs(1));
+    Leaf::new(config).expect("a handle")
 }
 
+/// With more patience than any healthy machine needs.
 fn leaf(server: &Server) -> Leaf {
-    Leaf::new(config(server)).expect("a handle")
+    handle(server, Duration::from_secs(60))
 }
+
+/// For outages.
+const HASTE: Duration = Duration::from_millis(500);
 
 fn numbers(ids: Vec<SegmentId>) -> impl Iterator<Item = i64> {
     ids.into_iter().map(SegmentId::get)
+}
+
+/// `count` ids, however long it takes.
+fn draw(orders: &SegmentSource, count: usize) -> Vec<SegmentId> {
+    let mut ids = Vec::with_capacity(count);
+    wait_until("there are so many ids", || {
+        while ids.len() < count
+            && let Some(id) = orders.try_next()
+        {
+            ids.push(id);
+        }
+        ids.len() == count
+    });
+    ids
 }
 
 /// Draws from `leaf` until both buffers are used up and the server does not
@@ -80,12 +99,11 @@ fn ids_ascend_per_source_and_nobody_gets_one_twice() {
 #[test]
 fn outage_is_not_noticed_while_ids_are_at_hand() {
     let mut server = server();
-    let leaf = leaf(&server);
+    let leaf = handle(&server, HASTE);
     let orders = leaf.segment("orders");
     let mut ledger = Ledger::new();
-    ledger.add([orders.next().expect("an id").get()]);
     wait_until("both buffers are full", || {
-        ledger.add([orders.next().expect("an id").get()]);
+        ledger.add(orders.try_next().map(SegmentId::get));
         leaf.stats()["orders"].buffered > 1_000
     });
     let buffered = leaf.stats()["orders"].buffered;
@@ -100,23 +118,23 @@ fn outage_is_not_noticed_while_ids_are_at_hand() {
     assert!(error.is_retryable());
     let stats = &leaf.stats()["orders"];
     assert!(stats.last_error.is_some(), "{stats:?}");
-    assert!(began.elapsed() >= Duration::from_millis(500));
+    assert!(began.elapsed() >= HASTE);
 
     server.start_again();
     wait_until("the source has found the server again", || {
         orders.next().map(|id| ledger.add([id.get()])).is_ok()
     });
-    ledger.add(numbers(orders.next_n(5_000).expect("ids")));
+    ledger.add(numbers(draw(&orders, 5_000)));
     ledger.add(server.connect().batch("orders", 1_000).expect("a batch"));
 }
 
 #[test]
 fn server_that_does_not_answer_is_an_error_within_the_timeout() {
     let server = server();
-    let leaf = leaf(&server);
+    let leaf = handle(&server, HASTE);
     let mut ledger = Ledger::new();
     let orders = leaf.segment("orders");
-    ledger.add(numbers(orders.next_n(100).expect("ids")));
+    ledger.add(numbers(draw(&orders, 100)));
     let pid = |kind: &str| {
         let query = format!(
             "SELECT coalesce(max(pid), 0)::bigint FROM pg_stat_activity WHERE application_name = '{kind}'"
@@ -133,7 +151,7 @@ fn server_that_does_not_answer_is_an_error_within_the_timeout() {
     wait_until("ids come again", || {
         orders.try_next().map(|id| ledger.add([id.get()])).is_some()
     });
-    ledger.add(numbers(orders.next_n(5_000).expect("ids")));
+    ledger.add(numbers(draw(&orders, 5_000)));
 }
 
 #[test]
@@ -151,7 +169,7 @@ fn what_the_server_refuses_is_told_apart() {
     assert_eq!(unknown.sqlstate().map(|code| code.code()), Some("42704"));
     assert!(!unknown.is_retryable());
     assert!(
-        began.elapsed() < Duration::from_millis(500),
+        began.elapsed() < Duration::from_secs(60),
         "it waited for the timeout"
     );
 

@@ -1,10 +1,12 @@
-//! A service as the tests need it: draws ids of the tag `orders` through the
-//! client library in four threads, two of them in an async runtime, until its
-//! standard input ends, and then prints what it got, a line per thread.
+//! A service as the tests need it: draws ids through the client library in four
+//! threads, two of them in an async runtime, until its standard input ends, and
+//! then prints what it got, a line per thread.
 //!
-//! What a caller may meet in an outage is borne; anything else fails.
+//! `drawer CONNECTION` draws of the tag `orders`; `drawer CONNECTION FILE` draws
+//! snowflake ids and caches its lease in the file. What a caller may meet in an
+//! outage, or when the clock steps, is borne; anything else fails.
 
-use leaf_sdk::{Config, Error, Leaf, SegmentId, SegmentSource};
+use leaf_sdk::{Config, Error, Leaf, SegmentSource, SnowflakeConfig, SnowflakeGenerator};
 use std::io::Read;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -15,23 +17,51 @@ const PACE: Duration = Duration::from_millis(1);
 
 static DONE: AtomicBool = AtomicBool::new(false);
 
-fn bear(drawn: Result<SegmentId, Error>, ids: &mut Vec<i64>) {
-    match drawn {
-        Ok(id) => ids.push(id.get()),
-        Err(error) => assert!(error.is_retryable(), "a caller failed: {error:?}"),
+#[derive(Clone)]
+enum Ids {
+    Orders(SegmentSource),
+    Events(SnowflakeGenerator),
+}
+
+impl Ids {
+    fn next(&self) -> Result<i64, Error> {
+        match self {
+            Ids::Orders(orders) => orders.next().map(i64::from),
+            Ids::Events(events) => events.next().map(i64::from),
+        }
+    }
+
+    async fn next_async(&self) -> Result<i64, Error> {
+        match self {
+            Ids::Orders(orders) => orders.next_async().await.map(i64::from),
+            Ids::Events(events) => events.next_async().await.map(i64::from),
+        }
     }
 }
 
-fn blocking(orders: &SegmentSource) -> Vec<i64> {
+fn bear(drawn: Result<i64, Error>, ids: &mut Vec<i64>) {
+    match drawn {
+        Ok(id) => ids.push(id),
+        Err(error) => {
+            let is_fenced = matches!(error, Error::LeaseLost(_));
+            assert!(
+                error.is_retryable() || is_fenced,
+                "a caller failed: {error:?}"
+            );
+        }
+    }
+}
+
+fn blocking(source: &Ids) -> Vec<i64> {
     let mut ids = Vec::new();
     while !DONE.load(Ordering::Relaxed) {
-        bear(orders.next(), &mut ids);
+        bear(source.next(), &mut ids);
         thread::sleep(PACE);
     }
     ids
 }
 
-fn asynchronous(orders: &SegmentSource) -> Vec<i64> {
+fn asynchronous(source: &Ids) -> Vec<i64> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -39,7 +69,7 @@ fn asynchronous(orders: &SegmentSource) -> Vec<i64> {
     runtime.block_on(async {
         let mut ids = Vec::new();
         while !DONE.load(Ordering::Relaxed) {
-            bear(orders.next_async().await, &mut ids);
+            bear(source.next_async().await, &mut ids);
             tokio::time::sleep(PACE).await;
         }
         ids
@@ -47,7 +77,8 @@ fn asynchronous(orders: &SegmentSource) -> Vec<i64> {
 }
 
 fn main() {
-    let connection = std::env::args().nth(1).expect("a connection string");
+    let mut arguments = std::env::args().skip(1);
+    let connection = arguments.next().expect("a connection string");
     let config = Config::new(&connection)
         .expect("a connection string")
         .steps(500, 5_000)
@@ -55,14 +86,20 @@ fn main() {
         .query_timeout(Duration::from_secs(1))
         .retry_between(Duration::from_millis(10), Duration::from_millis(200));
     let leaf = Leaf::new(config).expect("a handle");
-    let orders = leaf.segment("orders");
+    let source = match arguments.next() {
+        None => Ids::Orders(leaf.segment("orders")),
+        Some(file) => {
+            let config = SnowflakeConfig::new("drawer").cache(file);
+            Ids::Events(leaf.snowflake(config).expect("a generator"))
+        }
+    };
     let drawn: Vec<Vec<i64>> = thread::scope(|scope| {
         let threads: Vec<_> = (0..4)
             .map(|n| {
-                let orders = orders.clone();
+                let source = source.clone();
                 scope.spawn(move || match n % 2 {
-                    0 => blocking(&orders),
-                    _ => asynchronous(&orders),
+                    0 => blocking(&source),
+                    _ => asynchronous(&source),
                 })
             })
             .collect();
