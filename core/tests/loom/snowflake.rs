@@ -218,7 +218,7 @@ fn a_worker_that_follows_another_begins_above_all_its_ids() {
             let _ = watched.take(5);
         });
         watched.follow(span(2, 1, 9), 4);
-        let _ = watched.take(6);
+        let _ = watched.take(5);
         caller.join().unwrap();
         let taken = watched.taken.lock().unwrap();
         let ticks_of = |worker| {
