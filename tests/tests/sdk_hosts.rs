@@ -1,0 +1,75 @@
+//! The client library and which server it talks to.
+
+use leaf_sdk::{Config, Error, Leaf, init, next};
+use leaf_tests::{Draw, Ledger, Mode, Server, wait_until};
+use std::time::Duration;
+
+fn host(server: &Server) -> String {
+    let string = server.connection_string();
+    let host = string
+        .split(' ')
+        .find_map(|part| part.strip_prefix("host="));
+    host.expect("a host").to_owned()
+}
+
+#[test]
+fn of_several_hosts_the_one_that_takes_writes_is_used() {
+    let mut primary = Server::start();
+    primary
+        .connect()
+        .run("SELECT leaf_tag_create('orders', step => 100)");
+    let standby = Server::options().start_standby_of(&primary);
+    let hosts = format!("/nowhere,{},{}", host(&standby), host(&primary));
+    let string = format!("host={hosts} user=postgres dbname=postgres");
+    let config = Config::new(&string)
+        .expect("a connection string")
+        .steps(10, 10)
+        .timeout(Duration::from_secs(60))
+        .retry_between(Duration::from_millis(10), Duration::from_millis(100));
+    let orders = Leaf::new(config).expect("a handle").segment("orders");
+    let mut ledger = Ledger::new();
+    ledger.add(orders.next_n(100).expect("ids").into_iter().map(i64::from));
+
+    // It follows a promotion.
+    standby.catch_up_with(&primary);
+    primary.stop(Mode::Fast);
+    standby.promote();
+    ledger.add(orders.next_n(100).expect("ids").into_iter().map(i64::from));
+    wait_until("the promoted server has granted", || {
+        standby.connect().number("SELECT max_id FROM leaf.alloc") > ledger.highest()
+    });
+}
+
+#[test]
+fn process_has_one_handle() {
+    let server = Server::start();
+    server.connect().run("SELECT leaf_tag_create('orders')");
+    assert!(matches!(next("orders"), Err(Error::Global(_))));
+    let config = || {
+        let config = Config::new(&server.connection_string()).expect("a connection string");
+        config.timeout(Duration::from_secs(60))
+    };
+    // One that cannot be made leaves room for one that can.
+    assert!(matches!(init(config().steps(0, 0)), Err(Error::Config(_))));
+    init(config()).expect("the first");
+    let first = next("orders").expect("an id");
+    assert!(next("orders").expect("an id") > first);
+    assert!(matches!(init(config()), Err(Error::Global(_))));
+}
+
+#[test]
+fn configuration_that_makes_no_sense_is_refused() {
+    assert!(matches!(Config::new("host"), Err(Error::Config(_))));
+    let config = || Config::new("host=/nowhere user=nobody").expect("a connection string");
+    let second = Duration::from_secs(1);
+    for bad in [
+        config().steps(0, 10),
+        config().steps(20, 10),
+        config().prefetch_percent(101),
+        config().buffer_duration(Duration::ZERO),
+        config().retry_between(Duration::ZERO, second),
+        config().retry_between(second * 2, second),
+    ] {
+        assert!(matches!(Leaf::new(bad), Err(Error::Config(_))));
+    }
+}
