@@ -1,37 +1,25 @@
 //! The triggers of `leaf.alloc`: plain SQL on the table means what the
 //! functions mean.
 
-use pgrx::pg_sys;
-
 use crate::catalog::{self, AllocRow};
 use crate::error::Error;
+use crate::pg::call::{Call, Datum, v1_function};
+use crate::pg::inval;
 use crate::pg::trigger::{self, Event};
-use crate::pg::{self, call, inval};
 use crate::transaction::{self, Change};
 
-#[unsafe(no_mangle)]
-pub extern "C" fn pg_finfo_leaf_alloc_check() -> &'static pg_sys::Pg_finfo_record {
-    &pg::V1
-}
-
-/// Before an update: refuses to move a tag backwards, and keeps `update_time`
-/// current. A replica takes the rest of the row, for its origin was not wrong.
-///
-/// # Safety
-/// Called by PostgreSQL.
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn leaf_alloc_check(
-    fcinfo: pg_sys::FunctionCallInfo,
-) -> pg_sys::Datum {
-    // SAFETY: PostgreSQL's promise about `fcinfo`.
-    unsafe {
-        call::guarded(|| {
-            let Event::Update { old, new } = event(fcinfo) else {
-                pgrx::error!("leaf_alloc_check is for updates of leaf.alloc only");
-            };
-            let new = check(&AllocRow(old), AllocRow(new));
-            pg_sys::Datum::from(new.touched().0.tuple())
-        })
+v1_function! {
+    /// Before an update: refuses to move a tag backwards, and keeps `update_time`
+    /// current. A replica takes the rest of the row, for its origin was not wrong.
+    ///
+    /// # Safety
+    /// Called by PostgreSQL.
+    fn leaf_alloc_check(call) {
+        let Event::Update { old, new } = event(call) else {
+            pgrx::error!("leaf_alloc_check is for updates of leaf.alloc only");
+        };
+        let new = check(&AllocRow(old), AllocRow(new));
+        Datum::from(new.touched().0.tuple())
     }
 }
 
@@ -57,28 +45,17 @@ fn backwards(old: &AllocRow) -> ! {
     .raise()
 }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn pg_finfo_leaf_alloc_changed() -> &'static pg_sys::Pg_finfo_record {
-    &pg::V1
-}
-
-/// After a change: notes what shared memory must learn at the commit.
-///
-/// # Safety
-/// Called by PostgreSQL.
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn leaf_alloc_changed(
-    fcinfo: pg_sys::FunctionCallInfo,
-) -> pg_sys::Datum {
-    // SAFETY: PostgreSQL's promise about `fcinfo`.
-    unsafe {
-        call::guarded(|| {
-            if !transaction::is_granting() {
-                note(event(fcinfo));
-            }
-            // What an AFTER trigger returns is ignored.
-            pg_sys::Datum::from(0)
-        })
+v1_function! {
+    /// After a change: notes what shared memory must learn at the commit.
+    ///
+    /// # Safety
+    /// Called by PostgreSQL.
+    fn leaf_alloc_changed(call) {
+        if !transaction::is_granting() {
+            note(event(call));
+        }
+        // What an AFTER trigger returns is ignored.
+        Datum::from(0)
     }
 }
 
@@ -109,10 +86,10 @@ fn note_update(old: &AllocRow, new: &AllocRow) {
 /// What fired the trigger, which must sit on `leaf.alloc`.
 ///
 /// # Safety
-/// `fcinfo` is what PostgreSQL gave the function.
-unsafe fn event(fcinfo: pg_sys::FunctionCallInfo) -> Event {
+/// The function has been called as a trigger, and has not returned.
+unsafe fn event(call: Call) -> Event {
     // SAFETY: the caller's promise.
-    match unsafe { trigger::event(fcinfo) } {
+    match unsafe { trigger::event(call) } {
         Some((relation, event)) if Some(relation) == catalog::alloc() => {
             inval::watch(relation);
             event

@@ -4,13 +4,11 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 
-use pgrx::pg_sys;
-
 use super::segment::{bad_argument, checked, checked_count};
 use crate::catalog;
 use crate::error::{Error, Ids};
 use crate::patience::Patience;
-use crate::pg::call::{self, Call};
+use crate::pg::call::{Datum, v1_function};
 use crate::pg::{self, args, role};
 use crate::session;
 use crate::shmem::mailbox::Answer;
@@ -64,29 +62,17 @@ fn forget(tag: &[u8], incarnation: [u8; 16], first: i64, last: i64) -> bool {
     })
 }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn pg_finfo_leaf_segment_reserve() -> &'static pg_sys::Pg_finfo_record {
-    &pg::V1
-}
-
-/// A block of consecutive ids.
-///
-/// # Safety
-/// Called by PostgreSQL as a strict function of a `text` and a `bigint` that
-/// returns a record of three `bigint`s.
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn leaf_segment_reserve(
-    fcinfo: pg_sys::FunctionCallInfo,
-) -> pg_sys::Datum {
-    // SAFETY: PostgreSQL's promise about `fcinfo`.
-    unsafe {
-        let call = Call::new(fcinfo);
-        call::guarded(|| {
-            let tag = checked(args::text(call.arg(0)));
-            let count = call.arg(1).value() as i64;
-            let first = reserve(tag, checked_count(count));
-            call.record([first, first + (count - 1), 1].map(pg_sys::Datum::from))
-        })
+v1_function! {
+    /// A block of consecutive ids.
+    ///
+    /// # Safety
+    /// Called by PostgreSQL as a strict function of a `text` and a `bigint` that
+    /// returns a record of three `bigint`s.
+    fn leaf_segment_reserve(call) {
+        let tag = checked(args::text(call.arg(0)));
+        let count = call.arg(1).value() as i64;
+        let first = reserve(tag, checked_count(count));
+        call.record([first, first + (count - 1), 1].map(Datum::from))
     }
 }
 
@@ -163,33 +149,21 @@ fn reserve(tag: &[u8], count: u64) -> i64 {
     }
 }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn pg_finfo_leaf_segment_return() -> &'static pg_sys::Pg_finfo_record {
-    &pg::V1
-}
-
-/// Takes back the unused end of a block, if nothing was granted behind it.
-///
-/// # Safety
-/// Called by PostgreSQL as a strict function of a `text` and two `bigint`s.
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn leaf_segment_return(
-    fcinfo: pg_sys::FunctionCallInfo,
-) -> pg_sys::Datum {
-    // SAFETY: PostgreSQL's promise about `fcinfo`.
-    unsafe {
-        let call = Call::new(fcinfo);
-        call::guarded(|| {
-            let tag = checked(args::text(call.arg(0)));
-            let (first, last) = (call.arg(1).value() as i64, call.arg(2).value() as i64);
-            if last < first {
-                bad_argument(
-                    format!("last_id {last} is less than first_id {first}"),
-                    "Give the first and the last id of the unused end of a block.",
-                );
-            }
-            pg_sys::Datum::from(give_back(tag, first, last))
-        })
+v1_function! {
+    /// Takes back the unused end of a block, if nothing was granted behind it.
+    ///
+    /// # Safety
+    /// Called by PostgreSQL as a strict function of a `text` and two `bigint`s.
+    fn leaf_segment_return(call) {
+        let tag = checked(args::text(call.arg(0)));
+        let (first, last) = (call.arg(1).value() as i64, call.arg(2).value() as i64);
+        if last < first {
+            bad_argument(
+                format!("last_id {last} is less than first_id {first}"),
+                "Give the first and the last id of the unused end of a block.",
+            );
+        }
+        Datum::from(give_back(tag, first, last))
     }
 }
 

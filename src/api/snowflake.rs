@@ -7,7 +7,7 @@ use pgrx::pg_sys;
 use pgrx::prelude::*;
 
 use super::segment::{bad_argument, checked_count};
-use crate::pg::call::{self, Call};
+use crate::pg::call::{self, Call, Datum, v1_function};
 use crate::pg::{self, args};
 use crate::session;
 use crate::snowflake::{self, Run};
@@ -33,10 +33,10 @@ pub unsafe extern "C-unwind" fn leaf_snowflake_next(
             // SAFETY: PostgreSQL has called this function.
             unsafe { call::guarded(|| source.request_renewal()) };
         }
-        return pg_sys::Datum::from(taken.first);
+        return Datum::from(taken.first);
     }
     // SAFETY: as above.
-    unsafe { call::guarded(|| pg_sys::Datum::from(snowflake::draw(1).first)) }
+    unsafe { call::guarded(|| Datum::from(snowflake::draw(1).first)) }
 }
 
 #[pg_extern(sql = false)]
@@ -75,64 +75,40 @@ impl Iterator for Batch {
     }
 }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn pg_finfo_leaf_snowflake_decode() -> &'static pg_sys::Pg_finfo_record {
-    &pg::V1
-}
-
-/// What an id says, by this database's layout and epoch, or by those given.
-///
-/// # Safety
-/// Called by PostgreSQL as a strict function of a `bigint`, or a `bigint`, a
-/// `text` and a `timestamptz`, that returns a record of a `timestamptz` and two
-/// `integer`s.
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn leaf_snowflake_decode(
-    fcinfo: pg_sys::FunctionCallInfo,
-) -> pg_sys::Datum {
-    // SAFETY: PostgreSQL's promise about `fcinfo`.
-    unsafe {
-        let call = Call::new(fcinfo);
-        call::guarded(|| {
-            let id = call.arg(0).value() as i64;
-            let scheme = scheme_of(call);
-            let Some(parts) = scheme.decode(id) else {
-                bad_argument(
-                    format!("{id} is not an id of layout {}", scheme.layout),
-                    "Give the layout and epoch that the id was made with.",
-                );
-            };
-            call.record([
-                pg_sys::Datum::from(pg::from_unix_us(parts.created_us)),
-                pg_sys::Datum::from(parts.worker as i32),
-                pg_sys::Datum::from(parts.sequence as i32),
-            ])
-        })
+v1_function! {
+    /// What an id says, by this database's layout and epoch, or by those given.
+    ///
+    /// # Safety
+    /// Called by PostgreSQL as a strict function of a `bigint`, or a `bigint`, a
+    /// `text` and a `timestamptz`, that returns a record of a `timestamptz` and two
+    /// `integer`s.
+    fn leaf_snowflake_decode(call) {
+        let id = call.arg(0).value() as i64;
+        let scheme = scheme_of(call);
+        let Some(parts) = scheme.decode(id) else {
+            bad_argument(
+                format!("{id} is not an id of layout {}", scheme.layout),
+                "Give the layout and epoch that the id was made with.",
+            );
+        };
+        call.record([
+            Datum::from(pg::from_unix_us(parts.created_us)),
+            Datum::from(parts.worker as i32),
+            Datum::from(parts.sequence as i32),
+        ])
     }
 }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn pg_finfo_leaf_snowflake_floor() -> &'static pg_sys::Pg_finfo_record {
-    &pg::V1
-}
-
-/// The smallest id of an instant, by this database's layout and epoch, or by
-/// those given.
-///
-/// # Safety
-/// Called by PostgreSQL as a strict function of a `timestamptz`, or a
-/// `timestamptz`, a `text` and a `timestamptz`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn leaf_snowflake_floor(
-    fcinfo: pg_sys::FunctionCallInfo,
-) -> pg_sys::Datum {
-    // SAFETY: PostgreSQL's promise about `fcinfo`.
-    unsafe {
-        let call = Call::new(fcinfo);
-        call::guarded(|| {
-            let at = pg::to_unix_us(call.arg(0).value() as i64);
-            pg_sys::Datum::from(scheme_of(call).floor(at))
-        })
+v1_function! {
+    /// The smallest id of an instant, by this database's layout and epoch, or by
+    /// those given.
+    ///
+    /// # Safety
+    /// Called by PostgreSQL as a strict function of a `timestamptz`, or a
+    /// `timestamptz`, a `text` and a `timestamptz`.
+    fn leaf_snowflake_floor(call) {
+        let at = pg::to_unix_us(call.arg(0).value() as i64);
+        Datum::from(scheme_of(call).floor(at))
     }
 }
 

@@ -6,12 +6,11 @@ use std::cell::Cell;
 use std::ops::RangeInclusive;
 
 use pgrx::PgSqlErrorCode as Code;
-use pgrx::pg_sys::{self, Datum};
 
 use super::segment::bad_argument;
 use crate::catalog::{self, worker::TriggerRow};
 use crate::error::{self, Error};
-use crate::pg::call::{self, Call};
+use crate::pg::call::{Call, Datum, v1_function};
 use crate::pg::trigger::{self, Event};
 use crate::pg::worker::insist_on_durable_commit_of_transaction;
 use crate::pg::{self, args};
@@ -26,126 +25,90 @@ const AHEAD_US: RangeInclusive<i64> = 100_000..=86_400_000_000;
 /// The longest name of a node, in characters.
 const MAX_NODE: usize = 256;
 
-#[unsafe(no_mangle)]
-pub extern "C" fn pg_finfo_leaf_worker_register() -> &'static pg_sys::Pg_finfo_record {
-    &pg::V1
-}
-
-/// Leases a worker id to a node.
-///
-/// # Safety
-/// Called by PostgreSQL as a function of a `text`, an `integer`, a `timestamptz`
-/// and an `interval` that returns a record of an `integer`, a `uuid`, a `bigint`,
-/// two `timestamptz`, a `text` and a `timestamptz`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn leaf_worker_register(
-    fcinfo: pg_sys::FunctionCallInfo,
-) -> pg_sys::Datum {
-    // SAFETY: PostgreSQL's promise about `fcinfo`.
-    unsafe {
-        let call = Call::new(fcinfo);
-        call::guarded(|| {
-            let node = node(call.optional_arg(0).map(|datum| args::text(datum)));
-            let worker = call.optional_arg(1).map(|datum| datum.value() as i32);
-            let worker = worker.map(|worker| match u64::try_from(worker) {
-                Ok(worker) => worker,
-                Err(_) => bad_argument(
-                    format!("worker id {worker} is negative"),
-                    "Leave it out to lease any, or name one of the layout's.",
-                ),
-            });
-            let clock = call.optional_arg(2).map(|datum| datum.value() as i64);
-            let ahead_us = ahead(call.optional_arg(3));
-            let leased = in_registry(|| {
-                lease::register(&Claimant {
-                    worker,
-                    ahead_us,
-                    ..claimant(node, clock)
-                })
-            });
-            let (lease, scheme) = (leased.lease, leased.scheme);
-            let layout = scheme.layout.to_string();
-            call.record([
-                Datum::from(lease.worker as i32),
-                args::uuid_datum(lease.nonce),
-                Datum::from(lease.token),
-                Datum::from(pg::from_unix_us(lease.from_us)),
-                Datum::from(pg::from_unix_us(lease.ceiling_us)),
-                args::text_datum(layout.as_bytes()),
-                Datum::from(pg::from_unix_us(scheme.epoch_us)),
-            ])
-        })
+v1_function! {
+    /// Leases a worker id to a node.
+    ///
+    /// # Safety
+    /// Called by PostgreSQL as a function of a `text`, an `integer`, a `timestamptz`
+    /// and an `interval` that returns a record of an `integer`, a `uuid`, a `bigint`,
+    /// two `timestamptz`, a `text` and a `timestamptz`.
+    fn leaf_worker_register(call) {
+        let node = node(call.optional_arg(0).map(|datum| args::text(datum)));
+        let worker = call.optional_arg(1).map(|datum| datum.value() as i32);
+        let worker = worker.map(|worker| match u64::try_from(worker) {
+            Ok(worker) => worker,
+            Err(_) => bad_argument(
+                format!("worker id {worker} is negative"),
+                "Leave it out to lease any, or name one of the layout's.",
+            ),
+        });
+        let clock = call.optional_arg(2).map(|datum| datum.value() as i64);
+        let ahead_us = ahead(call.optional_arg(3));
+        let leased = in_registry(|| {
+            lease::register(&Claimant {
+                worker,
+                ahead_us,
+                ..claimant(node, clock)
+            })
+        });
+        let (lease, scheme) = (leased.lease, leased.scheme);
+        let layout = scheme.layout.to_string();
+        call.record([
+            Datum::from(lease.worker as i32),
+            args::uuid_datum(lease.nonce),
+            Datum::from(lease.token),
+            Datum::from(pg::from_unix_us(lease.from_us)),
+            Datum::from(pg::from_unix_us(lease.ceiling_us)),
+            args::text_datum(layout.as_bytes()),
+            Datum::from(pg::from_unix_us(scheme.epoch_us)),
+        ])
     }
 }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn pg_finfo_leaf_worker_renew() -> &'static pg_sys::Pg_finfo_record {
-    &pg::V1
-}
-
-/// Renews a node's lease.
-///
-/// # Safety
-/// Called by PostgreSQL as a function of an `integer`, a `uuid`, a `bigint`, a
-/// `timestamptz` and an `interval` that returns a record of a `bigint` and a `timestamptz`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn leaf_worker_renew(
-    fcinfo: pg_sys::FunctionCallInfo,
-) -> pg_sys::Datum {
-    // SAFETY: PostgreSQL's promise about `fcinfo`.
-    unsafe {
-        let call = Call::new(fcinfo);
-        call::guarded(|| {
-            let proof = proof(call);
-            let clock = call.optional_arg(3).map(|datum| datum.value() as i64);
-            let ahead_us = ahead(call.optional_arg(4));
-            let leased = in_registry(|| {
-                let lost = || Trouble::LeaseLost {
-                    worker: proof.worker,
-                };
-                let row = proof.row().ok_or_else(lost)?;
-                let current = Leased {
-                    lease: row.lease(),
-                    scheme: row.scheme(),
-                    clock_offset_us: 0,
-                };
-                let claimant = Claimant {
-                    ahead_us,
-                    ..claimant(row.node, clock)
-                };
-                lease::renew(&claimant, &current, i64::MIN)?.ok_or_else(lost)
-            });
-            call.record([
-                Datum::from(leased.lease.token),
-                Datum::from(pg::from_unix_us(leased.lease.ceiling_us)),
-            ])
-        })
+v1_function! {
+    /// Renews a node's lease.
+    ///
+    /// # Safety
+    /// Called by PostgreSQL as a function of an `integer`, a `uuid`, a `bigint`, a
+    /// `timestamptz` and an `interval` that returns a record of a `bigint` and a `timestamptz`.
+    fn leaf_worker_renew(call) {
+        let proof = proof(call);
+        let clock = call.optional_arg(3).map(|datum| datum.value() as i64);
+        let ahead_us = ahead(call.optional_arg(4));
+        let leased = in_registry(|| {
+            let lost = || Trouble::LeaseLost {
+                worker: proof.worker,
+            };
+            let row = proof.row().ok_or_else(lost)?;
+            let current = Leased {
+                lease: row.lease(),
+                scheme: row.scheme(),
+                clock_offset_us: 0,
+            };
+            let claimant = Claimant {
+                ahead_us,
+                ..claimant(row.node, clock)
+            };
+            lease::renew(&claimant, &current, i64::MIN)?.ok_or_else(lost)
+        });
+        call.record([
+            Datum::from(leased.lease.token),
+            Datum::from(pg::from_unix_us(leased.lease.ceiling_us)),
+        ])
     }
 }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn pg_finfo_leaf_worker_release() -> &'static pg_sys::Pg_finfo_record {
-    &pg::V1
-}
-
-/// Ends a node's lease.
-///
-/// # Safety
-/// Called by PostgreSQL as a function of an `integer`, a `uuid`, a `bigint` and
-/// a `timestamptz`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn leaf_worker_release(
-    fcinfo: pg_sys::FunctionCallInfo,
-) -> pg_sys::Datum {
-    // SAFETY: PostgreSQL's promise about `fcinfo`.
-    unsafe {
-        let call = Call::new(fcinfo);
-        call::guarded(|| {
-            let proof = proof(call);
-            let used_until = call.optional_arg(3).map(|datum| datum.value() as i64);
-            in_registry(|| releasing(|| lease::release(&proof, used_until.map(pg::to_unix_us))));
-            Datum::from(0)
-        })
+v1_function! {
+    /// Ends a node's lease.
+    ///
+    /// # Safety
+    /// Called by PostgreSQL as a function of an `integer`, a `uuid`, a `bigint` and
+    /// a `timestamptz`.
+    fn leaf_worker_release(call) {
+        let proof = proof(call);
+        let used_until = call.optional_arg(3).map(|datum| datum.value() as i64);
+        in_registry(|| releasing(|| lease::release(&proof, used_until.map(pg::to_unix_us))));
+        Datum::from(0)
     }
 }
 
@@ -159,7 +122,7 @@ fn in_registry<R>(work: impl FnOnce() -> Result<R, Trouble>) -> R {
     catalog::as_owner(work).unwrap_or_else(|trouble| trouble.raise())
 }
 
-fn claimant(node: String, clock: Option<pg_sys::TimestampTz>) -> Claimant<'static> {
+fn claimant(node: String, clock: Option<i64>) -> Claimant<'static> {
     let now_us = pg::unix_us();
     Claimant {
         shared: session::shared(),
@@ -252,47 +215,38 @@ unsafe fn proof(call: Call) -> Proof {
     }
 }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn pg_finfo_leaf_worker_check() -> &'static pg_sys::Pg_finfo_record {
-    &pg::V1
-}
-
-/// Before a change of `leaf.worker`: the time up to which a worker id was used
-/// must not be forgotten while it may still be in use.
-///
-/// # Safety
-/// Called by PostgreSQL.
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn leaf_worker_check(
-    fcinfo: pg_sys::FunctionCallInfo,
-) -> pg_sys::Datum {
-    // SAFETY: PostgreSQL's promise about `fcinfo`.
-    unsafe {
-        call::guarded(|| match trigger::event(fcinfo) {
-            Some((relation, Event::Insert { new })) => {
-                let new = TriggerRow(new);
-                check_scheme(&new, catalog::worker::scheme_in(relation));
-                Datum::from(new.0.tuple())
-            }
-            Some((_, Event::Update { old, new })) => {
-                let (old, new) = (TriggerRow(old), TriggerRow(new));
-                check_update(&old, &new);
-                Datum::from(new.0.tuple())
-            }
-            Some((_, Event::Delete { old })) => {
-                let old = TriggerRow(old);
-                check_delete(&old);
-                Datum::from(old.0.tuple())
-            }
-            Some((_, Event::Truncate)) => error::raise((
-                Code::ERRCODE_FEATURE_NOT_SUPPORTED,
-                "cannot truncate leaf.worker".into(),
-                Some("It would forget which worker ids are in use.".into()),
-                "Delete the rows of nodes that are gone.".into(),
-            )),
-            _ => pgrx::error!("leaf_worker_check is for changes of leaf.worker only"),
-        })
+v1_function! {
+    /// Before a change of `leaf.worker`: the time up to which a worker id was used
+    /// must not be forgotten while it may still be in use.
+    ///
+    /// # Safety
+    /// Called by PostgreSQL.
+    fn leaf_worker_check(call) {
+match trigger::event(call) {
+        Some((relation, Event::Insert { new })) => {
+            let new = TriggerRow(new);
+            check_scheme(&new, catalog::worker::scheme_in(relation));
+            Datum::from(new.0.tuple())
+        }
+        Some((_, Event::Update { old, new })) => {
+            let (old, new) = (TriggerRow(old), TriggerRow(new));
+            check_update(&old, &new);
+            Datum::from(new.0.tuple())
+        }
+        Some((_, Event::Delete { old })) => {
+            let old = TriggerRow(old);
+            check_delete(&old);
+            Datum::from(old.0.tuple())
+        }
+        Some((_, Event::Truncate)) => error::raise((
+            Code::ERRCODE_FEATURE_NOT_SUPPORTED,
+            "cannot truncate leaf.worker".into(),
+            Some("It would forget which worker ids are in use.".into()),
+            "Delete the rows of nodes that are gone.".into(),
+        )),
+        _ => pgrx::error!("leaf_worker_check is for changes of leaf.worker only"),
     }
+}
 }
 
 /// All rows have one layout and epoch.

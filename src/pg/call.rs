@@ -2,6 +2,9 @@
 
 use pgrx::pg_sys;
 
+/// A value as PostgreSQL passes it.
+pub use pgrx::pg_sys::Datum;
+
 /// The bit of a call site's pointer that says that the argument is a constant.
 const CONSTANT: usize = 1;
 
@@ -15,7 +18,7 @@ pub struct Site<T: 'static> {
 
 /// The call of a version-1 function.
 #[derive(Clone, Copy)]
-pub struct Call(pg_sys::FunctionCallInfo);
+pub struct Call(pub(super) pg_sys::FunctionCallInfo);
 
 impl Call {
     /// # Safety
@@ -139,3 +142,30 @@ pub unsafe fn guarded<R>(work: impl FnOnce() -> R) -> R {
     // SAFETY: the caller's promise.
     unsafe { pg_sys::panic::pgrx_extern_c_guard(work) }
 }
+
+/// Defines a function that PostgreSQL calls by the version-1 convention, under
+/// its own name: for what `#[pg_extern]` cannot express. Its body may read the
+/// arguments that SQL declares, and errors in it leave as PostgreSQL errors.
+macro_rules! v1_function {
+    ($(#[$attribute:meta])* fn $name:ident($call:ident) $body:block) => {
+        const _: () = {
+            #[unsafe(export_name = concat!("pg_finfo_", stringify!($name)))]
+            extern "C" fn finfo() -> &'static ::pgrx::pg_sys::Pg_finfo_record {
+                &$crate::pg::V1
+            }
+        };
+
+        $(#[$attribute])*
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C-unwind" fn $name(
+            fcinfo: ::pgrx::pg_sys::FunctionCallInfo,
+        ) -> $crate::pg::call::Datum {
+            // SAFETY: PostgreSQL has called the function, with what SQL declares.
+            unsafe {
+                let $call = $crate::pg::call::Call::new(fcinfo);
+                $crate::pg::call::guarded(|| $body)
+            }
+        }
+    };
+}
+pub(crate) use v1_function;

@@ -2,6 +2,7 @@
 
 use pgrx::pg_sys;
 
+use super::call::Call;
 use super::heap::Row;
 
 /// What fired a trigger.
@@ -16,12 +17,11 @@ pub enum Event {
 /// function was not called as a trigger.
 ///
 /// # Safety
-/// `fcinfo` is what PostgreSQL gave the function, and the event is not kept
-/// longer than the call.
-pub unsafe fn event(fcinfo: pg_sys::FunctionCallInfo) -> Option<(pg_sys::Oid, Event)> {
+/// The event is not kept longer than the call.
+pub unsafe fn event(call: Call) -> Option<(pg_sys::Oid, Event)> {
     // SAFETY: a trigger's context is its TriggerData, which outlives the call.
     unsafe {
-        let context = (*fcinfo).context;
+        let context = (*call.0).context;
         if context.is_null() || (*context).type_ != pg_sys::NodeTag::T_TriggerData {
             return None;
         }
