@@ -6,6 +6,7 @@ use leaf_core::StepPolicy;
 use tokio_postgres::config::TargetSessionAttrs;
 
 use crate::Error;
+use crate::error::text;
 
 /// How a [`Leaf`](crate::Leaf) connects, buffers and waits.
 ///
@@ -37,10 +38,16 @@ impl Config {
     ///
     /// # Errors
     /// [`Error::Config`] if the string cannot be parsed.
+    ///
+    /// ```
+    /// let config = leaf_sdk::Config::new("postgresql://shop@db1,db2/shop")?;
+    /// assert!(leaf_sdk::Config::new("host").is_err());
+    /// # Ok::<(), leaf_sdk::Error>(())
+    /// ```
     pub fn new(connection: &str) -> Result<Config, Error> {
         let mut connection: tokio_postgres::Config = connection
             .parse()
-            .map_err(|error: tokio_postgres::Error| Error::Config(describe(&error)))?;
+            .map_err(|error: tokio_postgres::Error| Error::Config(text(&error)))?;
         connection.target_session_attrs(TargetSessionAttrs::ReadWrite);
         if connection.get_connect_timeout().is_none() {
             connection.connect_timeout(Duration::from_secs(5));
@@ -66,6 +73,13 @@ impl Config {
 
     /// How long one buffer should last (10 minutes): a tag has up to two, so
     /// the server may be out of reach at least about that long.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let config = leaf_sdk::Config::new("host=db user=shop")?.buffer_duration(Duration::from_secs(1_200));
+    /// # Ok::<(), leaf_sdk::Error>(())
+    /// ```
     pub fn buffer_duration(mut self, duration: Duration) -> Config {
         self.steps.segment_duration = duration;
         self
@@ -74,6 +88,11 @@ impl Config {
     /// The smallest and the largest number of ids to fetch at once (1,000 and
     /// 1,000,000). A process that ends without [`close`](crate::Leaf::close)
     /// loses at most two buffers of each tag.
+    ///
+    /// ```
+    /// let config = leaf_sdk::Config::new("host=db user=shop")?.steps(100, 50_000);
+    /// # Ok::<(), leaf_sdk::Error>(())
+    /// ```
     pub fn steps(mut self, min: u64, max: u64) -> Config {
         self.min_step = min;
         self.steps.max_step = max;
@@ -81,12 +100,24 @@ impl Config {
     }
 
     /// After how many percent of a buffer the next one is fetched (10).
+    ///
+    /// ```
+    /// let config = leaf_sdk::Config::new("host=db user=shop")?.prefetch_percent(50);
+    /// # Ok::<(), leaf_sdk::Error>(())
+    /// ```
     pub fn prefetch_percent(mut self, percent: u8) -> Config {
         self.prefetch_percent = u64::from(percent);
         self
     }
 
     /// How long a call waits for an id that is not at hand (5 s).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let config = leaf_sdk::Config::new("host=db user=shop")?.timeout(Duration::from_millis(500));
+    /// # Ok::<(), leaf_sdk::Error>(())
+    /// ```
     pub fn timeout(mut self, timeout: Duration) -> Config {
         self.timeout = timeout;
         self
@@ -94,6 +125,13 @@ impl Config {
 
     /// After how long a request to the server is given up and made again on
     /// another connection (10 s).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let config = leaf_sdk::Config::new("host=db user=shop")?.query_timeout(Duration::from_secs(2));
+    /// # Ok::<(), leaf_sdk::Error>(())
+    /// ```
     pub fn query_timeout(mut self, timeout: Duration) -> Config {
         self.query_timeout = timeout;
         self
@@ -101,6 +139,13 @@ impl Config {
 
     /// The shortest and the longest pause before a request is made again
     /// (50 ms, 5 s). Pauses double, with jitter.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let config = leaf_sdk::Config::new("host=db user=shop")?.retry_between(Duration::from_millis(10), Duration::from_secs(1));
+    /// # Ok::<(), leaf_sdk::Error>(())
+    /// ```
     pub fn retry_between(mut self, shortest: Duration, longest: Duration) -> Config {
         self.retry = (shortest, longest);
         self
@@ -111,6 +156,11 @@ impl Config {
     ///
     /// # Errors
     /// [`Error::Config`] if the system's roots cannot be used.
+    ///
+    /// ```no_run
+    /// let config = leaf_sdk::Config::new("host=db user=shop sslmode=require")?.tls()?;
+    /// # Ok::<(), leaf_sdk::Error>(())
+    /// ```
     #[cfg(feature = "tls")]
     pub fn tls(self) -> Result<Config, Error> {
         use rustls_platform_verifier::ConfigVerifierExt;
@@ -120,6 +170,20 @@ impl Config {
     }
 
     /// Connects with TLS, configured by the caller.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// // With roots of one's own.
+    /// let provider = Arc::new(rustls::crypto::ring::default_provider());
+    /// let roots = rustls::RootCertStore::empty();
+    /// let tls = rustls::ClientConfig::builder_with_provider(provider)
+    ///     .with_safe_default_protocol_versions()?
+    ///     .with_root_certificates(roots)
+    ///     .with_no_client_auth();
+    /// let config = leaf_sdk::Config::new("host=db user=shop sslmode=require")?.tls_config(tls);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[cfg(feature = "tls")]
     pub fn tls_config(mut self, tls: rustls::ClientConfig) -> Config {
         self.tls = Some(tls);
@@ -146,9 +210,4 @@ impl Config {
         }
         Ok(())
     }
-}
-
-fn describe(error: &tokio_postgres::Error) -> String {
-    let source = std::error::Error::source(error);
-    source.map_or_else(|| error.to_string(), |source| format!("{error}: {source}"))
 }

@@ -1,5 +1,6 @@
 //! What can go wrong, in variants that a caller can tell apart.
 
+use std::error::Error as _;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,16 +8,26 @@ use std::time::Duration;
 use tokio_postgres::error::SqlState;
 
 /// Why there is no id, or a call failed.
+///
+/// ```
+/// use leaf_sdk::{Config, Error};
+///
+/// match Config::new("not a connection string") {
+///     Err(Error::Config(message)) => eprintln!("{message}"),
+///     Err(error) if error.is_retryable() => eprintln!("later: {error}"),
+///     _ => unreachable!("it cannot be parsed"),
+/// }
+/// ```
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The server knows no such tag (42704).
-    #[error("unknown tag: {0}")]
+    #[error("unknown tag: {}", text(.0))]
     UnknownTag(#[source] Arc<tokio_postgres::Error>),
 
     /// The tag has reached its `max_value`, or the time field of snowflake ids
     /// is used up (2200H).
-    #[error("no ids are left: {0}")]
+    #[error("no ids are left: {}", text(.0))]
     Exhausted(#[source] Arc<tokio_postgres::Error>),
 
     /// The time field of snowflake ids is used up.
@@ -24,7 +35,7 @@ pub enum Error {
     TimeUsedUp,
 
     /// The role may not do this (42501).
-    #[error("permission denied: {0}")]
+    #[error("permission denied: {}", text(.0))]
     Permission(#[source] Arc<tokio_postgres::Error>),
 
     /// A clock is behind, or not credible (58000).
@@ -46,11 +57,11 @@ pub enum Error {
     },
 
     /// The server cannot be reached, or the connection broke.
-    #[error("no connection: {0}")]
+    #[error("no connection: {}", text(.0))]
     Connection(#[source] Arc<tokio_postgres::Error>),
 
     /// The server refused for another reason; see [`sqlstate`](Error::sqlstate).
-    #[error("{}", server_message(.0))]
+    #[error("{}", text(.0))]
     Server(#[source] Arc<tokio_postgres::Error>),
 
     /// The configuration cannot be used.
@@ -67,8 +78,9 @@ pub enum Error {
     #[error("cannot start the background thread: {0}")]
     Runtime(#[source] Arc<io::Error>),
 
-    /// A call that blocks was made where an async runtime runs. Use the async
-    /// call, or `spawn_blocking`.
+    /// A call would have had to block where an async runtime runs. Use the async
+    /// call. The same in `spawn_blocking`, which cannot be told from a task:
+    /// `Handle::current().block_on(orders.next_async())` may wait there.
     #[error("a blocking call inside an async runtime would stop it; use the async call")]
     WouldBlockRuntime,
 
@@ -86,6 +98,18 @@ pub enum Error {
 }
 
 /// What is wrong with a clock.
+///
+/// ```
+/// use leaf_sdk::{ClockError, Error};
+///
+/// fn behind(error: &Error) -> Option<std::time::Duration> {
+///     match error {
+///         Error::Clock(ClockError::Behind(by)) => Some(*by),
+///         _ => None,
+///     }
+/// }
+/// # assert_eq!(behind(&Error::Closed), None);
+/// ```
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClockError {
@@ -94,18 +118,28 @@ pub enum ClockError {
     Behind(Duration),
 
     /// The server's answer.
-    #[error("{}", server_message(.0))]
+    #[error("{}", text(.0))]
     Server(#[source] Arc<tokio_postgres::Error>),
 }
 
 impl Error {
     /// The SQLSTATE of the server's error, if it is one.
+    ///
+    /// ```
+    /// let error = leaf_sdk::Error::Closed;
+    /// assert_eq!(error.sqlstate(), None);
+    /// ```
     pub fn sqlstate(&self) -> Option<&SqlState> {
         self.cause().and_then(|cause| cause.code())
     }
 
     /// Whether the same call may succeed later without anybody changing
     /// anything: true for outages, timeouts, and clocks that will catch up.
+    ///
+    /// ```
+    /// let error = leaf_sdk::Error::Closed;
+    /// assert!(!error.is_retryable());
+    /// ```
     pub fn is_retryable(&self) -> bool {
         match self {
             Error::Connection(_) | Error::Timeout { .. } | Error::Clock(_) => true,
@@ -141,11 +175,20 @@ fn is_transient(cause: &tokio_postgres::Error) -> bool {
     ["08", "40", "53", "57"].contains(&class) || ["55P03", "25006"].contains(&code.code())
 }
 
-fn server_message(cause: &tokio_postgres::Error) -> String {
-    match cause.as_db_error() {
-        Some(error) => error.message().to_owned(),
-        None => cause.to_string(),
+/// What the server says, or else what went wrong and why: the driver's own text
+/// names neither.
+pub(crate) fn text(error: &tokio_postgres::Error) -> String {
+    if let Some(answer) = error.as_db_error() {
+        let detail = answer.detail().map(|detail| format!("; {detail}"));
+        return format!("{}{}", answer.message(), detail.unwrap_or_default());
     }
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text += &format!(": {cause}");
+        source = cause.source();
+    }
+    text
 }
 
 impl From<tokio_postgres::Error> for Error {

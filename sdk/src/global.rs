@@ -34,12 +34,26 @@ pub fn init(config: Config) -> Result<(), Error> {
 ///
 /// # Errors
 /// [`Error::Global`] before [`init`].
+///
+/// ```no_run
+/// # fn main() -> Result<(), leaf_sdk::Error> {
+/// leaf_sdk::init(leaf_sdk::Config::new("host=db user=shop")?)?;
+/// let orders = leaf_sdk::leaf()?.segment("orders");
+/// # let _ = orders; Ok(()) }
+/// ```
 pub fn leaf() -> Result<&'static Leaf, Error> {
     LEAF.get().ok_or(Error::Global("call leaf_sdk::init first"))
 }
 
 /// The next id of a tag, from the process's handle. Blocks where it must wait;
 /// see [`SegmentSource::next`](crate::SegmentSource::next).
+///
+/// ```no_run
+/// # fn main() -> Result<(), leaf_sdk::Error> {
+/// leaf_sdk::init(leaf_sdk::Config::new("host=db user=shop")?)?;
+/// let order = leaf_sdk::next("orders")?;
+/// # let _ = order; Ok(()) }
+/// ```
 pub fn next(tag: &str) -> Result<SegmentId, Error> {
     leaf()?.segment(tag).next()
 }

@@ -1,7 +1,6 @@
 //! The handle: one connection, one thread, any number of tags.
 
 use std::collections::HashMap;
-use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -58,6 +57,12 @@ impl Leaf {
     /// # Errors
     /// [`Error::Config`] if the configuration contradicts itself,
     /// [`Error::Runtime`] if the thread cannot be started.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), leaf_sdk::Error> {
+    /// let leaf = leaf_sdk::Leaf::new(leaf_sdk::Config::new("host=db user=shop")?)?;
+    /// # let _ = leaf; Ok(()) }
+    /// ```
     pub fn new(config: Config) -> Result<Leaf, Error> {
         config.check()?;
         let shared = Arc::new(Shared {
@@ -77,6 +82,12 @@ impl Leaf {
 
     /// The source of a tag's ids; the same buffers for every caller. Whether the
     /// tag exists shows with the first id.
+    ///
+    /// ```
+    /// # fn example(leaf: &leaf_sdk::Leaf) {
+    /// let orders = leaf.segment("orders");
+    /// # let _ = orders; }
+    /// ```
     pub fn segment(&self, tag: &str) -> SegmentSource {
         SegmentSource::new(self.clone(), self.tag(tag))
     }
@@ -102,6 +113,14 @@ impl Leaf {
     }
 
     /// How each tag fares in this process, by name.
+    ///
+    /// ```
+    /// # fn example(leaf: &leaf_sdk::Leaf) {
+    /// for (tag, stats) in leaf.stats() {
+    ///     println!("{tag}: {} ids at hand", stats.buffered);
+    /// }
+    /// # }
+    /// ```
     pub fn stats(&self) -> HashMap<String, TagStats> {
         let tags = self.inner.shared.tags.read();
         tags.iter()
@@ -117,34 +136,60 @@ impl Leaf {
     /// [`Error::Timeout`] if the server does not answer within the configured
     /// timeout: the ids are lost. [`Error::WouldBlockRuntime`] inside an async
     /// runtime.
+    ///
+    /// ```no_run
+    /// # fn example(leaf: &leaf_sdk::Leaf) -> Result<(), leaf_sdk::Error> {
+    /// leaf.close()?;
+    /// # Ok(()) }
+    /// ```
     pub fn close(&self) -> Result<(), Error> {
-        forbid_blocking_a_runtime()?;
-        let (done, is_done) = channel();
-        let shared = self.inner.shared.clone();
-        self.spawn(async move {
-            let _ = done.send(close_all(&shared).await);
-        });
-        let after = self.inner.shared.config.timeout;
-        let closed = is_done.recv_timeout(after);
-        closed.unwrap_or(Err(Error::Timeout { after, last: None }))
+        self.finish(close_all(self.shared().clone()))
     }
 
     /// As [`close`](Leaf::close), for a task.
+    ///
+    /// ```no_run
+    /// # async fn example(leaf: &leaf_sdk::Leaf) -> Result<(), leaf_sdk::Error> {
+    /// leaf.close_async().await?;
+    /// # Ok(()) }
+    /// ```
     #[cfg(feature = "async")]
     pub async fn close_async(&self) -> Result<(), Error> {
-        let after = self.inner.shared.config.timeout;
-        let (done, is_done) = tokio::sync::oneshot::channel();
-        let shared = self.inner.shared.clone();
+        self.finish_async(close_all(self.shared().clone())).await
+    }
+
+    /// Has the thread do a last thing, and waits for it up to the timeout.
+    pub(crate) fn finish(&self, last: impl Last) -> Result<(), Error> {
+        forbid_blocking_a_runtime()?;
+        let after = self.shared().config.timeout;
+        let (done, is_done) = channel();
         self.spawn(async move {
-            let _ = done.send(close_all(&shared).await);
+            let _ = done.send(last.await);
+        });
+        let finished = is_done.recv_timeout(after);
+        finished.unwrap_or(Err(Error::Timeout { after, last: None }))
+    }
+
+    /// As [`finish`](Leaf::finish), for a task.
+    #[cfg(feature = "async")]
+    pub(crate) async fn finish_async(&self, last: impl Last) -> Result<(), Error> {
+        let after = self.shared().config.timeout;
+        let (done, is_done) = tokio::sync::oneshot::channel();
+        self.spawn(async move {
+            let _ = done.send(last.await);
         });
         match tokio::time::timeout(after, is_done).await {
-            Ok(Ok(closed)) => closed,
+            Ok(Ok(finished)) => finished,
             Ok(Err(_)) => Err(Error::Closed),
             Err(_) => Err(Error::Timeout { after, last: None }),
         }
     }
 }
+
+/// What ends a handle.
+pub(crate) trait Last: Future<Output = Result<(), Error>> + Send + 'static {}
+
+impl<T: Future<Output = Result<(), Error>> + Send + 'static> Last for T {}
 
 impl Drop for Inner {
     fn drop(&mut self) {
@@ -154,7 +199,7 @@ impl Drop for Inner {
     }
 }
 
-async fn close_all(shared: &Shared) -> Result<(), Error> {
+async fn close_all(shared: Arc<Shared>) -> Result<(), Error> {
     let tags: Vec<Arc<Tag>> = shared.tags.read().values().cloned().collect();
     let mut result = Ok(());
     for tag in tags {

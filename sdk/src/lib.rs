@@ -4,6 +4,7 @@
 mod calls;
 mod config;
 mod error;
+mod gate;
 mod global;
 mod id;
 mod leaf;
@@ -22,6 +23,6 @@ pub use error::{ClockError, Error};
 pub use global::{init, leaf, next};
 pub use id::{Id, SegmentId, SnowflakeId};
 pub use leaf::Leaf;
-pub use snowflake::{SnowflakeConfig, SnowflakeGenerator};
+pub use snowflake::{SnowflakeConfig, SnowflakeGenerator, SnowflakeStats};
 pub use source::SegmentSource;
 pub use tag::TagStats;

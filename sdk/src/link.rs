@@ -8,6 +8,7 @@ use tokio::sync::Mutex;
 use tokio_postgres::Client;
 
 use crate::calls::statement::Statement;
+use crate::error::text;
 use crate::{Config, Error};
 
 /// The target of this library's `tracing` events.
@@ -93,7 +94,7 @@ impl Link {
         let (client, connection) = self.config.connection.connect(tls).await?;
         tokio::spawn(async move {
             if let Err(error) = connection.await {
-                tracing::debug!(target: TARGET, %error, "the connection has ended");
+                tracing::debug!(target: TARGET, error = text(&error), "the connection has ended");
             }
         });
         Ok(client)

@@ -1,23 +1,29 @@
 //! A tag's ids, as callers draw them.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::calls::statement;
+use crate::gate::Wait;
 use crate::leaf::{Leaf, Shared, forbid_blocking_a_runtime};
 use crate::link::TARGET;
-use crate::tag::Tag;
+use crate::tag::{Tag, TagStats};
 use crate::{Error, SegmentId};
-
-/// A waiter asks for a refill this often: one that failed is not repeated by
-/// itself.
-const SLICE: Duration = Duration::from_millis(100);
 
 /// The ids of one tag, from [`Leaf::segment`].
 ///
 /// Ids come from two buffers in memory; the next one is fetched in the
 /// background before the present one is used up. They ascend, and nobody else
 /// gets them. Cheap to clone; may be used by any number of threads at once.
+///
+/// ```no_run
+/// # fn main() -> Result<(), leaf_sdk::Error> {
+/// use leaf_sdk::{Config, Leaf};
+///
+/// let orders = Leaf::new(Config::new("host=db user=shop")?)?.segment("orders");
+/// let id = orders.next()?;
+/// # let _ = id; Ok(()) }
+/// ```
 #[derive(Clone)]
 pub struct SegmentSource {
     tag: Arc<Tag>,
@@ -75,13 +81,13 @@ impl SegmentSource {
     /// # let _ = id; Ok(()) }
     /// ```
     pub fn next_timeout(&self, timeout: Duration) -> Result<SegmentId, Error> {
-        let mut wait = Wait::new(timeout);
+        let mut wait = None;
         loop {
             if let Some(id) = self.try_next() {
-                wait.is_over(&self.tag);
+                self.waited(wait);
                 return Ok(id);
             }
-            self.wait(&mut wait)?;
+            self.wait(&mut wait, timeout)?;
         }
     }
 
@@ -95,11 +101,12 @@ impl SegmentSource {
     /// ```
     pub fn next_n(&self, count: usize) -> Result<Vec<SegmentId>, Error> {
         let mut ids = Vec::with_capacity(count);
-        let mut wait = Wait::new(self.leaf.shared().config.timeout);
+        let timeout = self.leaf.shared().config.timeout;
+        let mut wait = None;
         while ids.len() < count {
             match self.take_some(&mut ids, count) {
-                true => wait.is_over(&self.tag),
-                false => self.wait(&mut wait)?,
+                true => self.waited(wait.take()),
+                false => self.wait(&mut wait, timeout)?,
             }
         }
         Ok(ids)
@@ -124,30 +131,57 @@ impl SegmentSource {
     }
 
     /// As [`next_timeout`](Self::next_timeout), for a task.
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # async fn example(orders: &leaf_sdk::SegmentSource) -> Result<(), leaf_sdk::Error> {
+    /// let id = orders.next_timeout_async(Duration::from_millis(50)).await?;
+    /// # let _ = id; Ok(()) }
+    /// ```
     #[cfg(feature = "async")]
     pub async fn next_timeout_async(&self, timeout: Duration) -> Result<SegmentId, Error> {
-        let mut wait = Wait::new(timeout);
+        let mut wait = None;
         loop {
             if let Some(id) = self.try_next() {
-                wait.is_over(&self.tag);
+                self.waited(wait);
                 return Ok(id);
             }
-            self.wait_async(&mut wait).await?;
+            self.wait_async(&mut wait, timeout).await?;
         }
     }
 
     /// As [`next_n`](Self::next_n), for a task.
+    ///
+    /// ```no_run
+    /// # async fn example(orders: &leaf_sdk::SegmentSource) -> Result<(), leaf_sdk::Error> {
+    /// let ids = orders.next_n_async(500).await?;
+    /// # let _ = ids; Ok(()) }
+    /// ```
     #[cfg(feature = "async")]
     pub async fn next_n_async(&self, count: usize) -> Result<Vec<SegmentId>, Error> {
         let mut ids = Vec::with_capacity(count);
-        let mut wait = Wait::new(self.leaf.shared().config.timeout);
+        let timeout = self.leaf.shared().config.timeout;
+        let mut wait = None;
         while ids.len() < count {
             match self.take_some(&mut ids, count) {
-                true => wait.is_over(&self.tag),
-                false => self.wait_async(&mut wait).await?,
+                true => self.waited(wait.take()),
+                false => self.wait_async(&mut wait, timeout).await?,
             }
         }
         Ok(ids)
+    }
+
+    /// How the tag fares in this process.
+    ///
+    /// ```no_run
+    /// # fn example(orders: &leaf_sdk::SegmentSource) {
+    /// if orders.stats().waits > 0 {
+    ///     println!("a longer buffer_duration would save waits");
+    /// }
+    /// # }
+    /// ```
+    pub fn stats(&self) -> TagStats {
+        self.tag.stats()
     }
 
     /// Takes ids that are at hand; whether there were any.
@@ -175,62 +209,27 @@ impl SegmentSource {
     }
 
     #[cold]
-    fn wait(&self, wait: &mut Wait) -> Result<(), Error> {
+    fn wait(&self, wait: &mut Option<Wait>, limit: Duration) -> Result<(), Error> {
         forbid_blocking_a_runtime()?;
-        let seen = *wait.seen.get_or_insert_with(|| self.tag.seen());
+        let wait = wait.get_or_insert_with(|| self.tag.gate.begin_wait(limit));
         self.refill();
-        let waited = self.tag.wait(seen, wait.slice());
-        wait.outcome(waited)
+        self.tag.gate.sleep(wait, || self.tag.buffer.has_ids())
     }
 
     #[cfg(feature = "async")]
-    async fn wait_async(&self, wait: &mut Wait) -> Result<(), Error> {
-        let seen = *wait.seen.get_or_insert_with(|| self.tag.seen());
+    async fn wait_async(&self, wait: &mut Option<Wait>, limit: Duration) -> Result<(), Error> {
+        let wait = wait.get_or_insert_with(|| self.tag.gate.begin_wait(limit));
         self.refill();
-        let waited = self.tag.wait_async(seen, wait.slice()).await;
-        wait.outcome(waited)
+        let is_ready = || self.tag.buffer.has_ids();
+        self.tag.gate.sleep_async(wait, is_ready).await
     }
-}
 
-/// A wait for ids, made of slices.
-struct Wait {
-    since: Instant,
-    limit: Duration,
-    seen: Option<crate::tag::Seen>,
-}
-
-impl Wait {
-    fn new(limit: Duration) -> Self {
-        Wait {
-            since: Instant::now(),
-            limit,
-            seen: None,
+    /// There are ids: counts the wait for them, if there was one.
+    #[inline]
+    fn waited(&self, wait: Option<Wait>) {
+        if let Some(wait) = wait {
+            self.tag.gate.waited(&wait);
         }
-    }
-
-    /// When the next slice ends.
-    fn slice(&self) -> Instant {
-        (Instant::now() + SLICE).min(self.since + self.limit)
-    }
-
-    /// Goes on after a slice, unless it ended otherwise or was the last.
-    fn outcome(&self, waited: Result<(), Error>) -> Result<(), Error> {
-        match waited {
-            Err(Error::Timeout { .. }) if self.since.elapsed() < self.limit => Ok(()),
-            Err(Error::Timeout { last, .. }) => Err(Error::Timeout {
-                after: self.limit,
-                last,
-            }),
-            other => other,
-        }
-    }
-
-    /// There are ids: counts the wait, if there was one.
-    fn is_over(&mut self, tag: &Tag) {
-        if self.seen.take().is_some() {
-            tag.waited(self.since.elapsed());
-        }
-        self.since = Instant::now();
     }
 }
 
@@ -255,23 +254,30 @@ async fn refill_until_full(shared: &Shared, tag: &Tag) -> bool {
             Err(error) => {
                 let is_retryable = error.is_retryable();
                 tracing::warn!(target: TARGET, tag = tag.name, %error, is_retryable, "refill failed");
-                tag.failed(&error, !is_retryable);
+                tag.gate.failed(&error, !is_retryable);
                 if !is_retryable {
                     return false;
                 }
-                tokio::time::sleep(pauses.next().unwrap_or(SLICE)).await;
+                if let Some(pause) = pauses.next() {
+                    tokio::time::sleep(pause).await;
+                }
             }
         }
     }
     true
 }
 
-async fn reserve(shared: &Shared, tag: &Tag, count: u64) -> Result<(), Error> {
-    let (name, count) = (tag.name.as_str(), count as i64);
-    let block = shared
-        .link
-        .run(statement::segment_reserve(&name, &count))
-        .await?;
+async fn reserve(shared: &Shared, tag: &Tag, mut count: u64) -> Result<(), Error> {
+    let name = tag.name.as_str();
+    let block = loop {
+        let wanted = count as i64;
+        let statement = statement::segment_reserve(&name, &wanted);
+        match shared.link.run(statement).await {
+            // The tag ends soon; what is left may still be had.
+            Err(Error::Exhausted(_)) if count > 1 => count /= 2,
+            answer => break answer?,
+        }
+    };
     tag.publish(&block, &shared.config)?;
     tracing::debug!(target: TARGET, tag = name, first = %block.first, last = %block.last, "refilled");
     Ok(())

@@ -1,42 +1,43 @@
-//! The two buffers of one tag, and who waits for them.
+//! The two buffers of one tag.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use leaf_core::DoubleBuffer;
-use parking_lot::{Condvar, Mutex};
-use tokio::sync::Notify;
 
 use crate::calls::Block;
+use crate::gate::Gate;
 use crate::{Config, Error, SegmentId};
 
-/// A tag's ids in memory. Drawn from by anybody; written under `state`'s lock.
+/// A tag's ids in memory. Drawn from by anybody; written under the gate's lock.
 pub(crate) struct Tag {
     pub(crate) name: String,
     pub(crate) buffer: DoubleBuffer,
+    pub(crate) gate: Gate<Pace>,
     /// Whether a refill is under way: one at a time.
-    pub(crate) is_refilling: AtomicBool,
-    state: Mutex<State>,
-    changed: Condvar,
-    notify: Notify,
+    is_refilling: AtomicBool,
 }
 
+/// What the size of the next buffer follows from.
 #[derive(Default)]
-struct State {
+pub(crate) struct Pace {
     /// Ids asked for last; 0 before the first refill.
     step: u64,
     loaded_at: Option<Instant>,
-    /// How many refills have failed for good, and how the last one did.
-    failures: u64,
-    failure: Option<Error>,
-    last_error: Option<String>,
-    refills: u64,
-    waits: u64,
-    longest_wait: Duration,
-    is_closed: bool,
 }
 
-/// How a tag fares in this process.
+/// How a tag fares in this process, from [`SegmentSource::stats`] and
+/// [`Leaf::stats`].
+///
+/// ```no_run
+/// # fn example(orders: &leaf_sdk::SegmentSource) {
+/// let stats = orders.stats();
+/// println!("{} ids at hand, {} waits", stats.buffered, stats.waits);
+/// # }
+/// ```
+///
+/// [`SegmentSource::stats`]: crate::SegmentSource::stats
+/// [`Leaf::stats`]: crate::Leaf::stats
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TagStats {
@@ -44,7 +45,7 @@ pub struct TagStats {
     pub buffered: u64,
     /// Buffers fetched.
     pub refills: u64,
-    /// Calls that had to wait.
+    /// Calls that had to wait, and got ids.
     pub waits: u64,
     /// The longest such wait.
     pub longest_wait: Duration,
@@ -52,34 +53,26 @@ pub struct TagStats {
     pub last_error: Option<String>,
 }
 
-/// What a waiter knew when it began to wait.
-#[derive(Clone, Copy)]
-pub(crate) struct Seen {
-    failures: u64,
-}
-
 impl Tag {
     pub(crate) fn new(name: &str) -> Self {
         Tag {
             name: name.to_owned(),
             buffer: DoubleBuffer::new(),
+            gate: Gate::default(),
             is_refilling: AtomicBool::new(false),
-            state: Mutex::default(),
-            changed: Condvar::new(),
-            notify: Notify::new(),
         }
     }
 
     /// Whether another buffer should be fetched now.
     pub(crate) fn wants_ids(&self) -> bool {
-        self.buffer.is_due() && self.buffer.has_room() && !self.state.lock().is_closed
+        self.buffer.is_due() && self.buffer.has_room() && !self.gate.lock().is_closed()
     }
 
     /// How many ids to ask for.
     pub(crate) fn next_step(&self, config: &Config) -> u64 {
-        let state = self.state.lock();
-        let lasted = state.loaded_at.map_or(Duration::ZERO, |at| at.elapsed());
-        config.steps.next_step(state.step, config.min_step, lasted)
+        let pace = &self.gate.lock().guarded;
+        let lasted = pace.loaded_at.map_or(Duration::ZERO, |at| at.elapsed());
+        config.steps.next_step(pace.step, config.min_step, lasted)
     }
 
     /// Makes a block drawable.
@@ -93,109 +86,31 @@ impl Tag {
         };
         let prefetch_after =
             len / 100 * config.prefetch_percent + len % 100 * config.prefetch_percent / 100;
-        let mut state = self.state.lock();
-        if state.is_closed {
+        let mut state = self.gate.lock();
+        if state.is_closed() {
             return Ok(());
         }
         // A refill is asked for only where there is room, and there is one at a time.
         let published = self.buffer.publish(first, len, prefetch_after);
         published.map_err(|_| Error::Protocol("both buffers are full".into()))?;
-        state.step = len;
-        state.loaded_at = Some(Instant::now());
-        state.refills += 1;
-        state.failure = None;
+        state.guarded = Pace {
+            step: len,
+            loaded_at: Some(Instant::now()),
+        };
+        state.succeeded();
         drop(state);
-        self.wake();
+        self.gate.wake();
         Ok(())
-    }
-
-    /// Records a failed refill; one `for_good` ends the wait of who waits now.
-    pub(crate) fn failed(&self, error: &Error, for_good: bool) {
-        let mut state = self.state.lock();
-        state.last_error = Some(error.to_string());
-        if for_good {
-            state.failures += 1;
-            state.failure = Some(error.clone());
-            drop(state);
-            self.wake();
-        }
-    }
-
-    fn wake(&self) {
-        self.changed.notify_all();
-        self.notify.notify_waiters();
-    }
-
-    pub(crate) fn seen(&self) -> Seen {
-        Seen {
-            failures: self.state.lock().failures,
-        }
-    }
-
-    /// The error that ends a wait, if there is one.
-    fn end_of_wait(state: &State, seen: Seen) -> Option<Error> {
-        if state.is_closed {
-            return Some(Error::Closed);
-        }
-        (state.failures != seen.failures)
-            .then(|| state.failure.clone())
-            .flatten()
-    }
-
-    /// Waits until a draw is worth trying; blocks the thread.
-    pub(crate) fn wait(&self, seen: Seen, deadline: Instant) -> Result<(), Error> {
-        let mut state = self.state.lock();
-        loop {
-            if self.buffer.has_ids() {
-                return Ok(());
-            }
-            if let Some(error) = Tag::end_of_wait(&state, seen) {
-                return Err(error);
-            }
-            if self.changed.wait_until(&mut state, deadline).timed_out() {
-                return match self.buffer.has_ids() {
-                    true => Ok(()),
-                    false => Err(timed_out(&state)),
-                };
-            }
-        }
-    }
-
-    /// As [`wait`](Self::wait), for a task.
-    #[cfg(feature = "async")]
-    pub(crate) async fn wait_async(&self, seen: Seen, deadline: Instant) -> Result<(), Error> {
-        loop {
-            // Registered before the look: what happens in between wakes it.
-            let mut notified = std::pin::pin!(self.notify.notified());
-            notified.as_mut().enable();
-            if self.buffer.has_ids() {
-                return Ok(());
-            }
-            if let Some(error) = Tag::end_of_wait(&self.state.lock(), seen) {
-                return Err(error);
-            }
-            let slept = tokio::time::timeout_at(deadline.into(), notified).await;
-            if slept.is_err() && !self.buffer.has_ids() {
-                return Err(timed_out(&self.state.lock()));
-            }
-        }
-    }
-
-    /// Counts a call that had to wait.
-    pub(crate) fn waited(&self, lasted: Duration) {
-        let mut state = self.state.lock();
-        state.waits += 1;
-        state.longest_wait = state.longest_wait.max(lasted);
     }
 
     /// Ends the tag's life here; returns the ids nobody has drawn, as far as
     /// they are the rest of a block, the last one first.
     pub(crate) fn close(&self) -> Vec<(SegmentId, SegmentId)> {
-        let mut state = self.state.lock();
-        state.is_closed = true;
+        let mut state = self.gate.lock();
+        state.close();
         let rest = self.buffer.take_rest();
         drop(state);
-        self.wake();
+        self.gate.wake();
         let mut rest: Vec<_> = rest
             .iter()
             .map(|run| (run.first, run.first + (run.len - 1) as i64))
@@ -207,13 +122,13 @@ impl Tag {
 
     pub(crate) fn stats(&self) -> TagStats {
         let levels = self.buffer.levels();
-        let state = self.state.lock();
+        let tally = self.gate.tally();
         TagStats {
             buffered: levels.current + levels.next,
-            refills: state.refills,
-            waits: state.waits,
-            longest_wait: state.longest_wait,
-            last_error: state.last_error.clone(),
+            refills: tally.successes,
+            waits: tally.waits,
+            longest_wait: tally.longest_wait,
+            last_error: tally.last_error,
         }
     }
 
@@ -224,12 +139,5 @@ impl Tag {
 
     pub(crate) fn end_refill(&self) {
         self.is_refilling.store(false, Ordering::Release);
-    }
-}
-
-fn timed_out(state: &State) -> Error {
-    Error::Timeout {
-        after: Duration::ZERO,
-        last: state.last_error.clone(),
     }
 }

@@ -14,6 +14,13 @@ pub fn bindir() -> PathBuf {
         .into()
 }
 
+/// The programs of the server at which upgrades begin: of an older version if
+/// `LEAF_PG_BINDIR_OLD` names them, otherwise of the same.
+pub fn old_bindir() -> PathBuf {
+    let old = std::env::var_os("LEAF_PG_BINDIR_OLD").filter(|old| !old.is_empty());
+    old.map_or_else(bindir, PathBuf::from)
+}
+
 /// The folder in which all servers have theirs.
 pub fn home() -> PathBuf {
     let home = std::env::var_os("LEAF_TEST_DIR").map_or_else(
@@ -28,20 +35,21 @@ pub fn home() -> PathBuf {
     home
 }
 
-/// Copies the template to `data`, which does not exist yet.
+/// Copies the template of the server under test to `data`, which does not exist yet.
 pub fn copy_template(data: &Path) {
     run(Command::new("cp").arg("-a").arg(template()).arg(data));
 }
 
 /// Makes a new cluster in `data`, with a system identifier of its own; all copies
-/// of the template share one.
-pub fn init(data: &Path) {
+/// of the template share one. It has checksums, because those of PostgreSQL 18 do
+/// and an upgrade keeps what there is.
+pub fn init(bindir: &Path, data: &Path) {
     fs::create_dir_all(data).expect("a data folder");
     give(data);
-    run(command(&bindir().join("initdb"))
+    run(command(&bindir.join("initdb"))
         .arg("-D")
         .arg(data)
-        .args("-U postgres -A trust -E UTF8 --no-locale --no-sync".split(' ')));
+        .args("-k -U postgres -A trust -E UTF8 --no-locale --no-sync".split(' ')));
 }
 
 /// The template of the server under test.
@@ -62,7 +70,7 @@ fn template() -> PathBuf {
     if !template.exists() {
         let unfinished = home().join("template.new");
         let _ = fs::remove_dir_all(&unfinished);
-        init(&unfinished);
+        init(&bindir(), &unfinished);
         fs::rename(&unfinished, &template).expect("rename");
     }
     template

@@ -1,11 +1,12 @@
 //! Starts real PostgreSQL servers with leaf and gives tests the means to break them.
 //!
 //! Every [`Server`] is a cluster of its own: its data lie in a folder that goes
-//! with it, and it listens on a unix socket only, so that any number can run side
-//! by side and beside a server of the machine. Its programs come from the folder
-//! that the environment variable `LEAF_PG_BINDIR` names, a private installation
-//! which has leaf; `make stage` makes one. A server never runs as root: where the
-//! tests do, it gets the account `postgres`.
+//! with it, and it listens on a unix socket (and on a free TCP port, where TLS is
+//! asked for), so that any number can run side by side and beside a server of the
+//! machine. Its programs come from the folder that the environment variable
+//! `LEAF_PG_BINDIR` names, a private installation which has leaf; `make stage`
+//! makes one. A server never runs as root: where the tests do, it gets the account
+//! `postgres`.
 //!
 //! Nothing here sleeps for a fixed time to let something happen: [`wait_until`]
 //! polls for the condition and fails the test if it does not come.
@@ -22,6 +23,7 @@ mod process;
 mod server;
 mod service;
 mod snowflake;
+mod tls;
 mod wait;
 
 pub use clock::Clock;
@@ -33,6 +35,7 @@ pub use process::signal;
 pub use server::{Mode, Options, Server};
 pub use service::Service;
 pub use snowflake::{Lease, Parts, Snowflake};
+pub use tls::Tls;
 pub use wait::{Stop, wait_until};
 
 pub use nix::sys::signal::Signal;

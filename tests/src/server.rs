@@ -2,11 +2,12 @@
 
 use crate::account::{command, give, run};
 use crate::process::{alive, children, signal};
-use crate::{Clock, Draw, cluster, wait_until};
+use crate::{Clock, Draw, Tls, cluster, wait_until};
 use nix::sys::signal::Signal;
 use postgres::{Client, Config, NoTls};
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
+use std::net::TcpListener;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -28,8 +29,10 @@ pub enum Mode {
 pub struct Options {
     settings: String,
     fresh: bool,
+    old: bool,
     bare: bool,
     clock: bool,
+    tls: Option<Tls>,
 }
 
 impl Options {
@@ -45,6 +48,12 @@ impl Options {
         self
     }
 
+    /// The server at which upgrades begin; its version may be an older one.
+    pub fn old(mut self) -> Options {
+        self.old = true;
+        self
+    }
+
     /// Leaf is loaded but no database has the extension.
     pub fn bare(mut self) -> Options {
         self.bare = true;
@@ -57,10 +66,20 @@ impl Options {
         self
     }
 
+    /// Listens on [`Server::port`] of this machine, for connections with TLS.
+    pub fn tls(mut self, tls: &Tls) -> Options {
+        self.tls = Some(tls.clone());
+        self
+    }
+
     /// Starts the server and creates the extension in the database `postgres`.
     pub fn start(self) -> Server {
-        let mut server = Server::prepare(|data| match self.fresh {
-            true => cluster::init(data),
+        let bindir = match self.old {
+            true => cluster::old_bindir(),
+            false => cluster::bindir(),
+        };
+        let mut server = Server::prepare(&bindir, |data| match self.fresh || self.old {
+            true => cluster::init(&bindir, data),
             false => cluster::copy_template(data),
         });
         server.configure(DEFAULTS);
@@ -73,8 +92,9 @@ impl Options {
 
     /// Starts a standby of `primary`, from a base backup.
     pub fn start_standby_of(self, primary: &Server) -> Server {
-        let mut server = Server::prepare(|data| {
-            run(command(&cluster::bindir().join("pg_basebackup"))
+        let bindir = &primary.bindir;
+        let mut server = Server::prepare(bindir, |data| {
+            run(command(&bindir.join("pg_basebackup"))
                 .arg("-h")
                 .arg(primary.socket.path())
                 .args("-U postgres --no-sync -c fast -X stream -R -D".split(' '))
@@ -101,8 +121,10 @@ timezone = UTC
 /// A running server. Dropped, it is stopped and its folder removed; if the test
 /// failed, the end of its log is printed first.
 pub struct Server {
+    bindir: PathBuf,
     folder: TempDir,
     socket: TempDir,
+    port: u16,
     clock: Option<Clock>,
     postmaster: Option<Child>,
 }
@@ -110,7 +132,7 @@ pub struct Server {
 impl Server {
     /// A copy of the data of this server, file by file; to be started by the caller.
     pub fn copy(&self) -> Server {
-        let copy = Server::prepare(|data| {
+        let copy = Server::prepare(&self.bindir, |data| {
             // A file that goes away while it is copied is none that matters.
             let _ = Command::new("cp")
                 .arg("-a")
@@ -137,8 +159,10 @@ impl Server {
         Options {
             settings: String::new(),
             fresh: false,
+            old: false,
             bare: false,
             clock: false,
+            tls: None,
         }
     }
 
@@ -147,7 +171,7 @@ impl Server {
         Server::options().start()
     }
 
-    fn prepare(fill: impl FnOnce(&Path)) -> Server {
+    fn prepare(bindir: &Path, fill: impl FnOnce(&Path)) -> Server {
         let temporary = |folder: &Path| {
             let made = tempfile::Builder::new()
                 .prefix("leaf-")
@@ -157,9 +181,11 @@ impl Server {
             made
         };
         let server = Server {
+            bindir: bindir.to_owned(),
             folder: temporary(&cluster::home()),
             // The path of a unix socket must be short.
             socket: temporary(Path::new("/tmp")),
+            port: 5432,
             clock: None,
             postmaster: None,
         };
@@ -174,6 +200,15 @@ impl Server {
     /// The first start, with what the options say.
     fn come_up(&mut self, options: &Options) {
         self.configure(&options.settings);
+        if let Some(tls) = &options.tls {
+            self.port = free_port();
+            self.write("server.crt", tls.certificate.as_bytes());
+            self.write("server.key", tls.key.as_bytes());
+            self.configure(&format!(
+                "ssl = on\nlisten_addresses = '127.0.0.1'\nport = {}\n",
+                self.port
+            ));
+        }
         self.clock = options.clock.then(|| Clock::new(self.folder.path()));
         self.start_again();
     }
@@ -181,6 +216,11 @@ impl Server {
     /// The clock of a server whose options ask for one; over restarts too.
     pub fn clock(&self) -> &Clock {
         self.clock.as_ref().expect("Options::clock was called")
+    }
+
+    /// The port it listens on; of a unix socket unless the options ask for TLS.
+    pub fn port(&self) -> u16 {
+        self.port
     }
 
     /// The data folder.
@@ -225,7 +265,7 @@ impl Server {
             .append(true)
             .open(self.log_file())
             .expect("a log file");
-        let mut command = command(&cluster::bindir().join("postgres"));
+        let mut command = command(&self.bindir.join("postgres"));
         if let Some(clock) = &self.clock {
             clock.drive(&mut command);
         }
@@ -311,6 +351,7 @@ impl Server {
         let mut config = Config::new();
         config
             .host_path(self.socket.path())
+            .port(self.port)
             .user(user)
             .dbname(database)
             .connect_timeout(Duration::from_secs(60));
@@ -320,8 +361,9 @@ impl Server {
     /// The same for the superuser and the database `postgres`, as text.
     pub fn connection_string(&self) -> String {
         format!(
-            "host={} user=postgres dbname=postgres",
-            self.socket.path().display()
+            "host={} port={} user=postgres dbname=postgres",
+            self.socket.path().display(),
+            self.port
         )
     }
 
@@ -339,8 +381,9 @@ impl Server {
 
     /// A client program of the server, told where to connect.
     pub fn program(&self, name: &str) -> Command {
-        let mut command = command(&cluster::bindir().join(name));
+        let mut command = command(&self.bindir.join(name));
         command.arg("-h").arg(self.socket.path());
+        command.arg("-p").arg(self.port.to_string());
         command.args(["-U", "postgres"]);
         command
     }
@@ -349,7 +392,7 @@ impl Server {
     /// stopped server; returns what that prints.
     pub fn single_user(&self, statement: &str) -> String {
         assert!(self.postmaster.is_none(), "the server runs");
-        let mut child = command(&cluster::bindir().join("postgres"))
+        let mut child = command(&self.bindir.join("postgres"))
             .arg("--single")
             .arg("-D")
             .arg(self.data())
@@ -371,13 +414,12 @@ impl Server {
     /// Fills this new, stopped server with all that `old`, stopped too, has.
     pub fn upgrade_from(&self, old: &Server) {
         assert!(self.postmaster.is_none() && old.postmaster.is_none());
-        let bindir = cluster::bindir();
-        run(command(&bindir.join("pg_upgrade"))
+        run(command(&self.bindir.join("pg_upgrade"))
             .current_dir(self.folder.path())
             .arg("--old-bindir")
-            .arg(&bindir)
+            .arg(&old.bindir)
             .arg("--new-bindir")
-            .arg(&bindir)
+            .arg(&self.bindir)
             .arg("--old-datadir")
             .arg(old.data())
             .arg("--new-datadir")
@@ -420,6 +462,12 @@ impl Server {
             .expect("a file of the data folder");
         give(&path);
     }
+}
+
+/// A TCP port of this machine that nothing listens on.
+fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    listener.local_addr().expect("an address").port()
 }
 
 impl Drop for Server {

@@ -168,12 +168,17 @@ fn what_the_server_refuses_is_told_apart() {
     assert!(matches!(unknown, Error::UnknownTag(_)), "{unknown:?}");
     assert_eq!(unknown.sqlstate().map(|code| code.code()), Some("42704"));
     assert!(!unknown.is_retryable());
+    assert!(unknown.to_string().contains("nothing"), "{unknown}");
     assert!(
         began.elapsed() < Duration::from_secs(60),
         "it waited for the timeout"
     );
 
-    let exhausted = leaf.segment("few").next().expect_err("no room for a block");
+    // It ends with its last id, however many are asked for at once.
+    let few = leaf.segment("few");
+    let ids = few.next_n(10).expect("ten ids");
+    assert_eq!(ids.last(), Some(&SegmentId::new(10)));
+    let exhausted = few.next().expect_err("no more ids");
     assert!(matches!(exhausted, Error::Exhausted(_)), "{exhausted:?}");
 
     let string = server
@@ -208,6 +213,13 @@ fn blocking_call_inside_a_runtime_is_an_error() {
         assert!(second > first);
         let more = orders.next_n_async(5_000).await.expect("ids");
         assert!(more[0] > second && more.is_sorted());
+        // A thread for blocking may wait with the async call.
+        let blocking = tokio::task::spawn_blocking(move || {
+            let here = tokio::runtime::Handle::current();
+            here.block_on(orders.next_n_async(5_000)).expect("ids")
+        });
+        let last = blocking.await.expect("no panic");
+        assert!(last[0] > more[4_999]);
     });
 }
 

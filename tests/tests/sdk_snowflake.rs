@@ -225,6 +225,42 @@ fn closed_generators_worker_id_is_free_at_once() {
 }
 
 #[test]
+fn cache_that_cannot_be_written_holds_no_worker_id() {
+    let server = Server::start();
+    let folder = tempfile::tempdir().expect("a folder");
+    let place = folder.path().join("gone");
+    fs::create_dir(&place).expect("a folder");
+    let ids = cached(&server, &place.join("worker.json"));
+    fs::remove_dir_all(&place).expect("it goes");
+    for _ in 0..3 {
+        let error = ids.next().expect_err("no cache");
+        assert!(matches!(error, Error::Cache(_)), "{error:?}");
+    }
+    let mut client = server.connect();
+    wait_until("the leases are given back", || {
+        client.number("SELECT count(*) FROM leaf.worker WHERE ceiling > now()") == 0
+    });
+    fs::create_dir(&place).expect("a folder");
+    ids.next().expect("an id");
+}
+
+#[test]
+fn statistics_tell_of_leases_and_waits() {
+    let server = Server::start();
+    let ids = generator(&server, "a");
+    let before = ids.stats();
+    assert_eq!((before.worker_id, before.ceiling), (None, None));
+    assert_eq!((before.renewals, before.waits), (0, 0));
+    ids.next().expect("an id");
+    let after = ids.stats();
+    assert_eq!(after.worker_id, ids.worker_id());
+    assert!(after.ceiling > Some(SystemTime::now()));
+    assert_eq!((after.renewals, after.waits), (1, 1));
+    assert!(after.longest_wait > Duration::ZERO);
+    assert_eq!((after.rollbacks, after.last_error), (0, None));
+}
+
+#[test]
 fn node_that_may_not_register_is_told_so() {
     let server = Server::start();
     server.connect().run("CREATE ROLE stranger LOGIN");

@@ -17,6 +17,16 @@ use std::time::SystemTime;
 use crate::SegmentId;
 
 /// Consecutive ids that nobody else gets.
+///
+/// ```no_run
+/// # #[cfg(feature = "sync")]
+/// # fn example(client: &mut postgres::Client) -> Result<(), leaf_sdk::Error> {
+/// let block = leaf_sdk::sync::segment_reserve(client, "orders", 10_000)?;
+/// for id in (block.first.get()..=block.last.get()).step_by(block.increment as usize) {
+///     println!("{id}");
+/// }
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block {
     /// The first id.
@@ -28,6 +38,15 @@ pub struct Block {
 }
 
 /// What a snowflake id says.
+///
+/// ```no_run
+/// # #[cfg(feature = "sync")]
+/// # fn example(client: &mut postgres::Client) -> Result<(), leaf_sdk::Error> {
+/// let id = leaf_sdk::sync::snowflake_next(client)?;
+/// let parts = leaf_sdk::sync::snowflake_decode(client, id)?;
+/// println!("made at {:?} by worker {}", parts.created_at, parts.worker_id);
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decoded {
     /// When its tick began.
@@ -39,6 +58,16 @@ pub struct Decoded {
 }
 
 /// What a new tag is to be like.
+///
+/// ```no_run
+/// # #[cfg(feature = "sync")]
+/// # fn example(client: &mut postgres::Client) -> Result<(), leaf_sdk::Error> {
+/// use leaf_sdk::NewTag;
+///
+/// let invoices = NewTag { start: 100_000, ..NewTag::default() };
+/// leaf_sdk::sync::tag_create(client, "invoices", &invoices)?;
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewTag {
     /// The smallest number of ids granted at once, at least 1.
@@ -64,6 +93,16 @@ impl Default for NewTag {
 }
 
 /// What to change of a tag; what is `None` stays.
+///
+/// ```no_run
+/// # #[cfg(feature = "sync")]
+/// # fn example(client: &mut postgres::Client) -> Result<(), leaf_sdk::Error> {
+/// use leaf_sdk::TagChange;
+///
+/// let change = TagChange { advance_to: Some(1_000_000), ..TagChange::default() };
+/// leaf_sdk::sync::tag_alter(client, "orders", &change)?;
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TagChange {
     /// The smallest number of ids granted at once.
@@ -77,6 +116,14 @@ pub struct TagChange {
 }
 
 /// A row of `leaf.stat_segment`; see leaf's documentation of operations.
+///
+/// ```no_run
+/// # #[cfg(feature = "sync")]
+/// # fn example(client: &mut postgres::Client) -> Result<(), leaf_sdk::Error> {
+/// let status = leaf_sdk::sync::tag_status(client, "orders")?;
+/// println!("{} ids a second, {} waits", status.ids_per_second, status.waits);
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct TagStatus {
@@ -105,6 +152,14 @@ pub struct TagStatus {
 }
 
 /// The row of `leaf.stat_snowflake`.
+///
+/// ```no_run
+/// # #[cfg(feature = "sync")]
+/// # fn example(client: &mut postgres::Client) -> Result<(), leaf_sdk::Error> {
+/// let status = leaf_sdk::sync::snowflake_status(client)?;
+/// println!("worker {:?}, {} rollbacks of the clock", status.worker_id, status.rollbacks);
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct WorkerStatus {

@@ -27,11 +27,21 @@ macro_rules! id {
 
         impl $name {
             /// The id with this number.
+            ///
+            /// ```
+            #[doc = concat!("let id = leaf_sdk::", stringify!($name), "::new(1001);")]
+            /// assert_eq!(id.get(), 1001);
+            /// ```
             pub const fn new(number: i64) -> Self {
                 $name(number)
             }
 
             /// The number.
+            ///
+            /// ```
+            #[doc = concat!("let id: leaf_sdk::", stringify!($name), " = \"1001\".parse().unwrap();")]
+            /// assert_eq!(id.get(), 1001);
+            /// ```
             pub const fn get(self) -> i64 {
                 self.0
             }

@@ -27,6 +27,10 @@ pub struct SnowflakeConfig {
 impl SnowflakeConfig {
     /// For a node of this name (1 to 256 characters), which people find in
     /// `leaf.worker`.
+    ///
+    /// ```
+    /// let config = leaf_sdk::SnowflakeConfig::new("checkout-7");
+    /// ```
     pub fn new(node: &str) -> Self {
         SnowflakeConfig {
             node: node.to_owned(),
@@ -42,6 +46,10 @@ impl SnowflakeConfig {
     }
 
     /// Insists on a worker id, instead of taking any free one.
+    ///
+    /// ```
+    /// let config = leaf_sdk::SnowflakeConfig::new("checkout-7").worker_id(7);
+    /// ```
     pub fn worker_id(mut self, worker_id: i32) -> Self {
         self.worker_id = Some(worker_id);
         self
@@ -49,6 +57,10 @@ impl SnowflakeConfig {
 
     /// Keeps the lease in a file, so that the service can start again while the
     /// server is away. One process per file; the folder must exist.
+    ///
+    /// ```
+    /// let config = leaf_sdk::SnowflakeConfig::new("checkout-7").cache("/var/lib/checkout/worker.json");
+    /// ```
     pub fn cache(mut self, path: impl AsRef<Path>) -> Self {
         self.cache = Some(path.as_ref().to_owned());
         self
@@ -57,12 +69,24 @@ impl SnowflakeConfig {
     /// How far ahead of the clock the registry's ceiling is to be, from 100 ms
     /// to a day (10 minutes): ids can be issued about half to all of that long
     /// while the server is away.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let config = leaf_sdk::SnowflakeConfig::new("checkout-7").lease(Duration::from_secs(3_600));
+    /// ```
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = lease;
         self
     }
 
     /// A clock behind the last id by no more than this is waited for (5 ms).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let config = leaf_sdk::SnowflakeConfig::new("checkout-7").clock_tolerance(Duration::from_millis(20));
+    /// ```
     pub fn clock_tolerance(mut self, tolerance: Duration) -> Self {
         self.rules.tolerance_us = tolerance.as_micros() as u64;
         self
@@ -70,6 +94,10 @@ impl SnowflakeConfig {
 
     /// When the clock goes back further, waits for it up to the timeout instead
     /// of failing.
+    ///
+    /// ```
+    /// let config = leaf_sdk::SnowflakeConfig::new("checkout-7").wait_for_clock();
+    /// ```
     pub fn wait_for_clock(mut self) -> Self {
         self.rules.policy = ClockPolicy::Wait;
         self
@@ -77,6 +105,12 @@ impl SnowflakeConfig {
 
     /// When the clock goes back further, goes on from the last id's time, at
     /// most `max_lead` ahead of the clock.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let config = leaf_sdk::SnowflakeConfig::new("checkout-7").borrow_time(Duration::from_secs(10));
+    /// ```
     pub fn borrow_time(mut self, max_lead: Duration) -> Self {
         self.rules.policy = ClockPolicy::Borrow;
         self.rules.max_lead_us = max_lead.as_micros() as u64;

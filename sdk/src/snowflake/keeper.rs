@@ -7,7 +7,8 @@ use std::time::SystemTime;
 use leaf_core::snowflake::generator::Span;
 use tokio_postgres::error::SqlState;
 
-use super::{Inner, Lease, unix_us};
+use super::clock::unix_us;
+use super::{Inner, Lease};
 use crate::Error;
 use crate::calls::statement::{self, Granted, Wish, from_unix_us};
 use crate::leaf::Shared;
@@ -37,25 +38,28 @@ impl Inner {
             return;
         }
         tracing::info!(target: TARGET, worker_id = lease.worker, "lease from the cache");
-        self.begin(lease, from_us);
+        if let Err(error) = self.begin(lease, from_us) {
+            self.gate.failed(&error, false);
+        }
     }
 
     /// Issues ids of a lease from an instant on.
-    fn begin(&self, mut lease: Lease, from_us: i64) {
-        if *self.scheme.get_or_init(|| lease.scheme) != lease.scheme {
-            let changed = "the registry's layout or epoch has changed".into();
-            return self.failed(&Error::Protocol(changed), true);
-        }
-        let mut state = self.state.lock();
-        if state.is_closed {
-            return;
-        }
+    ///
+    /// # Errors
+    /// [`Error::Cache`], [`Error::Closed`], or that the ids would be of another
+    /// layout than before. The lease is not used then.
+    fn begin(&self, mut lease: Lease, from_us: i64) -> Result<(), Error> {
         let scheme = lease.scheme;
-        let from_us = from_us.max(scheme.instant_of(scheme.tick_at(unix_us())));
-        if let Err(error) = self.set_ceiling(&mut lease, from_us) {
-            state.last_error = Some(error.to_string());
-            return;
+        if *self.scheme.get_or_init(|| scheme) != scheme {
+            let changed = "the registry's layout or epoch has changed".into();
+            return Err(Error::Protocol(changed));
         }
+        let mut state = self.gate.lock();
+        if state.is_closed() {
+            return Err(Error::Closed);
+        }
+        let from_us = from_us.max(scheme.instant_of(scheme.tick_at(unix_us())));
+        self.set_ceiling(&mut lease, from_us)?;
         let (from, ceiling) = (scheme.tick_from(from_us), scheme.tick_at(lease.ceiling_us));
         let span = Span {
             worker: lease.worker as u64,
@@ -65,17 +69,18 @@ impl Inner {
         };
         let now = scheme.since_epoch(unix_us());
         self.generator.install_above(&scheme.layout, span, now);
-        state.lease = Some(lease);
-        state.failure = None;
+        state.guarded = Some(lease);
+        state.succeeded();
         drop(state);
-        self.wake();
+        self.gate.wake();
+        Ok(())
     }
 
     /// Raises the ceiling of the present lease as far as the registry's allows.
     /// Whether that one should be raised, too.
     pub(super) fn raise_ceiling(&self) -> bool {
-        let mut state = self.state.lock();
-        let Some(lease) = &state.lease else {
+        let mut state = self.gate.lock();
+        let Some(lease) = &state.guarded else {
             return true;
         };
         let mut lease = lease.clone();
@@ -89,13 +94,13 @@ impl Inner {
                     let now = scheme.tick_at(last_us);
                     self.generator
                         .extend(&scheme.layout, ceiling, midway(now, ceiling));
-                    state.lease = Some(lease.clone());
+                    state.guarded = Some(lease.clone());
                 }
-                Err(error) => state.last_error = Some(error.to_string()),
+                Err(error) => state.failed(&error),
             }
         }
         drop(state);
-        self.wake();
+        self.gate.wake();
         let half = (self.config.lease.as_micros() / 2) as i64;
         lease.registry_ceiling_us < last_us.saturating_add(half)
     }
@@ -113,18 +118,6 @@ impl Inner {
         lease.ceiling_us = wanted_us.min(lease.registry_ceiling_us);
         cache.store(&self.config.node, lease).map_err(Error::cache)
     }
-
-    /// Records a failed try; one `for_good` ends the wait of who waits now.
-    fn failed(&self, error: &Error, for_good: bool) {
-        let mut state = self.state.lock();
-        state.last_error = Some(error.to_string());
-        if for_good {
-            state.failures += 1;
-            state.failure = Some(error.clone());
-        }
-        drop(state);
-        self.wake();
-    }
 }
 
 fn midway(from: u64, to: u64) -> u64 {
@@ -134,13 +127,13 @@ fn midway(from: u64, to: u64) -> u64 {
 /// Renews the lease, or registers, until that has succeeded or is hopeless.
 pub(super) async fn renew(shared: Arc<Shared>, inner: Arc<Inner>) {
     let mut pauses = shared.link.pauses();
-    while !inner.state.lock().is_closed {
+    while !inner.gate.lock().is_closed() {
         let Err(error) = try_to_renew(&shared, &inner).await else {
             break;
         };
         let is_retryable = error.is_retryable();
         tracing::warn!(target: TARGET, node = inner.config.node, %error, is_retryable, "no lease");
-        inner.failed(&error, !is_retryable);
+        inner.gate.failed(&error, !is_retryable);
         if !is_retryable {
             break;
         }
@@ -152,7 +145,7 @@ pub(super) async fn renew(shared: Arc<Shared>, inner: Arc<Inner>) {
 }
 
 async fn try_to_renew(shared: &Shared, inner: &Inner) -> Result<(), Error> {
-    let lease = inner.state.lock().lease.clone();
+    let lease = inner.gate.lock().guarded.clone();
     let ahead = inner.config.lease.as_secs_f64();
     if let Some(lease) = lease {
         let wish = Wish {
@@ -170,9 +163,10 @@ async fn try_to_renew(shared: &Shared, inner: &Inner) -> Result<(), Error> {
             .await;
         match renewed {
             Ok((token, registry_ceiling_us)) => {
-                let mut state = inner.state.lock();
+                let mut state = inner.gate.lock();
+                state.succeeded();
                 if let Some(kept) = state
-                    .lease
+                    .guarded
                     .as_mut()
                     .filter(|kept| kept.nonce == lease.nonce)
                 {
@@ -228,32 +222,50 @@ async fn register(shared: &Shared, inner: &Inner, ahead: f64) -> Result<(), Erro
         registry_ceiling_us: ceiling_us,
         ceiling_us: start_us,
     };
-    inner.begin(lease, start_us);
+    let unused = lease.clone();
+    match inner.begin(lease, start_us) {
+        Ok(()) => Ok(()),
+        Err(error) => {
+            // Or else every try would hold another worker id.
+            end_lease(shared, &unused, start_us).await?;
+            Err(error)
+        }
+    }
+}
+
+/// Gives a lease back whose ids end at an instant.
+async fn end_lease(shared: &Shared, lease: &Lease, end_us: i64) -> Result<(), Error> {
+    let used_until = from_unix_us(end_us);
+    let Lease {
+        worker,
+        nonce,
+        token,
+        ..
+    } = lease;
+    let statement = statement::worker_release(worker, nonce, token, &used_until);
+    shared.link.run(statement).await?;
+    tracing::info!(target: TARGET, worker_id = worker, "released");
     Ok(())
 }
 
 /// Ends the lease; the worker id is free from the last id on.
 pub(super) async fn release(shared: &Shared, inner: &Inner) -> Result<(), Error> {
     let lease = {
-        let mut state = inner.state.lock();
-        state.is_closed = true;
+        let mut state = inner.gate.lock();
+        state.close();
         inner.generator.fence();
-        state.lease.take()
+        state.guarded.take()
     };
-    inner.wake();
+    inner.gate.wake();
     let Some(lease) = lease else {
         return Ok(());
     };
     // A caller under way may still take an id of the last tick or of now.
     let last = inner.generator.last_tick(&lease.scheme.layout);
     let now = lease.scheme.tick_at(unix_us());
-    let used_until = from_unix_us(lease.scheme.instant_of(last.max(now) + 2));
+    let end_us = lease.scheme.instant_of(last.max(now) + 2);
     if let Some(cache) = &inner.cache {
         cache.remove().map_err(Error::cache)?;
     }
-    let statement =
-        statement::worker_release(&lease.worker, &lease.nonce, &lease.token, &used_until);
-    shared.link.run(statement).await?;
-    tracing::info!(target: TARGET, worker_id = lease.worker, "released");
-    Ok(())
+    end_lease(shared, &lease, end_us).await
 }

@@ -1,28 +1,26 @@
 //! Snowflake ids made in this process, with a worker id leased from the server.
 
 mod cache;
+mod clock;
 mod config;
 mod keeper;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
-use leaf_core::snowflake::generator::{ClockRules, Environment, Stop, Taken};
+use leaf_core::snowflake::generator::{Stop, Taken};
 use leaf_core::snowflake::{Generator, Scheme};
 use once_cell::sync::OnceCell;
-use parking_lot::{Condvar, Mutex};
-use tokio::sync::Notify;
 
-use crate::calls::statement::{from_unix_us, to_unix_us};
+use crate::calls::statement::from_unix_us;
 use crate::error::ClockError;
+use crate::gate::{Gate, Wait};
 use crate::leaf::{Leaf, forbid_blocking_a_runtime};
 use crate::{Error, SnowflakeId};
 use cache::Cache;
+use clock::{Clock, unix_us};
 pub use config::SnowflakeConfig;
-
-/// How often a waiter asks for a lease again.
-const SLICE: Duration = Duration::from_millis(100);
 
 /// Snowflake ids at memory speed: no call to the server, no two alike within the
 /// registry, whatever the clock does.
@@ -54,23 +52,12 @@ struct Inner {
     generator: Generator,
     /// Of the first lease; a registry never changes it.
     scheme: OnceCell<Scheme>,
-    state: Mutex<State>,
-    changed: Condvar,
-    notify: Notify,
+    /// The lease, if there is one.
+    gate: Gate<Option<Lease>>,
     /// Whether a renewal is under way: one at a time.
     is_renewing: AtomicBool,
     /// Whether the ceiling is being raised.
     is_raising: AtomicBool,
-}
-
-#[derive(Default)]
-struct State {
-    lease: Option<Lease>,
-    /// How many tries have failed for good, and how the last one did.
-    failures: u64,
-    failure: Option<Error>,
-    last_error: Option<String>,
-    is_closed: bool,
 }
 
 /// A lease, as the registry and the cache know it. Instants in microseconds
@@ -87,11 +74,47 @@ struct Lease {
     ceiling_us: i64,
 }
 
+/// How a generator fares, from [`SnowflakeGenerator::stats`].
+///
+/// ```no_run
+/// # fn example(events: &leaf_sdk::SnowflakeGenerator) {
+/// let stats = events.stats();
+/// println!("{} waits, the longest {:?}", stats.waits, stats.longest_wait);
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SnowflakeStats {
+    /// The worker id in the ids, if there is a lease.
+    pub worker_id: Option<i32>,
+    /// Up to when the registry allows ids.
+    pub ceiling: Option<SystemTime>,
+    /// Leases and renewals.
+    pub renewals: u64,
+    /// How often the clock was seen to have gone back.
+    pub rollbacks: u64,
+    /// Calls that had to wait for a lease or for the clock, and got an id.
+    pub waits: u64,
+    /// The longest such wait.
+    pub longest_wait: Duration,
+    /// Why the last lease or renewal that failed did.
+    pub last_error: Option<String>,
+}
+
 impl Leaf {
     /// A generator of snowflake ids. It leases when ids are first asked for.
     ///
     /// # Errors
     /// [`Error::Cache`] if another process uses the cache file.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), leaf_sdk::Error> {
+    /// use leaf_sdk::{Config, Leaf, SnowflakeConfig};
+    ///
+    /// let leaf = Leaf::new(Config::new("host=db user=shop")?)?;
+    /// let events = leaf.snowflake(SnowflakeConfig::new("checkout-7"))?;
+    /// # let _ = events; Ok(()) }
+    /// ```
     pub fn snowflake(&self, config: SnowflakeConfig) -> Result<SnowflakeGenerator, Error> {
         let cache = config.cache.as_deref().map(Cache::open).transpose()?;
         let inner = Inner {
@@ -99,9 +122,7 @@ impl Leaf {
             cache,
             generator: Generator::new(),
             scheme: OnceCell::new(),
-            state: Mutex::default(),
-            changed: Condvar::new(),
-            notify: Notify::new(),
+            gate: Gate::default(),
             is_renewing: AtomicBool::new(false),
             is_raising: AtomicBool::new(false),
         };
@@ -114,7 +135,13 @@ impl Leaf {
 }
 
 impl SnowflakeGenerator {
-    /// The next id, if one is at hand.
+    /// The next id, if one is at hand. Never waits.
+    ///
+    /// ```no_run
+    /// # fn example(events: &leaf_sdk::SnowflakeGenerator) {
+    /// let Some(id) = events.try_next() else { return };
+    /// # let _ = id; }
+    /// ```
     #[inline]
     pub fn try_next(&self) -> Option<SnowflakeId> {
         self.take(1).ok().map(|taken| SnowflakeId::new(taken.first))
@@ -127,6 +154,12 @@ impl SnowflakeGenerator {
     /// [`Error::Clock`] if the clock has gone back too far,
     /// [`Error::LeaseLost`] if the lease could not be renewed,
     /// [`Error::Timeout`] if there is none yet.
+    ///
+    /// ```no_run
+    /// # fn example(events: &leaf_sdk::SnowflakeGenerator) -> Result<(), leaf_sdk::Error> {
+    /// let id = events.next()?;
+    /// # let _ = id; Ok(()) }
+    /// ```
     #[inline]
     #[allow(clippy::should_implement_trait)]
     pub fn next(&self) -> Result<SnowflakeId, Error> {
@@ -137,23 +170,30 @@ impl SnowflakeGenerator {
     }
 
     /// As [`next`](Self::next), with a timeout of its own.
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # fn example(events: &leaf_sdk::SnowflakeGenerator) -> Result<(), leaf_sdk::Error> {
+    /// let id = events.next_timeout(Duration::from_millis(50))?;
+    /// # let _ = id; Ok(()) }
+    /// ```
     pub fn next_timeout(&self, timeout: Duration) -> Result<SnowflakeId, Error> {
-        let mut wait = Wait::new(self, timeout);
+        let mut wait = None;
         loop {
             match self.take(1) {
-                Ok(taken) => return Ok(SnowflakeId::new(taken.first)),
-                Err(stop) => {
-                    forbid_blocking_a_runtime()?;
-                    match wait.next(stop)? {
-                        Pause::Clock(pause) => std::thread::sleep(pause),
-                        Pause::Lease(until) => self.inner.wait(until),
-                    }
-                }
+                Ok(taken) => return Ok(self.waited(wait, taken)),
+                Err(stop) => self.wait(&mut wait, timeout, stop)?,
             }
         }
     }
 
-    /// `count` ids, ascending.
+    /// `count` ids, ascending. Waits as [`next`](Self::next) does.
+    ///
+    /// ```no_run
+    /// # fn example(events: &leaf_sdk::SnowflakeGenerator) -> Result<(), leaf_sdk::Error> {
+    /// let ids = events.next_n(500)?;
+    /// # let _ = ids; Ok(()) }
+    /// ```
     pub fn next_n(&self, count: usize) -> Result<Vec<SnowflakeId>, Error> {
         let mut ids = Vec::with_capacity(count);
         while ids.len() < count {
@@ -166,21 +206,49 @@ impl SnowflakeGenerator {
     }
 
     /// As [`next`](Self::next), for a task.
+    ///
+    /// ```no_run
+    /// # async fn example(events: &leaf_sdk::SnowflakeGenerator) -> Result<(), leaf_sdk::Error> {
+    /// let id = events.next_async().await?;
+    /// # let _ = id; Ok(()) }
+    /// ```
     #[cfg(feature = "async")]
     pub async fn next_async(&self) -> Result<SnowflakeId, Error> {
-        let mut wait = Wait::new(self, self.leaf.shared().config.timeout);
+        match self.try_next() {
+            Some(id) => Ok(id),
+            None => {
+                let timeout = self.leaf.shared().config.timeout;
+                self.next_timeout_async(timeout).await
+            }
+        }
+    }
+
+    /// As [`next_timeout`](Self::next_timeout), for a task.
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # async fn example(events: &leaf_sdk::SnowflakeGenerator) -> Result<(), leaf_sdk::Error> {
+    /// let id = events.next_timeout_async(Duration::from_millis(50)).await?;
+    /// # let _ = id; Ok(()) }
+    /// ```
+    #[cfg(feature = "async")]
+    pub async fn next_timeout_async(&self, timeout: Duration) -> Result<SnowflakeId, Error> {
+        let mut wait = None;
         loop {
             match self.take(1) {
-                Ok(taken) => return Ok(SnowflakeId::new(taken.first)),
-                Err(stop) => match wait.next(stop)? {
-                    Pause::Clock(pause) => tokio::time::sleep(pause).await,
-                    Pause::Lease(until) => self.inner.wait_async(until).await,
-                },
+                Ok(taken) => return Ok(self.waited(wait, taken)),
+                Err(stop) => self.wait_async(&mut wait, timeout, stop).await?,
             }
         }
     }
 
     /// As [`next_n`](Self::next_n), for a task.
+    ///
+    /// ```no_run
+    /// # async fn example(events: &leaf_sdk::SnowflakeGenerator) -> Result<(), leaf_sdk::Error> {
+    /// let ids = events.next_n_async(500).await?;
+    /// # let _ = ids; Ok(()) }
+    /// ```
     #[cfg(feature = "async")]
     pub async fn next_n_async(&self, count: usize) -> Result<Vec<SnowflakeId>, Error> {
         let mut ids = Vec::with_capacity(count);
@@ -194,20 +262,50 @@ impl SnowflakeGenerator {
     }
 
     /// The worker id in the ids, once there is a lease.
+    ///
+    /// ```no_run
+    /// # fn example(events: &leaf_sdk::SnowflakeGenerator) {
+    /// println!("this is worker {:?}", events.worker_id());
+    /// # }
+    /// ```
     pub fn worker_id(&self) -> Option<i32> {
-        self.inner
-            .state
-            .lock()
-            .lease
-            .as_ref()
-            .map(|lease| lease.worker)
+        let state = self.inner.gate.lock();
+        state.guarded.as_ref().map(|lease| lease.worker)
     }
 
-    /// When an id was made, if it is one of this registry; `None` without a
-    /// lease.
+    /// When an id was made, if it is one of this registry; `None` before the
+    /// first lease.
+    ///
+    /// ```no_run
+    /// # fn example(events: &leaf_sdk::SnowflakeGenerator) -> Result<(), leaf_sdk::Error> {
+    /// let created_at = events.created_at(events.next()?);
+    /// # let _ = created_at; Ok(()) }
+    /// ```
     pub fn created_at(&self, id: SnowflakeId) -> Option<SystemTime> {
         let parts = self.inner.scheme.get()?.decode(id.get())?;
         Some(from_unix_us(parts.created_us))
+    }
+
+    /// How the generator fares.
+    ///
+    /// ```no_run
+    /// # fn example(events: &leaf_sdk::SnowflakeGenerator) {
+    /// let stats = events.stats();
+    /// println!("worker {:?} until {:?}", stats.worker_id, stats.ceiling);
+    /// # }
+    /// ```
+    pub fn stats(&self) -> SnowflakeStats {
+        let lease = self.inner.gate.lock().guarded.clone();
+        let tally = self.inner.gate.tally();
+        SnowflakeStats {
+            worker_id: lease.as_ref().map(|lease| lease.worker),
+            ceiling: lease.map(|lease| from_unix_us(lease.registry_ceiling_us)),
+            renewals: tally.successes,
+            rollbacks: self.inner.generator.rollbacks(),
+            waits: tally.waits,
+            longest_wait: tally.longest_wait,
+            last_error: tally.last_error,
+        }
     }
 
     /// Ends the generator and gives the worker id back, for others to use from
@@ -217,16 +315,31 @@ impl SnowflakeGenerator {
     /// # Errors
     /// What kept the lease from being released; [`Error::WouldBlockRuntime`]
     /// inside an async runtime.
+    ///
+    /// ```no_run
+    /// # fn example(events: &leaf_sdk::SnowflakeGenerator) -> Result<(), leaf_sdk::Error> {
+    /// events.close()?;
+    /// # Ok(()) }
+    /// ```
     pub fn close(&self) -> Result<(), Error> {
-        forbid_blocking_a_runtime()?;
-        let after = self.leaf.shared().config.timeout;
-        let (done, is_done) = std::sync::mpsc::channel();
+        self.leaf.finish(self.release())
+    }
+
+    /// As [`close`](Self::close), for a task.
+    ///
+    /// ```no_run
+    /// # async fn example(events: &leaf_sdk::SnowflakeGenerator) -> Result<(), leaf_sdk::Error> {
+    /// events.close_async().await?;
+    /// # Ok(()) }
+    /// ```
+    #[cfg(feature = "async")]
+    pub async fn close_async(&self) -> Result<(), Error> {
+        self.leaf.finish_async(self.release()).await
+    }
+
+    fn release(&self) -> impl Future<Output = Result<(), Error>> + Send + use<> {
         let (shared, inner) = (self.leaf.shared().clone(), self.inner.clone());
-        self.leaf.spawn(async move {
-            let _ = done.send(keeper::release(&shared, &inner).await);
-        });
-        let released = is_done.recv_timeout(after);
-        released.unwrap_or(Err(Error::Timeout { after, last: None }))
+        async move { keeper::release(&shared, &inner).await }
     }
 
     #[inline]
@@ -265,6 +378,58 @@ impl SnowflakeGenerator {
             self.leaf.spawn(keeper::renew(shared, inner));
         }
     }
+
+    /// Waits for what has stopped a draw, unless that is an error.
+    #[cold]
+    fn wait(&self, wait: &mut Option<Wait>, limit: Duration, stop: Stop) -> Result<(), Error> {
+        forbid_blocking_a_runtime()?;
+        let gate = &self.inner.gate;
+        let wait = wait.get_or_insert_with(|| gate.begin_wait(limit));
+        match self.inner.pause(wait, stop)? {
+            Some(pause) => std::thread::sleep(pause),
+            None => self.no_lease(gate.sleep(wait, || self.inner.has_room()))?,
+        }
+        Ok(())
+    }
+
+    #[cfg(feature = "async")]
+    async fn wait_async(
+        &self,
+        wait: &mut Option<Wait>,
+        limit: Duration,
+        stop: Stop,
+    ) -> Result<(), Error> {
+        let gate = &self.inner.gate;
+        let wait = wait.get_or_insert_with(|| gate.begin_wait(limit));
+        match self.inner.pause(wait, stop)? {
+            Some(pause) => tokio::time::sleep(pause).await,
+            None => {
+                let slept = gate.sleep_async(wait, || self.inner.has_room()).await;
+                self.no_lease(slept)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Who had a lease and waits in vain for it to be renewed has lost it.
+    fn no_lease(&self, slept: Result<(), Error>) -> Result<(), Error> {
+        let has_lease = || self.inner.gate.lock().guarded.is_some();
+        slept.map_err(|error| match error {
+            Error::Timeout { last, .. } if has_lease() => {
+                Error::LeaseLost(last.unwrap_or_else(|| "the registry has not answered".into()))
+            }
+            error => error,
+        })
+    }
+
+    /// There is an id: counts the wait for it, if there was one.
+    #[inline]
+    fn waited(&self, wait: Option<Wait>, taken: Taken) -> SnowflakeId {
+        if let Some(wait) = wait {
+            self.inner.gate.waited(&wait);
+        }
+        SnowflakeId::new(taken.first)
+    }
 }
 
 fn extend(ids: &mut Vec<SnowflakeId>, taken: Taken) {
@@ -272,75 +437,20 @@ fn extend(ids: &mut Vec<SnowflakeId>, taken: Taken) {
     ids.extend(numbers.map(SnowflakeId::new));
 }
 
-/// How long to sleep before the next try.
-enum Pause {
-    Clock(Duration),
-    Lease(Instant),
-}
-
-/// A call that waits.
-struct Wait<'a> {
-    generator: &'a SnowflakeGenerator,
-    since: Instant,
-    limit: Duration,
-    failures: u64,
-}
-
-impl<'a> Wait<'a> {
-    fn new(generator: &'a SnowflakeGenerator, limit: Duration) -> Self {
-        Wait {
-            generator,
-            since: Instant::now(),
-            limit,
-            failures: generator.inner.state.lock().failures,
-        }
-    }
-
-    /// How to wait for what has stopped a draw, or the error that ends the wait.
-    fn next(&mut self, stop: Stop) -> Result<Pause, Error> {
-        let state = self.generator.inner.state.lock();
-        if state.is_closed {
+impl Inner {
+    /// How long to sleep until the clock has moved on; `None` where that does
+    /// not help, because there is no lease.
+    fn pause(&self, wait: &Wait, stop: Stop) -> Result<Option<Duration>, Error> {
+        if self.gate.lock().is_closed() {
             return Err(Error::Closed);
         }
-        let is_over = self.since.elapsed() >= self.limit;
         let behind = |us| Error::Clock(ClockError::Behind(Duration::from_micros(us)));
         match stop {
             Stop::ClockBehind { us } => Err(behind(us)),
             Stop::TimeUsedUp => Err(Error::TimeUsedUp),
-            Stop::Wait { us } if is_over => Err(behind(us)),
-            Stop::Wait { us } => Ok(Pause::Clock(Duration::from_micros(us).min(SLICE))),
-            Stop::Ceiling if state.failures != self.failures => {
-                Err(state.failure.clone().unwrap_or(Error::Closed))
-            }
-            Stop::Ceiling if is_over => Err(match &state.lease {
-                Some(_) => Error::LeaseLost(state.last_error.clone().unwrap_or_default()),
-                None => Error::Timeout {
-                    after: self.limit,
-                    last: state.last_error.clone(),
-                },
-            }),
-            Stop::Ceiling => {
-                let end = self.since + self.limit;
-                Ok(Pause::Lease(end.min(Instant::now() + SLICE)))
-            }
-        }
-    }
-}
-
-impl Inner {
-    fn wait(&self, until: Instant) {
-        let mut state = self.state.lock();
-        if !self.has_room() {
-            self.changed.wait_until(&mut state, until);
-        }
-    }
-
-    #[cfg(feature = "async")]
-    async fn wait_async(&self, until: Instant) {
-        let mut notified = std::pin::pin!(self.notify.notified());
-        notified.as_mut().enable();
-        if !self.has_room() {
-            let _ = tokio::time::timeout_at(until.into(), notified).await;
+            Stop::Wait { us } if wait.is_over() => Err(behind(us)),
+            Stop::Wait { us } => Ok(Some(wait.pause(Duration::from_micros(us)))),
+            Stop::Ceiling => Ok(None),
         }
     }
 
@@ -349,33 +459,5 @@ impl Inner {
             let now = scheme.since_epoch(unix_us());
             self.generator.has_room(&scheme.layout, now)
         })
-    }
-
-    fn wake(&self) {
-        self.changed.notify_all();
-        self.notify.notify_waiters();
-    }
-}
-
-/// This machine's clock, in microseconds since 1970.
-fn unix_us() -> i64 {
-    to_unix_us(SystemTime::now())
-}
-
-/// What the generator gets from outside.
-struct Clock<'a>(&'a Scheme, &'a ClockRules);
-
-impl Environment for Clock<'_> {
-    #[inline]
-    fn now(&self) -> u64 {
-        self.0.since_epoch(unix_us())
-    }
-
-    fn clock_rules(&self) -> ClockRules {
-        *self.1
-    }
-
-    fn random(&self) -> u64 {
-        fastrand::u64(..)
     }
 }
