@@ -17,7 +17,7 @@ mod tag;
 pub use calls::asynchronous;
 #[cfg(feature = "sync")]
 pub use calls::sync;
-pub use calls::{Block, Decoded, NewTag, TagChange, TagStatus, WorkerStatus};
+pub use calls::{Aligned, Block, Decoded, NewTag, TagChange, TagStatus, WorkerStatus};
 pub use config::Config;
 pub use error::{ClockError, Error};
 pub use global::{init, leaf, next};

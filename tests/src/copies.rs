@@ -1,8 +1,10 @@
 //! Standbys, and dumps that are restored.
 
+use crate::account::run;
 use crate::{Draw, Server, wait_until};
 use postgres::Client;
-use std::process::Stdio;
+use std::io::Write;
+use std::process::{Command, Stdio};
 
 impl Server {
     /// Waits until this standby has all that `primary` has flushed by now.
@@ -28,18 +30,48 @@ impl Server {
 
     /// Restores a dump of the database `from` into the empty database `to`.
     pub fn dump_and_restore(&self, from: &str, to: &str) {
-        let mut dump = self
-            .program("pg_dump")
-            .arg(from)
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("pg_dump");
-        let restore = self
-            .program("psql")
-            .args(["-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", to])
-            .stdin(dump.stdout.take().expect("a pipe"))
-            .status()
-            .expect("psql");
-        assert!(dump.wait().expect("pg_dump").success() && restore.success());
+        let mut dump = self.program("pg_dump");
+        dump.arg(from);
+        self.restore_from(&mut dump, to);
     }
+
+    /// Runs a client program of the server; panics with its output if it fails.
+    pub fn run_program(&self, name: &str, arguments: &[&str]) {
+        run(self.program(name).args(arguments));
+    }
+
+    /// Has `psql` run in the database `to` what `dump` prints.
+    pub fn restore_from(&self, dump: &mut Command, to: &str) {
+        let mut psql = self.program("psql");
+        psql.args(["-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", to]);
+        pipe(dump, &mut psql);
+    }
+}
+
+/// Runs a program that reads `input`.
+pub fn feed(program: &mut Command, input: &[u8]) {
+    let mut child = program
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("it starts");
+    let mut stdin = child.stdin.take().expect("a pipe");
+    stdin.write_all(input).expect("it reads");
+    drop(stdin);
+    assert!(
+        child.wait().expect("it ends").success(),
+        "{program:?} failed"
+    );
+}
+
+/// Runs two programs, the second one reading what the first one prints.
+pub fn pipe(from: &mut Command, to: &mut Command) {
+    let mut source = from.stdout(Stdio::piped()).spawn().expect("it starts");
+    let output = to
+        .stdin(source.stdout.take().expect("a pipe"))
+        .stdout(Stdio::null())
+        .status()
+        .expect("it starts");
+    assert!(source.wait().expect("it ends").success(), "{from:?} failed");
+    assert!(output.success(), "{to:?} failed");
 }

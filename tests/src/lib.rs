@@ -27,6 +27,7 @@ mod tls;
 mod wait;
 
 pub use clock::Clock;
+pub use copies::{feed, pipe};
 pub use draw::{Block, Draw, draw_many, refused};
 pub use ledger::{Ledger, Order};
 pub use load::Load;

@@ -48,6 +48,17 @@ fn blocking_calls_do_what_their_sql_does() {
     assert_eq!(client.text("SELECT grantees::text FROM leaf.alloc"), "{}");
     let status = sync::tag_status(&mut client, "orders").expect("a row");
     assert_eq!((status.position, status.timeouts), (5_001, 0));
+    client.run(
+        "CREATE TABLE orders (id bigint DEFAULT leaf_segment_next('orders'));
+         INSERT INTO orders VALUES (6000)",
+    );
+    for moved in [true, false] {
+        let aligned = sync::tag_align(&mut client, Some("orders")).expect("a column");
+        assert_eq!(aligned.len(), 1);
+        assert_eq!(aligned[0].used_in, "public.orders.id");
+        assert!(aligned[0].position > Some(6_000));
+        assert_eq!(aligned[0].moved, moved);
+    }
 
     let id = sync::snowflake_next(&mut client).expect("an id");
     let more = sync::snowflake_batch(&mut client, 100).expect("ids");

@@ -115,6 +115,33 @@ pub struct TagChange {
     pub description: Option<String>,
 }
 
+/// A column whose default draws from a tag, as `leaf_tag_align` found it.
+///
+/// ```no_run
+/// # #[cfg(feature = "sync")]
+/// # fn example(client: &mut postgres::Client) -> Result<(), leaf_sdk::Error> {
+/// for column in leaf_sdk::sync::tag_align(client, None)? {
+///     if column.moved {
+///         println!("{:?} was behind {}", column.tag, column.used_in);
+///     }
+/// }
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Aligned {
+    /// The tag, if the default names it as a constant.
+    pub tag: Option<String>,
+    /// The column.
+    pub used_in: String,
+    /// Its largest value, if it has numbers.
+    pub highest: Option<i64>,
+    /// Where the tag stands now, if it exists.
+    pub position: Option<i64>,
+    /// Whether the tag had to be moved.
+    pub moved: bool,
+}
+
 /// A row of `leaf.stat_segment`; see leaf's documentation of operations.
 ///
 /// ```no_run
@@ -221,6 +248,9 @@ macro_rules! each_call {
             tag_grant(tag: &str, role: &str) -> (), "\"orders\", \"shop\"";
             /// Takes back what [`tag_grant`] gave.
             tag_revoke(tag: &str, role: &str) -> (), "\"orders\", \"shop\"";
+            /// Moves a tag, or all, past the largest id in the columns whose default
+            /// draws from it; for administrators.
+            tag_align(tag: Option<&str>) -> Vec<crate::calls::Aligned>, "Some(\"orders\")";
             /// How a tag fares; needs the rights of `pg_monitor`.
             tag_status(tag: &str) -> crate::calls::TagStatus, "\"orders\"";
             /// How the server's own snowflake worker fares; needs the rights of

@@ -10,7 +10,7 @@ use leaf_core::snowflake::Scheme;
 use tokio_postgres::Row;
 use tokio_postgres::types::{FromSql, ToSql, Type};
 
-use crate::calls::{Block, Decoded, NewTag, TagChange, TagStatus, WorkerStatus};
+use crate::calls::{Aligned, Block, Decoded, NewTag, TagChange, TagStatus, WorkerStatus};
 use crate::{Error, SegmentId, SnowflakeId};
 
 /// A parameter and its type.
@@ -152,6 +152,25 @@ pub(crate) fn tag_revoke<'a>(tag: &'a &str, role: &'a &str) -> Statement<'a, ()>
         "SELECT leaf_tag_revoke($1, $2)",
         vec![(tag, Type::TEXT), (role, Type::NAME)],
         nothing,
+    )
+}
+
+pub(crate) fn tag_align<'a>(tag: &'a Option<&str>) -> Statement<'a, Vec<Aligned>> {
+    Statement::new(
+        "SELECT biz_tag, used_in, highest, position, moved FROM leaf_tag_align($1)",
+        vec![(tag, Type::TEXT)],
+        |rows| {
+            let read = |row| {
+                Ok(Aligned {
+                    tag: get(row, 0)?,
+                    used_in: get(row, 1)?,
+                    highest: get(row, 2)?,
+                    position: get(row, 3)?,
+                    moved: get(row, 4)?,
+                })
+            };
+            rows.iter().map(read).collect()
+        },
     )
 }
 
