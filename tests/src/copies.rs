@@ -1,9 +1,11 @@
 //! Standbys, and dumps that are restored.
 
-use crate::account::run;
+use crate::account::{give, run};
 use crate::{Draw, Server, wait_until};
 use postgres::Client;
+use std::fs;
 use std::io::Write;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 impl Server {
@@ -33,6 +35,14 @@ impl Server {
         let mut dump = self.program("pg_dump");
         dump.arg(from);
         self.restore_from(&mut dump, to);
+    }
+
+    /// Makes a folder beside the data, as the server's own.
+    pub fn make_folder(&self, name: &str) -> PathBuf {
+        let folder = self.data().with_file_name(name);
+        fs::create_dir(&folder).expect("a folder");
+        give(&folder);
+        folder
     }
 
     /// Runs a client program of the server; panics with its output if it fails.

@@ -1,9 +1,11 @@
 //! What one does to databases works as it does without leaf.
 
-use leaf_tests::postgres::Client;
+use leaf_tests::postgres::{Client, Error, NoTls};
 use leaf_tests::{
-    Draw, Ledger, Mode, Order, Server, Signal, Snowflake, draw_many, refused, signal, wait_until,
+    Draw, Ledger, Mode, Order, Server, Signal, Snowflake, Stop, draw_many, refused, signal,
+    wait_until,
 };
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -252,36 +254,6 @@ fn single_user_mode_draws_and_never_repeats_an_id() {
 }
 
 #[test]
-fn upgraded_cluster_never_repeats_an_id() {
-    let mut old = Server::start();
-    let mut client = old.connect();
-    client.run(
-        "SELECT leaf_tag_create('orders', step => 10);
-         CREATE ROLE leaver; SELECT leaf_tag_grant('orders', 'leaver'); DROP ROLE leaver",
-    );
-    let mut ledger = Ledger::new();
-    ledger.add(draw_many(&mut client, "orders", 1_000));
-    let order = Order::new();
-    order.ascending(|| client.snowflakes(1_000)).expect("ids");
-    drop(client);
-    old.stop(Mode::Fast);
-    let mut new = Server::options().fresh().bare().start();
-    new.stop(Mode::Fast);
-    new.upgrade_from(&old);
-    new.start_again();
-    let mut client = new.connect();
-    ledger.add(draw_many(&mut client, "orders", 1_000));
-    client.run("SELECT leaf_tag_create('fresh')");
-    assert_eq!(client.next("fresh").expect("an id"), 1);
-    let ids = order.ascending(|| client.snowflakes(1_000)).expect("ids");
-    assert_ne!(
-        client.parts(ids[0]).worker,
-        0,
-        "the old cluster may be alive"
-    );
-}
-
-#[test]
 fn block_asked_of_a_loader_that_ended_comes_from_the_next() {
     let server = Server::start();
     let (mut admin, mut client) = (server.connect(), server.connect());
@@ -335,4 +307,92 @@ fn segment_that_was_due_when_the_loader_ended_is_fetched_by_the_next() {
     wait_until("the next segment is ready", || {
         admin.stat("orders", "next_left") > 0
     });
+}
+
+#[test]
+fn database_with_a_loader_can_move_to_another_tablespace() {
+    let (server, mut admin) = at_work();
+    let place = server.make_folder("tablespace");
+    admin.run(&format!(
+        "CREATE TABLESPACE elsewhere LOCATION '{}'",
+        place.display()
+    ));
+    admin.run("ALTER DATABASE work SET TABLESPACE elsewhere");
+    let mut ledger = Ledger::new();
+    ledger.add(1..=1_000);
+    let mut client = server.connect_as("postgres", "work");
+    ledger.add(draw_many(&mut client, "orders", 1_000));
+}
+
+/// Drops the extension, several times, while sessions draw; then does what comes
+/// `next`, and what is drawn after that must be of one new tag.
+fn dropped_while_sessions_draw(next: &str) {
+    let (server, _admin) = at_work();
+    let mut client = server.connect_as("postgres", "work");
+    let config = server.config("postgres", "work");
+    for _ in 0..5 {
+        let done = AtomicBool::new(false);
+        let (drawn, refused) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        thread::scope(|scope| {
+            let _stop = Stop(&done);
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    let mut session = config.connect(NoTls).expect("a session");
+                    while !done.load(Ordering::Relaxed) {
+                        match session.batch("orders", 7) {
+                            Ok(ids) => {
+                                assert!(ids.is_sorted() && ids.len() == 7);
+                                drawn.fetch_add(1, Ordering::Relaxed);
+                            }
+                            Err(error) => {
+                                is_gone(&error);
+                                refused.fetch_add(1, Ordering::Relaxed);
+                            }
+                        }
+                    }
+                });
+            }
+            let grows = |count: &AtomicUsize, what| {
+                let enough = count.load(Ordering::Relaxed) + 200;
+                wait_until(what, || count.load(Ordering::Relaxed) > enough);
+            };
+            grows(&drawn, "the sessions draw");
+            client.run("DROP EXTENSION leaf");
+            match next {
+                "" => grows(&refused, "the sessions are refused"),
+                next => {
+                    client.run(next);
+                    grows(&drawn, "the sessions draw of the new tag");
+                }
+            }
+        });
+        client.run(&format!("DROP EXTENSION IF EXISTS leaf; {CREATE}"));
+        assert_eq!(client.next("orders").expect("an id"), 1);
+    }
+}
+
+const CREATE: &str = "CREATE EXTENSION leaf; SELECT leaf_tag_create('orders', step => 100)";
+
+/// The function, the catalog, or the tag is not there.
+fn is_gone(error: &Error) {
+    let error = error.as_db_error().expect("an answer of the server");
+    match error.code().code() {
+        "42883" | "55000" | "42704" => {}
+        // PostgreSQL's own word for a function that goes while it is looked up.
+        "XX000"
+            if error
+                .message()
+                .starts_with("cache lookup failed for function") => {}
+        _ => panic!("{error:?}"),
+    }
+}
+
+#[test]
+fn extension_can_be_dropped_while_sessions_draw() {
+    dropped_while_sessions_draw("");
+}
+
+#[test]
+fn extension_can_be_dropped_and_created_while_sessions_draw() {
+    dropped_while_sessions_draw(CREATE);
 }

@@ -1,0 +1,190 @@
+//! Two servers with one past, and clients that draw of both: nothing comes twice
+//! among them, as far as the documentation promises.
+
+use leaf_tests::postgres::Client;
+use leaf_tests::{Draw, Ledger, Load, Mode, Server, Snowflake, draw_many, wait_until};
+use std::sync::Mutex;
+
+/// What was drawn of both servers.
+struct Ledgers {
+    ids: Mutex<Ledger>,
+    snowflakes: Mutex<Ledger>,
+}
+
+impl Ledgers {
+    fn new() -> Ledgers {
+        Ledgers {
+            ids: Mutex::new(Ledger::new()),
+            snowflakes: Mutex::new(Ledger::new()),
+        }
+    }
+
+    /// Draws of a server in several sessions while `then` runs. What cannot be
+    /// granted or leased while nobody confirms it is refused.
+    fn draw_of(&self, server: &Server, then: impl FnOnce(&Load)) {
+        let draw = |client: &mut Client, call: usize| {
+            let ids = match call % 4 {
+                0 => client.next("orders").map(|id| vec![id])?,
+                1 => client.reserve("orders", 30)?.ids().collect(),
+                2 => client.batch("orders", 99)?,
+                _ => {
+                    let ids = client.snowflakes(50)?;
+                    self.snowflakes.lock().expect("no panic").add(ids);
+                    return Ok(vec![]);
+                }
+            };
+            self.ids.lock().expect("no panic").add(ids.iter().copied());
+            Ok(ids)
+        };
+        let config = server.config("postgres", "postgres");
+        Load::run(&config, 4, "55P03", draw, then);
+    }
+
+    /// Draws of a server, so many of each kind.
+    fn draw_some(&self, server: &Server, count: usize) {
+        let mut client = server.connect();
+        let ids = draw_many(&mut client, "orders", count);
+        self.ids.lock().expect("no panic").add(ids);
+        let ids = client.snowflakes(count as i32).expect("ids");
+        self.snowflakes.lock().expect("no panic").add(ids);
+    }
+}
+
+/// A primary whose segments stay small, so that it grants often.
+fn primary() -> Server {
+    let server = Server::options()
+        .set("leaf.max_step", "1000")
+        .set("leaf.wait_timeout", "500ms")
+        .set("wal_level", "replica")
+        .start();
+    server
+        .connect()
+        .run("SELECT leaf_tag_create('orders', step => 1000)");
+    server
+}
+
+/// A standby that `primary` waits for with every commit. It skips nothing when it
+/// is promoted: what protects is only what it has confirmed.
+fn synchronous_standby(primary: &Server) -> Server {
+    let standby = Server::options()
+        .set("synchronous_standby_names", "")
+        .set("leaf.history_skip", "0")
+        .start_standby_of(primary);
+    standby.catch_up_with(primary);
+    primary.reload("synchronous_standby_names", "*");
+    standby
+}
+
+#[test]
+fn synchronous_standby_promoted_beside_its_primary_repeats_nothing() {
+    let primary = primary();
+    let standby = synchronous_standby(&primary);
+    let ledgers = Ledgers::new();
+    ledgers.draw_of(&primary, |of_primary| {
+        of_primary.goes_on(10_000);
+        standby.promote();
+        ledgers.draw_of(&standby, |of_standby| {
+            // The old primary gives out what was confirmed, and then no more.
+            of_primary.is_refused(4);
+            of_standby.goes_on(10_000);
+        });
+    });
+}
+
+#[test]
+fn synchronous_standby_promoted_after_its_primarys_crash_repeats_nothing() {
+    let mut primary = primary();
+    let standby = synchronous_standby(&primary);
+    let ledgers = Ledgers::new();
+    let config = primary.config("postgres", "postgres");
+    let draw = |client: &mut Client, call: usize| {
+        let ids = client.batch("orders", 1 + (call as i32 * 31) % 400)?;
+        ledgers.ids.lock().expect("no panic").add(ids.clone());
+        Ok(ids)
+    };
+    Load::run(&config, 4, "55P03", draw, |load| {
+        load.goes_on(20_000);
+        primary.kill_postmaster();
+    });
+    standby.promote();
+    ledgers.draw_of(&standby, |of_standby| of_standby.goes_on(10_000));
+}
+
+#[test]
+fn asynchronous_standby_skips_what_it_may_have_missed() {
+    let primary = primary();
+    let standby = Server::options().start_standby_of(&primary);
+    let ledgers = Ledgers::new();
+    ledgers.draw_some(&primary, 5_000);
+    standby.catch_up_with(&primary);
+    standby.reload("primary_conninfo", "");
+    wait_until("the standby receives nothing", || {
+        primary
+            .connect()
+            .number("SELECT count(*) FROM pg_stat_replication")
+            == 0
+    });
+    standby.connect().run("SELECT pg_wal_replay_pause()");
+    // Six grants, of ten that the default of leaf.history_skip allows for.
+    let before = standby.connect().number("SELECT max_id FROM leaf.alloc");
+    ledgers.draw_some(&primary, 6_000);
+    let mut client = standby.promote();
+    let id = client.next("orders").expect("an id");
+    assert!(id >= before + 10 * 1_000, "{before}, then {id}");
+    ledgers.ids.lock().expect("no panic").add([id]);
+    // Both are alive: the worker ids are two.
+    ledgers.draw_some(&standby, 5_000);
+    ledgers
+        .snowflakes
+        .lock()
+        .expect("no panic")
+        .add(primary.connect().snowflakes(5_000).expect("ids"));
+    assert_ne!(
+        client.snowflake_stat::<i32>("worker_id"),
+        primary.connect().snowflake_stat::<i32>("worker_id")
+    );
+}
+
+#[test]
+fn recovery_to_a_point_in_time_repeats_nothing() {
+    let mut primary = primary();
+    let archive = primary.make_folder("archive");
+    let archive = archive.display();
+    primary.configure(&format!(
+        "archive_mode = on\narchive_command = 'cp %p {archive}/%f'\n"
+    ));
+    primary.restart(Mode::Fast);
+    let ledgers = Ledgers::new();
+    ledgers.draw_some(&primary, 3_000);
+    let mut client = primary.connect();
+    client.run("SELECT pg_backup_start('backup', fast => true)");
+    let mut copy = primary.copy();
+    let label = client.text("SELECT labelfile FROM pg_backup_stop(wait_for_archive => false)");
+    ledgers.draw_some(&primary, 3_000);
+    client.run("SELECT pg_create_restore_point('before the mistake')");
+    ledgers.draw_some(&primary, 3_000);
+    let last = client.text("SELECT pg_walfile_name(pg_switch_wal())");
+    wait_until("the archive has it all", || {
+        client.number(&format!(
+            "SELECT (last_archived_wal >= '{last}')::int::bigint FROM pg_stat_archiver"
+        )) == 1
+    });
+    copy.write("backup_label", label.as_bytes());
+    copy.write("recovery.signal", b"");
+    copy.configure(&format!(
+        "archive_mode = off
+         restore_command = 'cp {archive}/%f %p'
+         recovery_target_name = 'before the mistake'
+         recovery_target_action = 'promote'\n"
+    ));
+    copy.start_again();
+    wait_until("the recovery has ended", || {
+        copy.connect()
+            .number("SELECT pg_is_in_recovery()::int::bigint")
+            == 0
+    });
+    // Beside the original, which is alive.
+    ledgers.draw_some(&copy, 5_000);
+    let ids = primary.connect().snowflakes(5_000).expect("ids");
+    ledgers.snowflakes.lock().expect("no panic").add(ids);
+}
