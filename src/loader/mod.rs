@@ -68,6 +68,8 @@ fn prepare_session() {
         (c"search_path", c"pg_catalog, pg_temp"),
         (c"lock_timeout", c"500ms"),
         (c"idle_in_transaction_session_timeout", c"0"),
+        #[cfg(not(any(feature = "pg15", feature = "pg16")))]
+        (c"transaction_timeout", c"0"),
         (c"row_security", c"off"),
         (c"jit", c"off"),
         // The rows are found by their key however many there are.

@@ -6,7 +6,8 @@
 //! clock is off; clocks that only measure how long something takes stay real.
 //! Programs that talk to the server have the machine's clock.
 
-use crate::account::{give, run};
+use crate::account::give;
+use crate::preload;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,7 +23,8 @@ pub struct Clock {
 impl Clock {
     /// A clock whose file lies in `folder`, which the server's account may enter.
     pub fn new(folder: &Path) -> Clock {
-        let mut libraries = compile(folder).into_os_string();
+        let code = include_str!("clock.c");
+        let mut libraries = preload::compile(folder, "clock", code).into_os_string();
         libraries.push(":");
         libraries.push(faketime());
         let clock = Clock {
@@ -64,18 +66,6 @@ impl Clock {
             .env("FAKETIME_NO_CACHE", "1")
             .env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
     }
-}
-
-/// Compiles `clock.c` into `folder`.
-fn compile(folder: &Path) -> PathBuf {
-    let (source, library) = (folder.join("clock.c"), folder.join("clock.so"));
-    fs::write(&source, include_str!("clock.c")).expect("a source file");
-    run(Command::new("cc")
-        .args(["-shared", "-fPIC", "-o"])
-        .arg(&library)
-        .arg(&source));
-    give(&library);
-    library
 }
 
 /// libfaketime for programs of this machine's kind; Debian has a folder for each

@@ -2,7 +2,7 @@
 
 use crate::account::{command, give, run};
 use crate::process::{alive, children, signal};
-use crate::{Clock, Draw, Tls, cluster, wait_until};
+use crate::{Clock, Disk, Draw, Tls, cluster, wait_until};
 use nix::sys::signal::Signal;
 use postgres::{Client, Config, NoTls};
 use std::fs::{self, File, OpenOptions};
@@ -32,6 +32,7 @@ pub struct Options {
     old: bool,
     bare: bool,
     clock: bool,
+    disk: bool,
     tls: Option<Tls>,
 }
 
@@ -63,6 +64,12 @@ impl Options {
     /// A clock of its own: [`Server::clock`].
     pub fn clock(mut self) -> Options {
         self.clock = true;
+        self
+    }
+
+    /// A disk that can be full: [`Server::disk`].
+    pub fn disk(mut self) -> Options {
+        self.disk = true;
         self
     }
 
@@ -126,6 +133,7 @@ pub struct Server {
     socket: TempDir,
     port: u16,
     clock: Option<Clock>,
+    disk: Option<Disk>,
     postmaster: Option<Child>,
 }
 
@@ -162,6 +170,7 @@ impl Server {
             old: false,
             bare: false,
             clock: false,
+            disk: false,
             tls: None,
         }
     }
@@ -187,6 +196,7 @@ impl Server {
             socket: temporary(Path::new("/tmp")),
             port: 5432,
             clock: None,
+            disk: None,
             postmaster: None,
         };
         fill(&server.data());
@@ -210,6 +220,7 @@ impl Server {
             ));
         }
         self.clock = options.clock.then(|| Clock::new(self.folder.path()));
+        self.disk = options.disk.then(|| Disk::new(self.folder.path()));
         self.start_again();
     }
 
@@ -221,6 +232,11 @@ impl Server {
     /// The port it listens on; of a unix socket unless the options ask for TLS.
     pub fn port(&self) -> u16 {
         self.port
+    }
+
+    /// The disk of a server whose options ask for one; over restarts too.
+    pub fn disk(&self) -> &Disk {
+        self.disk.as_ref().expect("Options::disk was called")
     }
 
     /// The data folder.
@@ -236,6 +252,15 @@ impl Server {
             .open(self.data().join("postgresql.conf"))
             .and_then(|mut file| file.write_all(settings.as_bytes()))
             .expect("postgresql.conf");
+    }
+
+    /// Removes the lines of a setting from `postgresql.conf`.
+    pub fn unconfigure(&self, name: &str) {
+        let path = self.data().join("postgresql.conf");
+        let settings = fs::read_to_string(&path).expect("postgresql.conf");
+        let lines = settings.lines().filter(|line| !line.starts_with(name));
+        let settings: String = lines.map(|line| format!("{line}\n")).collect();
+        fs::write(&path, settings).expect("postgresql.conf");
     }
 
     /// Changes settings of the running server with `ALTER SYSTEM` and waits until
@@ -269,6 +294,10 @@ impl Server {
         if let Some(clock) = &self.clock {
             clock.drive(&mut command);
         }
+        if let Some(disk) = &self.disk {
+            assert!(self.clock.is_none(), "one library before all others");
+            disk.drive(&mut command);
+        }
         let child = command
             .arg("-D")
             .arg(self.data())
@@ -294,6 +323,18 @@ impl Server {
         if let Some(status) = exited {
             panic!("the server did not start: {status}");
         }
+    }
+
+    /// Waits until the server accepts sessions; starts it if it has gone down.
+    pub fn wait_up(&mut self) {
+        let config = self.config("postgres", "postgres");
+        wait_until("the server accepts sessions", || {
+            let postmaster = self.postmaster.as_mut().expect("the server was started");
+            if postmaster.try_wait().expect("wait").is_some() {
+                self.launch();
+            }
+            config.connect(NoTls).is_ok()
+        });
     }
 
     /// Stops the server and waits for its end.
@@ -414,7 +455,8 @@ impl Server {
     /// Fills this new, stopped server with all that `old`, stopped too, has.
     pub fn upgrade_from(&self, old: &Server) {
         assert!(self.postmaster.is_none() && old.postmaster.is_none());
-        run(command(&self.bindir.join("pg_upgrade"))
+        let mut upgrade = command(&self.bindir.join("pg_upgrade"));
+        upgrade
             .current_dir(self.folder.path())
             .arg("--old-bindir")
             .arg(&old.bindir)
@@ -426,7 +468,20 @@ impl Server {
             .arg(self.data())
             .arg("--socketdir")
             .arg(self.socket.path())
-            .args(["--username", "postgres"]));
+            .args(["--username", "postgres"]);
+        let output = upgrade.output().expect("pg_upgrade");
+        // What went wrong stands in the last of its logs.
+        let logs = Command::new("sh")
+            .args(["-c", "tail -n 30 \"$0\"/pg_upgrade_output.d/*/log/*"])
+            .arg(self.data())
+            .output()
+            .expect("sh");
+        assert!(
+            output.status.success(),
+            "{}{}",
+            String::from_utf8_lossy(&logs.stdout),
+            String::from_utf8_lossy(&output.stdout),
+        );
     }
 
     /// The loaders at work in `database`.
