@@ -1,12 +1,24 @@
 //! Processes killed in the middle of drawing, again and again: over the whole
 //! history of a tag no id comes twice.
 
-use leaf_tests::postgres::Client;
+use leaf_tests::postgres::{Client, Error};
 use leaf_tests::{Draw, Load, Mode, Server, Signal, signal, wait_until};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// No error of leaf is bearable.
 const NOTHING: &str = "";
+
+/// All the ways to draw, in turn.
+fn draw(client: &mut Client, call: usize) -> Result<Vec<i64>, Error> {
+    match call % 4 {
+        0 => client.next("orders").map(|id| vec![id]),
+        1 => client.batch("orders", 700),
+        2 => client.rows("orders", 2_500),
+        _ => client
+            .reserve("orders", 50)
+            .map(|block| block.ids().collect()),
+    }
+}
 
 /// Draws from several sessions, lets `break_it` do its worst in the middle, and
 /// goes on, for some rounds with one ledger.
@@ -19,14 +31,6 @@ fn survive(settings: &[(&str, &str)], rounds: usize, break_it: impl Fn(&mut Serv
     server
         .connect()
         .run("SELECT leaf_tag_create('orders', step => 500)");
-    let draw = |client: &mut Client, call: usize| match call % 4 {
-        0 => client.next("orders").map(|id| vec![id]),
-        1 => client.batch("orders", 700),
-        2 => client.rows("orders", 2_500),
-        _ => client
-            .reserve("orders", 50)
-            .map(|block| block.ids().collect()),
-    };
     let config = server.config("postgres", "postgres");
     Load::run(&config, 4, NOTHING, draw, |load| {
         for _ in 0..rounds {
@@ -149,5 +153,45 @@ fn few_slots_and_crashes_never_repeat_an_id() {
             .run("SELECT leaf_tag_create(format('t%s-%s', pg_postmaster_start_time(), n)) FROM generate_series(1, 40) n;
                   SELECT leaf_segment_next(biz_tag::text) FROM leaf.alloc");
         server.restart(Mode::Immediate);
+    });
+}
+
+/// How long to go on: `make test-long` asks for more.
+fn duration() -> Duration {
+    let seconds = std::env::var("LEAF_TEST_SECONDS").ok();
+    let seconds = seconds.map_or(10, |seconds| seconds.parse().expect("a number of seconds"));
+    Duration::from_secs(seconds)
+}
+
+#[test]
+fn any_process_killed_at_any_time_repeats_no_id() {
+    let mut server = Server::start();
+    server
+        .connect()
+        .run("SELECT leaf_tag_create('orders', step => 500)");
+    let config = server.config("postgres", "postgres");
+    // Any number will do, and the log of a failure has it.
+    let mut random = std::process::id();
+    eprintln!("victims are chosen from {random}");
+    let until = Instant::now() + duration();
+    Load::run(&config, 3, NOTHING, draw, |ids| {
+        Load::of_snowflakes(&config, 2, |snowflakes| {
+            while Instant::now() < until {
+                ids.goes_on(1_000);
+                snowflakes.goes_on(1_000);
+                random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                let processes = server.processes();
+                let victim = processes[(random >> 16) as usize % processes.len()];
+                if victim == server.postmaster_pid() {
+                    server.kill_postmaster();
+                    server.start_again();
+                } else {
+                    signal(victim, Signal::SIGKILL);
+                    server.wait_ready();
+                }
+            }
+            ids.goes_on(1_000);
+            snowflakes.goes_on(1_000);
+        });
     });
 }

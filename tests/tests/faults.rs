@@ -1,5 +1,5 @@
 //! What goes wrong around a database: full disks, full houses, processes that
-//! stand still or are killed, settings that make no sense. Nothing comes twice,
+//! stand still, settings that make no sense. Nothing comes twice,
 //! callers are told, and it mends by itself once the cause is gone.
 
 use leaf_tests::postgres::{Client, NoTls};
@@ -8,7 +8,6 @@ use leaf_tests::{
 };
 use std::sync::Mutex;
 use std::thread;
-use std::time::{Duration, Instant};
 
 const SMALL: &str = "SELECT leaf_tag_create('orders', step => 10)";
 
@@ -17,6 +16,16 @@ fn options() -> leaf_tests::Options {
     Server::options()
         .set("leaf.max_step", "100")
         .set("leaf.wait_timeout", "500ms")
+}
+
+/// Makes every grant take so many seconds.
+fn slow_grants(client: &mut Client, seconds: f64) {
+    client.run(&format!(
+        "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$
+         BEGIN PERFORM pg_sleep({seconds}); RETURN new; END $$;
+         CREATE TRIGGER slow BEFORE UPDATE ON leaf.alloc
+            FOR EACH ROW EXECUTE FUNCTION slow()"
+    ));
 }
 
 #[test]
@@ -215,12 +224,9 @@ fn small_timeouts_of_the_database_do_not_reach_the_loader() {
     let mut client = server.connect();
     client.run(SMALL);
     // Grants that take longer than all of them.
+    slow_grants(&mut client, 0.02);
     client.run(
-        "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$
-         BEGIN PERFORM pg_sleep(0.02); RETURN new; END $$;
-         CREATE TRIGGER slow BEFORE UPDATE ON leaf.alloc
-            FOR EACH ROW EXECUTE FUNCTION slow();
-         CREATE ROLE app LOGIN; GRANT pg_read_all_stats TO app;
+        "CREATE ROLE app LOGIN; GRANT pg_read_all_stats TO app;
          SELECT leaf_tag_grant('orders', 'app')",
     );
     let timeouts = client
@@ -254,12 +260,7 @@ fn callers_cut_off_by_their_timeout_repeat_no_id() {
     let server = options().start();
     let mut client = server.connect();
     client.run(SMALL);
-    client.run(
-        "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$
-         BEGIN PERFORM pg_sleep(0.003); RETURN new; END $$;
-         CREATE TRIGGER slow BEFORE UPDATE ON leaf.alloc
-            FOR EACH ROW EXECUTE FUNCTION slow()",
-    );
+    slow_grants(&mut client, 0.003);
     let (ledger, cut_off) = (Mutex::new(Ledger::new()), Mutex::new(0));
     thread::scope(|scope| {
         for session in 1..=4 {
@@ -369,52 +370,4 @@ fn every_setting_survives_reloads_with_good_and_bad_values() {
     }
     ids.add(draw_many(&mut client, "orders", 10_000));
     client.snowflakes(1_000).expect("ids");
-}
-
-/// How long to go on: `make test-long` asks for more.
-fn duration() -> Duration {
-    let seconds = std::env::var("LEAF_TEST_SECONDS").ok();
-    let seconds = seconds.map_or(10, |seconds| seconds.parse().expect("a number of seconds"));
-    Duration::from_secs(seconds)
-}
-
-#[test]
-fn any_process_killed_at_any_time_repeats_no_id() {
-    let mut server = Server::start();
-    server
-        .connect()
-        .run("SELECT leaf_tag_create('orders', step => 500)");
-    let config = server.config("postgres", "postgres");
-    let draw = |client: &mut Client, call: usize| match call % 4 {
-        0 => client.next("orders").map(|id| vec![id]),
-        1 => client.batch("orders", 700),
-        2 => client.rows("orders", 2_500),
-        _ => client
-            .reserve("orders", 50)
-            .map(|block| block.ids().collect()),
-    };
-    // Any number will do, and the log of a failure has it.
-    let mut random = std::process::id();
-    eprintln!("victims are chosen from {random}");
-    let until = Instant::now() + duration();
-    Load::run(&config, 3, "", draw, |ids| {
-        Load::of_snowflakes(&config, 2, |snowflakes| {
-            while Instant::now() < until {
-                ids.goes_on(1_000);
-                snowflakes.goes_on(1_000);
-                random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-                let processes = server.processes();
-                let victim = processes[(random >> 16) as usize % processes.len()];
-                if victim == server.postmaster_pid() {
-                    server.kill_postmaster();
-                    server.start_again();
-                } else {
-                    signal(victim, Signal::SIGKILL);
-                    server.wait_ready();
-                }
-            }
-            ids.goes_on(1_000);
-            snowflakes.goes_on(1_000);
-        });
-    });
 }
