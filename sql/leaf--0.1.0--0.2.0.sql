@@ -12,6 +12,7 @@ AS $function$
 DECLARE
     used record;
     known record;
+    is_moved boolean NOT NULL := false;
 BEGIN
     IF leaf_tag_align.tag IS NOT NULL
        AND NOT EXISTS (SELECT FROM leaf.alloc AS a WHERE a.biz_tag = leaf_tag_align.tag) THEN
@@ -74,8 +75,10 @@ BEGIN
                INTO leaf_tag_align.highest;
         END IF;
         -- After the maximum: what was drawn meanwhile is no sign of being behind.
-        IF leaf_tag_align.biz_tag IS DISTINCT FROM used.tag THEN
+        -- A tag that was moved stands where this transaction has put it.
+        IF leaf_tag_align.biz_tag IS DISTINCT FROM used.tag OR NOT is_moved THEN
             leaf_tag_align.biz_tag := used.tag;
+            is_moved := false;
             SELECT a.max_id, s."position" INTO known
               FROM leaf.alloc AS a JOIN leaf.stat_segment AS s USING (biz_tag)
              WHERE a.biz_tag = used.tag;
@@ -88,6 +91,7 @@ BEGIN
             PERFORM @extschema@.leaf_tag_alter(used.tag, advance_to => known.max_id);
             leaf_tag_align."position" := known.max_id;
             leaf_tag_align.moved := true;
+            is_moved := true;
         END IF;
         leaf_tag_align.used_in := format('%s.%I', used.relation, used.attname);
         RETURN NEXT;
