@@ -21,7 +21,7 @@ use tokio_postgres::error::SqlState;
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The server knows no such tag (42704).
+    /// The server knows no such tag, or no such role to grant to (42704).
     #[error("unknown tag: {}", text(.0))]
     UnknownTag(#[source] Arc<tokio_postgres::Error>),
 
