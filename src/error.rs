@@ -90,6 +90,14 @@ pub enum Error {
     ParallelQuery {
         tag: String,
     },
+    /// A row of `leaf.alloc` did not take what was granted of it, as when a
+    /// trigger of the table's owner kept it from that.
+    NotStored,
+    /// A trigger function was called as something else.
+    NotATrigger {
+        function: &'static str,
+        table: &'static str,
+    },
     /// Two-phase commit of a change of tags.
     Prepared,
 }
@@ -233,6 +241,19 @@ impl Error {
                 "cannot draw snowflake ids in a parallel query".into(),
                 Some("The extension was created by the transaction that runs the query.".into()),
                 "Commit first, or set max_parallel_workers_per_gather to 0.".into(),
+            ),
+            Error::NotStored => (
+                Code::ERRCODE_TRIGGERED_ACTION_EXCEPTION,
+                "a grant was not stored in leaf.alloc as it was made".into(),
+                None,
+                "Let triggers and rules of your own on leaf.alloc leave updates and max_id alone."
+                    .into(),
+            ),
+            Error::NotATrigger { function, table } => (
+                Code::ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED,
+                format!("{function} is for the triggers of {table} only"),
+                None,
+                "Leave it to the triggers that the extension has created.".into(),
             ),
             _ => (
                 Code::ERRCODE_FEATURE_NOT_SUPPORTED,

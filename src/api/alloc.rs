@@ -15,8 +15,8 @@ v1_function! {
     /// # Safety
     /// Called by PostgreSQL.
     fn leaf_alloc_check(call) {
-        let Event::Update { old, new } = event(call) else {
-            pgrx::error!("leaf_alloc_check is for updates of leaf.alloc only");
+        let Event::Update { old, new } = event(call, "leaf_alloc_check") else {
+            not_a_trigger("leaf_alloc_check");
         };
         let new = check(&AllocRow(old), AllocRow(new));
         Datum::from(new.touched().0.tuple())
@@ -52,7 +52,7 @@ v1_function! {
     /// Called by PostgreSQL.
     fn leaf_alloc_changed(call) {
         if !transaction::is_granting() {
-            note(event(call));
+            note(event(call, "leaf_alloc_changed"));
         }
         // What an AFTER trigger returns is ignored.
         Datum::from(0)
@@ -87,13 +87,18 @@ fn note_update(old: &AllocRow, new: &AllocRow) {
 ///
 /// # Safety
 /// The function has been called as a trigger, and has not returned.
-unsafe fn event(call: Call) -> Event {
+unsafe fn event(call: Call, function: &'static str) -> Event {
     // SAFETY: the caller's promise.
     match unsafe { trigger::event(call) } {
         Some((relation, event)) if Some(relation) == catalog::alloc() => {
             inval::watch(relation);
             event
         }
-        _ => pgrx::error!("this function is for the triggers of leaf.alloc only"),
+        _ => not_a_trigger(function),
     }
+}
+
+fn not_a_trigger(function: &'static str) -> ! {
+    let table = "leaf.alloc";
+    Error::NotATrigger { function, table }.raise()
 }

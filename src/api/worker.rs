@@ -230,13 +230,16 @@ match trigger::event(call) {
         }
         Some((_, Event::Update { old, new })) => {
             let (old, new) = (TriggerRow(old), TriggerRow(new));
-            check_update(&old, &new);
-            Datum::from(new.0.tuple())
+            Datum::from(check_update(&old, new).0.tuple())
         }
         Some((_, Event::Delete { old })) => {
             let old = TriggerRow(old);
-            check_delete(&old);
-            Datum::from(old.0.tuple())
+            match old.ceiling() > pg::now() {
+                // No row: it stays.
+                true if trigger::is_replica() => Datum::from(0),
+                true => in_use(&old),
+                false => Datum::from(old.0.tuple()),
+            }
         }
         Some((_, Event::Truncate)) => error::raise((
             Code::ERRCODE_FEATURE_NOT_SUPPORTED,
@@ -244,7 +247,7 @@ match trigger::event(call) {
             Some("It would forget which worker ids are in use.".into()),
             "Delete the rows of nodes that are gone.".into(),
         )),
-        _ => pgrx::error!("leaf_worker_check is for changes of leaf.worker only"),
+        _ => Error::NotATrigger { function: "leaf_worker_check", table: "leaf.worker" }.raise(),
     }
 }
 }
@@ -264,15 +267,20 @@ fn check_scheme(row: &TriggerRow, registered: Option<Scheme>) {
     }
 }
 
-fn check_update(old: &TriggerRow, new: &TriggerRow) {
-    check_scheme(new, old.scheme());
+/// The row as it may be stored. A replica takes what is not lower: its origin,
+/// where a lease has ended early, was not wrong.
+fn check_update(old: &TriggerRow, new: TriggerRow) -> TriggerRow {
+    check_scheme(&new, old.scheme());
     if new.worker() != old.worker() {
         bad_argument(
             format!("worker id {} cannot become {}", old.worker(), new.worker()),
             "Register the node anew with leaf_worker_register.",
         );
     }
-    if new.ceiling() < old.ceiling() && !RELEASING.get() {
+    if new.ceiling() >= old.ceiling() || RELEASING.get() {
+        return new;
+    }
+    if !trigger::is_replica() {
         bad_argument(
             format!(
                 "the ceiling of worker id {} cannot be lowered",
@@ -281,19 +289,18 @@ fn check_update(old: &TriggerRow, new: &TriggerRow) {
             "Ids up to it may have been issued; the next lease starts there.",
         );
     }
+    new.with_ceiling(old.ceiling())
 }
 
-fn check_delete(old: &TriggerRow) {
-    if old.ceiling() > pg::now() {
-        error::raise((
-            Code::ERRCODE_OBJECT_IN_USE,
-            format!("worker id {} is in use", old.worker()),
-            Some(format!(
-                "Node \"{}\" may issue ids with it until {}.",
-                old.node(),
-                pg::timestamp_text(old.ceiling())
-            )),
-            "Stop that node, or try again after that time.".into(),
-        ));
-    }
+fn in_use(old: &TriggerRow) -> ! {
+    error::raise((
+        Code::ERRCODE_OBJECT_IN_USE,
+        format!("worker id {} is in use", old.worker()),
+        Some(format!(
+            "Node \"{}\" may issue ids with it until {}.",
+            old.node(),
+            pg::timestamp_text(old.ceiling())
+        )),
+        "Stop that node, or try again after that time.".into(),
+    ))
 }

@@ -6,6 +6,7 @@ use leaf_core::grant::Position;
 use pgrx::pg_sys;
 
 use super::{bigint, column_of, execute, query, require_alloc};
+use crate::error::Error;
 use crate::pg::args::{bigint_arg, bigint_array_arg, optional_text_arg, text_arg, text_array_arg};
 use crate::pg::{self, heap, role};
 
@@ -50,8 +51,20 @@ fn pkey() -> Option<pg_sys::Oid> {
     heap::relation_oid(c"leaf", c"alloc_pkey")
 }
 
+/// Locks `leaf.alloc` as it is now; somebody may have dropped it meanwhile.
+fn lock_alloc() -> heap::Readable {
+    loop {
+        let alloc = require_alloc();
+        let lock = heap::lock(alloc);
+        if require_alloc() == alloc {
+            return lock;
+        }
+    }
+}
+
 /// What `user` may do with a tag, as its row says now; `None` without a row.
 pub fn permissions(tag: &[u8], user: pg_sys::Oid) -> Option<Permissions> {
+    let _lock = lock_alloc();
     heap::find_by_text(require_alloc(), pkey(), tag, |row| {
         let owner = row.name(column::OWNER).and_then(role::by_name);
         let is = |other: Option<_>| other.is_some_and(|other| role::has_privileges_of(user, other));
@@ -197,12 +210,17 @@ pub fn lock_position(tag: &[u8]) -> Option<(Position, i64)> {
     .pop()
 }
 
-/// Moves a tag's row within the transaction that created it.
+/// Moves a tag's row, which the present transaction has locked. An error if the
+/// row did not take it.
 pub fn set_position(tag: &[u8], max_id: i64) {
-    execute(
-        "UPDATE leaf.alloc SET max_id = $2 WHERE biz_tag = $1 AND max_id <> $2",
+    let stored = query(
+        "UPDATE leaf.alloc SET max_id = $2 WHERE biz_tag = $1 RETURNING max_id = $2",
         &[text_arg(tag), bigint_arg(max_id)],
+        |row| column_of::<bool>(row, 1) == Some(true),
     );
+    if stored != [true] {
+        Error::NotStored.raise();
+    }
 }
 
 /// A tag's row, locked for a grant.
@@ -318,8 +336,6 @@ pub fn store_grants(grants: &[GrantUpdate<'_>], history: &str) {
         |row| column_of::<bool>(row, 1) == Some(true),
     );
     if stored.len() != grants.len() || stored.contains(&false) {
-        pgrx::error!(
-            "a grant was not stored in leaf.alloc as it was made; does a trigger interfere?"
-        );
+        Error::NotStored.raise();
     }
 }

@@ -140,6 +140,12 @@ impl TriggerRow {
     pub fn ceiling(&self) -> pg_sys::TimestampTz {
         self.0.timestamp(column::CEILING).unwrap_or_default()
     }
+
+    /// The row with another ceiling.
+    pub fn with_ceiling(self, ceiling: pg_sys::TimestampTz) -> TriggerRow {
+        let row = self.0.with(column::CEILING, pg_sys::Datum::from(ceiling));
+        TriggerRow(row)
+    }
 }
 
 fn read(row: &SpiHeapTupleData<'_>) -> WorkerRow {

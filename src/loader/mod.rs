@@ -90,6 +90,7 @@ fn work(shared: &Shared, database: u32) {
             lease::reconsider(shared, database);
         }
         worker::insist_on_durable_commits();
+        worker::report_statistics();
         if last_poll.elapsed() >= NAP {
             last_poll = Instant::now();
             shared.request_overdue(database);

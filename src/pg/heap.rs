@@ -70,10 +70,18 @@ pub fn wait_until_readable(relations: &[pg_sys::Oid], mut keep_waiting: impl FnM
     locked
 }
 
+/// Locks a relation so that it can be read, however long that takes. With the lock
+/// comes all that others have changed: what was looked up before may be stale.
+pub fn lock(relation: pg_sys::Oid) -> Readable {
+    // SAFETY: released by `Drop`; a relation that is gone can be locked, too.
+    unsafe { pg_sys::LockRelationOid(relation, READ) };
+    Readable(vec![relation])
+}
+
 impl Drop for Readable {
     fn drop(&mut self) {
         for &relation in &self.0 {
-            // SAFETY: the lock is held; only `wait_until_readable` fills the list.
+            // SAFETY: the lock is held; only these functions fill the list.
             unsafe { pg_sys::UnlockRelationOid(relation, READ) };
         }
     }

@@ -44,7 +44,8 @@ pub fn is_superuser(role: pg_sys::Oid) -> bool {
 
 /// Runs `work` as `role`, with the restrictions of a maintenance command: no
 /// session state changes, nothing found through a search path but
-/// `pg_catalog`. If `work` raises an error, the abort restores the rest.
+/// `pg_catalog`, no row hidden by a policy. If `work` raises an error, the
+/// abort restores the rest.
 pub fn acting_as<R>(role: pg_sys::Oid, work: impl FnOnce() -> R) -> R {
     let mut saved_role = pg_sys::InvalidOid;
     let mut saved_context = 0;
@@ -54,16 +55,22 @@ pub fn acting_as<R>(role: pg_sys::Oid, work: impl FnOnce() -> R) -> R {
         pg_sys::GetUserIdAndSecContext(&raw mut saved_role, &raw mut saved_context);
         pg_sys::SetUserIdAndSecContext(role, saved_context | restricted as i32);
         let nest_level = pg_sys::NewGUCNestLevel();
-        pg_sys::set_config_option(
-            c"search_path".as_ptr(),
-            c"pg_catalog, pg_temp".as_ptr(),
-            pg_sys::GucContext::PGC_USERSET,
-            pg_sys::GucSource::PGC_S_SESSION,
-            pg_sys::GucAction::GUC_ACTION_SAVE,
-            true,
-            0,
-            false,
-        );
+        for (name, value) in [
+            (c"search_path", c"pg_catalog, pg_temp"),
+            // A policy must not hide a row without a word.
+            (c"row_security", c"off"),
+        ] {
+            pg_sys::set_config_option(
+                name.as_ptr(),
+                value.as_ptr(),
+                pg_sys::GucContext::PGC_USERSET,
+                pg_sys::GucSource::PGC_S_SESSION,
+                pg_sys::GucAction::GUC_ACTION_SAVE,
+                true,
+                0,
+                false,
+            );
+        }
         nest_level
     };
     let result = work();

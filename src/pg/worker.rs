@@ -84,6 +84,13 @@ pub fn reload_if_asked() -> bool {
     }
 }
 
+/// Tells the statistics what this process has done to tables, at most once a
+/// second: autovacuum goes by them. Between transactions.
+pub fn report_statistics() {
+    // SAFETY: made for a process's main loop.
+    unsafe { pg_sys::pgstat_report_stat(false) };
+}
+
 /// Sets a setting for this process, above what database, role and file say.
 pub fn set(name: &CStr, value: &CStr) {
     // SAFETY: both are C strings; an unknown name or value is an error.

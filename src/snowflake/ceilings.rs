@@ -39,6 +39,11 @@ pub fn read(database: u32, worker: u64) -> io::Result<Option<i64>> {
     Ok(load(database)?.ceilings.get(&worker).copied())
 }
 
+/// The ceilings of all worker ids that this node has used in the database.
+pub fn all(database: u32) -> io::Result<BTreeMap<u64, i64>> {
+    Ok(load(database)?.ceilings)
+}
+
 /// Raises the ceiling of a worker id, durably, from what [`read`] has said.
 pub fn raise(database: u32, worker: u64, from: Option<i64>, to: i64) -> io::Result<Raised> {
     fs::create_dir_all(folder())?;

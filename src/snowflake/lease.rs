@@ -325,7 +325,7 @@ fn choose_worker(
     history: &str,
     scheme: Scheme,
 ) -> Result<u64, Trouble> {
-    let held: Vec<Held> = rows
+    let mut held: Vec<Held> = rows
         .iter()
         .map(|row| Held {
             worker: row.worker as u64,
@@ -341,6 +341,9 @@ fn choose_worker(
             },
         })
         .collect();
+    if claimant.worker.is_none() {
+        hold_what_was_undone(&mut held, claimant.now_us);
+    }
     let request = Request {
         worker: claimant.worker,
         workers: scheme.layout.workers(),
@@ -361,6 +364,25 @@ fn choose_worker(
             Refused::NoneLeft => Trouble::NoWorkerId(scheme),
         }
     })
+}
+
+/// A registration that was rolled back has no row, but its worker id has a ceiling:
+/// one that lies far ahead of the clock is of no use to anybody until then.
+fn hold_what_was_undone(held: &mut Vec<Held>, now_us: i64) {
+    let kept = ceilings::all(pg::database().to_u32());
+    for (worker, ceiling_us) in kept.unwrap_or_else(|error| unusable("read", &error)) {
+        if may_begin(ceiling_us, now_us) {
+            continue;
+        }
+        match held.iter_mut().find(|row| row.worker == worker) {
+            Some(row) => row.leased_until_us = row.leased_until_us.max(ceiling_us),
+            None => held.push(Held {
+                worker,
+                holder: Holder::Other,
+                leased_until_us: ceiling_us,
+            }),
+        }
+    }
 }
 
 /// Makes a lease known to a generator that had `before`.

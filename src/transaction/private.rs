@@ -251,7 +251,9 @@ pub fn before_commit() {
                     } else {
                         position.max_id.max(*high_water)
                     };
-                    granting(|| catalog::set_position(tag, max_id));
+                    if max_id != position.max_id {
+                        granting(|| catalog::set_position(tag, max_id));
+                    }
                 }
             })
         })

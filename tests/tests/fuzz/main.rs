@@ -1,0 +1,133 @@
+//! Random calls of everything leaf has, with arguments that make sense and with
+//! others, in transactions that come to nothing, cut off by timeouts, under settings
+//! good and bad: no id comes twice, ids ascend, the server stays up, every error has
+//! a code of its own, and nothing is left behind.
+//!
+//! Each test runs for `LEAF_FUZZ_SECONDS` (20 by default). A case that fails is made
+//! smaller and printed with its seed; with `LEAF_FUZZ_SEED` set to that, it is the
+//! only one to run.
+
+mod book;
+mod session;
+mod steps;
+mod values;
+mod world;
+
+use book::Book;
+use proptest::strategy::{Strategy, ValueTree};
+use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
+use std::cell::RefCell;
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+use world::World;
+
+/// A number from the environment.
+fn number(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    Some(
+        text.parse()
+            .unwrap_or_else(|_| panic!("{name} is not a number: {text}")),
+    )
+}
+
+/// The seeds of this run, until its time is over.
+fn seeds() -> impl Iterator<Item = u64> {
+    let only = number("LEAF_FUZZ_SEED");
+    let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let first = only.unwrap_or(since_1970.expect("a clock").as_millis() as u64);
+    let limit = Duration::from_secs(number("LEAF_FUZZ_SECONDS").unwrap_or(20));
+    let began = Instant::now();
+    let more = move |&seed: &u64| match only {
+        Some(only) => seed == only,
+        None => began.elapsed() < limit,
+    };
+    (first..).take_while(more)
+}
+
+fn runner(seed: u64) -> TestRunner {
+    let config = Config {
+        cases: 1,
+        failure_persistence: None,
+        max_shrink_iters: 400,
+        max_shrink_time: 90_000,
+        ..Config::default()
+    };
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes))
+}
+
+/// How many cases a server sees: its log, and what it remembers of worker ids, grow.
+const CASES: usize = 40;
+
+#[test]
+fn random_calls_repeat_no_id_and_break_nothing() {
+    let world = RefCell::new(World::new());
+    let (mut cases, mut ids) = (0, 0);
+    for seed in seeds() {
+        if cases % CASES == CASES - 1 {
+            drop(world.replace(World::new()));
+        }
+        cases += 1;
+        let transcript = RefCell::new(String::new());
+        let count = RefCell::new(0);
+        let result = runner(seed).run(&steps::steps(), |steps| {
+            let book = Book::default();
+            let result = world.borrow_mut().play(&steps, &book);
+            count.replace(book.len());
+            result.map_err(|fault| {
+                transcript.replace(book.transcript());
+                TestCaseError::fail(fault)
+            })
+        });
+        ids += count.take();
+        if let Err(TestError::Fail(fault, _) | TestError::Abort(fault)) = result {
+            panic!("{}\nLEAF_FUZZ_SEED={seed}: {fault}", transcript.take());
+        }
+    }
+    println!("{cases} cases, {ids} ids");
+    assert!(ids > 0, "nothing was drawn");
+}
+
+#[test]
+fn random_calls_at_the_same_time_repeat_no_id_and_break_nothing() {
+    let mut world = World::new();
+    for (case, seed) in seeds().enumerate() {
+        if case % CASES == CASES - 1 {
+            world = World::new();
+        }
+        let book = Book::default();
+        if let Err(fault) = storm(&mut world, seed, &book) {
+            panic!("{}\nLEAF_FUZZ_SEED={seed}: {fault}", book.transcript());
+        }
+    }
+}
+
+/// All sessions at once, each with statements of its own.
+fn storm(world: &mut World, seed: u64, book: &Book) -> Result<(), String> {
+    world.begin();
+    let mut runner = runner(seed);
+    let turns = proptest::collection::vec(steps::turn(), 12);
+    let mut sessions = world.sessions(book, false);
+    for session in &mut sessions {
+        session.begin()?;
+    }
+    let results: Vec<Result<(), String>> = thread::scope(|scope| {
+        let sessions = sessions.into_iter().map(|mut session| {
+            let turns = turns.new_tree(&mut runner).expect("turns").current();
+            scope.spawn(move || {
+                for (sql, rows) in turns.concat() {
+                    session.run(&sql, rows)?;
+                }
+                session.finish()
+            })
+        });
+        let sessions: Vec<_> = sessions.collect();
+        sessions
+            .into_iter()
+            .map(|session| session.join().expect("no panic"))
+            .collect()
+    });
+    results.into_iter().collect::<Result<(), String>>()?;
+    world.end(book)
+}

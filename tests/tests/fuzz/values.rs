@@ -1,0 +1,293 @@
+//! Values as SQL writes them, most of them odd.
+
+use proptest::prelude::*;
+use proptest::sample::select;
+
+/// A value of SQL.
+pub type Value = BoxedStrategy<String>;
+
+fn any_of(values: &'static [&'static str]) -> Value {
+    select(values).prop_map(str::to_owned).boxed()
+}
+
+/// Tags whose rows always get numbers of their own: see `$BASE` in `steps`.
+pub fn good_tag() -> Value {
+    let odd = any_of(&[
+        "'A'",
+        "'a '",
+        "' '",
+        r#"E'odd '' " \\ \t\x01; --'"#,
+        "repeat('ж', 128)",
+    ]);
+    prop_oneof![8 => any_of(&["'a'"]), 4 => any_of(&["'b'", "'c'"]), 1 => odd].boxed()
+}
+
+/// Tags whose rows get any numbers.
+pub fn edge_tag() -> Value {
+    any_of(&["'edge'", "'brim'"])
+}
+
+/// No tag at all, or none that is ever created.
+fn bad_tag() -> Value {
+    any_of(&[
+        "NULL",
+        "''",
+        "'nosuch'",
+        "'nosuch' || (random() * 1000)::integer",
+        "repeat('x', 129)",
+        "repeat('💧', 129)",
+        "repeat('y', 1000000)",
+    ])
+}
+
+pub fn tag() -> Value {
+    prop_oneof![10 => good_tag(), 2 => edge_tag(), 1 => bad_tag()].boxed()
+}
+
+/// Of type `bigint`, or too large for it.
+pub fn bigint() -> Value {
+    any_of(&[
+        "1",
+        "2",
+        "1000",
+        "0",
+        "-1",
+        "NULL",
+        "2147483647",
+        "2147483648",
+        "-2147483649",
+        "4294967296",
+        "9223372036854775806",
+        "9223372036854775807",
+        "9223372036854775808",
+        "-9223372036854775807",
+        "'-9223372036854775808'",
+    ])
+}
+
+/// Of type `integer`.
+pub fn integer() -> Value {
+    any_of(&[
+        "1",
+        "2",
+        "10",
+        "1000",
+        "0",
+        "-1",
+        "NULL",
+        "2147483647",
+        "'-2147483648'",
+    ])
+}
+
+/// A step that uses up little of a tag.
+pub fn step() -> Value {
+    any_of(&["1", "2", "10", "100", "1000", "1000000", "0", "-1", "NULL"])
+}
+
+/// So many ids that all of them can be looked at.
+pub fn count() -> Value {
+    let few = (1..400_u32).prop_map(|count| count.to_string());
+    prop_oneof![12 => few, 1 => any_of(&["0", "-1", "NULL", "'-2147483648'", "3000"])].boxed()
+}
+
+/// Of type `text`.
+pub fn text() -> Value {
+    any_of(&[
+        "NULL",
+        "''",
+        "'x'",
+        "E'\\x01\\x7f\\u00a0'",
+        "repeat('d', 256)",
+        "repeat('d', 257)",
+        "repeat('💧', 256)",
+        "repeat('e', 1000000)",
+    ])
+}
+
+pub fn role() -> Value {
+    any_of(&[
+        "'joe'",
+        "'PUBLIC'",
+        "'public'",
+        "'postgres'",
+        "'pg_monitor'",
+        "'nobody'",
+        "''",
+        "repeat('r', 63)",
+        "repeat('r', 100)",
+        "NULL",
+    ])
+}
+
+/// Of type `name[]`.
+pub fn roles() -> Value {
+    any_of(&[
+        "'{}'",
+        "'{joe}'",
+        "'{public,joe,joe}'",
+        "'{nobody,NULL}'",
+        "'{{joe,postgres},{public,nobody}}'",
+        "'[5:6]={joe,postgres}'",
+        "array_fill('r'::name, ARRAY[2000])",
+        "NULL",
+    ])
+}
+
+/// Of type `timestamptz`.
+pub fn time() -> Value {
+    any_of(&[
+        "now()",
+        "now() + interval '3 s'",
+        "now() - interval '1 h'",
+        "now() + interval '20 h'",
+        "'epoch'",
+        "'2000-01-01Z'",
+        "'2010-11-04 01:42:54.657Z'",
+        "'2100-01-01Z'",
+        "'infinity'",
+        "'-infinity'",
+        "'4713-01-01 00:00:00Z BC'",
+        "'294276-12-31 23:59:59.999999Z'",
+        "NULL",
+    ])
+}
+
+/// Of type `interval`.
+pub fn ahead() -> Value {
+    any_of(&[
+        "NULL",
+        "'100 ms'",
+        "'2 s'",
+        "'10 min'",
+        "'1 day'",
+        "'99 ms'",
+        "'1 day 1 us'",
+        "'0'",
+        "'-1 day'",
+        "'1 month'",
+        "'178000000 years'",
+        "'2147483647 days'",
+        "'-2147483648 days -9223372036854775807 us'",
+    ])
+}
+
+/// Of type `double precision`.
+pub fn float() -> Value {
+    any_of(&["0", "1.5", "-1e9", "1e300", "'NaN'", "'Infinity'", "NULL"])
+}
+
+pub fn layout() -> Value {
+    any_of(&[
+        "'leaf'",
+        "'uid'",
+        "'sonyflake'",
+        "'js53'",
+        "'decimal'",
+        "'custom:41,10,12'",
+        "'custom:30,20,13,10ms'",
+        "'custom:1,1,1'",
+        "'custom:61,1,1'",
+        "'custom:63,0,0'",
+        "'custom:0,0,0'",
+        "'custom:0,0,63,1s'",
+        "'custom:99999999999999999999,1,1'",
+        "'custom:-1,-1,-1'",
+        "'custom:10,10,10,18446744073709551615s'",
+        "'custom:41,10,12,0ms'",
+        "'custom:,,'",
+        "'custom:'",
+        "''",
+        "' leaf'",
+        "'LEAF'",
+        "repeat('z', 100000)",
+        "NULL",
+    ])
+}
+
+pub fn node() -> Value {
+    any_of(&[
+        "'n1'",
+        "'n2'",
+        "repeat('n', 256)",
+        "repeat('n', 257)",
+        "'server 1/1/1/1'",
+        "''",
+        "E'\\x01'",
+        "NULL",
+    ])
+}
+
+/// A setting and a value for it, good or bad, as `SET` takes them.
+pub fn setting() -> Value {
+    any_of(&[
+        "leaf.wait_timeout = 1",
+        "leaf.wait_timeout = '50ms'",
+        "leaf.wait_timeout = 0",
+        "leaf.wait_timeout = -1",
+        "leaf.wait_timeout = 'soon'",
+        "leaf.wait_timeout = DEFAULT",
+        "leaf.max_tags = 5",
+        "leaf.max_step = 1",
+        "leaf.max_step = 1000000",
+        "leaf.max_step = 0",
+        "leaf.segment_duration = 1",
+        "leaf.segment_duration = '1 week'",
+        "leaf.prefetch_threshold = 0",
+        "leaf.prefetch_threshold = 100",
+        "leaf.prefetch_threshold = 101",
+        "leaf.loader_idle_timeout = 100",
+        "leaf.loader_idle_timeout = 1",
+        "leaf.history_skip = 0",
+        "leaf.history_skip = 1000000",
+        "leaf.history_skip = -1",
+        "leaf.max_databases = 0",
+        "leaf.snowflake_layout = 'leaf'",
+        "leaf.snowflake_layout = 'uid'",
+        "leaf.snowflake_layout = 'nonsense'",
+        "leaf.snowflake_layout = ''",
+        "leaf.snowflake_epoch = '2024-01-01T00:00:00Z'",
+        "leaf.snowflake_epoch = '2200-01-01'",
+        "leaf.snowflake_epoch = '-9999-01-01'",
+        "leaf.snowflake_epoch = 'never'",
+        "leaf.snowflake_epoch = ''",
+        "leaf.worker_id = -1",
+        "leaf.worker_id = 5",
+        "leaf.worker_id = 2147483647",
+        "leaf.worker_id = -2",
+        "leaf.worker_lease = 1",
+        "leaf.worker_lease = '1 year'",
+        "leaf.worker_reuse_after = 0",
+        "leaf.worker_reuse_after = 2147483647",
+        "leaf.ceiling_ahead = 100",
+        "leaf.ceiling_ahead = '10 min'",
+        "leaf.ceiling_ahead = 0",
+        "leaf.clock_policy = 'wait'",
+        "leaf.clock_policy = 'borrow'",
+        "leaf.clock_policy = 'error'",
+        "leaf.clock_policy = 'guess'",
+        "leaf.clock_tolerance = 0",
+        "leaf.clock_tolerance = '10 min'",
+        "leaf.max_clock_lead = 0",
+        "leaf.max_clock_lead = '1 day'",
+        "leaf.max_clock_offset = 0",
+        "leaf.max_clock_offset = 2147483647",
+        "leaf.nosuch = 1",
+        "statement_timeout = 1",
+        "statement_timeout = 4",
+        "statement_timeout = DEFAULT",
+        "lock_timeout = 1",
+        "lock_timeout = DEFAULT",
+        "session_replication_role = replica",
+        "session_replication_role = origin",
+        "synchronous_commit = off",
+        "row_security = off",
+        "search_path = pg_catalog",
+        "search_path = DEFAULT",
+        "default_transaction_isolation = serializable",
+        "default_transaction_isolation = DEFAULT",
+        "default_transaction_read_only = on",
+        "default_transaction_read_only = off",
+        "plan_cache_mode = force_generic_plan",
+    ])
+}

@@ -1,0 +1,186 @@
+//! A server, brought back to the same beginning for each case, and what must hold
+//! of it at the end of each.
+
+use crate::book::Book;
+use crate::session::Session;
+use crate::steps::{Action, SESSIONS, Step};
+use leaf_tests::postgres::Client;
+use leaf_tests::{Draw, Mode, Server, wait_until};
+
+pub struct World {
+    server: Server,
+    /// How much of the log was read.
+    read: usize,
+}
+
+/// Warnings that mean no harm: there is (no) transaction, the server was stopped at
+/// once, a loader that was to be cancelled is gone.
+const HARMLESS: [&str; 4] = [
+    "25P01",
+    "25001",
+    "57P02",
+    "is not a PostgreSQL backend process",
+];
+
+impl World {
+    pub fn new() -> World {
+        let server = Server::options()
+            .set("fsync", "off")
+            .set("max_prepared_transactions", "5")
+            .set("statement_timeout", "2s")
+            .set("lock_timeout", "15ms")
+            .set("deadlock_timeout", "5ms")
+            .set("log_error_verbosity", "verbose")
+            .set("log_min_error_statement", "panic")
+            .set("leaf.max_tags", "16")
+            .set("leaf.wait_timeout", "30ms")
+            .set("leaf.loader_idle_timeout", "300ms")
+            .set("leaf.max_clock_lead", "1d")
+            .start();
+        server.connect().run(
+            "CREATE ROLE joe LOGIN;
+             CREATE TABLE drawn (id bigint); CREATE TABLE kept (id bigint); GRANT ALL ON drawn, kept TO joe;
+             CREATE TABLE big AS SELECT generate_series(1, 3000) AS n;
+             ALTER TABLE big SET (parallel_workers = 2); GRANT SELECT ON big TO joe;
+             CREATE FUNCTION draw(tag text, count integer) RETURNS SETOF bigint LANGUAGE plpgsql AS $$
+             BEGIN
+                 FOR i IN 1..count LOOP
+                     BEGIN
+                         RETURN NEXT leaf_segment_next(tag);
+                         IF i % 3 = 0 THEN RAISE EXCEPTION 'never mind'; END IF;
+                     EXCEPTION WHEN raise_exception THEN NULL;
+                     END;
+                 END LOOP;
+             END $$",
+        );
+        World { server, read: 0 }
+    }
+
+    /// A session with patience, for what is not part of a case.
+    fn admin(&self) -> Client {
+        let mut admin = self.server.connect();
+        admin.run(
+            "SET lock_timeout = 0; SET statement_timeout = '60s'; SET leaf.wait_timeout = '20s'",
+        );
+        admin
+    }
+
+    /// Undoes what earlier cases have done.
+    pub fn begin(&mut self) {
+        let mut admin = self.admin();
+        forget_prepared(&mut admin);
+        admin.run("ALTER SYSTEM RESET ALL");
+        admin.run(
+            "ALTER DATABASE postgres RESET ALL; SELECT pg_reload_conf();
+             SET leaf.snowflake_layout = DEFAULT; TRUNCATE drawn, kept;
+             DROP EXTENSION IF EXISTS leaf CASCADE; CREATE EXTENSION leaf;
+             GRANT EXECUTE ON FUNCTION leaf_tag_create, leaf_worker_register, leaf_worker_renew,
+                leaf_worker_release TO joe",
+        );
+    }
+
+    /// The sessions of a case.
+    pub fn sessions<'b>(&self, book: &'b Book, is_alone: bool) -> Vec<Session<'b>> {
+        let session = |name| {
+            let user = if name + 1 == SESSIONS {
+                "joe"
+            } else {
+                "postgres"
+            };
+            let client = self.server.connect_as(user, "postgres");
+            Session::new(name, client, book, is_alone)
+        };
+        (0..SESSIONS).map(session).collect()
+    }
+
+    /// Plays a case, one step after the other.
+    pub fn play(&mut self, steps: &[Step], book: &Book) -> Result<(), String> {
+        self.begin();
+        let mut sessions = self.sessions(book, true);
+        for session in &mut sessions {
+            session.begin()?;
+        }
+        for Step { session, action } in steps {
+            match action {
+                Action::Sql(sql, rows) => sessions[*session].run(sql, *rows)?,
+                Action::Restart(mode) => {
+                    drop(sessions);
+                    book.note(format!("restart: {mode:?}"));
+                    self.server.restart(*mode);
+                    sessions = self.sessions(book, true);
+                }
+            }
+        }
+        for session in &mut sessions {
+            session.finish()?;
+        }
+        self.end(book)
+    }
+
+    /// What must hold once no session has a transaction open.
+    pub fn end(&mut self, book: &Book) -> Result<(), String> {
+        book.audit()?;
+        self.read_log()?;
+        let mut admin = self.admin();
+        forget_prepared(&mut admin);
+        wait_until("nobody holds a lock", || {
+            admin.number(
+                "SELECT count(*) FROM pg_locks JOIN pg_stat_activity USING (pid)
+                  WHERE backend_type IN ('client backend', 'leaf loader') AND pid <> pg_backend_pid()",
+            ) == 0
+        });
+        admin.run("CREATE EXTENSION IF NOT EXISTS leaf");
+        let strays = "SELECT count(*) FROM leaf_segment_stats() AS s
+                       WHERE NOT EXISTS (SELECT FROM leaf.alloc AS a WHERE a.biz_tag = s.biz_tag)";
+        let strays = admin.number(strays);
+        if strays != 0 {
+            return Err(format!("{strays} slots are held by tags that do not exist"));
+        }
+        // Whatever was done, a new tag works.
+        admin.run("SELECT leaf_tag_create('last')");
+        let ids = admin
+            .batch("last", 3)
+            .map_err(|error| format!("the last tag: {error:?}"))?;
+        if ids != [1, 2, 3] {
+            return Err(format!("the last tag began with {ids:?}"));
+        }
+        self.read_log()
+    }
+
+    /// An error if the log has what it should not have.
+    fn read_log(&mut self) -> Result<(), String> {
+        let log = self.server.log();
+        let new = &log[self.read.min(log.len())..];
+        let bad = |line: &&str| {
+            let warns = line.contains("WARNING:  ");
+            let warns = warns && !HARMLESS.iter().any(|harmless| line.contains(harmless));
+            warns
+                || line.contains("PANIC:  ")
+                || line.contains("terminated by signal")
+                || line.contains("TRAP: ")
+                || line.contains("panicked")
+        };
+        match new.lines().find(bad) {
+            Some(line) => Err(format!("in the log: {line}")),
+            None => {
+                self.read = log.len();
+                Ok(())
+            }
+        }
+    }
+}
+
+fn forget_prepared(admin: &mut Client) {
+    let prepared = admin.query("SELECT gid FROM pg_prepared_xacts", &[]);
+    for row in prepared.expect("prepared transactions") {
+        admin.run(&format!("ROLLBACK PREPARED '{}'", row.get::<_, String>(0)));
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.server.stop(Mode::Fast);
+        }
+    }
+}

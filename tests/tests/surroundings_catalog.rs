@@ -1,0 +1,395 @@
+//! What administrators do to any table and any database, done to leaf's.
+
+use leaf_tests::postgres::Client;
+use leaf_tests::{
+    Draw, Ledger, Order, Server, Signal, Snowflake, Stop, draw_many, refused, signal, wait_until,
+};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+#[test]
+fn maintenance_of_the_catalog_under_load_repeats_no_id() {
+    let server = Server::start();
+    let mut admin = server.connect();
+    admin.run("SELECT leaf_tag_create('orders', step => 10)");
+    admin.snowflake().expect("an id");
+    let (ledger, order) = (Mutex::new(Ledger::new()), Order::new());
+    let (flakes, flake_order) = (Mutex::new(Ledger::new()), Order::new());
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let _stop = Stop(&done);
+        let sessions: Vec<_> = (0..2)
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut client = server.connect();
+                    while !done.load(Ordering::SeqCst) {
+                        let drawn = order.ascending(|| client.batch("orders", 500));
+                        ledger.lock().expect("no panic").add(drawn.expect("ids"));
+                        let block = order.above(|| client.reserve("orders", 10));
+                        ledger
+                            .lock()
+                            .expect("no panic")
+                            .add(block.expect("a block").ids());
+                        let drawn = flake_order.ascending(|| client.snowflakes(50));
+                        flakes.lock().expect("no panic").add(drawn.expect("ids"));
+                    }
+                })
+            })
+            .collect();
+        for statement in [
+            "VACUUM FULL leaf.alloc",
+            "VACUUM FULL leaf.worker",
+            "CLUSTER leaf.alloc USING alloc_pkey",
+            "REINDEX TABLE leaf.alloc",
+            "REINDEX TABLE CONCURRENTLY leaf.alloc",
+            "REINDEX TABLE CONCURRENTLY leaf.worker",
+            "VACUUM (FREEZE, ANALYZE) leaf.alloc, leaf.worker",
+            "ALTER TABLE leaf.alloc SET (fillfactor = 50)",
+            "ALTER TABLE leaf.alloc ADD COLUMN note text DEFAULT clock_timestamp()::text",
+            "ALTER TABLE leaf.alloc ALTER COLUMN description TYPE text",
+            "ALTER TABLE leaf.alloc SET UNLOGGED",
+            "ALTER TABLE leaf.alloc SET LOGGED",
+            "CREATE INDEX ON leaf.alloc (owner)",
+            "CREATE STATISTICS leaf.s ON owner, step FROM leaf.alloc",
+        ] {
+            admin.run(statement);
+            let before = ledger.lock().expect("no panic").len();
+            wait_until("the sessions draw", || {
+                sessions.iter().any(|session| session.is_finished())
+                    || ledger.lock().expect("no panic").len() > before + 1_500
+            });
+        }
+    });
+    assert!(flakes.lock().expect("no panic").len() > 1_000);
+    assert_eq!(admin.number("SELECT count(note) FROM leaf.alloc"), 1);
+}
+
+#[test]
+fn catalog_stays_small_however_much_is_granted() {
+    let server = Server::options()
+        .set("autovacuum_naptime", "1s")
+        .set("autovacuum_vacuum_threshold", "10")
+        .set("autovacuum_vacuum_scale_factor", "0")
+        .start();
+    let mut client = server.connect();
+    client.run(
+        "ALTER TABLE leaf.alloc SET (autovacuum_enabled = off); SELECT leaf_tag_create('orders')",
+    );
+    let size = "SELECT pg_total_relation_size('leaf.alloc')";
+    client.reserve("orders", 1).expect("a block");
+    let before = client.number(size);
+    for _ in 0..2_000 {
+        client.reserve("orders", 1).expect("a block");
+    }
+    // The old versions of a row make room for the new ones.
+    let after = client.number(size);
+    assert!(after <= before + 8 * 8_192, "{before} bytes became {after}");
+    client.run("ALTER TABLE leaf.alloc RESET (autovacuum_enabled)");
+    wait_until("autovacuum has been there", || {
+        client.reserve("orders", 20).expect("a block");
+        client.number(
+            "SELECT autovacuum_count FROM pg_stat_all_tables WHERE relid = 'leaf.alloc'::regclass",
+        ) > 0
+    });
+}
+
+/// Sessions take them from the database when they begin, and so would the loader.
+#[test]
+fn settings_of_the_database_do_not_reach_grants() {
+    let server = Server::start();
+    let (mut admin, mut client) = (server.connect(), server.connect());
+    admin.run(
+        "CREATE ROLE joe; SELECT leaf_tag_create('orders', step => 10);
+         CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$
+         BEGIN PERFORM pg_sleep(0.05); RETURN new; END $$;
+         CREATE TRIGGER slow BEFORE UPDATE ON leaf.alloc FOR EACH ROW EXECUTE FUNCTION slow();
+         CREATE TRIGGER slow BEFORE UPDATE ON leaf.worker FOR EACH ROW EXECUTE FUNCTION slow()",
+    );
+    let mut ids = draw_many(&mut client, "orders", 15);
+    let mut flakes = client.snowflakes(5).expect("ids");
+    for (name, value) in [
+        ("role", "joe"),
+        ("session_replication_role", "replica"),
+        ("statement_timeout", "10ms"),
+        ("lock_timeout", "10ms"),
+        ("idle_in_transaction_session_timeout", "10ms"),
+        // Since PostgreSQL 17.
+        ("transaction_timeout", "10ms"),
+        ("default_transaction_isolation", "serializable"),
+        ("default_transaction_read_only", "on"),
+        ("default_transaction_deferrable", "on"),
+        ("search_path", "nowhere"),
+        ("enable_indexscan", "off"),
+        ("transform_null_equals", "on"),
+        ("array_nulls", "off"),
+        ("datestyle", "German"),
+        ("intervalstyle", "iso_8601"),
+        ("timezone", "Asia/Kathmandu"),
+        ("bytea_output", "escape"),
+        ("plan_cache_mode", "force_generic_plan"),
+    ] {
+        let known = format!("SELECT count(*) FROM pg_settings WHERE lower(name) = '{name}'");
+        // The role is no setting that pg_settings shows.
+        if name == "role" || admin.number(&known) == 1 {
+            admin.run(&format!("ALTER DATABASE postgres SET {name} = '{value}'"));
+        }
+    }
+    for loader in server.loaders("postgres") {
+        signal(loader, Signal::SIGTERM);
+        wait_until("the loader has gone", || {
+            !server.loaders("postgres").contains(&loader)
+        });
+    }
+    ids.extend(draw_many(&mut client, "orders", 500));
+    ids.extend(client.reserve("orders", 10).expect("a block").ids());
+    client.run("UPDATE leaf.worker SET ceiling = ceiling + interval '1 s'");
+    flakes.extend(client.snowflakes(5).expect("ids"));
+    assert!(ids.is_sorted_by(|a, b| a < b), "{ids:?}");
+    assert!(flakes.is_sorted_by(|a, b| a < b), "{flakes:?}");
+    assert_eq!(client.stat("orders", "timeouts"), 0);
+}
+
+/// Also while the extension itself is made, where leaf leases for the session
+/// alone.
+#[test]
+fn event_triggers_may_draw() {
+    let server = Server::options().bare().start();
+    let mut admin = server.connect();
+    admin.run(
+        "CREATE TABLE log (flake bigint, id bigint, what text);
+         CREATE FUNCTION note(what text) RETURNS void LANGUAGE plpgsql AS $$
+         DECLARE flake bigint; id bigint;
+         BEGIN
+             BEGIN
+                 flake := leaf_snowflake_next();
+                 id := leaf_segment_next('log');
+             EXCEPTION WHEN undefined_function OR undefined_object THEN NULL;
+             END;
+             INSERT INTO log VALUES (flake, id, what);
+         END $$;
+         CREATE FUNCTION changed() RETURNS event_trigger LANGUAGE plpgsql AS $$
+         BEGIN PERFORM note(object_identity) FROM pg_event_trigger_ddl_commands(); END $$;
+         CREATE FUNCTION dropped() RETURNS event_trigger LANGUAGE plpgsql AS $$
+         BEGIN PERFORM note(object_identity) FROM pg_event_trigger_dropped_objects(); END $$;
+         CREATE EVENT TRIGGER changed ON ddl_command_end EXECUTE FUNCTION changed();
+         CREATE EVENT TRIGGER dropped ON sql_drop EXECUTE FUNCTION dropped()",
+    );
+    let ddl = "CREATE TABLE t (i int); ALTER TABLE t ADD COLUMN j int; DROP TABLE t;
+               CREATE FUNCTION f() RETURNS int LANGUAGE sql AS 'SELECT 1'; DROP FUNCTION f()";
+    for _ in 0..2 {
+        admin.run("CREATE EXTENSION leaf; SELECT leaf_tag_create('log')");
+        admin.run(ddl);
+        admin.run(&format!("BEGIN; {ddl}; COMMIT"));
+        admin.run("DROP EXTENSION leaf");
+    }
+    let all = admin.number("SELECT count(flake) FROM log");
+    assert!(all > 100, "{all} snowflake ids");
+    assert_eq!(admin.number("SELECT count(DISTINCT flake) FROM log"), all);
+    let numbered = "SELECT count(DISTINCT id) FROM log WHERE what LIKE 'public.%'";
+    assert!(admin.number(numbered) >= 5);
+}
+
+#[test]
+fn row_level_security_keeps_nobody_from_drawing() {
+    let server = Server::start();
+    let mut admin = server.connect();
+    admin.run(
+        "CREATE ROLE joe LOGIN;
+         SELECT leaf_tag_create('orders', step => 10); SELECT leaf_tag_grant('orders', 'joe')",
+    );
+    let mut joe = server.connect_as("joe", "postgres");
+    let mut ledger = Ledger::new();
+    for statement in [
+        "ALTER TABLE leaf.alloc ENABLE ROW LEVEL SECURITY",
+        "ALTER TABLE leaf.worker ENABLE ROW LEVEL SECURITY",
+        // Superusers are exempt, owners too or not.
+        "ALTER TABLE leaf.alloc FORCE ROW LEVEL SECURITY",
+        "ALTER DATABASE postgres SET row_security = off",
+    ] {
+        admin.run(statement);
+        ledger.add(joe.batch("orders", 500).expect("a grantee draws"));
+        ledger.add(joe.reserve("orders", 5).expect("a grantee draws").ids());
+        joe.snowflake().expect("everybody draws");
+    }
+    admin.run("SELECT leaf_tag_alter('orders', step => 20); SELECT leaf_tag_drop('orders')");
+    assert_eq!(admin.number("SELECT count(*) FROM leaf.alloc"), 0);
+}
+
+/// Where policies do apply to the owner of the tables, nothing is done in part.
+#[test]
+fn row_level_security_of_the_owner_is_an_error_and_never_silence() {
+    let server = Server::start();
+    let mut admin = server.connect();
+    admin.run(
+        "CREATE ROLE keeper;
+         GRANT USAGE, CREATE ON SCHEMA leaf TO keeper;
+         ALTER TABLE leaf.alloc OWNER TO keeper;
+         SELECT leaf_tag_create('orders', step => 10);
+         ALTER TABLE leaf.alloc ENABLE ROW LEVEL SECURITY;
+         ALTER TABLE leaf.alloc FORCE ROW LEVEL SECURITY;
+         SET leaf.wait_timeout = '300ms'",
+    );
+    let error = refused(admin.next("orders"), "55P03");
+    let detail = error.detail().unwrap_or_default();
+    assert!(detail.contains("row-level security"), "{error:?}");
+    for call in [
+        "leaf_tag_create('other')",
+        "leaf_tag_alter('orders', step => 5)",
+        "leaf_tag_grant('orders', 'keeper')",
+        "leaf_tag_drop('orders')",
+    ] {
+        let error = admin.batch_execute(&format!("SELECT {call}"));
+        let error = error.expect_err(call);
+        assert_eq!(
+            error.code().map(|code| code.code()),
+            Some("42501"),
+            "{call}"
+        );
+    }
+    admin.run("ALTER TABLE leaf.alloc NO FORCE ROW LEVEL SECURITY");
+    assert_eq!(admin.next("orders").expect("an id"), 1);
+    admin.run("SELECT leaf_tag_drop('orders')");
+    refused(admin.next("orders"), "42704");
+}
+
+/// The row of a new tag would stay where it was, and its first ids come twice.
+#[test]
+fn trigger_that_swallows_updates_is_an_error_before_ids_are_seen() {
+    let server = Server::start();
+    let mut admin = server.connect();
+    admin.run(
+        "CREATE FUNCTION swallow() RETURNS trigger LANGUAGE plpgsql AS $$
+         BEGIN RETURN CASE tg_argv[0] WHEN 'nothing' THEN NULL ELSE old END; END $$",
+    );
+    for instead in ["nothing", "old"] {
+        admin.run(&format!(
+            "CREATE TRIGGER swallow BEFORE UPDATE ON leaf.alloc
+                FOR EACH ROW EXECUTE FUNCTION swallow('{instead}')"
+        ));
+        admin.run("BEGIN; SELECT leaf_tag_create('new')");
+        refused(admin.next("new"), "09000");
+        admin.run("ROLLBACK");
+        admin.run("SELECT leaf_tag_create('new'); SET leaf.wait_timeout = '300ms'");
+        refused(admin.next("new"), "55P03");
+        admin.run("DROP TRIGGER swallow ON leaf.alloc");
+        assert_eq!(admin.next("new").expect("an id"), 1);
+        admin.run("SELECT leaf_tag_drop('new')");
+    }
+}
+
+#[test]
+fn trigger_functions_called_as_others_say_what_they_are_for() {
+    let server = Server::start();
+    let mut admin = server.connect();
+    for function in [
+        "leaf_alloc_check",
+        "leaf_alloc_changed",
+        "leaf_worker_check",
+    ] {
+        let call = format!("SELECT {function}()");
+        refused(admin.batch_execute(&call), "39P01");
+    }
+}
+
+/// Its ceiling lies further ahead than ids may run, and nothing but a file
+/// remembers it.
+#[test]
+fn registration_that_was_rolled_back_is_in_nobodys_way() {
+    let server = Server::start();
+    let mut admin = server.connect();
+    admin.run("BEGIN");
+    let undone = admin.register("'a', ahead => '1 day'").expect("a lease");
+    admin.run("ROLLBACK");
+    let id = admin.snowflake().expect("an id");
+    let own = admin.parts(id);
+    assert_ne!(own.worker, undone.worker);
+    assert!(own.created_at < undone.ceiling);
+    let next = admin.register("'b'").expect("a lease");
+    assert!(![own.worker, undone.worker].contains(&next.worker));
+    // Whoever insists on it is told why not.
+    let insists = admin.register(&format!("'c', {}", undone.worker));
+    refused(insists, "58000");
+}
+
+/// A server with the databases `postgres` and `far`, both with a tag `orders`; the
+/// first has foreign tables of the second.
+fn foreign() -> (Server, Client, Client) {
+    let server = Server::start();
+    let mut here = server.connect();
+    here.run("CREATE DATABASE far");
+    let mut far = server.connect_as("postgres", "far");
+    far.run(
+        "CREATE EXTENSION leaf;
+         SELECT leaf_tag_create('orders', step => 10, start => 1000000);
+         CREATE TABLE t (id bigint DEFAULT leaf_segment_next('orders'), n int);
+         CREATE VIEW ids AS SELECT leaf_segment_next('orders') AS id FROM generate_series(1, 5)",
+    );
+    let host = server.connection_string();
+    let host = host
+        .split(' ')
+        .next()
+        .and_then(|host| host.strip_prefix("host="));
+    here.run(&format!(
+        "SELECT leaf_tag_create('orders', step => 10);
+         CREATE EXTENSION postgres_fdw;
+         CREATE SERVER far FOREIGN DATA WRAPPER postgres_fdw
+            OPTIONS (host '{}', dbname 'far', extensions 'leaf');
+         CREATE USER MAPPING FOR postgres SERVER far OPTIONS (user 'postgres');
+         CREATE FOREIGN TABLE t (id bigint DEFAULT leaf_segment_next('orders'), n int) SERVER far;
+         CREATE FOREIGN TABLE ids (id bigint) SERVER far",
+        host.expect("a host")
+    ));
+    (server, here, far)
+}
+
+#[test]
+fn foreign_table_draws_where_the_statement_runs() {
+    let (_server, mut here, mut far) = foreign();
+    here.run("INSERT INTO t (n) SELECT generate_series(1, 300)");
+    use std::io::Write;
+    let mut copy = here.copy_in("COPY t (n) FROM STDIN").expect("COPY");
+    writeln!(copy, "301").expect("a row");
+    copy.finish().expect("the end");
+    for client in [&mut here, &mut far] {
+        assert_eq!(client.number("SELECT count(DISTINCT id) FROM t"), 301);
+        assert_eq!(client.number("SELECT max(id) FROM t"), 301);
+    }
+    here.run("UPDATE t SET id = leaf_segment_next('orders')");
+    assert_eq!(far.number("SELECT min(id) FROM t"), 302);
+    assert_eq!(far.next("orders").expect("an id"), 1_000_000);
+    // A view at the other end draws there, as many as are fetched.
+    let ids = here.query("SELECT id FROM ids", &[]).expect("ids");
+    let ids: Vec<i64> = ids.iter().map(|row| row.get(0)).collect();
+    assert_eq!(ids, (1_000_001..=1_000_005).collect::<Vec<_>>());
+}
+
+/// Even if the foreign server is said to have leaf: what is computed there must not
+/// depend on where.
+#[test]
+fn draws_are_never_sent_to_a_foreign_server() {
+    let (_server, mut here, _far) = foreign();
+    let plan = |client: &mut Client, condition: &str| {
+        let rows = client.query(
+            &format!("EXPLAIN (VERBOSE) SELECT id FROM t WHERE {condition}"),
+            &[],
+        );
+        let rows = rows.expect("a plan");
+        let lines: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
+        lines
+            .into_iter()
+            .find(|line| line.contains("Remote SQL"))
+            .expect("a foreign scan")
+    };
+    for local in [
+        "id < leaf_segment_next('orders')",
+        "id < leaf_snowflake_next()",
+        "id < leaf_snowflake_floor(to_timestamp(n))",
+    ] {
+        let remote = plan(&mut here, local);
+        assert!(!remote.contains("leaf"), "{remote}");
+    }
+    let shipped =
+        "id < leaf_snowflake_floor(timestamptz 'epoch' + n * interval '0', 'leaf', '2024-01-01Z')";
+    drop(plan(&mut here, shipped));
+}
