@@ -1,10 +1,11 @@
 # The commands people type. Each target is one script; `make help` lists them.
 #
 # PG_CONFIG chooses the PostgreSQL server: make test PG_CONFIG=/opt/pg17/bin/pg_config
+# scripts/build-server builds one: make test PG_CONFIG="$(scripts/build-server 18)"
 export PG_CONFIG
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-stop test bench lint stage install
+.PHONY: help setup demo demo-stop test test-server bench lint stage install
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 12
@@ -20,6 +21,9 @@ demo-stop: ## stop that server
 
 test: ## the whole suite: algorithms, model checks, real servers
 	@scripts/test
+
+test-server: ## the part of it that runs on real servers
+	@scripts/test-server
 
 bench: ## measure leaf against sequences, write bench/RESULTS.md
 	@scripts/bench

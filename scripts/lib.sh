@@ -9,7 +9,7 @@
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 target=${CARGO_TARGET_DIR:-$root/target}
 case $target in /*) ;; *) target=$PWD/$target ;; esac
-unset CARGO_TARGET_DIR
+export CARGO_TARGET_DIR=$target
 cd "$root"
 
 die() {
@@ -29,6 +29,23 @@ as_server() {
     else
         "${clean[@]}" "$@"
     fi
+}
+
+# Runs a command as root.
+as_root() {
+    if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi
+}
+
+# Installs Debian's packages; with none to install, does nothing.
+install_packages() {
+    if [ $# -eq 0 ]; then return; fi
+    command -v apt-get >/dev/null ||
+        die "this needs Debian's packages or what equals them: $*"
+    [ "$(id -u)" = 0 ] || command -v sudo >/dev/null ||
+        die "please install as root: apt-get install $*"
+    say "installing $*"
+    as_root apt-get update -q
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "$@"
 }
 
 # Answers `pg_config $1` of the chosen server.
