@@ -5,7 +5,7 @@
 export PG_CONFIG
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-stop test test-server bench lint stage install
+.PHONY: help setup demo demo-stop test test-server test-long bench lint stage install
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 12
@@ -24,6 +24,9 @@ test: ## the whole suite: algorithms, model checks, real servers
 
 test-server: ## the part of it that runs on real servers
 	@scripts/test-server
+
+test-long: ## minutes of kills and of random calls
+	@scripts/test-long
 
 bench: ## measure leaf against sequences, write bench/RESULTS.md
 	@scripts/bench

@@ -262,7 +262,7 @@ fn grant_all(shared: &Shared, alloc: u32, jobs: &[Job]) -> Work {
         .iter()
         .zip(&states)
         .map(|(job, past)| {
-            if job.key().catalog != alloc {
+            if job.key().catalog != alloc || is_stale(shared, job) {
                 return Outcome::Changed;
             }
             let row = tags
@@ -280,6 +280,16 @@ fn grant_all(shared: &Shared, alloc: u32, jobs: &[Job]) -> Work {
         transaction::granting(|| catalog::store_grants(&updates, &history));
     }
     Work::Done(outcomes)
+}
+
+/// Whether the slot has begun a new epoch since the job was collected: what its row,
+/// locked by now, would grant could not be published. Changes drop a slot's ids
+/// before they are visible.
+fn is_stale(shared: &Shared, job: &Job) -> bool {
+    match job {
+        Job::Segment { found, .. } => shared.slots[found.number].buffer.epoch() != found.epoch,
+        Job::Block(_) => false,
+    }
 }
 
 /// What is known of a slot's loads so far.

@@ -1,6 +1,5 @@
 //! What administrators do to any table and any database, done to leaf's.
 
-use leaf_tests::postgres::Client;
 use leaf_tests::{
     Draw, Ledger, Order, Server, Signal, Snowflake, Stop, draw_many, refused, signal, wait_until,
 };
@@ -253,6 +252,36 @@ fn row_level_security_of_the_owner_is_an_error_and_never_silence() {
     refused(admin.next("orders"), "42704");
 }
 
+/// The loader has begun when the table is locked, and goes on when the tag is
+/// another: what it would be granted now, it would throw away.
+#[test]
+fn change_under_a_locked_table_loses_none_of_the_new_ids() {
+    let server = Server::start();
+    let (mut admin, mut client) = (server.connect(), server.connect());
+    for (change, expected) in [
+        ("SELECT leaf_tag_alter('orders', advance_to => 5000)", 5_000),
+        (
+            "SELECT leaf_tag_drop('orders'); SELECT leaf_tag_create('orders', start => 700)",
+            700,
+        ),
+    ] {
+        admin.run("SELECT leaf_tag_create('orders', step => 1000)");
+        client.next("orders").expect("an id");
+        admin.run("BEGIN; LOCK TABLE leaf.alloc IN ACCESS EXCLUSIVE MODE");
+        // So many that the next segment is due.
+        client.batch("orders", 200).expect("what is in memory");
+        wait_until("the loader waits for the table", || {
+            admin.number(
+                "SELECT count(*) FROM pg_stat_activity
+                  WHERE backend_type = 'leaf loader' AND wait_event_type = 'Lock'",
+            ) == 1
+        });
+        admin.run(&format!("{change}; COMMIT"));
+        assert_eq!(client.next("orders").expect("an id"), expected);
+        admin.run("SELECT leaf_tag_drop('orders')");
+    }
+}
+
 /// The row of a new tag would stay where it was, and its first ids come twice.
 #[test]
 fn trigger_that_swallows_updates_is_an_error_before_ids_are_seen() {
@@ -310,86 +339,4 @@ fn registration_that_was_rolled_back_is_in_nobodys_way() {
     // Whoever insists on it is told why not.
     let insists = admin.register(&format!("'c', {}", undone.worker));
     refused(insists, "58000");
-}
-
-/// A server with the databases `postgres` and `far`, both with a tag `orders`; the
-/// first has foreign tables of the second.
-fn foreign() -> (Server, Client, Client) {
-    let server = Server::start();
-    let mut here = server.connect();
-    here.run("CREATE DATABASE far");
-    let mut far = server.connect_as("postgres", "far");
-    far.run(
-        "CREATE EXTENSION leaf;
-         SELECT leaf_tag_create('orders', step => 10, start => 1000000);
-         CREATE TABLE t (id bigint DEFAULT leaf_segment_next('orders'), n int);
-         CREATE VIEW ids AS SELECT leaf_segment_next('orders') AS id FROM generate_series(1, 5)",
-    );
-    let host = server.connection_string();
-    let host = host
-        .split(' ')
-        .next()
-        .and_then(|host| host.strip_prefix("host="));
-    here.run(&format!(
-        "SELECT leaf_tag_create('orders', step => 10);
-         CREATE EXTENSION postgres_fdw;
-         CREATE SERVER far FOREIGN DATA WRAPPER postgres_fdw
-            OPTIONS (host '{}', dbname 'far', extensions 'leaf');
-         CREATE USER MAPPING FOR postgres SERVER far OPTIONS (user 'postgres');
-         CREATE FOREIGN TABLE t (id bigint DEFAULT leaf_segment_next('orders'), n int) SERVER far;
-         CREATE FOREIGN TABLE ids (id bigint) SERVER far",
-        host.expect("a host")
-    ));
-    (server, here, far)
-}
-
-#[test]
-fn foreign_table_draws_where_the_statement_runs() {
-    let (_server, mut here, mut far) = foreign();
-    here.run("INSERT INTO t (n) SELECT generate_series(1, 300)");
-    use std::io::Write;
-    let mut copy = here.copy_in("COPY t (n) FROM STDIN").expect("COPY");
-    writeln!(copy, "301").expect("a row");
-    copy.finish().expect("the end");
-    for client in [&mut here, &mut far] {
-        assert_eq!(client.number("SELECT count(DISTINCT id) FROM t"), 301);
-        assert_eq!(client.number("SELECT max(id) FROM t"), 301);
-    }
-    here.run("UPDATE t SET id = leaf_segment_next('orders')");
-    assert_eq!(far.number("SELECT min(id) FROM t"), 302);
-    assert_eq!(far.next("orders").expect("an id"), 1_000_000);
-    // A view at the other end draws there, as many as are fetched.
-    let ids = here.query("SELECT id FROM ids", &[]).expect("ids");
-    let ids: Vec<i64> = ids.iter().map(|row| row.get(0)).collect();
-    assert_eq!(ids, (1_000_001..=1_000_005).collect::<Vec<_>>());
-}
-
-/// Even if the foreign server is said to have leaf: what is computed there must not
-/// depend on where.
-#[test]
-fn draws_are_never_sent_to_a_foreign_server() {
-    let (_server, mut here, _far) = foreign();
-    let plan = |client: &mut Client, condition: &str| {
-        let rows = client.query(
-            &format!("EXPLAIN (VERBOSE) SELECT id FROM t WHERE {condition}"),
-            &[],
-        );
-        let rows = rows.expect("a plan");
-        let lines: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
-        lines
-            .into_iter()
-            .find(|line| line.contains("Remote SQL"))
-            .expect("a foreign scan")
-    };
-    for local in [
-        "id < leaf_segment_next('orders')",
-        "id < leaf_snowflake_next()",
-        "id < leaf_snowflake_floor(to_timestamp(n))",
-    ] {
-        let remote = plan(&mut here, local);
-        assert!(!remote.contains("leaf"), "{remote}");
-    }
-    let shipped =
-        "id < leaf_snowflake_floor(timestamptz 'epoch' + n * interval '0', 'leaf', '2024-01-01Z')";
-    drop(plan(&mut here, shipped));
 }

@@ -3,9 +3,9 @@
 //! good and bad: no id comes twice, ids ascend, the server stays up, every error has
 //! a code of its own, and nothing is left behind.
 //!
-//! Each test runs for `LEAF_FUZZ_SECONDS` (20 by default). A case that fails is made
+//! Each test runs for `LEAF_TEST_SECONDS` (20 by default). A case that fails is made
 //! smaller and printed with its seed; with `LEAF_FUZZ_SEED` set to that, it is the
-//! only one to run.
+//! only one to run. (What several sessions do at once depends on more than the seed.)
 
 mod book;
 mod session;
@@ -16,7 +16,8 @@ mod world;
 use book::Book;
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 use world::World;
@@ -35,7 +36,7 @@ fn seeds() -> impl Iterator<Item = u64> {
     let only = number("LEAF_FUZZ_SEED");
     let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let first = only.unwrap_or(since_1970.expect("a clock").as_millis() as u64);
-    let limit = Duration::from_secs(number("LEAF_FUZZ_SECONDS").unwrap_or(20));
+    let limit = Duration::from_secs(number("LEAF_TEST_SECONDS").unwrap_or(20));
     let began = Instant::now();
     let more = move |&seed: &u64| match only {
         Some(only) => seed == only,
@@ -60,31 +61,49 @@ fn runner(seed: u64) -> TestRunner {
 /// How many cases a server sees: its log, and what it remembers of worker ids, grow.
 const CASES: usize = 40;
 
+/// Keeps the book of the last case that has failed, by an error or a panic.
+struct Kept<'k> {
+    book: Rc<Book>,
+    has_passed: bool,
+    failed: &'k RefCell<Rc<Book>>,
+}
+
+impl Drop for Kept<'_> {
+    fn drop(&mut self) {
+        if !self.has_passed {
+            self.failed.replace(self.book.clone());
+        }
+    }
+}
+
 #[test]
 fn random_calls_repeat_no_id_and_break_nothing() {
     let world = RefCell::new(World::new());
-    let (mut cases, mut ids) = (0, 0);
+    let failed = RefCell::default();
+    let ids = Cell::new(0);
+    let mut cases = 0;
     for seed in seeds() {
-        if cases % CASES == CASES - 1 {
+        cases += 1;
+        if cases % CASES == 0 {
             drop(world.replace(World::new()));
         }
-        cases += 1;
-        let transcript = RefCell::new(String::new());
-        let count = RefCell::new(0);
         let result = runner(seed).run(&steps::steps(), |steps| {
-            let book = Book::default();
-            let result = world.borrow_mut().play(&steps, &book);
-            count.replace(book.len());
-            result.map_err(|fault| {
-                transcript.replace(book.transcript());
-                TestCaseError::fail(fault)
-            })
+            let mut kept = Kept {
+                book: Rc::default(),
+                has_passed: false,
+                failed: &failed,
+            };
+            let result = world.borrow_mut().play(&steps, &kept.book);
+            kept.has_passed = result.is_ok();
+            ids.set(ids.get() + kept.book.len());
+            result.map_err(TestCaseError::fail)
         });
-        ids += count.take();
         if let Err(TestError::Fail(fault, _) | TestError::Abort(fault)) = result {
-            panic!("{}\nLEAF_FUZZ_SEED={seed}: {fault}", transcript.take());
+            let transcript = failed.borrow().transcript();
+            panic!("{transcript}\nLEAF_FUZZ_SEED={seed}: {fault}");
         }
     }
+    let ids = ids.get();
     println!("{cases} cases, {ids} ids");
     assert!(ids > 0, "nothing was drawn");
 }
@@ -92,15 +111,20 @@ fn random_calls_repeat_no_id_and_break_nothing() {
 #[test]
 fn random_calls_at_the_same_time_repeat_no_id_and_break_nothing() {
     let mut world = World::new();
-    for (case, seed) in seeds().enumerate() {
-        if case % CASES == CASES - 1 {
+    let (mut cases, mut ids) = (0, 0);
+    for seed in seeds() {
+        cases += 1;
+        if cases % CASES == 0 {
             world = World::new();
         }
         let book = Book::default();
         if let Err(fault) = storm(&mut world, seed, &book) {
             panic!("{}\nLEAF_FUZZ_SEED={seed}: {fault}", book.transcript());
         }
+        ids += book.len();
     }
+    println!("{cases} cases, {ids} ids");
+    assert!(ids > 0, "nothing was drawn");
 }
 
 /// All sessions at once, each with statements of its own.

@@ -2,6 +2,8 @@
 
 use crate::book::Book;
 use crate::steps::Rows;
+use std::collections::HashMap;
+
 use leaf_tests::postgres::{Client, Error, SimpleQueryMessage, SimpleQueryRow};
 
 pub struct Session<'b> {
@@ -40,42 +42,41 @@ impl<'b> Session<'b> {
         let sql = self.book.render(template, self.turn);
         let floors = self.book.floors();
         let result = self.client.simple_query(&sql);
-        let outcome = match &result {
-            Ok(messages) => messages
-                .iter()
-                .find_map(|message| match message {
-                    SimpleQueryMessage::Row(row) if !row.is_empty() => {
-                        Some(format!("{:?} …", row.get(0)))
-                    }
-                    _ => None,
-                })
-                .unwrap_or_default(),
-            Err(error) => error.as_db_error().map_or_else(
-                || error.to_string(),
-                |error| format!("{}: {}", error.code().code(), error.message()),
-            ),
-        };
-        self.book
-            .note(format!("{}> {sql}\n     {outcome}", self.name));
+        self.note(&sql, &result);
         match result {
             Ok(messages) => {
-                let found = messages.iter().filter_map(|message| match message {
-                    SimpleQueryMessage::Row(row) => Some(row),
-                    _ => None,
-                });
-                self.read(&sql, rows, found.collect(), floors)
+                let found = messages.iter().filter_map(row).collect();
+                self.read(&sql, rows, found, floors)
             }
             Err(error) => self.judge(&error),
         }
         .map_err(|fault| format!("session {}: {sql}: {fault}", self.name))
     }
 
+    /// Adds a statement, and how it began to answer, to the transcript.
+    fn note(&self, sql: &str, result: &Result<Vec<SimpleQueryMessage>, Error>) {
+        let answer = match result {
+            Ok(messages) => messages
+                .iter()
+                .filter_map(row)
+                .find_map(|row| row.try_get(0).ok()?.map(str::to_owned))
+                .unwrap_or_default(),
+            Err(error) => match error.as_db_error() {
+                Some(error) => format!("{}: {}", error.code().code(), error.message()),
+                None => error.to_string(),
+            },
+        };
+        let line = format!("{}> {sql}\n     {answer}", self.name);
+        self.book.note(line);
+    }
+
+    /// Enters what a statement returned.
     fn read(
         &self,
         sql: &str,
         rows: Rows,
         found: Vec<&SimpleQueryRow>,
-        floors: std::collections::HashMap<i64, i64>,
+        floors: HashMap<i64, i64>,
     ) -> Result<(), String> {
         let number = |row: &SimpleQueryRow, column| row.get(column)?.parse::<i64>().ok();
         let numbers = || -> Vec<i64> { found.iter().filter_map(|row| number(row, 0)).collect() };
@@ -91,29 +92,27 @@ impl<'b> Session<'b> {
                 self.book.flakes(&flakes);
             }
             Rows::Block => {
-                for row in found {
-                    if let (Some(first), Some(last)) = (number(row, 0), number(row, 1)) {
-                        let tag = sql.split(['(', ',']).nth(2).unwrap_or_default();
-                        self.book.reserved(tag.trim().to_owned(), first, last);
-                    }
+                let block = found
+                    .first()
+                    .and_then(|row| number(row, 0).zip(number(row, 1)));
+                if let Some((first, last)) = block {
+                    let [tag, _] = arguments(sql);
+                    self.book.reserved(tag.to_owned(), first, last);
                 }
             }
             Rows::Returned => {
                 if found.first().and_then(|row| row.get(0)) == Some("t") {
-                    let bounds = sql
-                        .rsplit([',', ')'])
-                        .filter_map(|text| text.trim().parse().ok());
-                    let bounds: Vec<i64> = bounds.take(2).collect();
-                    self.book.returned(bounds[1], bounds[0]);
+                    let [_, first, last] = arguments(sql);
+                    let number = |text: &str| text.parse().expect("a number");
+                    self.book.returned(number(first), number(last));
                 }
             }
             Rows::Lease => {
-                for row in found {
-                    if let (Some(worker), Some(nonce), Some(token)) =
-                        (row.get(0), row.get(1), row.get(2))
-                    {
-                        self.book.leased([worker, nonce, token].map(str::to_owned));
-                    }
+                let lease = found
+                    .first()
+                    .map(|row| [0, 1, 2].map(|column| row.get(column)));
+                if let Some([Some(worker), Some(nonce), Some(token)]) = lease {
+                    self.book.leased([worker, nonce, token].map(str::to_owned));
                 }
             }
         }
@@ -183,6 +182,26 @@ impl<'b> Session<'b> {
         }
         Ok(())
     }
+}
+
+fn row(message: &SimpleQueryMessage) -> Option<&SimpleQueryRow> {
+    match message {
+        SimpleQueryMessage::Row(row) => Some(row),
+        _ => None,
+    }
+}
+
+/// The last arguments of the call that a statement ends with, so many.
+fn arguments<const N: usize>(sql: &str) -> [&str; N] {
+    let (_, call) = sql.split_once("leaf_segment_re").unwrap_or_default();
+    let (_, arguments) = call.split_once('(').unwrap_or_default();
+    let arguments = arguments.strip_suffix(')').unwrap_or(arguments);
+    let mut last_first = arguments.rsplitn(N, ", ");
+    let mut found = [""; N];
+    for place in found.iter_mut().rev() {
+        *place = last_first.next().unwrap_or_default();
+    }
+    found
 }
 
 fn is(error: &Error, code: &str) -> bool {
