@@ -4,6 +4,8 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 
+use pgrx::pg_sys::Oid;
+
 use super::segment::{bad_argument, checked, checked_count};
 use crate::catalog;
 use crate::error::{Error, Ids};
@@ -20,6 +22,8 @@ const REMEMBERED: usize = 4;
 
 /// A block that this session has reserved.
 struct Reserved {
+    /// By whom: a pooler lets others use the session, too.
+    role: Oid,
     incarnation: [u8; 16],
     first: i64,
     last: i64,
@@ -41,15 +45,16 @@ fn remember(tag: &[u8], block: Reserved) {
     });
 }
 
-/// Forgets the end of a block from `first` on; whether this session had
-/// reserved it.
-fn forget(tag: &[u8], incarnation: [u8; 16], first: i64, last: i64) -> bool {
+/// Forgets the end of a block from `first` on; whether the role had reserved it in
+/// this session.
+fn forget(tag: &[u8], role: Oid, incarnation: [u8; 16], first: i64, last: i64) -> bool {
     RESERVED.with_borrow_mut(|reserved| {
         let Some(blocks) = reserved.get_mut(tag) else {
             return false;
         };
         let is_it = |block: &Reserved| {
-            block.incarnation == incarnation && block.first <= first && block.last == last
+            (block.role, block.incarnation) == (role, incarnation)
+                && (block.first <= first && block.last == last)
         };
         let Some(at) = blocks.iter().position(is_it) else {
             return false;
@@ -90,7 +95,8 @@ fn reserve(tag: &[u8], count: u64) -> i64 {
         if transaction::has_created(tag) {
             return transaction::take_block(tag, count).first;
         }
-        if transaction::has_changed(tag) {
+        // The loader cannot have a row of which this transaction has the last version.
+        if transaction::has_changed(tag) || permissions.is_own_version {
             Error::OwnChange {
                 tag: catalog::display(tag),
             }
@@ -132,6 +138,7 @@ fn reserve(tag: &[u8], count: u64) -> i64 {
         match answer {
             Some(Answer::Granted { first }) => {
                 let block = Reserved {
+                    role: role::current(),
                     incarnation: permissions.incarnation,
                     first,
                     last: first + (count as i64 - 1),
@@ -172,7 +179,8 @@ fn give_back(tag: &[u8], first: i64, last: i64) -> bool {
     if pg::in_recovery() {
         Error::InRecovery.raise();
     }
-    let permissions = session::may_draw(tag, role::current());
+    let role = role::current();
+    let permissions = session::may_draw(tag, role);
     if transaction::has_changed(tag) {
         // Its rows may be rolled back, or are another tag's.
         return false;
@@ -182,7 +190,7 @@ fn give_back(tag: &[u8], first: i64, last: i64) -> bool {
             return false;
         };
         let is_last = last.checked_add(1) == Some(position.max_id);
-        if !is_last || !forget(tag, permissions.incarnation, first, last) {
+        if !is_last || !forget(tag, role, permissions.incarnation, first, last) {
             return false;
         }
         transaction::returning(|| catalog::set_position(tag, first));

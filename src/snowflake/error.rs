@@ -35,6 +35,8 @@ pub enum Trouble {
     FutureEpoch(Scheme),
     /// Somebody else holds the lease, or nobody.
     LeaseLost { worker: i64 },
+    /// Others lease the same worker id at the same time.
+    Contended,
     /// There is no place for another database.
     NoRoom,
 }
@@ -72,6 +74,12 @@ impl Trouble {
                     None => format!("It is {} off the registry's.", signed(offset_us)),
                 }),
                 "Correct the clock; leaf.max_clock_offset sets how far off it may be.".into(),
+            ),
+            Trouble::Contended => (
+                Code::ERRCODE_T_R_SERIALIZATION_FAILURE,
+                "other sessions lease worker ids at the same time".into(),
+                None,
+                "Try again.".into(),
             ),
             Trouble::TimeUsedUp(scheme) => (
                 Code::ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED,

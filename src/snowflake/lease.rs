@@ -6,12 +6,13 @@ use std::time::Duration;
 use leaf_core::snowflake::generator::Span;
 use leaf_core::snowflake::lease::{Held, Holder, Refused, Request, choose, is_credible};
 use leaf_core::snowflake::{Generator, Scheme};
-use pgrx::pg_sys;
+use pgrx::{PgSqlErrorCode as Code, pg_sys};
 use uuid::Uuid;
 
 use super::ceilings::{self, Raised};
 use super::error::Trouble;
 use crate::catalog::worker::{self, Entry, WorkerRow};
+use crate::error;
 use crate::pg;
 use crate::shmem::Shared;
 use crate::shmem::worker::Lease;
@@ -120,7 +121,7 @@ pub fn register(claimant: &Claimant<'_>) -> Result<Leased, Trouble> {
             return Ok(leased);
         }
     }
-    pgrx::error!("the rows of leaf.worker change too fast to register")
+    Err(Trouble::Contended)
 }
 
 /// `None` if somebody came in between.
@@ -164,7 +165,8 @@ fn try_to_register(claimant: &Claimant<'_>) -> Result<Option<Leased>, Trouble> {
         return Ok(None);
     }
     if !keep_ceiling(worker, kept, lease.ceiling_us) {
-        pgrx::error!("another session has leased worker id {worker} meanwhile");
+        // What was written for it must go, too.
+        Trouble::Contended.raise();
     }
     Ok(Some(Leased {
         lease,
@@ -244,10 +246,7 @@ pub fn renew(
         return Ok(None);
     }
     if !keep_ceiling(lease.worker, kept, renewed.ceiling_us) {
-        pgrx::error!(
-            "another session has leased worker id {} meanwhile",
-            lease.worker
-        );
+        Trouble::Contended.raise();
     }
     Ok(Some(Leased {
         lease: renewed,
@@ -428,7 +427,12 @@ fn keep_ceiling(worker: u64, from: Option<i64>, to: i64) -> bool {
 
 fn unusable(what: &str, error: &std::io::Error) -> ! {
     let path = ceilings::path(pg::database().to_u32());
-    pgrx::error!("could not {what} \"{}\": {error}", path.display())
+    error::raise((
+        Code::ERRCODE_IO_ERROR,
+        format!("could not {what} \"{}\": {error}", path.display()),
+        None,
+        "Ids wait until the file can be used: it says which may have been issued.".into(),
+    ))
 }
 
 /// Files of databases that were dropped go when somebody registers.

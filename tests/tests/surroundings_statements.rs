@@ -278,8 +278,10 @@ fn tag_of_each_row_is_the_one_that_is_drawn_from() {
     let (_server, mut client) = server();
     client.run(
         "SELECT leaf_tag_create('tenant' || n, step => 10, start => n * 1000)
-           FROM generate_series(1, 3) AS n;
-         CREATE TABLE t (id bigint, tenant int);
+           FROM generate_series(1, 3) AS n",
+    );
+    client.run(
+        "CREATE TABLE t (id bigint, tenant int);
          CREATE FUNCTION number() RETURNS trigger LANGUAGE plpgsql AS $$
          BEGIN new.id := leaf_segment_next('tenant' || new.tenant); RETURN new; END $$;
          CREATE FUNCTION loop() RETURNS void LANGUAGE plpgsql AS $$
@@ -307,10 +309,8 @@ fn tag_of_each_row_is_the_one_that_is_drawn_from() {
     for tenant in 1..=3_i64 {
         let of_it = format!("SELECT id FROM t WHERE tenant = {tenant} ORDER BY id");
         let first = tenant * 1_000;
-        assert!(
-            ids(&mut client, &of_it).into_iter().eq(first..first + 120),
-            "{tenant}"
-        );
+        let expected: Vec<i64> = (first..first + 120).collect();
+        assert_eq!(ids(&mut client, &of_it), expected);
     }
     let unknown = client.batch_execute("INSERT INTO t (tenant) VALUES (3), (4)");
     refused(unknown, "42704");
