@@ -11,6 +11,7 @@ use uuid::Uuid;
 
 use super::ceilings::{self, Raised};
 use super::error::Trouble;
+use super::releases;
 use crate::catalog::worker::{self, Entry, WorkerRow};
 use crate::error;
 use crate::pg;
@@ -192,11 +193,7 @@ pub fn release(proof: &Proof, used_until_us: Option<i64>) -> Result<(), Trouble>
         row.scheme().instant_of(tick).min(row.ceiling_us)
     });
     worker::release(proof.worker, ceiling_us, pg::unix_us());
-    // While this is not committed, the row still has the old ceiling.
-    let database = pg::database().to_u32();
-    if let Err(error) = ceilings::lower(database, row.worker as u64, row.ceiling_us, ceiling_us) {
-        unusable("write", &error);
-    }
+    releases::record(row.worker as u64, row.ceiling_us, ceiling_us);
     Ok(())
 }
 

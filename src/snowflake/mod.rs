@@ -13,6 +13,7 @@ mod environment;
 mod error;
 pub mod lease;
 pub mod private;
+pub mod releases;
 
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::time::{Duration, Instant};

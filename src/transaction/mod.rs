@@ -261,6 +261,7 @@ pub fn before_prepare() {
     if with(|it| !it.is_clean() || !it.private.is_empty()) {
         Error::Prepared.raise();
     }
+    snowflake::releases::forget();
 }
 
 /// Just before the commit becomes visible: ids that the changes make stale are
@@ -281,6 +282,7 @@ pub fn drop_stale_ids() {
 pub fn after_commit() {
     IS_INVOLVED.store(false, Ordering::Relaxed);
     snowflake::private::end_of_transaction();
+    snowflake::releases::after_commit();
     let done = with(std::mem::take);
     GRANTING.set(None);
     if done.is_clean() {
@@ -298,6 +300,7 @@ pub fn after_commit() {
 pub fn after_abort() {
     IS_INVOLVED.store(false, Ordering::Relaxed);
     snowflake::private::end_of_transaction();
+    snowflake::releases::forget();
     withdraw_request();
     GRANTING.set(None);
     let undone = with(std::mem::take);
@@ -309,6 +312,7 @@ pub fn after_abort() {
 
 /// After a savepoint was released: its doings are its parent's.
 pub fn after_sub_commit(sub: SubTransactionId, parent: SubTransactionId) {
+    snowflake::releases::after_sub_commit(sub, parent);
     with(|it| {
         for private in it.private.values_mut().flatten() {
             private.after_sub_commit(sub, parent);
@@ -325,6 +329,7 @@ pub fn after_sub_commit(sub: SubTransactionId, parent: SubTransactionId) {
 /// After a savepoint was rolled back: tags it created are gone, tags it dropped
 /// are back, and what it granted is granted no more.
 pub fn after_sub_abort(sub: SubTransactionId) {
+    snowflake::releases::after_sub_abort(sub);
     withdraw_request();
     // A trigger on the table may roll back savepoints of its own meanwhile.
     if GRANTING.get() == Some(sub) {

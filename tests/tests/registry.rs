@@ -367,6 +367,24 @@ fn worker_id_goes_on_where_its_holder_says_it_ended() {
     assert_eq!(next.expect("a lease").start_at, used_until);
 }
 
+/// The holder goes on, and once the table is gone only a file says up to where.
+#[test]
+fn release_that_was_rolled_back_is_none() {
+    let (_server, mut client) = registry();
+    let lease = client.register("'a', ahead => '30 s'").expect("a lease");
+    let release = format!(
+        "SELECT leaf_worker_release({}, '{}', {}, now())",
+        lease.worker, lease.nonce, lease.token
+    );
+    client.run(&format!("BEGIN; {release}; ROLLBACK"));
+    client.run(&format!(
+        "BEGIN; SAVEPOINT s; {release}; ROLLBACK TO s; COMMIT"
+    ));
+    client.run("DROP EXTENSION leaf; CREATE EXTENSION leaf");
+    let next = client.register(&format!("'b', {}", lease.worker));
+    assert!(next.expect("a lease").start_at >= lease.ceiling);
+}
+
 /// The holder goes on above it, whatever it knew.
 #[test]
 fn ceiling_raised_by_hand_is_respected() {
