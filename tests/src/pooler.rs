@@ -2,8 +2,7 @@
 //! client may get another connection of the server's.
 
 use crate::account::{command, give};
-use crate::{Server, signal, wait_until};
-use nix::sys::signal::Signal;
+use crate::{Server, wait_until};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
@@ -74,7 +73,9 @@ fn program() -> PathBuf {
 
 impl Drop for Pooler {
     fn drop(&mut self) {
-        signal(self.child.id() as i32, Signal::SIGQUIT);
+        // Nothing it has is worth saving, and a milder signal may be ignored: what a
+        // shell starts in the background inherits that.
+        let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
