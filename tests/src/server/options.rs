@@ -1,0 +1,105 @@
+//! What a server is to be like, before it is started.
+
+use super::Server;
+use crate::account::{command, run};
+use crate::{Draw, Tls, cluster};
+
+/// What a server is to be like, before it is started.
+pub struct Options {
+    pub(super) settings: String,
+    pub(super) fresh: bool,
+    pub(super) old: bool,
+    pub(super) bare: bool,
+    pub(super) clock: bool,
+    pub(super) disk: bool,
+    pub(super) tls: Option<Tls>,
+}
+
+impl Options {
+    /// A line of `postgresql.conf`; the last one of a name counts.
+    pub fn set(mut self, name: &str, value: &str) -> Options {
+        self.settings += &format!("{name} = '{value}'\n");
+        self
+    }
+
+    /// A system identifier of its own.
+    pub fn fresh(mut self) -> Options {
+        self.fresh = true;
+        self
+    }
+
+    /// The server at which upgrades begin; its version may be an older one.
+    pub fn old(mut self) -> Options {
+        self.old = true;
+        self
+    }
+
+    /// Leaf is loaded but no database has the extension.
+    pub fn bare(mut self) -> Options {
+        self.bare = true;
+        self
+    }
+
+    /// A clock of its own: [`Server::clock`].
+    pub fn clock(mut self) -> Options {
+        self.clock = true;
+        self
+    }
+
+    /// A disk that can be full: [`Server::disk`].
+    pub fn disk(mut self) -> Options {
+        self.disk = true;
+        self
+    }
+
+    /// Listens on [`Server::port`] of this machine, for connections with TLS.
+    pub fn tls(mut self, tls: &Tls) -> Options {
+        self.tls = Some(tls.clone());
+        self
+    }
+
+    /// Starts the server and creates the extension in the database `postgres`.
+    pub fn start(self) -> Server {
+        let bindir = match self.old {
+            true => cluster::old_bindir(),
+            false => cluster::bindir(),
+        };
+        let mut server = Server::prepare(&bindir, |data| match self.fresh || self.old {
+            true => cluster::init(&bindir, data),
+            false => cluster::copy_template(data),
+        });
+        server.configure(DEFAULTS);
+        server.come_up(&self);
+        if !self.bare {
+            server.connect().run("CREATE EXTENSION leaf");
+        }
+        server
+    }
+
+    /// Starts a standby of `primary`, from a base backup.
+    pub fn start_standby_of(self, primary: &Server) -> Server {
+        let bindir = &primary.bindir;
+        let mut server = Server::prepare(bindir, |data| {
+            run(command(&bindir.join("pg_basebackup"))
+                .arg("-h")
+                .arg(primary.socket.path())
+                .args("-U postgres --no-sync -c fast -X stream -R -D".split(' '))
+                .arg(data));
+        });
+        // The backup brought the primary's configuration with it.
+        server.come_up(&self);
+        server
+    }
+}
+
+/// A statement that hangs is to fail its test, not to hold up the suite.
+const DEFAULTS: &str = "\
+statement_timeout = 2min
+listen_addresses = ''
+shared_preload_libraries = 'leaf'
+shared_buffers = 32MB
+max_connections = 50
+max_wal_size = 256MB
+log_line_prefix = '%m [%p] %b '
+timezone = UTC
+";
