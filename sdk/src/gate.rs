@@ -26,10 +26,12 @@ pub(crate) struct State<T> {
     pub(crate) guarded: T,
     /// Tries that succeeded.
     successes: u64,
-    /// Tries that failed for good.
-    failures: u64,
+    /// Tries that have begun.
+    begun: u64,
     /// Of the last try, if it failed.
     failure: Option<Error>,
+    /// The last try that failed for good, unless one has succeeded since.
+    hopeless: Option<(Try, Error)>,
     /// Of the last try that failed.
     last_error: Option<String>,
     waits: u64,
@@ -45,12 +47,17 @@ pub(crate) struct Tally {
     pub(crate) last_error: Option<String>,
 }
 
+/// A try, by its number: they count from 1.
+#[derive(Clone, Copy)]
+pub(crate) struct Try(u64);
+
 /// A call that waits.
 pub(crate) struct Wait {
     since: Instant,
     limit: Duration,
-    /// The failures it began with: only another one ends it.
-    failures: u64,
+    /// The tries that had begun before it. How they end is not known to say
+    /// anything about now: only a later one ends the wait.
+    begun: u64,
 }
 
 impl<T> Gate<T> {
@@ -64,22 +71,29 @@ impl<T> Gate<T> {
         self.notify.notify_waiters();
     }
 
-    /// Records a try that failed; one `for_good` ends the wait of who waits now.
-    pub(crate) fn failed(&self, error: &Error, for_good: bool) {
+    pub(crate) fn begin_try(&self) -> Try {
         let mut state = self.lock();
-        state.failed(error);
-        state.failures += u64::from(for_good);
-        drop(state);
-        if for_good {
-            self.wake();
-        }
+        state.begun += 1;
+        Try(state.begun)
     }
 
+    /// Records a try that failed for good: it ends the waits that began before
+    /// the try did. Whoever waits on is woken to ask for another try, so this one
+    /// must be over for whoever counts those under way.
+    pub(crate) fn failed_for_good(&self, which: Try, error: &Error) {
+        let mut state = self.lock();
+        state.failed(error);
+        state.hopeless = Some((which, error.clone()));
+        drop(state);
+        self.wake();
+    }
+
+    /// Begins a wait; what is asked for after this will end it.
     pub(crate) fn begin_wait(&self, limit: Duration) -> Wait {
         Wait {
             since: Instant::now(),
             limit,
-            failures: self.lock().failures,
+            begun: self.lock().begun,
         }
     }
 
@@ -90,14 +104,19 @@ impl<T> Gate<T> {
         state.longest_wait = state.longest_wait.max(wait.since.elapsed());
     }
 
-    /// Blocks the thread until it is worth trying again.
+    /// Blocks the thread until it is worth drawing or asking again; an error
+    /// once it is not.
     pub(crate) fn sleep(&self, wait: &Wait, is_ready: impl Fn() -> bool) -> Result<(), Error> {
         let mut state = self.lock();
-        if !is_ready() {
-            state.is_worth_waiting(wait)?;
-            self.changed.wait_until(&mut state, wait.slice());
+        if is_ready() {
+            return Ok(());
         }
-        Ok(())
+        state.is_worth_waiting(wait)?;
+        self.changed.wait_until(&mut state, wait.slice());
+        match is_ready() {
+            true => Ok(()),
+            false => state.is_worth_waiting(wait),
+        }
     }
 
     /// As [`sleep`](Self::sleep), for a task.
@@ -110,11 +129,15 @@ impl<T> Gate<T> {
         // Registered before the look: what happens in between wakes it.
         let mut notified = std::pin::pin!(self.notify.notified());
         notified.as_mut().enable();
-        if !is_ready() {
-            self.lock().is_worth_waiting(wait)?;
-            let _ = tokio::time::timeout_at(wait.slice().into(), notified).await;
+        if is_ready() {
+            return Ok(());
         }
-        Ok(())
+        self.lock().is_worth_waiting(wait)?;
+        let _ = tokio::time::timeout_at(wait.slice().into(), notified).await;
+        match is_ready() {
+            true => Ok(()),
+            false => self.lock().is_worth_waiting(wait),
+        }
     }
 
     pub(crate) fn tally(&self) -> Tally {
@@ -133,6 +156,7 @@ impl<T> State<T> {
     pub(crate) fn succeeded(&mut self) {
         self.successes += 1;
         self.failure = None;
+        self.hopeless = None;
     }
 
     /// Records a try that failed.
@@ -154,10 +178,10 @@ impl<T> State<T> {
         if self.is_closed {
             return Err(Error::Closed);
         }
-        if let Some(failure) = &self.failure
-            && self.failures != wait.failures
+        if let Some((which, error)) = &self.hopeless
+            && which.0 > wait.begun
         {
-            return Err(failure.clone());
+            return Err(error.clone());
         }
         if wait.is_over() {
             return Err(Error::Timeout {
@@ -183,5 +207,52 @@ impl Wait {
     /// How long to sleep where nothing is waited for but so much time.
     pub(crate) fn pause(&self, wanted: Duration) -> Duration {
         wanted.min(self.slice().saturating_duration_since(Instant::now()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    fn fail(gate: &Gate<()>, which: Try) {
+        gate.failed_for_good(which, &Error::TimeUsedUp);
+    }
+
+    #[test]
+    fn wait_is_ended_only_by_a_try_that_began_later() {
+        let gate = Gate::default();
+        let early = gate.begin_try();
+        let wait = gate.begin_wait(LONG);
+        fail(&gate, early);
+        gate.sleep(&wait, || false).expect("the wait goes on");
+        let late = gate.begin_try();
+        fail(&gate, late);
+        let ended = gate.sleep(&wait, || false);
+        assert!(matches!(ended, Err(Error::TimeUsedUp)), "{ended:?}");
+    }
+
+    #[test]
+    fn failure_ends_a_sleep_at_once_and_is_forgotten_after_a_success() {
+        let gate = Gate::default();
+        let wait = gate.begin_wait(LONG);
+        fail(&gate, gate.begin_try());
+        assert!(gate.sleep(&wait, || true).is_ok(), "ids are at hand");
+        assert!(gate.sleep(&wait, || false).is_err());
+        gate.lock().succeeded();
+        gate.sleep(&wait, || false).expect("the wait goes on");
+    }
+
+    #[test]
+    fn wait_that_is_over_says_what_failed_last() {
+        let gate = Gate::<()>::default();
+        gate.lock().failed(&Error::TimeUsedUp);
+        let wait = gate.begin_wait(Duration::ZERO);
+        let Err(Error::Timeout { after, last }) = gate.sleep(&wait, || false) else {
+            panic!("it is over");
+        };
+        assert_eq!(after, Duration::ZERO);
+        assert_eq!(last, Some(Error::TimeUsedUp.to_string()));
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::calls::statement;
-use crate::gate::Wait;
+use crate::gate::{Try, Wait};
 use crate::leaf::{Leaf, Shared, forbid_blocking_a_runtime};
 use crate::link::TARGET;
 use crate::tag::{Tag, TagStats};
@@ -44,11 +44,11 @@ impl SegmentSource {
     /// ```
     #[inline]
     pub fn try_next(&self) -> Option<SegmentId> {
-        let drawn = self.tag.buffer.draw();
-        if drawn.is_none_or(|drawn| drawn.due) {
+        let drawn = self.draw();
+        if drawn.is_none() {
             self.refill();
         }
-        drawn.map(|drawn| SegmentId::new(drawn.id))
+        drawn
     }
 
     /// The next id. Waits where none is at hand, up to the configured timeout.
@@ -66,7 +66,7 @@ impl SegmentSource {
     #[inline]
     #[allow(clippy::should_implement_trait)]
     pub fn next(&self) -> Result<SegmentId, Error> {
-        match self.try_next() {
+        match self.draw() {
             Some(id) => Ok(id),
             None => self.next_timeout(self.leaf.shared().config.timeout),
         }
@@ -83,7 +83,7 @@ impl SegmentSource {
     pub fn next_timeout(&self, timeout: Duration) -> Result<SegmentId, Error> {
         let mut wait = None;
         loop {
-            if let Some(id) = self.try_next() {
+            if let Some(id) = self.draw() {
                 self.waited(wait);
                 return Ok(id);
             }
@@ -121,7 +121,7 @@ impl SegmentSource {
     /// ```
     #[cfg(feature = "async")]
     pub async fn next_async(&self) -> Result<SegmentId, Error> {
-        match self.try_next() {
+        match self.draw() {
             Some(id) => Ok(id),
             None => {
                 let timeout = self.leaf.shared().config.timeout;
@@ -142,7 +142,7 @@ impl SegmentSource {
     pub async fn next_timeout_async(&self, timeout: Duration) -> Result<SegmentId, Error> {
         let mut wait = None;
         loop {
-            if let Some(id) = self.try_next() {
+            if let Some(id) = self.draw() {
                 self.waited(wait);
                 return Ok(id);
             }
@@ -184,11 +184,22 @@ impl SegmentSource {
         self.tag.stats()
     }
 
-    /// Takes ids that are at hand; whether there were any.
+    /// An id that is at hand. Who finds none asks for more, but only after having
+    /// begun to wait: what was asked for before says nothing to a wait.
+    #[inline]
+    fn draw(&self) -> Option<SegmentId> {
+        let drawn = self.tag.buffer.draw();
+        if drawn.is_some_and(|drawn| drawn.due) {
+            self.refill();
+        }
+        drawn.map(|drawn| SegmentId::new(drawn.id))
+    }
+
+    /// As [`draw`](Self::draw), several; whether there were any.
     fn take_some(&self, ids: &mut Vec<SegmentId>, count: usize) -> bool {
         let wanted = (count - ids.len()) as u64;
         let drawn = self.tag.buffer.draw_many(wanted);
-        if drawn.is_none_or(|drawn| drawn.due) {
+        if drawn.is_some_and(|drawn| drawn.due) {
             self.refill();
         }
         let runs = drawn.iter().flat_map(|drawn| drawn.runs.iter());
@@ -210,9 +221,9 @@ impl SegmentSource {
 
     #[cold]
     fn wait(&self, wait: &mut Option<Wait>, limit: Duration) -> Result<(), Error> {
-        forbid_blocking_a_runtime()?;
         let wait = wait.get_or_insert_with(|| self.tag.gate.begin_wait(limit));
         self.refill();
+        forbid_blocking_a_runtime()?;
         self.tag.gate.sleep(wait, || self.tag.buffer.has_ids())
     }
 
@@ -236,35 +247,41 @@ impl SegmentSource {
 /// Fetches buffers until there is no room, or there is no hope.
 async fn refill(shared: Arc<Shared>, tag: Arc<Tag>) {
     loop {
-        let has_hope = refill_until_full(&shared, &tag).await;
+        let filled = refill_until_full(&shared, &tag).await;
         tag.end_refill();
+        if let Err((which, error)) = filled {
+            tag.gate.failed_for_good(which, &error);
+            return;
+        }
         // A draw that crossed the threshold meanwhile found this one under way.
-        if !has_hope || !tag.wants_ids() || !tag.begin_refill() {
+        if !tag.wants_ids() || !tag.begin_refill() {
             return;
         }
     }
 }
 
-async fn refill_until_full(shared: &Shared, tag: &Tag) -> bool {
+/// An error is that of a try that failed for good.
+async fn refill_until_full(shared: &Shared, tag: &Tag) -> Result<(), (Try, Error)> {
     let mut pauses = shared.link.pauses();
     while tag.wants_ids() {
         let count = tag.next_step(&shared.config);
+        let which = tag.gate.begin_try();
         match reserve(shared, tag, count).await {
             Ok(()) => pauses = shared.link.pauses(),
             Err(error) => {
                 let is_retryable = error.is_retryable();
                 tracing::warn!(target: TARGET, tag = tag.name, %error, is_retryable, "refill failed");
-                tag.gate.failed(&error, !is_retryable);
                 if !is_retryable {
-                    return false;
+                    return Err((which, error));
                 }
+                tag.gate.lock().failed(&error);
                 if let Some(pause) = pauses.next() {
                     tokio::time::sleep(pause).await;
                 }
             }
         }
     }
-    true
+    Ok(())
 }
 
 async fn reserve(shared: &Shared, tag: &Tag, mut count: u64) -> Result<(), Error> {

@@ -11,6 +11,7 @@ use super::clock::unix_us;
 use super::{Inner, Lease};
 use crate::Error;
 use crate::calls::statement::{self, Granted, Wish, from_unix_us};
+use crate::gate::Try;
 use crate::leaf::Shared;
 use crate::link::TARGET;
 
@@ -39,7 +40,7 @@ impl Inner {
         }
         tracing::info!(target: TARGET, worker_id = lease.worker, "lease from the cache");
         if let Err(error) = self.begin(lease, from_us) {
-            self.gate.failed(&error, false);
+            self.gate.lock().failed(&error);
         }
     }
 
@@ -126,22 +127,32 @@ fn midway(from: u64, to: u64) -> u64 {
 
 /// Renews the lease, or registers, until that has succeeded or is hopeless.
 pub(super) async fn renew(shared: Arc<Shared>, inner: Arc<Inner>) {
+    let renewed = renew_with_patience(&shared, &inner).await;
+    inner.is_renewing.store(false, Ordering::Release);
+    if let Err((which, error)) = renewed {
+        inner.gate.failed_for_good(which, &error);
+    }
+}
+
+/// An error is that of a try that failed for good.
+async fn renew_with_patience(shared: &Shared, inner: &Inner) -> Result<(), (Try, Error)> {
     let mut pauses = shared.link.pauses();
     while !inner.gate.lock().is_closed() {
-        let Err(error) = try_to_renew(&shared, &inner).await else {
+        let which = inner.gate.begin_try();
+        let Err(error) = try_to_renew(shared, inner).await else {
             break;
         };
         let is_retryable = error.is_retryable();
         tracing::warn!(target: TARGET, node = inner.config.node, %error, is_retryable, "no lease");
-        inner.gate.failed(&error, !is_retryable);
         if !is_retryable {
-            break;
+            return Err((which, error));
         }
+        inner.gate.lock().failed(&error);
         if let Some(pause) = pauses.next() {
             tokio::time::sleep(pause).await;
         }
     }
-    inner.is_renewing.store(false, Ordering::Release);
+    Ok(())
 }
 
 async fn try_to_renew(shared: &Shared, inner: &Inner) -> Result<(), Error> {

@@ -144,7 +144,13 @@ impl SnowflakeGenerator {
     /// ```
     #[inline]
     pub fn try_next(&self) -> Option<SnowflakeId> {
-        self.take(1).ok().map(|taken| SnowflakeId::new(taken.first))
+        match self.take(1) {
+            Ok(taken) => Some(SnowflakeId::new(taken.first)),
+            Err(stop) => {
+                self.ask(stop);
+                None
+            }
+        }
     }
 
     /// The next id. Waits for the next tick, for the clock as configured, and for
@@ -163,9 +169,9 @@ impl SnowflakeGenerator {
     #[inline]
     #[allow(clippy::should_implement_trait)]
     pub fn next(&self) -> Result<SnowflakeId, Error> {
-        match self.try_next() {
-            Some(id) => Ok(id),
-            None => self.next_timeout(self.leaf.shared().config.timeout),
+        match self.take(1) {
+            Ok(taken) => Ok(SnowflakeId::new(taken.first)),
+            Err(_) => self.next_timeout(self.leaf.shared().config.timeout),
         }
     }
 
@@ -214,9 +220,9 @@ impl SnowflakeGenerator {
     /// ```
     #[cfg(feature = "async")]
     pub async fn next_async(&self) -> Result<SnowflakeId, Error> {
-        match self.try_next() {
-            Some(id) => Ok(id),
-            None => {
+        match self.take(1) {
+            Ok(taken) => Ok(SnowflakeId::new(taken.first)),
+            Err(_) => {
                 let timeout = self.leaf.shared().config.timeout;
                 self.next_timeout_async(timeout).await
             }
@@ -342,18 +348,28 @@ impl SnowflakeGenerator {
         async move { keeper::release(&shared, &inner).await }
     }
 
+    /// Takes ids that are at hand. Who finds none [asks](Self::ask) for more, but
+    /// only after having begun to wait: what was asked for before says nothing to
+    /// a wait.
     #[inline]
     fn take(&self, count: u64) -> Result<Taken, Stop> {
         let Some(scheme) = self.inner.scheme.get() else {
-            self.renew();
             return Err(Stop::Ceiling);
         };
         let clock = Clock(scheme, &self.inner.config.rules);
         let taken = self.inner.generator.take(&scheme.layout, count, &clock);
-        if taken.is_ok_and(|taken| taken.due) || taken == Err(Stop::Ceiling) {
+        if taken.is_ok_and(|taken| taken.due) {
             self.keep_ahead();
         }
         taken
+    }
+
+    /// Asks for what has stopped a draw, if asking helps.
+    #[cold]
+    fn ask(&self, stop: Stop) {
+        if stop == Stop::Ceiling {
+            self.keep_ahead();
+        }
     }
 
     /// Has the ceiling raised as far as the registry's allows, and that one if
@@ -382,9 +398,10 @@ impl SnowflakeGenerator {
     /// Waits for what has stopped a draw, unless that is an error.
     #[cold]
     fn wait(&self, wait: &mut Option<Wait>, limit: Duration, stop: Stop) -> Result<(), Error> {
-        forbid_blocking_a_runtime()?;
         let gate = &self.inner.gate;
         let wait = wait.get_or_insert_with(|| gate.begin_wait(limit));
+        self.ask(stop);
+        forbid_blocking_a_runtime()?;
         match self.inner.pause(wait, stop)? {
             Some(pause) => std::thread::sleep(pause),
             None => self.no_lease(gate.sleep(wait, || self.inner.has_room()))?,
@@ -401,6 +418,7 @@ impl SnowflakeGenerator {
     ) -> Result<(), Error> {
         let gate = &self.inner.gate;
         let wait = wait.get_or_insert_with(|| gate.begin_wait(limit));
+        self.ask(stop);
         match self.inner.pause(wait, stop)? {
             Some(pause) => tokio::time::sleep(pause).await,
             None => {
