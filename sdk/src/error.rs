@@ -207,3 +207,9 @@ impl From<tokio_postgres::Error> for Error {
         }
     }
 }
+
+impl From<io::Error> for Error {
+    fn from(cause: io::Error) -> Self {
+        Error::Runtime(Arc::new(cause))
+    }
+}

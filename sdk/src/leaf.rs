@@ -1,19 +1,13 @@
-//! The handle: one connection, one thread, any number of tags.
+//! The handle: one connection, one background thread, any number of sources.
 
 use std::collections::HashMap;
-use std::io;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::mpsc::channel;
-use std::thread::{self, JoinHandle};
 
-use parking_lot::{Mutex, RwLock};
-use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use parking_lot::RwLock;
 
-use crate::calls::statement;
-use crate::link::{Link, TARGET};
-use crate::source::SegmentSource;
-use crate::tag::{Tag, TagStats};
+use crate::background::{Background, Last};
+use crate::segment::{SegmentSource, Tag, TagStats, hand_back};
+use crate::snowflake::{SnowflakeConfig, SnowflakeGenerator};
 use crate::{Config, Error};
 
 /// Ids at memory speed, buffered in this process and refilled in the background.
@@ -32,24 +26,9 @@ use crate::{Config, Error};
 /// ```
 #[derive(Clone)]
 pub struct Leaf {
-    inner: Arc<Inner>,
+    background: Arc<Background>,
+    tags: Arc<RwLock<HashMap<String, Arc<Tag>>>>,
 }
-
-/// What ends with the last handle.
-struct Inner {
-    shared: Arc<Shared>,
-    tasks: UnboundedSender<Task>,
-    thread: Mutex<Option<JoinHandle<()>>>,
-}
-
-/// What tasks of the thread share with the handles.
-pub(crate) struct Shared {
-    pub(crate) config: Config,
-    pub(crate) link: Link,
-    tags: RwLock<HashMap<String, Arc<Tag>>>,
-}
-
-type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl Leaf {
     /// A handle that connects when ids are first asked for.
@@ -65,18 +44,9 @@ impl Leaf {
     /// ```
     pub fn new(config: Config) -> Result<Leaf, Error> {
         config.check()?;
-        let shared = Arc::new(Shared {
-            link: Link::new(config.clone()),
-            config,
-            tags: RwLock::default(),
-        });
-        let (tasks, thread) = start_thread()?;
         Ok(Leaf {
-            inner: Arc::new(Inner {
-                shared,
-                tasks,
-                thread: Mutex::new(Some(thread)),
-            }),
+            background: Arc::new(Background::start(config)?),
+            tags: Arc::default(),
         })
     }
 
@@ -89,27 +59,33 @@ impl Leaf {
     /// # let _ = orders; }
     /// ```
     pub fn segment(&self, tag: &str) -> SegmentSource {
-        SegmentSource::new(self.clone(), self.tag(tag))
+        SegmentSource::new(self.tag(tag), self.background.clone())
     }
 
     fn tag(&self, name: &str) -> Arc<Tag> {
-        let tags = &self.inner.shared.tags;
-        if let Some(tag) = tags.read().get(name) {
+        if let Some(tag) = self.tags.read().get(name) {
             return tag.clone();
         }
-        let mut tags = tags.write();
+        let mut tags = self.tags.write();
         let new = || Arc::new(Tag::new(name));
         tags.entry(name.to_owned()).or_insert_with(new).clone()
     }
 
-    pub(crate) fn shared(&self) -> &Arc<Shared> {
-        &self.inner.shared
-    }
-
-    /// Has the thread run a future.
-    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        // The thread is gone only once this handle is closed.
-        let _ = self.inner.tasks.send(Box::pin(task));
+    /// A generator of snowflake ids. It leases when ids are first asked for.
+    ///
+    /// # Errors
+    /// [`Error::Cache`] if another process uses the cache file.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), leaf_sdk::Error> {
+    /// use leaf_sdk::{Config, Leaf, SnowflakeConfig};
+    ///
+    /// let leaf = Leaf::new(Config::new("host=db user=shop")?)?;
+    /// let events = leaf.snowflake(SnowflakeConfig::new("checkout-7"))?;
+    /// # let _ = events; Ok(()) }
+    /// ```
+    pub fn snowflake(&self, config: SnowflakeConfig) -> Result<SnowflakeGenerator, Error> {
+        SnowflakeGenerator::new(config, self.background.clone())
     }
 
     /// How each tag fares in this process, by name.
@@ -122,7 +98,7 @@ impl Leaf {
     /// # }
     /// ```
     pub fn stats(&self) -> HashMap<String, TagStats> {
-        let tags = self.inner.shared.tags.read();
+        let tags = self.tags.read();
         tags.iter()
             .map(|(name, tag)| (name.clone(), tag.stats()))
             .collect()
@@ -143,7 +119,7 @@ impl Leaf {
     /// # Ok(()) }
     /// ```
     pub fn close(&self) -> Result<(), Error> {
-        self.finish(close_all(self.shared().clone()))
+        self.background.finish(self.hand_all_back())
     }
 
     /// As [`close`](Leaf::close), for a task.
@@ -155,101 +131,18 @@ impl Leaf {
     /// ```
     #[cfg(feature = "async")]
     pub async fn close_async(&self) -> Result<(), Error> {
-        self.finish_async(close_all(self.shared().clone())).await
+        self.background.finish_async(self.hand_all_back()).await
     }
 
-    /// Has the thread do a last thing, and waits for it up to the timeout.
-    pub(crate) fn finish(&self, last: impl Last) -> Result<(), Error> {
-        forbid_blocking_a_runtime()?;
-        let after = self.shared().config.timeout;
-        let (done, is_done) = channel();
-        self.spawn(async move {
-            let _ = done.send(last.await);
-        });
-        let finished = is_done.recv_timeout(after);
-        finished.unwrap_or(Err(Error::Timeout { after, last: None }))
-    }
-
-    /// As [`finish`](Leaf::finish), for a task.
-    #[cfg(feature = "async")]
-    pub(crate) async fn finish_async(&self, last: impl Last) -> Result<(), Error> {
-        let after = self.shared().config.timeout;
-        let (done, is_done) = tokio::sync::oneshot::channel();
-        self.spawn(async move {
-            let _ = done.send(last.await);
-        });
-        match tokio::time::timeout(after, is_done).await {
-            Ok(Ok(finished)) => finished,
-            Ok(Err(_)) => Err(Error::Closed),
-            Err(_) => Err(Error::Timeout { after, last: None }),
-        }
-    }
-}
-
-/// What ends a handle.
-pub(crate) trait Last: Future<Output = Result<(), Error>> + Send + 'static {}
-
-impl<T: Future<Output = Result<(), Error>> + Send + 'static> Last for T {}
-
-impl Drop for Inner {
-    fn drop(&mut self) {
-        // The thread ends when the channel has no sender any more; nobody waits
-        // for it here, for this may be an async task.
-        drop(self.thread.lock().take());
-    }
-}
-
-async fn close_all(shared: Arc<Shared>) -> Result<(), Error> {
-    let tags: Vec<Arc<Tag>> = shared.tags.read().values().cloned().collect();
-    let mut result = Ok(());
-    for tag in tags {
-        for (first, last) in tag.close() {
-            let name = tag.name.as_str();
-            match shared
-                .link
-                .run(statement::segment_return(&name, &first, &last))
-                .await
-            {
-                Ok(true) => {
-                    tracing::debug!(target: TARGET, tag = name, %first, %last, "handed back")
-                }
-                // Others were granted ids behind these.
-                Ok(false) => break,
-                Err(error) => result = Err(error),
+    fn hand_all_back(&self) -> impl Last + use<> {
+        let link = self.background.link.clone();
+        let tags: Vec<Arc<Tag>> = self.tags.read().values().cloned().collect();
+        async move {
+            let mut result = Ok(());
+            for tag in tags {
+                result = hand_back(&link, &tag).await.and(result);
             }
+            result
         }
-    }
-    result
-}
-
-/// Starts the thread that runs tasks until nobody can send it any.
-fn start_thread() -> Result<(UnboundedSender<Task>, JoinHandle<()>), Error> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_io()
-        .enable_time()
-        .build()?;
-    let (tasks, mut to_run) = unbounded_channel::<Task>();
-    let work = async move {
-        while let Some(task) = to_run.recv().await {
-            tokio::spawn(task);
-        }
-    };
-    let thread = thread::Builder::new()
-        .name("leaf-sdk".into())
-        .spawn(move || runtime.block_on(work))?;
-    Ok((tasks, thread))
-}
-
-/// An error where blocking this thread would stop an async runtime.
-pub(crate) fn forbid_blocking_a_runtime() -> Result<(), Error> {
-    match tokio::runtime::Handle::try_current() {
-        Ok(_) => Err(Error::WouldBlockRuntime),
-        Err(_) => Ok(()),
-    }
-}
-
-impl From<io::Error> for Error {
-    fn from(cause: io::Error) -> Self {
-        Error::Runtime(Arc::new(cause))
     }
 }

@@ -1,17 +1,19 @@
 #![doc = include_str!("../README.md")]
 #![warn(missing_docs)]
 
+mod background;
 mod calls;
 mod config;
 mod error;
+mod events;
 mod gate;
 mod global;
 mod id;
 mod leaf;
 mod link;
+mod segment;
 mod snowflake;
-mod source;
-mod tag;
+mod time;
 
 #[cfg(feature = "async")]
 pub use calls::asynchronous;
@@ -23,6 +25,5 @@ pub use error::{ClockError, Error};
 pub use global::{init, leaf, next};
 pub use id::{Id, SegmentId, SnowflakeId};
 pub use leaf::Leaf;
+pub use segment::{SegmentSource, TagStats};
 pub use snowflake::{SnowflakeConfig, SnowflakeGenerator, SnowflakeStats};
-pub use source::SegmentSource;
-pub use tag::TagStats;

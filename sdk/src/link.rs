@@ -9,14 +9,12 @@ use tokio_postgres::Client;
 
 use crate::calls::statement::Statement;
 use crate::error::text;
+use crate::events::TARGET;
 use crate::{Config, Error};
-
-/// The target of this library's `tracing` events.
-pub(crate) const TARGET: &str = "leaf_sdk";
 
 /// A connection that is there when it is needed.
 pub(crate) struct Link {
-    config: Config,
+    pub(crate) config: Config,
     client: Mutex<Option<Arc<Client>>>,
 }
 

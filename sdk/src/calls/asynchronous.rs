@@ -2,6 +2,7 @@
 
 use tokio_postgres::GenericClient;
 
+use super::list::each_call;
 use super::statement::{self, Statement};
 use crate::Error;
 
@@ -25,4 +26,4 @@ macro_rules! define {
     )*};
 }
 
-super::each_call!(define);
+each_call!(define);

@@ -4,13 +4,14 @@
 //! a name: that works through poolers which give every transaction another
 //! server connection.
 
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use leaf_core::snowflake::Scheme;
 use tokio_postgres::Row;
 use tokio_postgres::types::{FromSql, ToSql, Type};
 
-use crate::calls::{Aligned, Block, Decoded, NewTag, TagChange, TagStatus, WorkerStatus};
+use super::types::{Aligned, Block, Decoded, NewTag, TagChange, TagStatus, WorkerStatus};
+use crate::time::to_unix_us;
 use crate::{Error, SegmentId, SnowflakeId};
 
 /// A parameter and its type.
@@ -234,7 +235,7 @@ pub(crate) struct Wish {
 
 /// A lease as the registry grants it. Instants in microseconds since 1970.
 pub(crate) struct Granted {
-    pub(crate) worker: i32,
+    pub(crate) worker_id: i32,
     pub(crate) nonce: String,
     pub(crate) token: i64,
     pub(crate) start_us: i64,
@@ -244,7 +245,7 @@ pub(crate) struct Granted {
 
 pub(crate) fn worker_register<'a>(
     node: &'a String,
-    worker: &'a Option<i32>,
+    worker_id: &'a Option<i32>,
     wish: &'a Wish,
 ) -> Statement<'a, Granted> {
     Statement::new(
@@ -252,7 +253,7 @@ pub(crate) fn worker_register<'a>(
            FROM leaf_worker_register($1, $2, $3, make_interval(secs => $4))",
         vec![
             (node, Type::TEXT),
-            (worker, Type::INT4),
+            (worker_id, Type::INT4),
             (&wish.clock, Type::TIMESTAMPTZ),
             (&wish.ahead, Type::FLOAT8),
         ],
@@ -260,7 +261,7 @@ pub(crate) fn worker_register<'a>(
             let row = only(rows)?;
             let layout: String = get(row, 5)?;
             Ok(Granted {
-                worker: get(row, 0)?,
+                worker_id: get(row, 0)?,
                 nonce: get(row, 1)?,
                 token: get(row, 2)?,
                 start_us: instant(row, 3)?,
@@ -278,7 +279,7 @@ pub(crate) fn worker_register<'a>(
 
 /// Returns the new token and ceiling.
 pub(crate) fn worker_renew<'a>(
-    worker: &'a i32,
+    worker_id: &'a i32,
     nonce: &'a String,
     token: &'a i64,
     wish: &'a Wish,
@@ -287,7 +288,7 @@ pub(crate) fn worker_renew<'a>(
         "SELECT token, ceiling \
            FROM leaf_worker_renew($1, $2::text::uuid, $3, $4, make_interval(secs => $5))",
         vec![
-            (worker, Type::INT4),
+            (worker_id, Type::INT4),
             (nonce, Type::TEXT),
             (token, Type::INT8),
             (&wish.clock, Type::TIMESTAMPTZ),
@@ -301,7 +302,7 @@ pub(crate) fn worker_renew<'a>(
 }
 
 pub(crate) fn worker_release<'a>(
-    worker: &'a i32,
+    worker_id: &'a i32,
     nonce: &'a String,
     token: &'a i64,
     used_until: &'a SystemTime,
@@ -309,7 +310,7 @@ pub(crate) fn worker_release<'a>(
     Statement::new(
         "SELECT leaf_worker_release($1, $2::text::uuid, $3, $4)",
         vec![
-            (worker, Type::INT4),
+            (worker_id, Type::INT4),
             (nonce, Type::TEXT),
             (token, Type::INT8),
             (used_until, Type::TIMESTAMPTZ),
@@ -322,23 +323,6 @@ pub(crate) fn worker_release<'a>(
 fn instant(row: &Row, column: usize) -> Result<i64, Error> {
     let at: SystemTime = get(row, column)?;
     Ok(to_unix_us(at))
-}
-
-/// An instant in microseconds since 1970.
-pub(crate) fn to_unix_us(at: SystemTime) -> i64 {
-    match at.duration_since(SystemTime::UNIX_EPOCH) {
-        Ok(since) => since.as_micros() as i64,
-        Err(before) => -(before.duration().as_micros() as i64),
-    }
-}
-
-/// The instant so many microseconds after 1970.
-pub(crate) fn from_unix_us(us: i64) -> SystemTime {
-    let distance = Duration::from_micros(us.unsigned_abs());
-    match us < 0 {
-        true => SystemTime::UNIX_EPOCH - distance,
-        false => SystemTime::UNIX_EPOCH + distance,
-    }
 }
 
 fn only(rows: &[Row]) -> Result<&Row, Error> {

@@ -2,6 +2,7 @@
 
 use postgres::GenericClient;
 
+use super::list::each_call;
 use super::statement::{self, Statement};
 use crate::Error;
 
@@ -26,4 +27,4 @@ macro_rules! define {
     )*};
 }
 
-super::each_call!(define);
+each_call!(define);

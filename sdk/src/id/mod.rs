@@ -1,6 +1,7 @@
-//! Ids as types of their own, so that an order's id is not taken for a count.
+//! The [kinds] of ids, and how they are read and written by other crates.
 
 mod for_postgres;
+mod kinds;
 
 #[cfg(feature = "diesel")]
 mod for_diesel;
@@ -9,118 +10,4 @@ mod for_serde;
 #[cfg(feature = "sqlx")]
 mod for_sqlx;
 
-use std::fmt;
-use std::num::ParseIntError;
-use std::str::FromStr;
-
-macro_rules! id {
-    ($(#[$doc:meta])* $name:ident) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        #[cfg_attr(feature = "diesel", derive(
-            ::diesel::expression::AsExpression,
-            ::diesel::deserialize::FromSqlRow
-        ))]
-        #[cfg_attr(feature = "diesel", diesel(sql_type = ::diesel::sql_types::BigInt))]
-        #[repr(transparent)]
-        pub struct $name(i64);
-
-        impl $name {
-            /// The id with this number.
-            ///
-            /// ```
-            #[doc = concat!("let id = leaf_sdk::", stringify!($name), "::new(1001);")]
-            /// assert_eq!(id.get(), 1001);
-            /// ```
-            pub const fn new(number: i64) -> Self {
-                $name(number)
-            }
-
-            /// The number.
-            ///
-            /// ```
-            #[doc = concat!("let id: leaf_sdk::", stringify!($name), " = \"1001\".parse().unwrap();")]
-            /// assert_eq!(id.get(), 1001);
-            /// ```
-            pub const fn get(self) -> i64 {
-                self.0
-            }
-        }
-
-        impl From<i64> for $name {
-            fn from(number: i64) -> Self {
-                $name(number)
-            }
-        }
-
-        impl From<$name> for i64 {
-            fn from(id: $name) -> i64 {
-                id.0
-            }
-        }
-
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                self.0.fmt(f)
-            }
-        }
-
-        impl FromStr for $name {
-            type Err = ParseIntError;
-
-            fn from_str(text: &str) -> Result<Self, ParseIntError> {
-                text.parse().map($name)
-            }
-        }
-    };
-}
-
-id! {
-    /// An id of a tag, drawn from a segment: unique within the tag and
-    /// increasing.
-    ///
-    /// ```
-    /// use leaf_sdk::SegmentId;
-    ///
-    /// let id: SegmentId = "1001".parse().unwrap();
-    /// assert_eq!(id, SegmentId::new(1001));
-    /// assert_eq!(id.to_string(), "1001");
-    /// ```
-    SegmentId
-}
-
-id! {
-    /// An id of time, worker id and sequence: unique within a registry and
-    /// ordered by time.
-    ///
-    /// ```
-    /// use leaf_sdk::SnowflakeId;
-    ///
-    /// let id = SnowflakeId::new(2_123_778_173_958_094_896);
-    /// assert_eq!(i64::from(id), 2_123_778_173_958_094_896);
-    /// ```
-    SnowflakeId
-}
-
-id! {
-    /// Either kind, where it does not matter which.
-    ///
-    /// ```
-    /// use leaf_sdk::{Id, SegmentId};
-    ///
-    /// assert_eq!(Id::from(SegmentId::new(7)), Id::new(7));
-    /// ```
-    Id
-}
-
-impl From<SegmentId> for Id {
-    fn from(id: SegmentId) -> Id {
-        Id(id.0)
-    }
-}
-
-impl From<SnowflakeId> for Id {
-    fn from(id: SnowflakeId) -> Id {
-        Id(id.0)
-    }
-}
+pub use kinds::{Id, SegmentId, SnowflakeId};

@@ -12,9 +12,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::Lease;
+use super::lease::Lease;
 use crate::Error;
-use crate::link::TARGET;
+use crate::events::TARGET;
 
 const VERSION: u64 = 1;
 
@@ -73,7 +73,7 @@ impl Cache {
         }
         let layout = value["layout"].as_str()?.parse().ok()?;
         Some(Lease {
-            worker: i32::try_from(value["worker_id"].as_i64()?).ok()?,
+            worker_id: i32::try_from(value["worker_id"].as_i64()?).ok()?,
             nonce: value["nonce"].as_str()?.to_owned(),
             token: value["token"].as_i64()?,
             scheme: leaf_core::snowflake::Scheme {
@@ -92,7 +92,7 @@ impl Cache {
             "node": node,
             "machine": machine(),
             "inode": self.inode(),
-            "worker_id": lease.worker,
+            "worker_id": lease.worker_id,
             "nonce": lease.nonce,
             "token": lease.token,
             "layout": lease.scheme.layout.to_string(),

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use leaf_core::snowflake::Scheme;
 use leaf_core::snowflake::generator::{ClockRules, Environment};
 
-use crate::calls::statement::to_unix_us;
+use crate::time::to_unix_us;
 
 /// The time in microseconds since 1970.
 pub(super) fn unix_us() -> i64 {

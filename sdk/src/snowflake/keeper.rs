@@ -8,17 +8,19 @@ use leaf_core::snowflake::generator::Span;
 use tokio_postgres::error::SqlState;
 
 use super::clock::unix_us;
-use super::{Inner, Lease};
+use super::lease::Lease;
+use super::node::Node;
 use crate::Error;
-use crate::calls::statement::{self, Granted, Wish, from_unix_us};
+use crate::calls::statement::{self, Granted, Wish};
+use crate::events::TARGET;
 use crate::gate::Try;
-use crate::leaf::Shared;
-use crate::link::TARGET;
+use crate::link::Link;
+use crate::time::from_unix_us;
 
 /// How far ahead of its use the ceiling is written to the cache.
 const CACHE_AHEAD_US: i64 = 5_000_000;
 
-impl Inner {
+impl Node {
     /// Goes on with the lease that the cache holds, above what an earlier life
     /// may have issued with it.
     pub(super) fn start_from_cache(&self) {
@@ -29,7 +31,7 @@ impl Inner {
             return;
         };
         let wanted = self.config.worker_id;
-        if wanted.is_some_and(|worker| worker != lease.worker) {
+        if wanted.is_some_and(|wanted| wanted != lease.worker_id) {
             return;
         }
         let from_us = lease.ceiling_us;
@@ -38,7 +40,7 @@ impl Inner {
             tracing::warn!(target: TARGET, lead_us, "the clock is behind the cached lease");
             return;
         }
-        tracing::info!(target: TARGET, worker_id = lease.worker, "lease from the cache");
+        tracing::info!(target: TARGET, worker_id = lease.worker_id, "lease from the cache");
         if let Err(error) = self.begin(lease, from_us) {
             self.gate.lock().failed(&error);
         }
@@ -63,7 +65,7 @@ impl Inner {
         self.set_ceiling(&mut lease, from_us)?;
         let (from, ceiling) = (scheme.tick_from(from_us), scheme.tick_at(lease.ceiling_us));
         let span = Span {
-            worker: lease.worker as u64,
+            worker: lease.worker_id as u64,
             from,
             ceiling,
             renew_at: midway(from, ceiling),
@@ -79,7 +81,7 @@ impl Inner {
 
     /// Raises the ceiling of the present lease as far as the registry's allows.
     /// Whether that one should be raised, too.
-    pub(super) fn raise_ceiling(&self) -> bool {
+    fn raise_ceiling(&self) -> bool {
         let mut state = self.gate.lock();
         let Some(lease) = &state.guarded else {
             return true;
@@ -125,29 +127,39 @@ fn midway(from: u64, to: u64) -> u64 {
     from + to.saturating_sub(from) / 2
 }
 
+/// Raises the ceiling as far as the registry's allows, and that one if it comes
+/// near.
+pub(super) async fn keep_ahead(link: Arc<Link>, node: Arc<Node>) {
+    let is_near = node.raise_ceiling();
+    node.is_raising.store(false, Ordering::Release);
+    if is_near && !node.is_renewing.swap(true, Ordering::AcqRel) {
+        renew(&link, &node).await;
+    }
+}
+
 /// Renews the lease, or registers, until that has succeeded or is hopeless.
-pub(super) async fn renew(shared: Arc<Shared>, inner: Arc<Inner>) {
-    let renewed = renew_with_patience(&shared, &inner).await;
-    inner.is_renewing.store(false, Ordering::Release);
+async fn renew(link: &Link, node: &Node) {
+    let renewed = renew_with_patience(link, node).await;
+    node.is_renewing.store(false, Ordering::Release);
     if let Err((which, error)) = renewed {
-        inner.gate.failed_for_good(which, &error);
+        node.gate.failed_for_good(which, &error);
     }
 }
 
 /// An error is that of a try that failed for good.
-async fn renew_with_patience(shared: &Shared, inner: &Inner) -> Result<(), (Try, Error)> {
-    let mut pauses = shared.link.pauses();
-    while !inner.gate.lock().is_closed() {
-        let which = inner.gate.begin_try();
-        let Err(error) = try_to_renew(shared, inner).await else {
+async fn renew_with_patience(link: &Link, node: &Node) -> Result<(), (Try, Error)> {
+    let mut pauses = link.pauses();
+    while !node.gate.lock().is_closed() {
+        let which = node.gate.begin_try();
+        let Err(error) = try_to_renew(link, node).await else {
             break;
         };
         let is_retryable = error.is_retryable();
-        tracing::warn!(target: TARGET, node = inner.config.node, %error, is_retryable, "no lease");
+        tracing::warn!(target: TARGET, node = node.config.node, %error, is_retryable, "no lease");
         if !is_retryable {
             return Err((which, error));
         }
-        inner.gate.lock().failed(&error);
+        node.gate.lock().failed(&error);
         if let Some(pause) = pauses.next() {
             tokio::time::sleep(pause).await;
         }
@@ -155,18 +167,17 @@ async fn renew_with_patience(shared: &Shared, inner: &Inner) -> Result<(), (Try,
     Ok(())
 }
 
-async fn try_to_renew(shared: &Shared, inner: &Inner) -> Result<(), Error> {
-    let lease = inner.gate.lock().guarded.clone();
-    let ahead = inner.config.lease.as_secs_f64();
+async fn try_to_renew(link: &Link, node: &Node) -> Result<(), Error> {
+    let lease = node.gate.lock().guarded.clone();
+    let ahead = node.config.lease.as_secs_f64();
     if let Some(lease) = lease {
         let wish = Wish {
             clock: SystemTime::now(),
             ahead,
         };
-        let renewed = shared
-            .link
+        let renewed = link
             .run(statement::worker_renew(
-                &lease.worker,
+                &lease.worker_id,
                 &lease.nonce,
                 &lease.token,
                 &wish,
@@ -174,7 +185,7 @@ async fn try_to_renew(shared: &Shared, inner: &Inner) -> Result<(), Error> {
             .await;
         match renewed {
             Ok((token, registry_ceiling_us)) => {
-                let mut state = inner.gate.lock();
+                let mut state = node.gate.lock();
                 state.succeeded();
                 if let Some(kept) = state
                     .guarded
@@ -185,17 +196,17 @@ async fn try_to_renew(shared: &Shared, inner: &Inner) -> Result<(), Error> {
                     kept.registry_ceiling_us = registry_ceiling_us;
                 }
                 drop(state);
-                inner.raise_ceiling();
-                tracing::debug!(target: TARGET, worker_id = lease.worker, "lease renewed");
+                node.raise_ceiling();
+                tracing::debug!(target: TARGET, worker_id = lease.worker_id, "lease renewed");
                 return Ok(());
             }
             Err(error) if is_lost(&error) => {
-                tracing::warn!(target: TARGET, worker_id = lease.worker, %error, "lease lost");
+                tracing::warn!(target: TARGET, worker_id = lease.worker_id, %error, "lease lost");
             }
             Err(error) => return Err(error),
         }
     }
-    register(shared, inner, ahead).await
+    register(link, node, ahead).await
 }
 
 /// Whether the registry knows the lease no more.
@@ -203,30 +214,29 @@ fn is_lost(error: &Error) -> bool {
     error.sqlstate() == Some(&SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE)
 }
 
-async fn register(shared: &Shared, inner: &Inner, ahead: f64) -> Result<(), Error> {
+async fn register(link: &Link, node: &Node, ahead: f64) -> Result<(), Error> {
     let wish = Wish {
         clock: SystemTime::now(),
         ahead,
     };
-    let config = &inner.config;
+    let config = &node.config;
     let Granted {
-        worker,
+        worker_id,
         nonce,
         token,
         start_us,
         ceiling_us,
         scheme,
-    } = shared
-        .link
+    } = link
         .run(statement::worker_register(
             &config.node,
             &config.worker_id,
             &wish,
         ))
         .await?;
-    tracing::info!(target: TARGET, node = config.node, worker_id = worker, "registered");
+    tracing::info!(target: TARGET, node = config.node, worker_id, "registered");
     let lease = Lease {
-        worker,
+        worker_id,
         nonce,
         token,
         scheme,
@@ -234,49 +244,49 @@ async fn register(shared: &Shared, inner: &Inner, ahead: f64) -> Result<(), Erro
         ceiling_us: start_us,
     };
     let unused = lease.clone();
-    match inner.begin(lease, start_us) {
+    match node.begin(lease, start_us) {
         Ok(()) => Ok(()),
         Err(error) => {
             // Or else every try would hold another worker id.
-            end_lease(shared, &unused, start_us).await?;
+            end_lease(link, &unused, start_us).await?;
             Err(error)
         }
     }
 }
 
 /// Gives a lease back whose ids end at an instant.
-async fn end_lease(shared: &Shared, lease: &Lease, end_us: i64) -> Result<(), Error> {
+async fn end_lease(link: &Link, lease: &Lease, end_us: i64) -> Result<(), Error> {
     let used_until = from_unix_us(end_us);
     let Lease {
-        worker,
+        worker_id,
         nonce,
         token,
         ..
     } = lease;
-    let statement = statement::worker_release(worker, nonce, token, &used_until);
-    shared.link.run(statement).await?;
-    tracing::info!(target: TARGET, worker_id = worker, "released");
+    let statement = statement::worker_release(worker_id, nonce, token, &used_until);
+    link.run(statement).await?;
+    tracing::info!(target: TARGET, worker_id, "released");
     Ok(())
 }
 
 /// Ends the lease; the worker id is free from the last id on.
-pub(super) async fn release(shared: &Shared, inner: &Inner) -> Result<(), Error> {
+pub(super) async fn release(link: Arc<Link>, node: Arc<Node>) -> Result<(), Error> {
     let lease = {
-        let mut state = inner.gate.lock();
+        let mut state = node.gate.lock();
         state.close();
-        inner.generator.fence();
+        node.generator.fence();
         state.guarded.take()
     };
-    inner.gate.wake();
+    node.gate.wake();
     let Some(lease) = lease else {
         return Ok(());
     };
     // A caller under way may still take an id of the last tick or of now.
-    let last = inner.generator.last_tick(&lease.scheme.layout);
+    let last = node.generator.last_tick(&lease.scheme.layout);
     let now = lease.scheme.tick_at(unix_us());
     let end_us = lease.scheme.instant_of(last.max(now) + 2);
-    if let Some(cache) = &inner.cache {
+    if let Some(cache) = &node.cache {
         cache.remove().map_err(Error::cache)?;
     }
-    end_lease(shared, &lease, end_us).await
+    end_lease(&link, &lease, end_us).await
 }

@@ -3,14 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::calls::statement;
-use crate::gate::{Try, Wait};
-use crate::leaf::{Leaf, Shared, forbid_blocking_a_runtime};
-use crate::link::TARGET;
-use crate::tag::{Tag, TagStats};
+use super::refill::refill;
+use super::tag::{Tag, TagStats};
+use crate::background::{Background, forbid_blocking_a_runtime};
+use crate::gate::Wait;
 use crate::{Error, SegmentId};
 
-/// The ids of one tag, from [`Leaf::segment`].
+/// The ids of one tag, from [`Leaf::segment`](crate::Leaf::segment).
 ///
 /// Ids come from two buffers in memory; the next one is fetched in the
 /// background before the present one is used up. They ascend, and nobody else
@@ -27,12 +26,12 @@ use crate::{Error, SegmentId};
 #[derive(Clone)]
 pub struct SegmentSource {
     tag: Arc<Tag>,
-    leaf: Leaf,
+    background: Arc<Background>,
 }
 
 impl SegmentSource {
-    pub(crate) fn new(leaf: Leaf, tag: Arc<Tag>) -> Self {
-        SegmentSource { tag, leaf }
+    pub(crate) fn new(tag: Arc<Tag>, background: Arc<Background>) -> Self {
+        SegmentSource { tag, background }
     }
 
     /// The next id, if one is at hand. Never waits.
@@ -68,7 +67,7 @@ impl SegmentSource {
     pub fn next(&self) -> Result<SegmentId, Error> {
         match self.draw() {
             Some(id) => Ok(id),
-            None => self.next_timeout(self.leaf.shared().config.timeout),
+            None => self.next_timeout(self.background.link.config.timeout),
         }
     }
 
@@ -101,7 +100,7 @@ impl SegmentSource {
     /// ```
     pub fn next_n(&self, count: usize) -> Result<Vec<SegmentId>, Error> {
         let mut ids = Vec::with_capacity(count);
-        let timeout = self.leaf.shared().config.timeout;
+        let timeout = self.background.link.config.timeout;
         let mut wait = None;
         while ids.len() < count {
             match self.take_some(&mut ids, count) {
@@ -124,7 +123,7 @@ impl SegmentSource {
         match self.draw() {
             Some(id) => Ok(id),
             None => {
-                let timeout = self.leaf.shared().config.timeout;
+                let timeout = self.background.link.config.timeout;
                 self.next_timeout_async(timeout).await
             }
         }
@@ -160,7 +159,7 @@ impl SegmentSource {
     #[cfg(feature = "async")]
     pub async fn next_n_async(&self, count: usize) -> Result<Vec<SegmentId>, Error> {
         let mut ids = Vec::with_capacity(count);
-        let timeout = self.leaf.shared().config.timeout;
+        let timeout = self.background.link.config.timeout;
         let mut wait = None;
         while ids.len() < count {
             match self.take_some(&mut ids, count) {
@@ -214,8 +213,8 @@ impl SegmentSource {
     #[cold]
     fn refill(&self) {
         if self.tag.begin_refill() {
-            let (shared, tag) = (self.leaf.shared().clone(), self.tag.clone());
-            self.leaf.spawn(refill(shared, tag));
+            let (link, tag) = (self.background.link.clone(), self.tag.clone());
+            self.background.spawn(refill(link, tag));
         }
     }
 
@@ -242,60 +241,4 @@ impl SegmentSource {
             self.tag.gate.waited(&wait);
         }
     }
-}
-
-/// Fetches buffers until there is no room, or there is no hope.
-async fn refill(shared: Arc<Shared>, tag: Arc<Tag>) {
-    loop {
-        let filled = refill_until_full(&shared, &tag).await;
-        tag.end_refill();
-        if let Err((which, error)) = filled {
-            tag.gate.failed_for_good(which, &error);
-            return;
-        }
-        // A draw that crossed the threshold meanwhile found this one under way.
-        if !tag.wants_ids() || !tag.begin_refill() {
-            return;
-        }
-    }
-}
-
-/// An error is that of a try that failed for good.
-async fn refill_until_full(shared: &Shared, tag: &Tag) -> Result<(), (Try, Error)> {
-    let mut pauses = shared.link.pauses();
-    while tag.wants_ids() {
-        let count = tag.next_step(&shared.config);
-        let which = tag.gate.begin_try();
-        match reserve(shared, tag, count).await {
-            Ok(()) => pauses = shared.link.pauses(),
-            Err(error) => {
-                let is_retryable = error.is_retryable();
-                tracing::warn!(target: TARGET, tag = tag.name, %error, is_retryable, "refill failed");
-                if !is_retryable {
-                    return Err((which, error));
-                }
-                tag.gate.lock().failed(&error);
-                if let Some(pause) = pauses.next() {
-                    tokio::time::sleep(pause).await;
-                }
-            }
-        }
-    }
-    Ok(())
-}
-
-async fn reserve(shared: &Shared, tag: &Tag, mut count: u64) -> Result<(), Error> {
-    let name = tag.name.as_str();
-    let block = loop {
-        let wanted = count as i64;
-        let statement = statement::segment_reserve(&name, &wanted);
-        match shared.link.run(statement).await {
-            // The tag ends soon; what is left may still be had.
-            Err(Error::Exhausted(_)) if count > 1 => count /= 2,
-            answer => break answer?,
-        }
-    };
-    tag.publish(&block, &shared.config)?;
-    tracing::debug!(target: TARGET, tag = name, first = %block.first, last = %block.last, "refilled");
-    Ok(())
 }

@@ -1,0 +1,83 @@
+//! The background tasks of a tag: fetching blocks, and handing them back.
+
+use std::sync::Arc;
+
+use super::tag::Tag;
+use crate::Error;
+use crate::calls::statement;
+use crate::events::TARGET;
+use crate::gate::Try;
+use crate::link::Link;
+
+/// Fetches buffers until there is no room, or there is no hope.
+pub(super) async fn refill(link: Arc<Link>, tag: Arc<Tag>) {
+    loop {
+        let filled = refill_until_full(&link, &tag).await;
+        tag.end_refill();
+        if let Err((which, error)) = filled {
+            tag.gate.failed_for_good(which, &error);
+            return;
+        }
+        // A draw that crossed the threshold meanwhile found this one under way.
+        if !tag.wants_ids() || !tag.begin_refill() {
+            return;
+        }
+    }
+}
+
+/// An error is that of a try that failed for good.
+async fn refill_until_full(link: &Link, tag: &Tag) -> Result<(), (Try, Error)> {
+    let mut pauses = link.pauses();
+    while tag.wants_ids() {
+        let count = tag.next_step(&link.config);
+        let which = tag.gate.begin_try();
+        match reserve(link, tag, count).await {
+            Ok(()) => pauses = link.pauses(),
+            Err(error) => {
+                let is_retryable = error.is_retryable();
+                tracing::warn!(target: TARGET, tag = tag.name, %error, is_retryable, "refill failed");
+                if !is_retryable {
+                    return Err((which, error));
+                }
+                tag.gate.lock().failed(&error);
+                if let Some(pause) = pauses.next() {
+                    tokio::time::sleep(pause).await;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn reserve(link: &Link, tag: &Tag, mut count: u64) -> Result<(), Error> {
+    let name = tag.name.as_str();
+    let block = loop {
+        let wanted = count as i64;
+        let statement = statement::segment_reserve(&name, &wanted);
+        match link.run(statement).await {
+            // The tag ends soon; what is left may still be had.
+            Err(Error::Exhausted(_)) if count > 1 => count /= 2,
+            answer => break answer?,
+        }
+    };
+    tag.publish(&block, &link.config)?;
+    tracing::debug!(target: TARGET, tag = name, first = %block.first, last = %block.last, "refilled");
+    Ok(())
+}
+
+/// Ends the tag's life here and hands unused ids back to the server, where
+/// nothing has been granted behind them since.
+pub(crate) async fn hand_back(link: &Link, tag: &Tag) -> Result<(), Error> {
+    let name = tag.name.as_str();
+    let mut result = Ok(());
+    for (first, last) in tag.close() {
+        let statement = statement::segment_return(&name, &first, &last);
+        match link.run(statement).await {
+            Ok(true) => tracing::debug!(target: TARGET, tag = name, %first, %last, "handed back"),
+            // Others were granted ids behind these.
+            Ok(false) => break,
+            Err(error) => result = Err(error),
+        }
+    }
+    result
+}

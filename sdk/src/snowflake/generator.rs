@@ -1,0 +1,348 @@
+//! What callers draw snowflake ids from.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, SystemTime};
+
+use leaf_core::snowflake::generator::{Stop, Taken};
+
+use super::config::SnowflakeConfig;
+use super::keeper;
+use super::node::Node;
+use super::stats::SnowflakeStats;
+use crate::background::{Background, Last, forbid_blocking_a_runtime};
+use crate::gate::Wait;
+use crate::time::from_unix_us;
+use crate::{Error, SnowflakeId};
+
+/// Snowflake ids at memory speed: no call to the server, no two alike within the
+/// registry, whatever the clock does.
+///
+/// The worker id is leased from `leaf.worker` and renewed in the background.
+/// Where it cannot be renewed, ids end at the ceiling that the registry knows.
+/// With a [cache](SnowflakeConfig::cache) the lease survives a restart of the
+/// service. Cheap to clone; may be used by any number of threads at once.
+///
+/// ```no_run
+/// # fn main() -> Result<(), leaf_sdk::Error> {
+/// use leaf_sdk::{Config, Leaf, SnowflakeConfig};
+///
+/// let leaf = Leaf::new(Config::new("host=db user=shop")?)?;
+/// let ids = leaf.snowflake(SnowflakeConfig::new("checkout-7"))?;
+/// let id = ids.next()?;
+/// # let _ = id; Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct SnowflakeGenerator {
+    node: Arc<Node>,
+    background: Arc<Background>,
+}
+
+impl SnowflakeGenerator {
+    /// Goes on with the lease in the cache, if there is one.
+    pub(crate) fn new(config: SnowflakeConfig, background: Arc<Background>) -> Result<Self, Error> {
+        let node = Arc::new(Node::new(config)?);
+        node.start_from_cache();
+        Ok(SnowflakeGenerator { node, background })
+    }
+
+    /// The next id, if one is at hand. Never waits.
+    ///
+    /// ```no_run
+    /// # fn example(events: &leaf_sdk::SnowflakeGenerator) {
+    /// let Some(id) = events.try_next() else { return };
+    /// # let _ = id; }
+    /// ```
+    #[inline]
+    pub fn try_next(&self) -> Option<SnowflakeId> {
+        match self.take(1) {
+            Ok(taken) => Some(SnowflakeId::new(taken.first)),
+            Err(stop) => {
+                self.ask(stop);
+                None
+            }
+        }
+    }
+
+    /// The next id. Waits for the next tick, for the clock as configured, and for
+    /// a lease, up to the timeout of the [`Leaf`](crate::Leaf).
+    ///
+    /// # Errors
+    /// [`Error::Clock`] if the clock has gone back too far,
+    /// [`Error::LeaseLost`] if the lease could not be renewed,
+    /// [`Error::Timeout`] if there is none yet.
+    ///
+    /// ```no_run
+    /// # fn example(events: &leaf_sdk::SnowflakeGenerator) -> Result<(), leaf_sdk::Error> {
+    /// let id = events.next()?;
+    /// # let _ = id; Ok(()) }
+    /// ```
+    #[inline]
+    #[allow(clippy::should_implement_trait)]
+    pub fn next(&self) -> Result<SnowflakeId, Error> {
+        match self.take(1) {
+            Ok(taken) => Ok(SnowflakeId::new(taken.first)),
+            Err(_) => self.next_timeout(self.background.link.config.timeout),
+        }
+    }
+
+    /// As [`next`](Self::next), with a timeout of its own.
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # fn example(events: &leaf_sdk::SnowflakeGenerator) -> Result<(), leaf_sdk::Error> {
+    /// let id = events.next_timeout(Duration::from_millis(50))?;
+    /// # let _ = id; Ok(()) }
+    /// ```
+    pub fn next_timeout(&self, timeout: Duration) -> Result<SnowflakeId, Error> {
+        let mut wait = None;
+        loop {
+            match self.take(1) {
+                Ok(taken) => return Ok(self.waited(wait, taken)),
+                Err(stop) => self.wait(&mut wait, timeout, stop)?,
+            }
+        }
+    }
+
+    /// `count` ids, ascending. Waits as [`next`](Self::next) does.
+    ///
+    /// ```no_run
+    /// # fn example(events: &leaf_sdk::SnowflakeGenerator) -> Result<(), leaf_sdk::Error> {
+    /// let ids = events.next_n(500)?;
+    /// # let _ = ids; Ok(()) }
+    /// ```
+    pub fn next_n(&self, count: usize) -> Result<Vec<SnowflakeId>, Error> {
+        let mut ids = Vec::with_capacity(count);
+        while ids.len() < count {
+            match self.take((count - ids.len()) as u64) {
+                Ok(taken) => extend(&mut ids, taken),
+                Err(_) => ids.push(self.next()?),
+            }
+        }
+        Ok(ids)
+    }
+
+    /// As [`next`](Self::next), for a task.
+    ///
+    /// ```no_run
+    /// # async fn example(events: &leaf_sdk::SnowflakeGenerator) -> Result<(), leaf_sdk::Error> {
+    /// let id = events.next_async().await?;
+    /// # let _ = id; Ok(()) }
+    /// ```
+    #[cfg(feature = "async")]
+    pub async fn next_async(&self) -> Result<SnowflakeId, Error> {
+        match self.take(1) {
+            Ok(taken) => Ok(SnowflakeId::new(taken.first)),
+            Err(_) => {
+                let timeout = self.background.link.config.timeout;
+                self.next_timeout_async(timeout).await
+            }
+        }
+    }
+
+    /// As [`next_timeout`](Self::next_timeout), for a task.
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # async fn example(events: &leaf_sdk::SnowflakeGenerator) -> Result<(), leaf_sdk::Error> {
+    /// let id = events.next_timeout_async(Duration::from_millis(50)).await?;
+    /// # let _ = id; Ok(()) }
+    /// ```
+    #[cfg(feature = "async")]
+    pub async fn next_timeout_async(&self, timeout: Duration) -> Result<SnowflakeId, Error> {
+        let mut wait = None;
+        loop {
+            match self.take(1) {
+                Ok(taken) => return Ok(self.waited(wait, taken)),
+                Err(stop) => self.wait_async(&mut wait, timeout, stop).await?,
+            }
+        }
+    }
+
+    /// As [`next_n`](Self::next_n), for a task.
+    ///
+    /// ```no_run
+    /// # async fn example(events: &leaf_sdk::SnowflakeGenerator) -> Result<(), leaf_sdk::Error> {
+    /// let ids = events.next_n_async(500).await?;
+    /// # let _ = ids; Ok(()) }
+    /// ```
+    #[cfg(feature = "async")]
+    pub async fn next_n_async(&self, count: usize) -> Result<Vec<SnowflakeId>, Error> {
+        let mut ids = Vec::with_capacity(count);
+        while ids.len() < count {
+            match self.take((count - ids.len()) as u64) {
+                Ok(taken) => extend(&mut ids, taken),
+                Err(_) => ids.push(self.next_async().await?),
+            }
+        }
+        Ok(ids)
+    }
+
+    /// The worker id in the ids, once there is a lease.
+    ///
+    /// ```no_run
+    /// # fn example(events: &leaf_sdk::SnowflakeGenerator) {
+    /// println!("this is worker {:?}", events.worker_id());
+    /// # }
+    /// ```
+    pub fn worker_id(&self) -> Option<i32> {
+        let state = self.node.gate.lock();
+        state.guarded.as_ref().map(|lease| lease.worker_id)
+    }
+
+    /// When an id was made, if it is one of this registry; `None` before the
+    /// first lease.
+    ///
+    /// ```no_run
+    /// # fn example(events: &leaf_sdk::SnowflakeGenerator) -> Result<(), leaf_sdk::Error> {
+    /// let created_at = events.created_at(events.next()?);
+    /// # let _ = created_at; Ok(()) }
+    /// ```
+    pub fn created_at(&self, id: SnowflakeId) -> Option<SystemTime> {
+        let parts = self.node.scheme.get()?.decode(id.get())?;
+        Some(from_unix_us(parts.created_us))
+    }
+
+    /// How the generator fares.
+    ///
+    /// ```no_run
+    /// # fn example(events: &leaf_sdk::SnowflakeGenerator) {
+    /// let stats = events.stats();
+    /// println!("worker {:?} until {:?}", stats.worker_id, stats.ceiling);
+    /// # }
+    /// ```
+    pub fn stats(&self) -> SnowflakeStats {
+        let lease = self.node.gate.lock().guarded.clone();
+        let tally = self.node.gate.tally();
+        SnowflakeStats {
+            worker_id: lease.as_ref().map(|lease| lease.worker_id),
+            ceiling: lease.map(|lease| from_unix_us(lease.registry_ceiling_us)),
+            renewals: tally.successes,
+            rollbacks: self.node.generator.rollbacks(),
+            waits: tally.waits,
+            longest_wait: tally.longest_wait,
+            last_error: tally.last_error,
+        }
+    }
+
+    /// Ends the generator and gives the worker id back, for others to use from
+    /// the last id's time on. Calls that wait get [`Error::Closed`], and so do
+    /// all later ones. What cannot be given back now expires by itself.
+    ///
+    /// # Errors
+    /// What kept the lease from being released; [`Error::WouldBlockRuntime`]
+    /// inside an async runtime.
+    ///
+    /// ```no_run
+    /// # fn example(events: &leaf_sdk::SnowflakeGenerator) -> Result<(), leaf_sdk::Error> {
+    /// events.close()?;
+    /// # Ok(()) }
+    /// ```
+    pub fn close(&self) -> Result<(), Error> {
+        self.background.finish(self.release())
+    }
+
+    /// As [`close`](Self::close), for a task.
+    ///
+    /// ```no_run
+    /// # async fn example(events: &leaf_sdk::SnowflakeGenerator) -> Result<(), leaf_sdk::Error> {
+    /// events.close_async().await?;
+    /// # Ok(()) }
+    /// ```
+    #[cfg(feature = "async")]
+    pub async fn close_async(&self) -> Result<(), Error> {
+        self.background.finish_async(self.release()).await
+    }
+
+    fn release(&self) -> impl Last + use<> {
+        keeper::release(self.background.link.clone(), self.node.clone())
+    }
+
+    /// Takes ids that are at hand. Who finds none [asks](Self::ask) for more, but
+    /// only after having begun to wait: what was asked for before says nothing to
+    /// a wait.
+    #[inline]
+    fn take(&self, count: u64) -> Result<Taken, Stop> {
+        let taken = self.node.take(count);
+        if taken.is_ok_and(|taken| taken.due) {
+            self.keep_ahead();
+        }
+        taken
+    }
+
+    /// Asks for what has stopped a draw, if asking helps.
+    #[cold]
+    fn ask(&self, stop: Stop) {
+        if stop == Stop::Ceiling {
+            self.keep_ahead();
+        }
+    }
+
+    /// Has the ceiling kept ahead, unless that is under way.
+    #[cold]
+    fn keep_ahead(&self) {
+        if !self.node.is_raising.swap(true, Ordering::AcqRel) {
+            let (link, node) = (self.background.link.clone(), self.node.clone());
+            self.background.spawn(keeper::keep_ahead(link, node));
+        }
+    }
+
+    /// Waits for what has stopped a draw, unless that is an error.
+    #[cold]
+    fn wait(&self, wait: &mut Option<Wait>, limit: Duration, stop: Stop) -> Result<(), Error> {
+        let gate = &self.node.gate;
+        let wait = wait.get_or_insert_with(|| gate.begin_wait(limit));
+        self.ask(stop);
+        forbid_blocking_a_runtime()?;
+        match self.node.pause(wait, stop)? {
+            Some(pause) => std::thread::sleep(pause),
+            None => self.no_lease(gate.sleep(wait, || self.node.has_room()))?,
+        }
+        Ok(())
+    }
+
+    #[cfg(feature = "async")]
+    async fn wait_async(
+        &self,
+        wait: &mut Option<Wait>,
+        limit: Duration,
+        stop: Stop,
+    ) -> Result<(), Error> {
+        let gate = &self.node.gate;
+        let wait = wait.get_or_insert_with(|| gate.begin_wait(limit));
+        self.ask(stop);
+        match self.node.pause(wait, stop)? {
+            Some(pause) => tokio::time::sleep(pause).await,
+            None => {
+                let slept = gate.sleep_async(wait, || self.node.has_room()).await;
+                self.no_lease(slept)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Who had a lease and waits in vain for it to be renewed has lost it.
+    fn no_lease(&self, slept: Result<(), Error>) -> Result<(), Error> {
+        let has_lease = || self.node.gate.lock().guarded.is_some();
+        slept.map_err(|error| match error {
+            Error::Timeout { last, .. } if has_lease() => {
+                Error::LeaseLost(last.unwrap_or_else(|| "the registry has not answered".into()))
+            }
+            error => error,
+        })
+    }
+
+    /// There is an id: counts the wait for it, if there was one.
+    #[inline]
+    fn waited(&self, wait: Option<Wait>, taken: Taken) -> SnowflakeId {
+        if let Some(wait) = wait {
+            self.node.gate.waited(&wait);
+        }
+        SnowflakeId::new(taken.first)
+    }
+}
+
+fn extend(ids: &mut Vec<SnowflakeId>, taken: Taken) {
+    let numbers = (taken.first..).take(taken.len as usize);
+    ids.extend(numbers.map(SnowflakeId::new));
+}

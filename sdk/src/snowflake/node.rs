@@ -1,0 +1,82 @@
+//! The lease in use, and the ids made with it.
+
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use leaf_core::snowflake::generator::{Stop, Taken};
+use leaf_core::snowflake::{Generator, Scheme};
+use once_cell::sync::OnceCell;
+
+use super::cache::Cache;
+use super::clock::{Clock, unix_us};
+use super::config::SnowflakeConfig;
+use super::lease::Lease;
+use crate::Error;
+use crate::error::ClockError;
+use crate::gate::{Gate, Wait};
+
+/// A node of the registry: what callers and background tasks share of it.
+pub(super) struct Node {
+    pub(super) config: SnowflakeConfig,
+    pub(super) cache: Option<Cache>,
+    pub(super) generator: Generator,
+    /// Of the first lease; a registry never changes it.
+    pub(super) scheme: OnceCell<Scheme>,
+    /// The lease, if there is one.
+    pub(super) gate: Gate<Option<Lease>>,
+    /// Whether a renewal is under way: one at a time.
+    pub(super) is_renewing: AtomicBool,
+    /// Whether the ceiling is being raised.
+    pub(super) is_raising: AtomicBool,
+}
+
+impl Node {
+    /// A node without a lease.
+    ///
+    /// # Errors
+    /// [`Error::Cache`] if another process uses the cache file.
+    pub(super) fn new(config: SnowflakeConfig) -> Result<Node, Error> {
+        let cache = config.cache.as_deref().map(Cache::open).transpose()?;
+        Ok(Node {
+            config,
+            cache,
+            generator: Generator::new(),
+            scheme: OnceCell::new(),
+            gate: Gate::default(),
+            is_renewing: AtomicBool::new(false),
+            is_raising: AtomicBool::new(false),
+        })
+    }
+
+    /// Takes ids of one tick, up to `count`.
+    #[inline]
+    pub(super) fn take(&self, count: u64) -> Result<Taken, Stop> {
+        let scheme = self.scheme.get().ok_or(Stop::Ceiling)?;
+        let clock = Clock(scheme, &self.config.rules);
+        self.generator.take(&scheme.layout, count, &clock)
+    }
+
+    /// How long to sleep until the clock has moved on; `None` where that does
+    /// not help, because there is no lease.
+    pub(super) fn pause(&self, wait: &Wait, stop: Stop) -> Result<Option<Duration>, Error> {
+        if self.gate.lock().is_closed() {
+            return Err(Error::Closed);
+        }
+        let behind = |us| Error::Clock(ClockError::Behind(Duration::from_micros(us)));
+        match stop {
+            Stop::ClockBehind { us } => Err(behind(us)),
+            Stop::TimeUsedUp => Err(Error::TimeUsedUp),
+            Stop::Wait { us } if wait.is_over() => Err(behind(us)),
+            Stop::Wait { us } => Ok(Some(wait.pause(Duration::from_micros(us)))),
+            Stop::Ceiling => Ok(None),
+        }
+    }
+
+    /// Whether the next id lies below the ceiling.
+    pub(super) fn has_room(&self) -> bool {
+        self.scheme.get().is_some_and(|scheme| {
+            let now = scheme.since_epoch(unix_us());
+            self.generator.has_room(&scheme.layout, now)
+        })
+    }
+}

@@ -1,0 +1,31 @@
+//! How a generator fares.
+
+use std::time::{Duration, SystemTime};
+
+/// How a generator fares, from
+/// [`SnowflakeGenerator::stats`](crate::SnowflakeGenerator::stats).
+///
+/// ```no_run
+/// # fn example(events: &leaf_sdk::SnowflakeGenerator) {
+/// let stats = events.stats();
+/// println!("{} waits, the longest {:?}", stats.waits, stats.longest_wait);
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SnowflakeStats {
+    /// The worker id in the ids, if there is a lease.
+    pub worker_id: Option<i32>,
+    /// Up to when the registry allows ids.
+    pub ceiling: Option<SystemTime>,
+    /// Leases and renewals.
+    pub renewals: u64,
+    /// How often the clock was seen to have gone back.
+    pub rollbacks: u64,
+    /// Calls that had to wait for a lease or for the clock, and got an id.
+    pub waits: u64,
+    /// The longest such wait.
+    pub longest_wait: Duration,
+    /// Why the last lease or renewal that failed did.
+    pub last_error: Option<String>,
+}
