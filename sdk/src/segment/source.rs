@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::refill::refill;
-use super::tag::{Tag, TagStats};
-use crate::background::{Background, forbid_blocking_a_runtime};
-use crate::gate::Wait;
+use super::tag::{Pace, Tag, TagStats};
+use crate::background::Background;
+use crate::draw::{self, Draw};
+use crate::gate::Gate;
 use crate::{Error, SegmentId};
 
 /// The ids of one tag, from [`Leaf::segment`](crate::Leaf::segment).
@@ -43,11 +44,7 @@ impl SegmentSource {
     /// ```
     #[inline]
     pub fn try_next(&self) -> Option<SegmentId> {
-        let drawn = self.draw();
-        if drawn.is_none() {
-            self.refill();
-        }
-        drawn
+        draw::try_next(self)
     }
 
     /// The next id. Waits where none is at hand, up to the configured timeout.
@@ -65,10 +62,7 @@ impl SegmentSource {
     #[inline]
     #[allow(clippy::should_implement_trait)]
     pub fn next(&self) -> Result<SegmentId, Error> {
-        match self.draw() {
-            Some(id) => Ok(id),
-            None => self.next_timeout(self.background.link.config.timeout),
-        }
+        draw::next(self)
     }
 
     /// As [`next`](Self::next), with a timeout of its own.
@@ -80,14 +74,7 @@ impl SegmentSource {
     /// # let _ = id; Ok(()) }
     /// ```
     pub fn next_timeout(&self, timeout: Duration) -> Result<SegmentId, Error> {
-        let mut wait = None;
-        loop {
-            if let Some(id) = self.draw() {
-                self.waited(wait);
-                return Ok(id);
-            }
-            self.wait(&mut wait, timeout)?;
-        }
+        draw::next_timeout(self, timeout)
     }
 
     /// `count` ids, ascending. Waits as [`next`](Self::next) does, for each
@@ -99,16 +86,7 @@ impl SegmentSource {
     /// # let _ = ids; Ok(()) }
     /// ```
     pub fn next_n(&self, count: usize) -> Result<Vec<SegmentId>, Error> {
-        let mut ids = Vec::with_capacity(count);
-        let timeout = self.background.link.config.timeout;
-        let mut wait = None;
-        while ids.len() < count {
-            match self.take_some(&mut ids, count) {
-                true => self.waited(wait.take()),
-                false => self.wait(&mut wait, timeout)?,
-            }
-        }
-        Ok(ids)
+        draw::next_n(self, count)
     }
 
     /// As [`next`](Self::next), for a task.
@@ -120,13 +98,7 @@ impl SegmentSource {
     /// ```
     #[cfg(feature = "async")]
     pub async fn next_async(&self) -> Result<SegmentId, Error> {
-        match self.draw() {
-            Some(id) => Ok(id),
-            None => {
-                let timeout = self.background.link.config.timeout;
-                self.next_timeout_async(timeout).await
-            }
-        }
+        draw::next_async(self).await
     }
 
     /// As [`next_timeout`](Self::next_timeout), for a task.
@@ -139,14 +111,7 @@ impl SegmentSource {
     /// ```
     #[cfg(feature = "async")]
     pub async fn next_timeout_async(&self, timeout: Duration) -> Result<SegmentId, Error> {
-        let mut wait = None;
-        loop {
-            if let Some(id) = self.draw() {
-                self.waited(wait);
-                return Ok(id);
-            }
-            self.wait_async(&mut wait, timeout).await?;
-        }
+        draw::next_timeout_async(self, timeout).await
     }
 
     /// As [`next_n`](Self::next_n), for a task.
@@ -158,16 +123,7 @@ impl SegmentSource {
     /// ```
     #[cfg(feature = "async")]
     pub async fn next_n_async(&self, count: usize) -> Result<Vec<SegmentId>, Error> {
-        let mut ids = Vec::with_capacity(count);
-        let timeout = self.background.link.config.timeout;
-        let mut wait = None;
-        while ids.len() < count {
-            match self.take_some(&mut ids, count) {
-                true => self.waited(wait.take()),
-                false => self.wait_async(&mut wait, timeout).await?,
-            }
-        }
-        Ok(ids)
+        draw::next_n_async(self, count).await
     }
 
     /// How the tag fares in this process.
@@ -183,32 +139,6 @@ impl SegmentSource {
         self.tag.stats()
     }
 
-    /// An id that is at hand. Who finds none asks for more, but only after having
-    /// begun to wait: what was asked for before says nothing to a wait.
-    #[inline]
-    fn draw(&self) -> Option<SegmentId> {
-        let drawn = self.tag.buffer.draw();
-        if drawn.is_some_and(|drawn| drawn.due) {
-            self.refill();
-        }
-        drawn.map(|drawn| SegmentId::new(drawn.id))
-    }
-
-    /// As [`draw`](Self::draw), several; whether there were any.
-    fn take_some(&self, ids: &mut Vec<SegmentId>, count: usize) -> bool {
-        let wanted = (count - ids.len()) as u64;
-        let drawn = self.tag.buffer.draw_many(wanted);
-        if drawn.is_some_and(|drawn| drawn.due) {
-            self.refill();
-        }
-        let runs = drawn.iter().flat_map(|drawn| drawn.runs.iter());
-        ids.extend(
-            runs.flat_map(|run| (run.first..).take(run.len as usize))
-                .map(SegmentId::new),
-        );
-        drawn.is_some()
-    }
-
     /// Has the next buffer fetched, unless that is under way.
     #[cold]
     fn refill(&self) {
@@ -217,28 +147,51 @@ impl SegmentSource {
             self.background.spawn(refill(link, tag));
         }
     }
+}
 
-    #[cold]
-    fn wait(&self, wait: &mut Option<Wait>, limit: Duration) -> Result<(), Error> {
-        let wait = wait.get_or_insert_with(|| self.tag.gate.begin_wait(limit));
-        self.refill();
-        forbid_blocking_a_runtime()?;
-        self.tag.gate.sleep(wait, || self.tag.buffer.has_ids())
+/// The buffers are empty.
+#[derive(Clone, Copy)]
+pub(crate) struct Empty;
+
+impl Draw for SegmentSource {
+    type Id = SegmentId;
+    type Stop = Empty;
+    type Guarded = Pace;
+
+    fn gate(&self) -> &Gate<Pace> {
+        &self.tag.gate
     }
 
-    #[cfg(feature = "async")]
-    async fn wait_async(&self, wait: &mut Option<Wait>, limit: Duration) -> Result<(), Error> {
-        let wait = wait.get_or_insert_with(|| self.tag.gate.begin_wait(limit));
-        self.refill();
-        let is_ready = || self.tag.buffer.has_ids();
-        self.tag.gate.sleep_async(wait, is_ready).await
+    fn timeout(&self) -> Duration {
+        self.background.link.config.timeout
     }
 
-    /// There are ids: counts the wait for them, if there was one.
     #[inline]
-    fn waited(&self, wait: Option<Wait>) {
-        if let Some(wait) = wait {
-            self.tag.gate.waited(&wait);
+    fn take(&self) -> Result<SegmentId, Empty> {
+        let drawn = self.tag.buffer.draw().ok_or(Empty)?;
+        if drawn.due {
+            self.refill();
         }
+        Ok(SegmentId::new(drawn.id))
+    }
+
+    fn take_some(&self, count: usize, ids: &mut Vec<SegmentId>) -> Result<(), Empty> {
+        let drawn = self.tag.buffer.draw_many(count as u64).ok_or(Empty)?;
+        if drawn.due {
+            self.refill();
+        }
+        for run in drawn.runs.iter() {
+            let numbers = (run.first..).take(run.len as usize);
+            ids.extend(numbers.map(SegmentId::new));
+        }
+        Ok(())
+    }
+
+    fn ask(&self, Empty: Empty) {
+        self.refill();
+    }
+
+    fn is_ready(&self) -> bool {
+        self.tag.buffer.has_ids()
     }
 }

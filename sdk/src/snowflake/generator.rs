@@ -8,10 +8,12 @@ use leaf_core::snowflake::generator::{Stop, Taken};
 
 use super::config::SnowflakeConfig;
 use super::keeper;
+use super::lease::Lease;
 use super::node::Node;
 use super::stats::SnowflakeStats;
-use crate::background::{Background, Last, forbid_blocking_a_runtime};
-use crate::gate::Wait;
+use crate::background::{Background, Last};
+use crate::draw::{self, Draw};
+use crate::gate::{Gate, Wait};
 use crate::time::from_unix_us;
 use crate::{Error, SnowflakeId};
 
@@ -55,13 +57,7 @@ impl SnowflakeGenerator {
     /// ```
     #[inline]
     pub fn try_next(&self) -> Option<SnowflakeId> {
-        match self.take(1) {
-            Ok(taken) => Some(SnowflakeId::new(taken.first)),
-            Err(stop) => {
-                self.ask(stop);
-                None
-            }
-        }
+        draw::try_next(self)
     }
 
     /// The next id. Waits for the next tick, for the clock as configured, and for
@@ -80,10 +76,7 @@ impl SnowflakeGenerator {
     #[inline]
     #[allow(clippy::should_implement_trait)]
     pub fn next(&self) -> Result<SnowflakeId, Error> {
-        match self.take(1) {
-            Ok(taken) => Ok(SnowflakeId::new(taken.first)),
-            Err(_) => self.next_timeout(self.background.link.config.timeout),
-        }
+        draw::next(self)
     }
 
     /// As [`next`](Self::next), with a timeout of its own.
@@ -95,13 +88,7 @@ impl SnowflakeGenerator {
     /// # let _ = id; Ok(()) }
     /// ```
     pub fn next_timeout(&self, timeout: Duration) -> Result<SnowflakeId, Error> {
-        let mut wait = None;
-        loop {
-            match self.take(1) {
-                Ok(taken) => return Ok(self.waited(wait, taken)),
-                Err(stop) => self.wait(&mut wait, timeout, stop)?,
-            }
-        }
+        draw::next_timeout(self, timeout)
     }
 
     /// `count` ids, ascending. Waits as [`next`](Self::next) does.
@@ -112,14 +99,7 @@ impl SnowflakeGenerator {
     /// # let _ = ids; Ok(()) }
     /// ```
     pub fn next_n(&self, count: usize) -> Result<Vec<SnowflakeId>, Error> {
-        let mut ids = Vec::with_capacity(count);
-        while ids.len() < count {
-            match self.take((count - ids.len()) as u64) {
-                Ok(taken) => extend(&mut ids, taken),
-                Err(_) => ids.push(self.next()?),
-            }
-        }
-        Ok(ids)
+        draw::next_n(self, count)
     }
 
     /// As [`next`](Self::next), for a task.
@@ -131,13 +111,7 @@ impl SnowflakeGenerator {
     /// ```
     #[cfg(feature = "async")]
     pub async fn next_async(&self) -> Result<SnowflakeId, Error> {
-        match self.take(1) {
-            Ok(taken) => Ok(SnowflakeId::new(taken.first)),
-            Err(_) => {
-                let timeout = self.background.link.config.timeout;
-                self.next_timeout_async(timeout).await
-            }
-        }
+        draw::next_async(self).await
     }
 
     /// As [`next_timeout`](Self::next_timeout), for a task.
@@ -150,13 +124,7 @@ impl SnowflakeGenerator {
     /// ```
     #[cfg(feature = "async")]
     pub async fn next_timeout_async(&self, timeout: Duration) -> Result<SnowflakeId, Error> {
-        let mut wait = None;
-        loop {
-            match self.take(1) {
-                Ok(taken) => return Ok(self.waited(wait, taken)),
-                Err(stop) => self.wait_async(&mut wait, timeout, stop).await?,
-            }
-        }
+        draw::next_timeout_async(self, timeout).await
     }
 
     /// As [`next_n`](Self::next_n), for a task.
@@ -168,14 +136,7 @@ impl SnowflakeGenerator {
     /// ```
     #[cfg(feature = "async")]
     pub async fn next_n_async(&self, count: usize) -> Result<Vec<SnowflakeId>, Error> {
-        let mut ids = Vec::with_capacity(count);
-        while ids.len() < count {
-            match self.take((count - ids.len()) as u64) {
-                Ok(taken) => extend(&mut ids, taken),
-                Err(_) => ids.push(self.next_async().await?),
-            }
-        }
-        Ok(ids)
+        draw::next_n_async(self, count).await
     }
 
     /// The worker id in the ids, once there is a lease.
@@ -258,24 +219,13 @@ impl SnowflakeGenerator {
         keeper::release(self.background.link.clone(), self.node.clone())
     }
 
-    /// Takes ids that are at hand. Who finds none [asks](Self::ask) for more, but
-    /// only after having begun to wait: what was asked for before says nothing to
-    /// a wait.
     #[inline]
-    fn take(&self, count: u64) -> Result<Taken, Stop> {
-        let taken = self.node.take(count);
-        if taken.is_ok_and(|taken| taken.due) {
+    fn take_up_to(&self, count: u64) -> Result<Taken, Stop> {
+        let taken = self.node.take(count)?;
+        if taken.due {
             self.keep_ahead();
         }
-        taken
-    }
-
-    /// Asks for what has stopped a draw, if asking helps.
-    #[cold]
-    fn ask(&self, stop: Stop) {
-        if stop == Stop::Ceiling {
-            self.keep_ahead();
-        }
+        Ok(taken)
     }
 
     /// Has the ceiling kept ahead, unless that is under way.
@@ -286,63 +236,57 @@ impl SnowflakeGenerator {
             self.background.spawn(keeper::keep_ahead(link, node));
         }
     }
+}
 
-    /// Waits for what has stopped a draw, unless that is an error.
-    #[cold]
-    fn wait(&self, wait: &mut Option<Wait>, limit: Duration, stop: Stop) -> Result<(), Error> {
-        let gate = &self.node.gate;
-        let wait = wait.get_or_insert_with(|| gate.begin_wait(limit));
-        self.ask(stop);
-        forbid_blocking_a_runtime()?;
-        match self.node.pause(wait, stop)? {
-            Some(pause) => std::thread::sleep(pause),
-            None => self.no_lease(gate.sleep(wait, || self.node.has_room()))?,
-        }
+impl Draw for SnowflakeGenerator {
+    type Id = SnowflakeId;
+    type Stop = Stop;
+    type Guarded = Option<Lease>;
+
+    fn gate(&self) -> &Gate<Option<Lease>> {
+        &self.node.gate
+    }
+
+    fn timeout(&self) -> Duration {
+        self.background.link.config.timeout
+    }
+
+    #[inline]
+    fn take(&self) -> Result<SnowflakeId, Stop> {
+        let taken = self.take_up_to(1)?;
+        Ok(SnowflakeId::new(taken.first))
+    }
+
+    fn take_some(&self, count: usize, ids: &mut Vec<SnowflakeId>) -> Result<(), Stop> {
+        let taken = self.take_up_to(count as u64)?;
+        let numbers = (taken.first..).take(taken.len as usize);
+        ids.extend(numbers.map(SnowflakeId::new));
         Ok(())
     }
 
-    #[cfg(feature = "async")]
-    async fn wait_async(
-        &self,
-        wait: &mut Option<Wait>,
-        limit: Duration,
-        stop: Stop,
-    ) -> Result<(), Error> {
-        let gate = &self.node.gate;
-        let wait = wait.get_or_insert_with(|| gate.begin_wait(limit));
-        self.ask(stop);
-        match self.node.pause(wait, stop)? {
-            Some(pause) => tokio::time::sleep(pause).await,
-            None => {
-                let slept = gate.sleep_async(wait, || self.node.has_room()).await;
-                self.no_lease(slept)?;
-            }
+    /// The background brings leases and ceilings, not time.
+    fn ask(&self, stop: Stop) {
+        if stop == Stop::Ceiling {
+            self.keep_ahead();
         }
-        Ok(())
     }
 
-    /// Who had a lease and waits in vain for it to be renewed has lost it.
-    fn no_lease(&self, slept: Result<(), Error>) -> Result<(), Error> {
+    fn is_ready(&self) -> bool {
+        self.node.has_room()
+    }
+
+    fn pause(&self, wait: &Wait, stop: Stop) -> Result<Option<Duration>, Error> {
+        self.node.pause(wait, stop)
+    }
+
+    /// A lease that could not be renewed in time is lost.
+    fn in_vain(&self, error: Error) -> Error {
         let has_lease = || self.node.gate.lock().guarded.is_some();
-        slept.map_err(|error| match error {
+        match error {
             Error::Timeout { last, .. } if has_lease() => {
                 Error::LeaseLost(last.unwrap_or_else(|| "the registry has not answered".into()))
             }
             error => error,
-        })
-    }
-
-    /// There is an id: counts the wait for it, if there was one.
-    #[inline]
-    fn waited(&self, wait: Option<Wait>, taken: Taken) -> SnowflakeId {
-        if let Some(wait) = wait {
-            self.node.gate.waited(&wait);
         }
-        SnowflakeId::new(taken.first)
     }
-}
-
-fn extend(ids: &mut Vec<SnowflakeId>, taken: Taken) {
-    let numbers = (taken.first..).take(taken.len as usize);
-    ids.extend(numbers.map(SnowflakeId::new));
 }

@@ -5,7 +5,7 @@ use leaf_core::snowflake::Scheme;
 /// A lease, as the registry and the cache know it. Instants in microseconds
 /// since 1970.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Lease {
+pub(crate) struct Lease {
     pub(super) worker_id: i32,
     pub(super) nonce: String,
     pub(super) token: i64,

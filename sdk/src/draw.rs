@@ -1,0 +1,183 @@
+//! Drawing ids that are at hand in this process, and waiting where there are
+//! none: the same for the ids of a tag and for snowflake ids.
+
+use std::thread;
+use std::time::Duration;
+
+use crate::Error;
+use crate::background::forbid_blocking_a_runtime;
+use crate::gate::{Gate, Wait};
+
+/// What is drawn from: how to take ids without waiting, and what to do where
+/// there are none.
+///
+/// Taking does not ask the background for ids that are missing. A caller that
+/// waits asks after its wait has begun, because a try that was asked for before
+/// does not end the wait.
+pub(crate) trait Draw: Sync {
+    type Id: Send;
+    /// Why there is no id.
+    type Stop: Copy + Send;
+    /// What the gate guards.
+    type Guarded: Send;
+
+    /// Where callers wait for the background.
+    fn gate(&self) -> &Gate<Self::Guarded>;
+
+    /// How long a call waits that names no time.
+    fn timeout(&self) -> Duration;
+
+    /// Takes an id that is at hand.
+    fn take(&self) -> Result<Self::Id, Self::Stop>;
+
+    /// Takes ids that are at hand, at least one and up to `count`, which is at
+    /// least 1.
+    fn take_some(&self, count: usize, ids: &mut Vec<Self::Id>) -> Result<(), Self::Stop>;
+
+    /// Asks the background for what stopped a draw, if it can bring that.
+    fn ask(&self, stop: Self::Stop);
+
+    /// Whether there is what the background was asked for.
+    fn is_ready(&self) -> bool;
+
+    /// How long to sleep where time alone brings ids, `None` where the background
+    /// does; an error where neither will.
+    fn pause(&self, _wait: &Wait, _stop: Self::Stop) -> Result<Option<Duration>, Error> {
+        Ok(None)
+    }
+
+    /// What a caller is told whose wait for the background ended with an error.
+    fn in_vain(&self, error: Error) -> Error {
+        error
+    }
+}
+
+/// The next id, if one is at hand.
+#[inline]
+pub(crate) fn try_next<S: Draw>(source: &S) -> Option<S::Id> {
+    match source.take() {
+        Ok(id) => Some(id),
+        Err(stop) => {
+            source.ask(stop);
+            None
+        }
+    }
+}
+
+/// The next id, after a wait if none is at hand.
+#[inline]
+pub(crate) fn next<S: Draw>(source: &S) -> Result<S::Id, Error> {
+    match source.take() {
+        Ok(id) => Ok(id),
+        Err(stop) => wait(source, source.timeout(), stop, || source.take()),
+    }
+}
+
+/// As [`next`], with a timeout.
+pub(crate) fn next_timeout<S: Draw>(source: &S, timeout: Duration) -> Result<S::Id, Error> {
+    match source.take() {
+        Ok(id) => Ok(id),
+        Err(stop) => wait(source, timeout, stop, || source.take()),
+    }
+}
+
+/// `count` ids, after as many waits as that takes, each up to the timeout.
+pub(crate) fn next_n<S: Draw>(source: &S, count: usize) -> Result<Vec<S::Id>, Error> {
+    let mut ids = Vec::with_capacity(count);
+    while ids.len() < count {
+        let mut take = || source.take_some(count - ids.len(), &mut ids);
+        if let Err(stop) = take() {
+            wait(source, source.timeout(), stop, take)?;
+        }
+    }
+    Ok(ids)
+}
+
+/// As [`next`], async.
+#[cfg(feature = "async")]
+pub(crate) async fn next_async<S: Draw>(source: &S) -> Result<S::Id, Error> {
+    next_timeout_async(source, source.timeout()).await
+}
+
+/// As [`next_timeout`], async.
+#[cfg(feature = "async")]
+pub(crate) async fn next_timeout_async<S: Draw>(
+    source: &S,
+    timeout: Duration,
+) -> Result<S::Id, Error> {
+    match source.take() {
+        Ok(id) => Ok(id),
+        Err(stop) => wait_async(source, timeout, stop, || source.take()).await,
+    }
+}
+
+/// As [`next_n`], async.
+#[cfg(feature = "async")]
+pub(crate) async fn next_n_async<S: Draw>(source: &S, count: usize) -> Result<Vec<S::Id>, Error> {
+    let mut ids = Vec::with_capacity(count);
+    while ids.len() < count {
+        let mut take = || source.take_some(count - ids.len(), &mut ids);
+        if let Err(stop) = take() {
+            wait_async(source, source.timeout(), stop, take).await?;
+        }
+    }
+    Ok(ids)
+}
+
+/// Waits for what stopped a draw, and takes it.
+#[cold]
+fn wait<S: Draw, T>(
+    source: &S,
+    limit: Duration,
+    mut stop: S::Stop,
+    mut take: impl FnMut() -> Result<T, S::Stop>,
+) -> Result<T, Error> {
+    let gate = source.gate();
+    let wait = gate.begin_wait(limit);
+    loop {
+        source.ask(stop);
+        forbid_blocking_a_runtime()?;
+        match source.pause(&wait, stop)? {
+            Some(pause) => thread::sleep(pause),
+            None => gate
+                .sleep(&wait, || source.is_ready())
+                .map_err(|error| source.in_vain(error))?,
+        }
+        match take() {
+            Ok(taken) => {
+                gate.waited(&wait);
+                return Ok(taken);
+            }
+            Err(again) => stop = again,
+        }
+    }
+}
+
+/// As [`wait`], async.
+#[cfg(feature = "async")]
+async fn wait_async<S: Draw, T>(
+    source: &S,
+    limit: Duration,
+    mut stop: S::Stop,
+    mut take: impl FnMut() -> Result<T, S::Stop>,
+) -> Result<T, Error> {
+    let gate = source.gate();
+    let wait = gate.begin_wait(limit);
+    loop {
+        source.ask(stop);
+        match source.pause(&wait, stop)? {
+            Some(pause) => tokio::time::sleep(pause).await,
+            None => gate
+                .sleep_async(&wait, || source.is_ready())
+                .await
+                .map_err(|error| source.in_vain(error))?,
+        }
+        match take() {
+            Ok(taken) => {
+                gate.waited(&wait);
+                return Ok(taken);
+            }
+            Err(again) => stop = again,
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! One trait for all sources, for code that does not care which it draws from.
+
+use std::fmt::Display;
+use std::time::Duration;
+
+use crate::{Error, Id, SegmentId, SegmentSource, SnowflakeGenerator, SnowflakeId};
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// A source of ids in this process: a [`SegmentSource`] or a
+/// [`SnowflakeGenerator`]. The methods are those of the two types; the trait is for
+/// code that works with either. It cannot be implemented for other types.
+///
+/// ```no_run
+/// use leaf_sdk::{Error, Id, IdSource};
+///
+/// struct Orders<S> {
+///     ids: S,
+/// }
+///
+/// impl<S: IdSource> Orders<S> {
+///     fn place(&self, item: &str) -> Result<Id, Error> {
+///         let id = self.ids.next()?;
+///         println!("order {id}: {item}");
+///         Ok(id.into())
+///     }
+/// }
+/// ```
+pub trait IdSource: sealed::Sealed + Clone + Send + Sync + 'static {
+    /// What it gives: [`SegmentId`] or [`SnowflakeId`].
+    type Id: Copy + Display + Into<Id> + Into<i64> + Send + Sync + 'static;
+
+    /// The next id, if one is at hand. Never waits.
+    ///
+    /// ```no_run
+    /// # fn example(ids: &impl leaf_sdk::IdSource) {
+    /// let Some(id) = ids.try_next() else { return };
+    /// # let _ = id; }
+    /// ```
+    fn try_next(&self) -> Option<Self::Id>;
+
+    /// The next id. Waits where none is at hand, up to the configured timeout.
+    ///
+    /// # Errors
+    /// As [`SegmentSource::next`] and [`SnowflakeGenerator::next`].
+    ///
+    /// ```no_run
+    /// # fn example(ids: &impl leaf_sdk::IdSource) -> Result<(), leaf_sdk::Error> {
+    /// let id = ids.next()?;
+    /// # let _ = id; Ok(()) }
+    /// ```
+    fn next(&self) -> Result<Self::Id, Error>;
+
+    /// As [`next`](Self::next), with a timeout of its own.
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # fn example(ids: &impl leaf_sdk::IdSource) -> Result<(), leaf_sdk::Error> {
+    /// let id = ids.next_timeout(Duration::from_millis(50))?;
+    /// # let _ = id; Ok(()) }
+    /// ```
+    fn next_timeout(&self, timeout: Duration) -> Result<Self::Id, Error>;
+
+    /// `count` ids, ascending. The timeout is for each wait.
+    ///
+    /// ```no_run
+    /// # fn example(ids: &impl leaf_sdk::IdSource) -> Result<(), leaf_sdk::Error> {
+    /// let ids = ids.next_n(500)?;
+    /// # let _ = ids; Ok(()) }
+    /// ```
+    fn next_n(&self, count: usize) -> Result<Vec<Self::Id>, Error>;
+
+    /// As [`next`](Self::next), async.
+    ///
+    /// ```no_run
+    /// # async fn example(ids: &impl leaf_sdk::IdSource) -> Result<(), leaf_sdk::Error> {
+    /// let id = ids.next_async().await?;
+    /// # let _ = id; Ok(()) }
+    /// ```
+    #[cfg(feature = "async")]
+    fn next_async(&self) -> impl Future<Output = Result<Self::Id, Error>> + Send;
+
+    /// As [`next_timeout`](Self::next_timeout), async.
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # async fn example(ids: &impl leaf_sdk::IdSource) -> Result<(), leaf_sdk::Error> {
+    /// let id = ids.next_timeout_async(Duration::from_millis(50)).await?;
+    /// # let _ = id; Ok(()) }
+    /// ```
+    #[cfg(feature = "async")]
+    fn next_timeout_async(
+        &self,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<Self::Id, Error>> + Send;
+
+    /// As [`next_n`](Self::next_n), async.
+    ///
+    /// ```no_run
+    /// # async fn example(ids: &impl leaf_sdk::IdSource) -> Result<(), leaf_sdk::Error> {
+    /// let ids = ids.next_n_async(500).await?;
+    /// # let _ = ids; Ok(()) }
+    /// ```
+    #[cfg(feature = "async")]
+    fn next_n_async(
+        &self,
+        count: usize,
+    ) -> impl Future<Output = Result<Vec<Self::Id>, Error>> + Send;
+}
+
+macro_rules! id_source {
+    ($source:ty, $id:ty) => {
+        impl sealed::Sealed for $source {}
+
+        impl IdSource for $source {
+            type Id = $id;
+
+            #[inline]
+            fn try_next(&self) -> Option<$id> {
+                <$source>::try_next(self)
+            }
+
+            #[inline]
+            fn next(&self) -> Result<$id, Error> {
+                <$source>::next(self)
+            }
+
+            fn next_timeout(&self, timeout: Duration) -> Result<$id, Error> {
+                <$source>::next_timeout(self, timeout)
+            }
+
+            fn next_n(&self, count: usize) -> Result<Vec<$id>, Error> {
+                <$source>::next_n(self, count)
+            }
+
+            #[cfg(feature = "async")]
+            fn next_async(&self) -> impl Future<Output = Result<$id, Error>> + Send {
+                <$source>::next_async(self)
+            }
+
+            #[cfg(feature = "async")]
+            fn next_timeout_async(
+                &self,
+                timeout: Duration,
+            ) -> impl Future<Output = Result<$id, Error>> + Send {
+                <$source>::next_timeout_async(self, timeout)
+            }
+
+            #[cfg(feature = "async")]
+            fn next_n_async(
+                &self,
+                count: usize,
+            ) -> impl Future<Output = Result<Vec<$id>, Error>> + Send {
+                <$source>::next_n_async(self, count)
+            }
+        }
+    };
+}
+
+id_source!(SegmentSource, SegmentId);
+id_source!(SnowflakeGenerator, SnowflakeId);
