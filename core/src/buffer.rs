@@ -37,6 +37,24 @@ use crate::sync::{AtomicU64, Ordering};
 /// in the middle of a batch can lose.
 pub const MAX_DRAW: u64 = 1024;
 
+/// The id of a segment of `len` ids, counted from 0, with which the next segment is
+/// due: after `percent` percent of them, where more than 100 are taken for 100.
+/// Rounded down. What [`DoubleBuffer::publish`] takes as `prefetch_after`.
+///
+/// ```
+/// use leaf_core::buffer::prefetch_after;
+///
+/// assert_eq!(prefetch_after(1_000, 10), 100);
+/// assert_eq!(prefetch_after(1_000, 0), 0);
+/// // No id of the segment: the next one is fetched once this one is used up.
+/// assert_eq!(prefetch_after(1_000, 100), 1_000);
+/// ```
+pub fn prefetch_after(len: u64, percent: u64) -> u64 {
+    let percent = percent.min(100);
+    // In two parts, neither of which can overflow.
+    len / 100 * percent + len % 100 * percent / 100
+}
+
 /// `wake` while no prefetch is wanted: no ticket ever reaches it.
 const NEVER: u64 = u64::MAX;
 
@@ -323,8 +341,8 @@ impl DoubleBuffer {
     ///
     /// The draw that takes the segment's id number `prefetch_after` (counted
     /// from 0) is told that the next one is due; a value of `len` or more
-    /// means nobody is told. Returns whether the threshold has been crossed
-    /// already.
+    /// means nobody is told; see [`prefetch_after`]. Returns whether the
+    /// threshold has been crossed already.
     ///
     /// The caller holds the buffer's lock and owns the ids; `len` is at least
     /// 1 and `base + len` fits an `i64`.

@@ -5,6 +5,7 @@
 //!   and back.
 //! - [`generator`]: hands ids out, never twice, whatever the clock does.
 //! - [`lease`]: which worker id a node gets from a registry.
+//! - [`ceiling`]: how far ahead a lease's ceiling is set, and when it is raised.
 //!
 //! # Why no id is issued twice
 //!
@@ -15,6 +16,7 @@
 //! worker id, one after the other, never meet, whatever their clocks say and
 //! whether or not the first has noticed that its time is over.
 
+pub mod ceiling;
 pub mod generator;
 pub mod layout;
 pub mod lease;

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use leaf_core::DoubleBuffer;
+use leaf_core::buffer::prefetch_after;
 
 use crate::calls::Block;
 use crate::gate::Gate;
@@ -84,8 +85,7 @@ impl Tag {
         let Some(len) = len.filter(|_| block.increment == 1).map(|len| len + 1) else {
             return Err(Error::Protocol(format!("{block:?}")));
         };
-        let prefetch_after =
-            len / 100 * config.prefetch_percent + len % 100 * config.prefetch_percent / 100;
+        let prefetch_after = prefetch_after(len, config.prefetch_percent);
         let mut state = self.gate.lock();
         if state.is_closed() {
             return Ok(());

@@ -6,10 +6,12 @@
 //! original.
 
 use std::fs::{self, File, TryLockError};
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use leaf_core::file::{remove_durably, write_durably};
+use leaf_core::snowflake::Scheme;
 use serde_json::{Value, json};
 
 use super::lease::Lease;
@@ -76,7 +78,7 @@ impl Cache {
             worker_id: i32::try_from(value["worker_id"].as_i64()?).ok()?,
             nonce: value["nonce"].as_str()?.to_owned(),
             token: value["token"].as_i64()?,
-            scheme: leaf_core::snowflake::Scheme {
+            scheme: Scheme {
                 layout,
                 epoch_us: value["epoch_us"].as_i64()?,
             },
@@ -100,26 +102,12 @@ impl Cache {
             "registry_ceiling_us": lease.registry_ceiling_us,
             "ceiling_us": lease.ceiling_us,
         });
-        let temporary = self.path.with_extension("new");
-        let mut file = File::create(&temporary)?;
-        file.write_all(value.to_string().as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&temporary, &self.path)?;
-        self.sync_folder()
+        write_durably(&self.path, value.to_string().as_bytes())
     }
 
     /// Removes the file: the lease in it has ended.
     pub(super) fn remove(&self) -> io::Result<()> {
-        match fs::remove_file(&self.path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => self.sync_folder(),
-        }
-    }
-
-    fn sync_folder(&self) -> io::Result<()> {
-        let folder = self.path.parent();
-        let folder = folder.filter(|folder| !folder.as_os_str().is_empty());
-        File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+        remove_durably(&self.path)
     }
 
     fn inode(&self) -> Option<u64> {

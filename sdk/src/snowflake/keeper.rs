@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::SystemTime;
 
+use leaf_core::snowflake::ceiling;
 use leaf_core::snowflake::generator::Span;
 use tokio_postgres::error::SqlState;
 
@@ -61,14 +62,15 @@ impl Node {
         if state.is_closed() {
             return Err(Error::Closed);
         }
-        let from_us = from_us.max(scheme.instant_of(scheme.tick_at(unix_us())));
-        self.set_ceiling(&mut lease, from_us)?;
-        let (from, ceiling) = (scheme.tick_from(from_us), scheme.tick_at(lease.ceiling_us));
+        let clock_us = unix_us();
+        let from_us = from_us.max(scheme.instant_of(scheme.tick_at(clock_us)));
+        self.set_ceiling(&mut lease, clock_us, from_us)?;
+        let (from, until) = (scheme.tick_from(from_us), scheme.tick_at(lease.ceiling_us));
         let span = Span {
             worker: lease.worker_id as u64,
             from,
-            ceiling,
-            renew_at: midway(from, ceiling),
+            ceiling: until,
+            renew_at: ceiling::renew_at(from, until),
         };
         let now = scheme.since_epoch(unix_us());
         self.generator.install_above(&scheme.layout, span, now);
@@ -88,15 +90,15 @@ impl Node {
         };
         let mut lease = lease.clone();
         let scheme = lease.scheme;
-        let last = self.generator.last_tick(&scheme.layout);
-        let last_us = scheme.instant_of(last).max(unix_us());
+        let clock_us = unix_us();
+        let last_us = scheme.instant_of(self.generator.last_tick(&scheme.layout));
+        let used_us = last_us.max(clock_us);
         if lease.ceiling_us < lease.registry_ceiling_us {
-            match self.set_ceiling(&mut lease, last_us) {
+            match self.set_ceiling(&mut lease, clock_us, last_us) {
                 Ok(()) => {
-                    let ceiling = scheme.tick_at(lease.ceiling_us);
-                    let now = scheme.tick_at(last_us);
-                    self.generator
-                        .extend(&scheme.layout, ceiling, midway(now, ceiling));
+                    let until = scheme.tick_at(lease.ceiling_us);
+                    let renew_at = ceiling::renew_at(scheme.tick_at(used_us), until);
+                    self.generator.extend(&scheme.layout, until, renew_at);
                     state.guarded = Some(lease.clone());
                 }
                 Err(error) => state.failed(&error),
@@ -105,26 +107,22 @@ impl Node {
         drop(state);
         self.gate.wake();
         let half = (self.config.lease.as_micros() / 2) as i64;
-        lease.registry_ceiling_us < last_us.saturating_add(half)
+        lease.registry_ceiling_us < used_us.saturating_add(half)
     }
 
-    /// Moves the ceiling ahead of an instant, in the cache first.
-    fn set_ceiling(&self, lease: &mut Lease, last_us: i64) -> Result<(), Error> {
+    /// Moves the ceiling ahead of the clock and of the last id, in the cache first.
+    fn set_ceiling(&self, lease: &mut Lease, clock_us: i64, last_us: i64) -> Result<(), Error> {
         let Some(cache) = &self.cache else {
             lease.ceiling_us = lease.registry_ceiling_us;
             return Ok(());
         };
-        let scheme = lease.scheme;
-        let wanted = scheme.tick_from(last_us.saturating_add(CACHE_AHEAD_US));
-        let two_ticks = scheme.tick_at(last_us) + 2;
-        let wanted_us = scheme.instant_of(wanted.max(two_ticks));
-        lease.ceiling_us = wanted_us.min(lease.registry_ceiling_us);
+        let next_us = ceiling::next(&lease.scheme, clock_us, last_us, CACHE_AHEAD_US);
+        // Never back, although the clock may go: a caller under way may still take
+        // an id below the earlier ceiling.
+        let next_us = next_us.max(lease.ceiling_us);
+        lease.ceiling_us = next_us.min(lease.registry_ceiling_us);
         cache.store(&self.config.node, lease).map_err(Error::cache)
     }
-}
-
-fn midway(from: u64, to: u64) -> u64 {
-    from + to.saturating_sub(from) / 2
 }
 
 /// Raises the ceiling as far as the registry's allows, and that one if it comes

@@ -1,0 +1,65 @@
+//! Files that are written and removed durably. That they survive a crash is up to
+//! the system; here is what can be seen without one.
+
+use std::fs;
+use std::io::ErrorKind;
+
+use leaf_core::file::{remove_durably, write_durably};
+
+#[test]
+fn content_is_replaced_as_a_whole_and_nothing_is_left_beside_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("state.json");
+    for content in ["a longer content", "short", ""] {
+        write_durably(&path, content.as_bytes()).expect("it can be written");
+        assert_eq!(fs::read_to_string(&path).expect("a file"), content);
+    }
+    let names: Vec<_> = fs::read_dir(folder.path())
+        .expect("a folder")
+        .map(|entry| entry.expect("an entry").file_name())
+        .collect();
+    assert_eq!(names, ["state.json"]);
+}
+
+#[test]
+fn what_a_crash_left_behind_is_overwritten() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("state");
+    fs::write(folder.path().join("state.tmp"), "part of somethi").expect("a file");
+    write_durably(&path, b"all").expect("it can be written");
+    assert_eq!(fs::read(&path).expect("a file"), b"all");
+}
+
+#[test]
+fn files_that_differ_in_their_extension_are_apart() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (one, two) = (folder.path().join("a.1"), folder.path().join("a.2"));
+    // Where the temporary file of `one` would stand, nothing can be written.
+    fs::create_dir(folder.path().join("a.1.tmp")).expect("a folder");
+    write_durably(&one, b"1").expect_err("a folder stands there");
+    write_durably(&two, b"2").expect("it can be written");
+    assert!(!one.exists());
+}
+
+#[test]
+fn missing_folder_is_an_error_for_a_writer_alone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("gone").join("state");
+    let error = write_durably(&path, b"").expect_err("there is no folder");
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+    remove_durably(&path).expect("it is not there");
+}
+
+#[test]
+fn removed_file_is_gone_and_may_be_removed_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("state");
+    write_durably(&path, b"x").expect("it can be written");
+    for _ in 0..2 {
+        remove_durably(&path).expect("it can be removed");
+        assert!(!path.exists());
+    }
+    // What is no file is not removed.
+    fs::create_dir(&path).expect("a folder");
+    remove_durably(&path).expect_err("it is a folder");
+}
