@@ -1,7 +1,7 @@
 //! Models in which `loom` tries every interleaving and every value that a weak
 //! memory may show:
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test -p leaf-core --release --test loom`
+//! `RUSTFLAGS="--cfg loom" cargo test -p leaf-id-core --release --test loom`
 //!
 //! Each model is one way to break a promise, cut down to the fewest threads
 //! and ids that show it.

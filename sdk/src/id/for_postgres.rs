@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-use tokio_postgres::types::private::BytesMut;
+use bytes::BytesMut;
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 
 macro_rules! as_bigint {
