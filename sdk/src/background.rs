@@ -32,9 +32,9 @@ impl Background {
             .enable_io()
             .enable_time()
             .build()?;
-        let (tasks, mut to_run) = unbounded_channel::<Task>();
+        let (tasks, mut received) = unbounded_channel::<Task>();
         let work = async move {
-            while let Some(task) = to_run.recv().await {
+            while let Some(task) = received.recv().await {
                 tokio::spawn(task);
             }
         };

@@ -1,5 +1,5 @@
-//! Where callers wait for what a task in the background brings, and how the
-//! task's tries and the callers' waits have fared.
+//! Where callers wait for what a background task brings, and how the attempts of
+//! the task and the waits of the callers have ended.
 
 use std::time::{Duration, Instant};
 
@@ -8,11 +8,11 @@ use tokio::sync::Notify;
 
 use crate::Error;
 
-/// A sleeper looks around this often, to ask for another try: a task that has
-/// failed for good does not repeat itself.
+/// How often a caller that sleeps looks again, and asks for another attempt: a task
+/// that has failed permanently does not repeat itself.
 const SLICE: Duration = Duration::from_millis(100);
 
-/// Guards a `T`, which a task in the background changes.
+/// Guards a `T` that a background task changes.
 #[derive(Default)]
 pub(crate) struct Gate<T> {
     state: Mutex<State<T>>,
@@ -24,15 +24,15 @@ pub(crate) struct Gate<T> {
 #[derive(Default)]
 pub(crate) struct State<T> {
     pub(crate) guarded: T,
-    /// Tries that succeeded.
+    /// Attempts that succeeded.
     successes: u64,
-    /// Tries that have begun.
+    /// Attempts that have begun.
     begun: u64,
-    /// Of the last try, if it failed.
+    /// Of the last attempt, if it failed.
     failure: Option<Error>,
-    /// The last try that failed for good, unless one has succeeded since.
-    hopeless: Option<(Try, Error)>,
-    /// Of the last try that failed.
+    /// The last attempt that failed permanently, unless one has succeeded since.
+    permanent_failure: Option<(Attempt, Error)>,
+    /// Of the last attempt that failed.
     last_error: Option<String>,
     waits: u64,
     longest_wait: Duration,
@@ -47,16 +47,16 @@ pub(crate) struct Tally {
     pub(crate) last_error: Option<String>,
 }
 
-/// A try, by its number: they count from 1.
+/// The number of an attempt; the first is 1.
 #[derive(Clone, Copy)]
-pub(crate) struct Try(u64);
+pub(crate) struct Attempt(u64);
 
 /// A call that waits.
 pub(crate) struct Wait {
     since: Instant,
     limit: Duration,
-    /// The tries that had begun before it. How they end is not known to say
-    /// anything about now: only a later one ends the wait.
+    /// Attempts that had begun before the wait. Their failures may have causes that
+    /// are gone: only the failure of a later one ends the wait.
     begun: u64,
 }
 
@@ -65,30 +65,30 @@ impl<T> Gate<T> {
         self.state.lock()
     }
 
-    /// Has all sleepers look again.
+    /// Wakes all callers that sleep.
     pub(crate) fn wake(&self) {
         self.changed.notify_all();
         self.notify.notify_waiters();
     }
 
-    pub(crate) fn begin_try(&self) -> Try {
+    pub(crate) fn begin_attempt(&self) -> Attempt {
         let mut state = self.lock();
         state.begun += 1;
-        Try(state.begun)
+        Attempt(state.begun)
     }
 
-    /// Records a try that failed for good: it ends the waits that began before
-    /// the try did. Whoever waits on is woken to ask for another try, so this one
-    /// must be over for whoever counts those under way.
-    pub(crate) fn failed_for_good(&self, which: Try, error: &Error) {
+    /// Records an attempt that failed permanently, which ends the waits that began
+    /// before it. The other callers are woken, too, and ask for another attempt:
+    /// the task must be ready to begin one.
+    pub(crate) fn failed_permanently(&self, attempt: Attempt, error: &Error) {
         let mut state = self.lock();
         state.failed(error);
-        state.hopeless = Some((which, error.clone()));
+        state.permanent_failure = Some((attempt, error.clone()));
         drop(state);
         self.wake();
     }
 
-    /// Begins a wait; what is asked for after this will end it.
+    /// Begins a wait. An attempt that is asked for after this can end it.
     pub(crate) fn begin_wait(&self, limit: Duration) -> Wait {
         Wait {
             since: Instant::now(),
@@ -97,46 +97,46 @@ impl<T> Gate<T> {
         }
     }
 
-    /// Counts a wait that has ended well.
+    /// Counts a wait that has ended with an id.
     pub(crate) fn waited(&self, wait: &Wait) {
         let mut state = self.lock();
         state.waits += 1;
         state.longest_wait = state.longest_wait.max(wait.since.elapsed());
     }
 
-    /// Blocks the thread until it is worth drawing or asking again; an error
-    /// once it is not.
+    /// Blocks the thread until the caller should draw again, or ask again; an error
+    /// if it should stop waiting.
     pub(crate) fn sleep(&self, wait: &Wait, is_ready: impl Fn() -> bool) -> Result<(), Error> {
         let mut state = self.lock();
         if is_ready() {
             return Ok(());
         }
-        state.is_worth_waiting(wait)?;
+        state.may_wait(wait)?;
         self.changed.wait_until(&mut state, wait.slice());
         match is_ready() {
             true => Ok(()),
-            false => state.is_worth_waiting(wait),
+            false => state.may_wait(wait),
         }
     }
 
-    /// As [`sleep`](Self::sleep), for a task.
+    /// Like [`sleep`](Self::sleep), asynchronous.
     #[cfg(feature = "async")]
     pub(crate) async fn sleep_async(
         &self,
         wait: &Wait,
         is_ready: impl Fn() -> bool,
     ) -> Result<(), Error> {
-        // Registered before the look: what happens in between wakes it.
+        // Registered before the check, so that no change in between is missed.
         let mut notified = std::pin::pin!(self.notify.notified());
         notified.as_mut().enable();
         if is_ready() {
             return Ok(());
         }
-        self.lock().is_worth_waiting(wait)?;
+        self.lock().may_wait(wait)?;
         let _ = tokio::time::timeout_at(wait.slice().into(), notified).await;
         match is_ready() {
             true => Ok(()),
-            false => self.lock().is_worth_waiting(wait),
+            false => self.lock().may_wait(wait),
         }
     }
 
@@ -152,20 +152,20 @@ impl<T> Gate<T> {
 }
 
 impl<T> State<T> {
-    /// Records a try that succeeded.
+    /// Records an attempt that succeeded.
     pub(crate) fn succeeded(&mut self) {
         self.successes += 1;
         self.failure = None;
-        self.hopeless = None;
+        self.permanent_failure = None;
     }
 
-    /// Records a try that failed.
+    /// Records an attempt that failed.
     pub(crate) fn failed(&mut self, error: &Error) {
         self.last_error = Some(error.to_string());
         self.failure = Some(error.clone());
     }
 
-    /// From now on, who waits or begins to wait gets [`Error::Closed`].
+    /// From now on, all waits end with [`Error::Closed`].
     pub(crate) fn close(&mut self) {
         self.is_closed = true;
     }
@@ -174,12 +174,13 @@ impl<T> State<T> {
         self.is_closed
     }
 
-    fn is_worth_waiting(&self, wait: &Wait) -> Result<(), Error> {
+    /// An error if the caller should stop waiting.
+    fn may_wait(&self, wait: &Wait) -> Result<(), Error> {
         if self.is_closed {
             return Err(Error::Closed);
         }
-        if let Some((which, error)) = &self.hopeless
-            && which.0 > wait.begun
+        if let Some((attempt, error)) = &self.permanent_failure
+            && attempt.0 > wait.begun
         {
             return Err(error.clone());
         }
@@ -204,7 +205,7 @@ impl Wait {
         (Instant::now() + SLICE).min(self.since + self.limit)
     }
 
-    /// How long to sleep where nothing is waited for but so much time.
+    /// How long to sleep if nothing but time is needed, `wanted` of it.
     pub(crate) fn pause(&self, wanted: Duration) -> Duration {
         wanted.min(self.slice().saturating_duration_since(Instant::now()))
     }
@@ -216,18 +217,18 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(60);
 
-    fn fail(gate: &Gate<()>, which: Try) {
-        gate.failed_for_good(which, &Error::TimeUsedUp);
+    fn fail(gate: &Gate<()>, attempt: Attempt) {
+        gate.failed_permanently(attempt, &Error::TimeUsedUp);
     }
 
     #[test]
-    fn wait_is_ended_only_by_a_try_that_began_later() {
+    fn wait_is_ended_only_by_an_attempt_that_began_later() {
         let gate = Gate::default();
-        let early = gate.begin_try();
+        let early = gate.begin_attempt();
         let wait = gate.begin_wait(LONG);
         fail(&gate, early);
         gate.sleep(&wait, || false).expect("the wait goes on");
-        let late = gate.begin_try();
+        let late = gate.begin_attempt();
         fail(&gate, late);
         let ended = gate.sleep(&wait, || false);
         assert!(matches!(ended, Err(Error::TimeUsedUp)), "{ended:?}");
@@ -237,7 +238,7 @@ mod tests {
     fn failure_ends_a_sleep_at_once_and_is_forgotten_after_a_success() {
         let gate = Gate::default();
         let wait = gate.begin_wait(LONG);
-        fail(&gate, gate.begin_try());
+        fail(&gate, gate.begin_attempt());
         assert!(gate.sleep(&wait, || true).is_ok(), "ids are at hand");
         assert!(gate.sleep(&wait, || false).is_err());
         gate.lock().succeeded();

@@ -29,7 +29,7 @@ impl Link {
 
     /// Runs a statement, or fails within the time allowed for it. A connection
     /// on which a statement did not come back is given up.
-    pub(crate) async fn run<T>(&self, statement: Statement<'_, T>) -> Result<T, Error> {
+    pub(crate) async fn query<T>(&self, statement: Statement<'_, T>) -> Result<T, Error> {
         let limit = self.config.query_timeout;
         let client = match tokio::time::timeout(limit, self.client()).await {
             Ok(client) => client?,

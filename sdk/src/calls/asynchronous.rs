@@ -6,7 +6,7 @@ use super::list::each_call;
 use super::statement::{self, Statement};
 use crate::Error;
 
-async fn run<T>(client: &impl GenericClient, statement: Statement<'_, T>) -> Result<T, Error> {
+async fn query<T>(client: &impl GenericClient, statement: Statement<'_, T>) -> Result<T, Error> {
     let rows = client.query_typed(statement.sql, &statement.params).await?;
     (statement.read)(&rows)
 }
@@ -21,7 +21,7 @@ macro_rules! define {
         #[doc = "# let _ = answer; Ok(()) }"]
         /// ```
         pub async fn $name(client: &impl GenericClient, $($arg: $type),*) -> Result<$out, Error> {
-            run(client, statement::$name($(&$arg),*)).await
+            query(client, statement::$name($(&$arg),*)).await
         }
     )*};
 }

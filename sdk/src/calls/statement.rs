@@ -1,8 +1,8 @@
-//! Every statement, once: its text, its parameters, and how to read the answer.
+//! Every statement: its text, its parameters, and how to read the answer.
 //!
 //! Parameters carry their types, so that no statement has to be prepared under
-//! a name: that works through poolers which give every transaction another
-//! server connection.
+//! a name. This works through poolers that give every transaction another server
+//! connection.
 
 use std::time::SystemTime;
 
@@ -225,11 +225,11 @@ pub(crate) fn snowflake_status<'a>() -> Statement<'a, WorkerStatus> {
     )
 }
 
-/// What a node asks the registry for.
-pub(crate) struct Wish {
+/// What a node asks of the registry for its lease.
+pub(crate) struct LeaseRequest {
     /// Its clock now.
     pub(crate) clock: SystemTime,
-    /// How far ahead of it the ceiling is to be, in seconds.
+    /// How far ahead of that clock the ceiling should be, in seconds.
     pub(crate) ahead: f64,
 }
 
@@ -246,7 +246,7 @@ pub(crate) struct Granted {
 pub(crate) fn worker_register<'a>(
     node: &'a String,
     worker_id: &'a Option<i32>,
-    wish: &'a Wish,
+    request: &'a LeaseRequest,
 ) -> Statement<'a, Granted> {
     Statement::new(
         "SELECT worker_id, nonce::text, token, start_at, ceiling, layout, epoch \
@@ -254,8 +254,8 @@ pub(crate) fn worker_register<'a>(
         vec![
             (node, Type::TEXT),
             (worker_id, Type::INT4),
-            (&wish.clock, Type::TIMESTAMPTZ),
-            (&wish.ahead, Type::FLOAT8),
+            (&request.clock, Type::TIMESTAMPTZ),
+            (&request.ahead, Type::FLOAT8),
         ],
         |rows| {
             let row = only(rows)?;
@@ -282,7 +282,7 @@ pub(crate) fn worker_renew<'a>(
     worker_id: &'a i32,
     nonce: &'a String,
     token: &'a i64,
-    wish: &'a Wish,
+    request: &'a LeaseRequest,
 ) -> Statement<'a, (i64, i64)> {
     Statement::new(
         "SELECT token, ceiling \
@@ -291,8 +291,8 @@ pub(crate) fn worker_renew<'a>(
             (worker_id, Type::INT4),
             (nonce, Type::TEXT),
             (token, Type::INT8),
-            (&wish.clock, Type::TIMESTAMPTZ),
-            (&wish.ahead, Type::FLOAT8),
+            (&request.clock, Type::TIMESTAMPTZ),
+            (&request.ahead, Type::FLOAT8),
         ],
         |rows| {
             let row = only(rows)?;

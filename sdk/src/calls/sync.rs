@@ -6,7 +6,7 @@ use super::list::each_call;
 use super::statement::{self, Statement};
 use crate::Error;
 
-fn run<T>(client: &mut impl GenericClient, statement: Statement<'_, T>) -> Result<T, Error> {
+fn query<T>(client: &mut impl GenericClient, statement: Statement<'_, T>) -> Result<T, Error> {
     let rows = client.query_typed(statement.sql, &statement.params)?;
     (statement.read)(&rows)
 }
@@ -22,7 +22,7 @@ macro_rules! define {
         #[doc = "# let _ = answer; Ok(()) }"]
         /// ```
         pub fn $name(client: &mut impl GenericClient, $($arg: $type),*) -> Result<$out, Error> {
-            run(client, statement::$name($(&$arg),*))
+            query(client, statement::$name($(&$arg),*))
         }
     )*};
 }

@@ -6,7 +6,7 @@ use super::tag::Tag;
 use crate::Error;
 use crate::calls::statement;
 use crate::events::TARGET;
-use crate::gate::Try;
+use crate::gate::Attempt;
 use crate::link::Link;
 
 /// Fetches buffers until there is no room, or there is no hope.
@@ -14,8 +14,8 @@ pub(super) async fn refill(link: Arc<Link>, tag: Arc<Tag>) {
     loop {
         let filled = refill_until_full(&link, &tag).await;
         tag.end_refill();
-        if let Err((which, error)) = filled {
-            tag.gate.failed_for_good(which, &error);
+        if let Err((attempt, error)) = filled {
+            tag.gate.failed_permanently(attempt, &error);
             return;
         }
         // A draw that crossed the threshold meanwhile found this one under way.
@@ -25,19 +25,19 @@ pub(super) async fn refill(link: Arc<Link>, tag: Arc<Tag>) {
     }
 }
 
-/// An error is that of a try that failed for good.
-async fn refill_until_full(link: &Link, tag: &Tag) -> Result<(), (Try, Error)> {
+/// An error is that of an attempt that failed permanently.
+async fn refill_until_full(link: &Link, tag: &Tag) -> Result<(), (Attempt, Error)> {
     let mut pauses = link.pauses();
     while tag.wants_ids() {
         let count = tag.next_step(&link.config);
-        let which = tag.gate.begin_try();
+        let attempt = tag.gate.begin_attempt();
         match reserve(link, tag, count).await {
             Ok(()) => pauses = link.pauses(),
             Err(error) => {
                 let is_retryable = error.is_retryable();
                 tracing::warn!(target: TARGET, tag = tag.name, %error, is_retryable, "refill failed");
                 if !is_retryable {
-                    return Err((which, error));
+                    return Err((attempt, error));
                 }
                 tag.gate.lock().failed(&error);
                 if let Some(pause) = pauses.next() {
@@ -54,7 +54,7 @@ async fn reserve(link: &Link, tag: &Tag, mut count: u64) -> Result<(), Error> {
     let block = loop {
         let wanted = count as i64;
         let statement = statement::segment_reserve(&name, &wanted);
-        match link.run(statement).await {
+        match link.query(statement).await {
             // The tag ends soon; what is left may still be had.
             Err(Error::Exhausted(_)) if count > 1 => count /= 2,
             answer => break answer?,
@@ -72,7 +72,7 @@ pub(crate) async fn hand_back(link: &Link, tag: &Tag) -> Result<(), Error> {
     let mut result = Ok(());
     for (first, last) in tag.close() {
         let statement = statement::segment_return(&name, &first, &last);
-        match link.run(statement).await {
+        match link.query(statement).await {
             Ok(true) => tracing::debug!(target: TARGET, tag = name, %first, %last, "handed back"),
             // Others were granted ids behind these.
             Ok(false) => break,

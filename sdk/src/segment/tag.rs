@@ -24,7 +24,7 @@ pub(crate) struct Tag {
 pub(crate) struct Pace {
     /// Ids asked for last; 0 before the first refill.
     step: u64,
-    loaded_at: Option<Instant>,
+    refilled_at: Option<Instant>,
 }
 
 /// How a tag fares in this process, from [`SegmentSource::stats`] and
@@ -72,7 +72,7 @@ impl Tag {
     /// How many ids to ask for.
     pub(crate) fn next_step(&self, config: &Config) -> u64 {
         let pace = &self.gate.lock().guarded;
-        let lasted = pace.loaded_at.map_or(Duration::ZERO, |at| at.elapsed());
+        let lasted = pace.refilled_at.map_or(Duration::ZERO, |at| at.elapsed());
         config.steps.next_step(pace.step, config.min_step, lasted)
     }
 
@@ -95,7 +95,7 @@ impl Tag {
         published.map_err(|_| Error::Protocol("both buffers are full".into()))?;
         state.guarded = Pace {
             step: len,
-            loaded_at: Some(Instant::now()),
+            refilled_at: Some(Instant::now()),
         };
         state.succeeded();
         drop(state);

@@ -12,9 +12,9 @@ use super::clock::unix_us;
 use super::lease::Lease;
 use super::node::Node;
 use crate::Error;
-use crate::calls::statement::{self, Granted, Wish};
+use crate::calls::statement::{self, Granted, LeaseRequest};
 use crate::events::TARGET;
-use crate::gate::Try;
+use crate::gate::Attempt;
 use crate::link::Link;
 use crate::time::from_unix_us;
 
@@ -135,27 +135,27 @@ pub(super) async fn keep_ahead(link: Arc<Link>, node: Arc<Node>) {
     }
 }
 
-/// Renews the lease, or registers, until that has succeeded or is hopeless.
+/// Renews the lease, or registers, until that has succeeded or failed permanently.
 async fn renew(link: &Link, node: &Node) {
     let renewed = renew_with_patience(link, node).await;
     node.is_renewing.store(false, Ordering::Release);
-    if let Err((which, error)) = renewed {
-        node.gate.failed_for_good(which, &error);
+    if let Err((attempt, error)) = renewed {
+        node.gate.failed_permanently(attempt, &error);
     }
 }
 
-/// An error is that of a try that failed for good.
-async fn renew_with_patience(link: &Link, node: &Node) -> Result<(), (Try, Error)> {
+/// An error is that of an attempt that failed permanently.
+async fn renew_with_patience(link: &Link, node: &Node) -> Result<(), (Attempt, Error)> {
     let mut pauses = link.pauses();
     while !node.gate.lock().is_closed() {
-        let which = node.gate.begin_try();
+        let attempt = node.gate.begin_attempt();
         let Err(error) = try_to_renew(link, node).await else {
             break;
         };
         let is_retryable = error.is_retryable();
         tracing::warn!(target: TARGET, node = node.config.node, %error, is_retryable, "no lease");
         if !is_retryable {
-            return Err((which, error));
+            return Err((attempt, error));
         }
         node.gate.lock().failed(&error);
         if let Some(pause) = pauses.next() {
@@ -169,16 +169,16 @@ async fn try_to_renew(link: &Link, node: &Node) -> Result<(), Error> {
     let lease = node.gate.lock().guarded.clone();
     let ahead = node.config.lease.as_secs_f64();
     if let Some(lease) = lease {
-        let wish = Wish {
+        let request = LeaseRequest {
             clock: SystemTime::now(),
             ahead,
         };
         let renewed = link
-            .run(statement::worker_renew(
+            .query(statement::worker_renew(
                 &lease.worker_id,
                 &lease.nonce,
                 &lease.token,
-                &wish,
+                &request,
             ))
             .await;
         match renewed {
@@ -213,7 +213,7 @@ fn is_lost(error: &Error) -> bool {
 }
 
 async fn register(link: &Link, node: &Node, ahead: f64) -> Result<(), Error> {
-    let wish = Wish {
+    let request = LeaseRequest {
         clock: SystemTime::now(),
         ahead,
     };
@@ -226,10 +226,10 @@ async fn register(link: &Link, node: &Node, ahead: f64) -> Result<(), Error> {
         ceiling_us,
         scheme,
     } = link
-        .run(statement::worker_register(
+        .query(statement::worker_register(
             &config.node,
             &config.worker_id,
-            &wish,
+            &request,
         ))
         .await?;
     tracing::info!(target: TARGET, node = config.node, worker_id, "registered");
@@ -262,7 +262,7 @@ async fn end_lease(link: &Link, lease: &Lease, end_us: i64) -> Result<(), Error>
         ..
     } = lease;
     let statement = statement::worker_release(worker_id, nonce, token, &used_until);
-    link.run(statement).await?;
+    link.query(statement).await?;
     tracing::info!(target: TARGET, worker_id, "released");
     Ok(())
 }
