@@ -202,7 +202,9 @@ impl Wait {
 
     /// When to look again.
     fn slice(&self) -> Instant {
-        (Instant::now() + SLICE).min(self.since + self.limit)
+        let slice = Instant::now() + SLICE;
+        let end = self.since.checked_add(self.limit);
+        end.map_or(slice, |end| end.min(slice))
     }
 
     /// How long to sleep if nothing but time is needed, `wanted` of it.
@@ -242,6 +244,13 @@ mod tests {
         assert!(gate.sleep(&wait, || true).is_ok(), "ids are at hand");
         assert!(gate.sleep(&wait, || false).is_err());
         gate.lock().succeeded();
+        gate.sleep(&wait, || false).expect("the wait goes on");
+    }
+
+    #[test]
+    fn wait_may_be_without_end() {
+        let gate = Gate::<()>::default();
+        let wait = gate.begin_wait(Duration::MAX);
         gate.sleep(&wait, || false).expect("the wait goes on");
     }
 
