@@ -1,5 +1,5 @@
-//! An order in JSON: its id is a string there, because JavaScript would round
-//! the number.
+//! An order in JSON. Its id is a string there, because JavaScript would round the
+//! number.
 //!
 //! `cargo run --features serde --example order_json -- 'host=/run/postgresql user=postgres'`
 
@@ -8,10 +8,10 @@ use std::error::Error;
 use leaf_sdk::{Config, Leaf, SnowflakeConfig, SnowflakeId};
 use serde::{Deserialize, Serialize};
 
-/// What goes over the wire.
+/// What is sent.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Order {
-    /// Made here, without asking the database.
+    /// Made in this process, without a call to the database.
     pub id: SnowflakeId,
     /// What was ordered.
     pub item: String,

@@ -7,7 +7,7 @@ use std::thread;
 
 use leaf_sdk::{Config, Leaf, SegmentId};
 
-/// What a request leaves behind.
+/// A request that was handled.
 #[derive(Debug)]
 pub struct Handled {
     /// The order's id.
@@ -21,7 +21,7 @@ pub fn run(connection: &str, requests: usize) -> Result<Vec<Handled>, Box<dyn Er
     let leaf = Leaf::new(Config::new(connection)?)?;
     let orders = leaf.segment("orders");
     let handle = |thread: usize| -> Result<Vec<Handled>, leaf_sdk::Error> {
-        // An id is a read of memory; no request waits for the database.
+        // Ids are at hand in memory; no request waits for the database.
         let ids = (0..requests).map(|_| orders.next());
         ids.map(|id| id.map(|id| Handled { id, thread })).collect()
     };
@@ -33,7 +33,7 @@ pub fn run(connection: &str, requests: usize) -> Result<Vec<Handled>, Box<dyn Er
             .map(|thread| thread.join().expect("no panic"))
             .collect()
     });
-    // What was fetched and not used goes back.
+    // Return the ids that were not used.
     leaf.close()?;
     let handled: Result<Vec<_>, _> = handled.into_iter().collect();
     Ok(handled?.into_iter().flatten().collect())

@@ -1,4 +1,4 @@
-//! The background thread: it runs the tasks that use a handle's connection.
+//! The background thread, which runs the tasks that use a handle's connection.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -10,9 +10,9 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use crate::link::Link;
 use crate::{Config, Error};
 
-/// The background thread of a handle, and the connection it works on. The thread
-/// ends when this is dropped, whatever its tasks are doing; so they share the
-/// [`Link`], and never this.
+/// The background thread of a handle, and the connection that its tasks use. The
+/// thread ends when this is dropped, even if there are unfinished tasks. Tasks must
+/// therefore not own it; they share the [`Link`].
 pub(crate) struct Background {
     pub(crate) link: Arc<Link>,
     tasks: UnboundedSender<Task>,
@@ -20,7 +20,7 @@ pub(crate) struct Background {
 
 type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// What ends a source or a handle.
+/// The task that closes a source or a handle.
 pub(crate) trait Last: Future<Output = Result<(), Error>> + Send + 'static {}
 
 impl<T: Future<Output = Result<(), Error>> + Send + 'static> Last for T {}
@@ -47,13 +47,13 @@ impl Background {
         })
     }
 
-    /// Has the thread run a task.
+    /// Runs a task on the thread.
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         // The thread receives as long as there is this sender.
         let _ = self.tasks.send(Box::pin(task));
     }
 
-    /// Has the thread run a last task, and waits for it up to the timeout.
+    /// Runs a last task on the thread, and waits for its end up to the timeout.
     pub(crate) fn finish(&self, last: impl Last) -> Result<(), Error> {
         forbid_blocking_a_runtime()?;
         let after = self.link.config.timeout;
@@ -65,7 +65,7 @@ impl Background {
         finished.unwrap_or(Err(Error::Timeout { after, last: None }))
     }
 
-    /// As [`finish`](Self::finish), async.
+    /// Like [`finish`](Self::finish), asynchronous.
     #[cfg(feature = "async")]
     pub(crate) async fn finish_async(&self, last: impl Last) -> Result<(), Error> {
         let after = self.link.config.timeout;
@@ -81,7 +81,7 @@ impl Background {
     }
 }
 
-/// An error where blocking this thread would stop an async runtime.
+/// An error if blocking this thread would block an async runtime.
 pub(crate) fn forbid_blocking_a_runtime() -> Result<(), Error> {
     match tokio::runtime::Handle::try_current() {
         Ok(_) => Err(Error::WouldBlockRuntime),

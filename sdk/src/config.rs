@@ -72,7 +72,7 @@ impl Config {
     }
 
     /// How long one buffer should last (10 minutes): a tag has up to two, so
-    /// the server may be out of reach at least about that long.
+    /// the server may be unreachable for at least about that long.
     ///
     /// ```
     /// use std::time::Duration;
@@ -99,7 +99,7 @@ impl Config {
         self
     }
 
-    /// After how many percent of a buffer the next one is fetched (10).
+    /// How much of a buffer is used, in percent, before the next one is fetched (10).
     ///
     /// ```
     /// let config = leaf_sdk::Config::new("host=db user=shop")?.prefetch_percent(50);
@@ -123,8 +123,8 @@ impl Config {
         self
     }
 
-    /// After how long a request to the server is given up and made again on
-    /// another connection (10 s).
+    /// How long a statement may take before it is abandoned and repeated on another
+    /// connection (10 s).
     ///
     /// ```
     /// use std::time::Duration;
@@ -137,7 +137,7 @@ impl Config {
         self
     }
 
-    /// The shortest and the longest pause before a request is made again
+    /// The shortest and the longest pause before a failed attempt is repeated
     /// (50 ms, 5 s). Pauses double, with jitter.
     ///
     /// ```
@@ -174,7 +174,7 @@ impl Config {
     /// ```
     /// use std::sync::Arc;
     ///
-    /// // With roots of one's own.
+    /// // Add the root certificates to trust.
     /// let provider = Arc::new(rustls::crypto::ring::default_provider());
     /// let roots = rustls::RootCertStore::empty();
     /// let tls = rustls::ClientConfig::builder_with_provider(provider)
@@ -190,23 +190,25 @@ impl Config {
         self
     }
 
-    /// What no setter can check by itself.
+    /// Checks what no setter can check alone.
     pub(crate) fn check(&self) -> Result<(), Error> {
         let bad = |what: &str| Err(Error::Config(what.into()));
         if self.min_step == 0 || self.min_step > self.steps.max_step {
-            return bad("the smallest step must be at least 1 and at most the largest");
+            return bad("the smallest step must be at least 1 and at most the largest step");
         }
         if self.steps.max_step > i64::MAX as u64 {
-            return bad("the largest step must fit a bigint");
+            return bad("the largest step is out of range for type bigint");
         }
         if self.prefetch_percent > 100 {
             return bad("prefetch_percent must be at most 100");
         }
         if self.retry.0.is_zero() || self.retry.0 > self.retry.1 {
-            return bad("the shortest pause must be above zero and at most the longest");
+            return bad(
+                "the shortest pause must be longer than zero and at most the longest pause",
+            );
         }
         if self.steps.segment_duration.is_zero() {
-            return bad("buffer_duration must be above zero");
+            return bad("buffer_duration must be longer than zero");
         }
         Ok(())
     }

@@ -1,5 +1,5 @@
-//! Drawing ids that are at hand in this process, and waiting where there are
-//! none: the same for the ids of a tag and for snowflake ids.
+//! Drawing ids that are at hand in this process, and waiting if there are none: the
+//! same for the ids of a tag and for snowflake ids.
 
 use std::thread;
 use std::time::Duration;
@@ -8,12 +8,12 @@ use crate::Error;
 use crate::background::forbid_blocking_a_runtime;
 use crate::gate::{Gate, Wait};
 
-/// What is drawn from: how to take ids without waiting, and what to do where
-/// there are none.
+/// What is drawn from: how to take ids without waiting, and what to do if there are
+/// none.
 ///
-/// Taking does not ask the background for ids that are missing. A caller that
-/// waits asks after its wait has begun, because a try that was asked for before
-/// does not end the wait.
+/// Taking does not ask the background tasks for ids that are missing. A caller asks
+/// once its wait has begun, because an attempt that began earlier does not end the
+/// wait.
 pub(crate) trait Draw: Sync {
     type Id: Send;
     /// Why there is no id.
@@ -21,10 +21,10 @@ pub(crate) trait Draw: Sync {
     /// What the gate guards.
     type Guarded: Send;
 
-    /// Where callers wait for the background.
+    /// Where callers wait for the background tasks.
     fn gate(&self) -> &Gate<Self::Guarded>;
 
-    /// How long a call waits that names no time.
+    /// How long a call waits that has no timeout of its own.
     fn timeout(&self) -> Duration;
 
     /// Takes an id that is at hand.
@@ -34,19 +34,19 @@ pub(crate) trait Draw: Sync {
     /// least 1.
     fn take_some(&self, count: usize, ids: &mut Vec<Self::Id>) -> Result<(), Self::Stop>;
 
-    /// Asks the background for what stopped a draw, if it can bring that.
+    /// Asks the background tasks for what stopped a draw, if they can provide it.
     fn ask(&self, stop: Self::Stop);
 
-    /// Whether there is what the background was asked for.
+    /// Whether there is now what the background tasks were asked for.
     fn is_ready(&self) -> bool;
 
-    /// How long to sleep where time alone brings ids, `None` where the background
-    /// does; an error where neither will.
+    /// How long to sleep if only time has to pass, `None` if a background task has to
+    /// provide ids; an error if waiting is of no use.
     fn pause(&self, _wait: &Wait, _stop: Self::Stop) -> Result<Option<Duration>, Error> {
         Ok(None)
     }
 
-    /// What a caller is told whose wait for the background ended with an error.
+    /// The error for the caller when a wait for a background task ends with one.
     fn in_vain(&self, error: Error) -> Error {
         error
     }
@@ -73,7 +73,7 @@ pub(crate) fn next<S: Draw>(source: &S) -> Result<S::Id, Error> {
     }
 }
 
-/// As [`next`], with a timeout.
+/// Like [`next`], with a timeout.
 pub(crate) fn next_timeout<S: Draw>(source: &S, timeout: Duration) -> Result<S::Id, Error> {
     match source.take() {
         Ok(id) => Ok(id),
@@ -93,13 +93,13 @@ pub(crate) fn next_n<S: Draw>(source: &S, count: usize) -> Result<Vec<S::Id>, Er
     Ok(ids)
 }
 
-/// As [`next`], async.
+/// Like [`next`], asynchronous.
 #[cfg(feature = "async")]
 pub(crate) async fn next_async<S: Draw>(source: &S) -> Result<S::Id, Error> {
     next_timeout_async(source, source.timeout()).await
 }
 
-/// As [`next_timeout`], async.
+/// Like [`next_timeout`], asynchronous.
 #[cfg(feature = "async")]
 pub(crate) async fn next_timeout_async<S: Draw>(
     source: &S,
@@ -111,7 +111,7 @@ pub(crate) async fn next_timeout_async<S: Draw>(
     }
 }
 
-/// As [`next_n`], async.
+/// Like [`next_n`], asynchronous.
 #[cfg(feature = "async")]
 pub(crate) async fn next_n_async<S: Draw>(source: &S, count: usize) -> Result<Vec<S::Id>, Error> {
     let mut ids = Vec::with_capacity(count);
@@ -124,7 +124,7 @@ pub(crate) async fn next_n_async<S: Draw>(source: &S, count: usize) -> Result<Ve
     Ok(ids)
 }
 
-/// Waits for what stopped a draw, and takes it.
+/// Waits until what stopped a draw is there, and takes it.
 #[cold]
 fn wait<S: Draw, T>(
     source: &S,
@@ -153,7 +153,7 @@ fn wait<S: Draw, T>(
     }
 }
 
-/// As [`wait`], async.
+/// Like [`wait`], asynchronous.
 #[cfg(feature = "async")]
 async fn wait_async<S: Draw, T>(
     source: &S,

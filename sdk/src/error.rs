@@ -1,4 +1,4 @@
-//! What can go wrong, in variants that a caller can tell apart.
+//! What can go wrong, as variants that a caller can distinguish.
 
 use std::error::Error as _;
 use std::io;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio_postgres::error::SqlState;
 
-/// Why there is no id, or a call failed.
+/// Why there is no id, or why a call failed.
 ///
 /// ```
 /// use leaf_sdk::{Config, Error};
@@ -21,7 +21,7 @@ use tokio_postgres::error::SqlState;
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The server knows no such tag, or no such role to grant to (42704).
+    /// There is no such tag, or no such role to grant to (42704).
     #[error("unknown tag: {}", text(.0))]
     UnknownTag(#[source] Arc<tokio_postgres::Error>),
 
@@ -42,22 +42,22 @@ pub enum Error {
     #[error("the clock cannot be used: {0}")]
     Clock(#[source] ClockError),
 
-    /// The lease of the worker id is lost, or could not be renewed: nothing is
-    /// issued until there is another.
+    /// The lease of the worker id is lost, or could not be renewed. No ids are issued
+    /// until there is another lease.
     #[error("the lease of the worker id is lost: {0}")]
     LeaseLost(String),
 
-    /// Nothing came within the time given.
-    #[error("no id within {after:?}{}", last.as_ref().map(|last| format!("; the last try failed: {last}")).unwrap_or_default())]
+    /// The timeout has expired.
+    #[error("timed out after {after:?}{}", last.as_ref().map(|last| format!("; the last attempt failed: {last}")).unwrap_or_default())]
     Timeout {
         /// How long the call waited.
         after: Duration,
-        /// What the last try failed with, if there was one.
+        /// Why the last attempt to get ids failed, if it did.
         last: Option<String>,
     },
 
-    /// The server cannot be reached, or the connection broke.
-    #[error("no connection: {}", text(.0))]
+    /// The server cannot be reached, or the connection was lost.
+    #[error("connection failed: {}", text(.0))]
     Connection(#[source] Arc<tokio_postgres::Error>),
 
     /// The server refused for another reason; see [`sqlstate`](Error::sqlstate).
@@ -65,35 +65,34 @@ pub enum Error {
     Server(#[source] Arc<tokio_postgres::Error>),
 
     /// The configuration cannot be used.
-    #[error("bad configuration: {0}")]
+    #[error("invalid configuration: {0}")]
     Config(String),
 
-    /// The cache file cannot be used: another process has it open, or it cannot
-    /// be read or written.
-    #[error("cache file: {0}")]
+    /// The cache file cannot be used: another process has it open, or it cannot be
+    /// written.
+    #[error("could not use the cache file: {0}")]
     Cache(#[source] Arc<io::Error>),
 
-    /// The thread or the runtime that looks after the connection cannot be
-    /// started.
-    #[error("cannot start the background thread: {0}")]
+    /// The background thread or its runtime could not be started.
+    #[error("could not start the background thread: {0}")]
     Runtime(#[source] Arc<io::Error>),
 
-    /// A call would have had to block where an async runtime runs. Use the async
-    /// call. The same in `spawn_blocking`, which cannot be told from a task:
-    /// `Handle::current().block_on(orders.next_async())` may wait there.
-    #[error("a blocking call inside an async runtime would stop it; use the async call")]
+    /// The call would have to wait inside an async runtime, and would block it. Use
+    /// the asynchronous call. `spawn_blocking` cannot be distinguished from a task;
+    /// there, wait with `Handle::current().block_on(orders.next_async())`.
+    #[error("the call would block an async runtime; use the asynchronous call")]
     WouldBlockRuntime,
 
-    /// The handle has been closed.
-    #[error("closed")]
+    /// The source of ids has been closed.
+    #[error("the source of ids is closed")]
     Closed,
 
     /// [`init`](crate::init) has not been called, or has been called already.
     #[error("{0}")]
     Global(&'static str),
 
-    /// The server answered with something this library does not know.
-    #[error("unexpected answer of the server: {0}")]
+    /// The server's answer is not one that this library can use.
+    #[error("unexpected answer from the server: {0}")]
     Protocol(String),
 }
 
@@ -113,11 +112,11 @@ pub enum Error {
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClockError {
-    /// This machine's clock is behind the last id by so much.
+    /// This machine's clock is behind the last id by this much.
     #[error("it is behind the last id by {0:?}")]
     Behind(Duration),
 
-    /// The server's answer.
+    /// The server has refused the clock.
     #[error("{}", text(.0))]
     Server(#[source] Arc<tokio_postgres::Error>),
 }
@@ -133,8 +132,8 @@ impl Error {
         self.cause().and_then(|cause| cause.code())
     }
 
-    /// Whether the same call may succeed later without anybody changing
-    /// anything: true for outages, timeouts, and clocks that will catch up.
+    /// Whether the same call may succeed later without intervention: true for
+    /// outages, timeouts, and clocks that will catch up.
     ///
     /// ```
     /// let error = leaf_sdk::Error::Closed;
@@ -165,8 +164,9 @@ impl Error {
     }
 }
 
-/// Classes of SQLSTATEs that pass: connection, resources, operator
-/// intervention, transaction rollback; and leaf's own timeout.
+/// Whether the cause is likely to pass: the SQLSTATE is of the classes for
+/// connections, transaction rollback, resources or operator intervention, or it is
+/// leaf's own timeout or that of a read-only server.
 fn is_transient(cause: &tokio_postgres::Error) -> bool {
     let Some(code) = cause.code() else {
         return true;
@@ -175,8 +175,8 @@ fn is_transient(cause: &tokio_postgres::Error) -> bool {
     ["08", "40", "53", "57"].contains(&class) || ["55P03", "25006"].contains(&code.code())
 }
 
-/// What the server says, or else what went wrong and why: the driver's own text
-/// names neither.
+/// The server's message and detail, or else the driver's message and its causes,
+/// which the driver's own text does not contain.
 pub(crate) fn text(error: &tokio_postgres::Error) -> String {
     if let Some(answer) = error.as_db_error() {
         let detail = answer.detail().map(|detail| format!("; {detail}"));

@@ -6,10 +6,10 @@ use crate::{Config, Error, Leaf, SegmentId};
 
 static LEAF: OnceCell<Leaf> = OnceCell::new();
 
-/// Makes the handle that [`next`] uses. Call it once, early.
+/// Creates the handle that [`next`] uses. Call it once, at the start of the program.
 ///
 /// # Errors
-/// As [`Leaf::new`], after which it may be called again; [`Error::Global`] if
+/// Those of [`Leaf::new`], after which it may be called again; [`Error::Global`] if
 /// there is a handle already.
 ///
 /// ```no_run
@@ -26,7 +26,7 @@ pub fn init(config: Config) -> Result<(), Error> {
     })?;
     match is_new {
         true => Ok(()),
-        false => Err(Error::Global("init was called already")),
+        false => Err(Error::Global("leaf_sdk::init has already been called")),
     }
 }
 
@@ -42,11 +42,12 @@ pub fn init(config: Config) -> Result<(), Error> {
 /// # let _ = orders; Ok(()) }
 /// ```
 pub fn leaf() -> Result<&'static Leaf, Error> {
-    LEAF.get().ok_or(Error::Global("call leaf_sdk::init first"))
+    LEAF.get()
+        .ok_or(Error::Global("leaf_sdk::init has not been called"))
 }
 
-/// The next id of a tag, from the process's handle. Blocks where it must wait;
-/// see [`SegmentSource::next`](crate::SegmentSource::next).
+/// The next id of a tag, from the process's handle. It may block; see
+/// [`SegmentSource::next`](crate::SegmentSource::next).
 ///
 /// ```no_run
 /// # fn main() -> Result<(), leaf_sdk::Error> {

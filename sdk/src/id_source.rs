@@ -1,4 +1,4 @@
-//! One trait for all sources, for code that does not care which it draws from.
+//! One trait for both kinds of sources, for code that works with either.
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -10,8 +10,8 @@ mod sealed {
 }
 
 /// A source of ids in this process: a [`SegmentSource`] or a
-/// [`SnowflakeGenerator`]. The methods are those of the two types; the trait is for
-/// code that works with either. It cannot be implemented for other types.
+/// [`SnowflakeGenerator`]. Both types have these methods themselves; the trait is
+/// for code that works with either. It cannot be implemented for other types.
 ///
 /// ```no_run
 /// use leaf_sdk::{Error, Id, IdSource};
@@ -29,7 +29,7 @@ mod sealed {
 /// }
 /// ```
 pub trait IdSource: sealed::Sealed + Clone + Send + Sync + 'static {
-    /// What it gives: [`SegmentId`] or [`SnowflakeId`].
+    /// The type of its ids: [`SegmentId`] or [`SnowflakeId`].
     type Id: Copy + Display + Into<Id> + Into<i64> + Send + Sync + 'static;
 
     /// The next id, if one is at hand. Never waits.
@@ -41,10 +41,10 @@ pub trait IdSource: sealed::Sealed + Clone + Send + Sync + 'static {
     /// ```
     fn try_next(&self) -> Option<Self::Id>;
 
-    /// The next id. Waits where none is at hand, up to the configured timeout.
+    /// The next id. Waits if none is at hand, up to the configured timeout.
     ///
     /// # Errors
-    /// As [`SegmentSource::next`] and [`SnowflakeGenerator::next`].
+    /// Those of [`SegmentSource::next`] and [`SnowflakeGenerator::next`].
     ///
     /// ```no_run
     /// # fn example(ids: &impl leaf_sdk::IdSource) -> Result<(), leaf_sdk::Error> {
@@ -53,7 +53,7 @@ pub trait IdSource: sealed::Sealed + Clone + Send + Sync + 'static {
     /// ```
     fn next(&self) -> Result<Self::Id, Error>;
 
-    /// As [`next`](Self::next), with a timeout of its own.
+    /// Like [`next`](Self::next), with its own timeout.
     ///
     /// ```no_run
     /// # use std::time::Duration;
@@ -63,7 +63,7 @@ pub trait IdSource: sealed::Sealed + Clone + Send + Sync + 'static {
     /// ```
     fn next_timeout(&self, timeout: Duration) -> Result<Self::Id, Error>;
 
-    /// `count` ids, ascending. The timeout is for each wait.
+    /// `count` ids, ascending. The timeout applies to each wait.
     ///
     /// ```no_run
     /// # fn example(ids: &impl leaf_sdk::IdSource) -> Result<(), leaf_sdk::Error> {
@@ -72,7 +72,7 @@ pub trait IdSource: sealed::Sealed + Clone + Send + Sync + 'static {
     /// ```
     fn next_n(&self, count: usize) -> Result<Vec<Self::Id>, Error>;
 
-    /// As [`next`](Self::next), async.
+    /// Like [`next`](Self::next), asynchronous.
     ///
     /// ```no_run
     /// # async fn example(ids: &impl leaf_sdk::IdSource) -> Result<(), leaf_sdk::Error> {
@@ -82,7 +82,7 @@ pub trait IdSource: sealed::Sealed + Clone + Send + Sync + 'static {
     #[cfg(feature = "async")]
     fn next_async(&self) -> impl Future<Output = Result<Self::Id, Error>> + Send;
 
-    /// As [`next_timeout`](Self::next_timeout), async.
+    /// Like [`next_timeout`](Self::next_timeout), asynchronous.
     ///
     /// ```no_run
     /// # use std::time::Duration;
@@ -96,7 +96,7 @@ pub trait IdSource: sealed::Sealed + Clone + Send + Sync + 'static {
         timeout: Duration,
     ) -> impl Future<Output = Result<Self::Id, Error>> + Send;
 
-    /// As [`next_n`](Self::next_n), async.
+    /// Like [`next_n`](Self::next_n), asynchronous.
     ///
     /// ```no_run
     /// # async fn example(ids: &impl leaf_sdk::IdSource) -> Result<(), leaf_sdk::Error> {

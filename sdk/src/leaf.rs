@@ -12,10 +12,10 @@ use crate::{Config, Error};
 
 /// Ids at memory speed, buffered in this process and refilled in the background.
 ///
-/// Cheap to clone: all clones share the buffers and the connection, which a
-/// thread of its own looks after. Nothing connects until ids are asked for. When
-/// the last clone and the last [`SegmentSource`] are dropped, the thread ends and
-/// unused ids are lost; [`close`](Leaf::close) hands them back.
+/// Cheap to clone: all clones share the buffers, one connection, and the background
+/// thread that uses it. The connection is made when ids are first requested. When
+/// the last clone and the last source are dropped, the thread ends and unused ids
+/// are lost; [`close`](Leaf::close) returns them to the server.
 ///
 /// ```no_run
 /// # fn main() -> Result<(), leaf_sdk::Error> {
@@ -31,7 +31,7 @@ pub struct Leaf {
 }
 
 impl Leaf {
-    /// A handle that connects when ids are first asked for.
+    /// A handle that connects when ids are first requested.
     ///
     /// # Errors
     /// [`Error::Config`] if the configuration contradicts itself,
@@ -50,8 +50,8 @@ impl Leaf {
         })
     }
 
-    /// The source of a tag's ids; the same buffers for every caller. Whether the
-    /// tag exists shows with the first id.
+    /// The source of a tag's ids. All sources of a tag share its buffers. If there is
+    /// no such tag, the first call that needs an id fails.
     ///
     /// ```
     /// # fn example(leaf: &leaf_sdk::Leaf) {
@@ -71,10 +71,12 @@ impl Leaf {
         tags.entry(name.to_owned()).or_insert_with(new).clone()
     }
 
-    /// A generator of snowflake ids. It leases when ids are first asked for.
+    /// A generator of snowflake ids. It leases a worker id when ids are first
+    /// requested.
     ///
     /// # Errors
-    /// [`Error::Cache`] if another process uses the cache file.
+    /// [`Error::Cache`] if the cache file cannot be used, for example because another
+    /// process uses it.
     ///
     /// ```
     /// # fn main() -> Result<(), leaf_sdk::Error> {
@@ -88,7 +90,7 @@ impl Leaf {
         SnowflakeGenerator::new(config, self.background.clone())
     }
 
-    /// How each tag fares in this process, by name.
+    /// Statistics of each tag in this process, by name.
     ///
     /// ```
     /// # fn example(leaf: &leaf_sdk::Leaf) {
@@ -104,13 +106,13 @@ impl Leaf {
             .collect()
     }
 
-    /// Ends all sources and hands unused ids back to the server, where nothing
-    /// has been granted behind them since. Calls that wait get
-    /// [`Error::Closed`], and so do all later ones.
+    /// Closes all segment sources and returns their unused ids to the server, unless
+    /// it has granted ids above them since. Calls that are waiting, and all later
+    /// ones, fail with [`Error::Closed`].
     ///
     /// # Errors
     /// [`Error::Timeout`] if the server does not answer within the configured
-    /// timeout: the ids are lost. [`Error::WouldBlockRuntime`] inside an async
+    /// timeout; the ids are then lost. [`Error::WouldBlockRuntime`] inside an async
     /// runtime.
     ///
     /// ```no_run
@@ -122,7 +124,7 @@ impl Leaf {
         self.background.finish(self.hand_all_back())
     }
 
-    /// As [`close`](Leaf::close), for a task.
+    /// Like [`close`](Leaf::close), asynchronous.
     ///
     /// ```no_run
     /// # async fn example(leaf: &leaf_sdk::Leaf) -> Result<(), leaf_sdk::Error> {

@@ -1,4 +1,4 @@
-//! One connection to the server, made anew when it breaks.
+//! One connection to the server, replaced when it breaks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,14 +12,14 @@ use crate::error::text;
 use crate::events::TARGET;
 use crate::{Config, Error};
 
-/// A connection that is there when it is needed.
+/// A connection that is made when it is needed.
 pub(crate) struct Link {
     pub(crate) config: Config,
     client: Mutex<Option<Arc<Client>>>,
 }
 
 impl Link {
-    /// Connects with the first call.
+    /// A link that connects with the first query.
     pub(crate) fn new(config: Config) -> Self {
         Link {
             config,
@@ -27,8 +27,8 @@ impl Link {
         }
     }
 
-    /// Runs a statement, or fails within the time allowed for it. A connection
-    /// on which a statement did not come back is given up.
+    /// Executes a statement, or fails within the time allowed for it. A connection on
+    /// which a statement has not completed in time is abandoned.
     pub(crate) async fn query<T>(&self, statement: Statement<'_, T>) -> Result<T, Error> {
         let limit = self.config.query_timeout;
         let client = match tokio::time::timeout(limit, self.client()).await {
@@ -98,7 +98,7 @@ impl Link {
         Ok(client)
     }
 
-    /// The pauses between tries: they double, with jitter, and never end.
+    /// The pauses between attempts: they double, with jitter, and never end.
     pub(crate) fn pauses(&self) -> impl Iterator<Item = Duration> + use<> {
         let (shortest, longest) = self.config.retry;
         ExponentialBuilder::new()

@@ -16,7 +16,7 @@ macro_rules! each_call {
             snowflake_next() -> crate::SnowflakeId, "";
             /// `count` snowflake ids, ascending. `count` is at least 1.
             snowflake_batch(count: i32) -> Vec<crate::SnowflakeId>, "100";
-            /// What a snowflake id of this database says.
+            /// The fields of a snowflake id of this database.
             snowflake_decode(id: crate::SnowflakeId) -> crate::calls::Decoded,
                 "leaf_sdk::SnowflakeId::new(2_123_778_173_958_094_896)";
             /// The smallest snowflake id of an instant: for scans of a range of time.
@@ -25,21 +25,21 @@ macro_rules! each_call {
             /// Creates a tag, owned by the current role.
             tag_create(tag: &str, new: &crate::calls::NewTag) -> (),
                 "\"orders\", &leaf_sdk::NewTag::default()";
-            /// Changes what is given of a tag, when the transaction commits.
+            /// Changes the given properties of a tag when the transaction commits.
             tag_alter(tag: &str, change: &crate::calls::TagChange) -> (),
                 "\"orders\", &leaf_sdk::TagChange { step: Some(5_000), ..Default::default() }";
             /// Removes a tag.
             tag_drop(tag: &str) -> (), "\"orders\"";
             /// Lets a role, or `PUBLIC`, draw ids of a tag.
             tag_grant(tag: &str, role: &str) -> (), "\"orders\", \"shop\"";
-            /// Takes back what [`tag_grant`] gave.
+            /// Revokes what [`tag_grant`] has granted.
             tag_revoke(tag: &str, role: &str) -> (), "\"orders\", \"shop\"";
-            /// Moves a tag, or all, past the largest id in the columns whose default
+            /// Moves a tag, or all tags, past the largest id in the columns whose default
             /// draws from it; for administrators.
             tag_align(tag: Option<&str>) -> Vec<crate::calls::Aligned>, "Some(\"orders\")";
-            /// How a tag fares; needs the rights of `pg_monitor`.
+            /// Statistics of a tag; needs the privileges of `pg_monitor`.
             tag_status(tag: &str) -> crate::calls::TagStatus, "\"orders\"";
-            /// How the server's own snowflake worker fares; needs the rights of
+            /// Statistics of the server's own snowflake worker; needs the privileges of
             /// `pg_monitor`.
             snowflake_status() -> crate::calls::WorkerStatus, "";
         }

@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use crate::SegmentId;
 
-/// Consecutive ids that nobody else gets.
+/// Consecutive ids that are granted to nobody else.
 ///
 /// ```no_run
 /// # #[cfg(feature = "sync")]
@@ -25,7 +25,7 @@ pub struct Block {
     pub increment: i64,
 }
 
-/// What a snowflake id says.
+/// The fields of a snowflake id.
 ///
 /// ```no_run
 /// # #[cfg(feature = "sync")]
@@ -45,7 +45,7 @@ pub struct Decoded {
     pub sequence: i32,
 }
 
-/// What a new tag is to be like.
+/// The properties of a new tag.
 ///
 /// ```no_run
 /// # #[cfg(feature = "sync")]
@@ -64,7 +64,7 @@ pub struct NewTag {
     pub start: i64,
     /// The largest id.
     pub max_value: i64,
-    /// What it is for, up to 256 characters.
+    /// A description of up to 256 characters.
     pub description: Option<String>,
 }
 
@@ -80,7 +80,7 @@ impl Default for NewTag {
     }
 }
 
-/// What to change of a tag; what is `None` stays.
+/// Changes to a tag. What is `None` stays as it is.
 ///
 /// ```no_run
 /// # #[cfg(feature = "sync")]
@@ -99,7 +99,7 @@ pub struct TagChange {
     pub advance_to: Option<i64>,
     /// The largest id.
     pub max_value: Option<i64>,
-    /// What it is for.
+    /// The description.
     pub description: Option<String>,
 }
 
@@ -150,7 +150,7 @@ pub struct TagStatus {
     pub current_left: i64,
     /// Ids in the segment behind it.
     pub next_left: i64,
-    /// Ids in the next segment, about.
+    /// About how many ids the next segment will have.
     pub step: i64,
     /// Segments loaded.
     pub loads: i64,
@@ -158,9 +158,9 @@ pub struct TagStatus {
     pub waits: i64,
     /// The longest such wait, in milliseconds.
     pub longest_wait_ms: f64,
-    /// Calls that gave up.
+    /// Calls that timed out.
     pub timeouts: i64,
-    /// How fast ids are drawn.
+    /// How many ids are drawn per second.
     pub ids_per_second: f64,
     /// Why the last failed load failed.
     pub last_error: Option<String>,
@@ -180,11 +180,11 @@ pub struct TagStatus {
 pub struct WorkerStatus {
     /// The server's own worker id, once it has one.
     pub worker_id: Option<i32>,
-    /// How ids are divided.
+    /// How ids are divided into fields.
     pub layout: String,
     /// What their time counts from.
     pub epoch: SystemTime,
-    /// Up to when ids may be issued before the registry is asked again.
+    /// Until when ids may be issued before the lease is renewed.
     pub ceiling: Option<SystemTime>,
     /// The time in the last id.
     pub last_issued_at: Option<SystemTime>,
@@ -194,9 +194,9 @@ pub struct WorkerStatus {
     pub waits: i64,
     /// The longest such wait, in milliseconds.
     pub longest_wait_ms: f64,
-    /// Calls that gave up.
+    /// Calls that timed out.
     pub timeouts: i64,
-    /// When the time field is used up.
+    /// When the time field will be used up.
     pub runs_out_at: SystemTime,
     /// Why the last failed lease or renewal failed.
     pub last_error: Option<String>,

@@ -1,4 +1,4 @@
-//! Ids as types of their own, so that an order's id is not taken for a count.
+//! Types for ids, so that an id is not mistaken for another number.
 
 use std::fmt;
 use std::num::ParseIntError;
@@ -94,7 +94,7 @@ id! {
 }
 
 id! {
-    /// Either kind, where it does not matter which.
+    /// An id of either kind, for code that does not distinguish them.
     ///
     /// ```
     /// use leaf_sdk::{Id, SegmentId};

@@ -1,7 +1,7 @@
-//! Ids of a tag, from blocks that are reserved on the server ahead of their use.
+//! Ids of a tag, from blocks that are reserved on the server before they are used.
 //!
 //! - [`tag`]: the two buffers of a tag.
-//! - [`refill`]: the background tasks that fill them, and hand ids back.
+//! - [`refill`]: the background tasks that fill them and return unused ids.
 //! - [`source`]: what callers draw from.
 
 mod refill;

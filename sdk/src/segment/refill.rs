@@ -1,4 +1,4 @@
-//! The background tasks of a tag: fetching blocks, and handing them back.
+//! The background tasks of a tag: fetching blocks and returning unused ids.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::events::TARGET;
 use crate::gate::Attempt;
 use crate::link::Link;
 
-/// Fetches buffers until there is no room, or there is no hope.
+/// Fetches buffers until there is no room, or until that fails permanently.
 pub(super) async fn refill(link: Arc<Link>, tag: Arc<Tag>) {
     loop {
         let filled = refill_until_full(&link, &tag).await;
@@ -18,8 +18,8 @@ pub(super) async fn refill(link: Arc<Link>, tag: Arc<Tag>) {
             tag.gate.failed_permanently(attempt, &error);
             return;
         }
-        // A draw that crossed the threshold meanwhile found this one under way.
-        if !tag.wants_ids() || !tag.begin_refill() {
+        // A caller that has crossed the threshold meanwhile relies on this refill.
+        if !tag.needs_ids() || !tag.begin_refill() {
             return;
         }
     }
@@ -28,7 +28,7 @@ pub(super) async fn refill(link: Arc<Link>, tag: Arc<Tag>) {
 /// An error is that of an attempt that failed permanently.
 async fn refill_until_full(link: &Link, tag: &Tag) -> Result<(), (Attempt, Error)> {
     let mut pauses = link.pauses();
-    while tag.wants_ids() {
+    while tag.needs_ids() {
         let count = tag.next_step(&link.config);
         let attempt = tag.gate.begin_attempt();
         match reserve(link, tag, count).await {
@@ -55,7 +55,7 @@ async fn reserve(link: &Link, tag: &Tag, mut count: u64) -> Result<(), Error> {
         let wanted = count as i64;
         let statement = statement::segment_reserve(&name, &wanted);
         match link.query(statement).await {
-            // The tag ends soon; what is left may still be had.
+            // The tag ends soon; a smaller block may still fit.
             Err(Error::Exhausted(_)) if count > 1 => count /= 2,
             answer => break answer?,
         }
@@ -65,8 +65,8 @@ async fn reserve(link: &Link, tag: &Tag, mut count: u64) -> Result<(), Error> {
     Ok(())
 }
 
-/// Ends the tag's life here and hands unused ids back to the server, where
-/// nothing has been granted behind them since.
+/// Closes the tag and returns its unused ids to the server, unless it has granted
+/// ids above them since.
 pub(crate) async fn hand_back(link: &Link, tag: &Tag) -> Result<(), Error> {
     let name = tag.name.as_str();
     let mut result = Ok(());
@@ -74,7 +74,7 @@ pub(crate) async fn hand_back(link: &Link, tag: &Tag) -> Result<(), Error> {
         let statement = statement::segment_return(&name, &first, &last);
         match link.query(statement).await {
             Ok(true) => tracing::debug!(target: TARGET, tag = name, %first, %last, "handed back"),
-            // Others were granted ids behind these.
+            // Ids above these have been granted.
             Ok(false) => break,
             Err(error) => result = Err(error),
         }

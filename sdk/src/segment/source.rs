@@ -12,9 +12,8 @@ use crate::{Error, SegmentId};
 
 /// The ids of one tag, from [`Leaf::segment`](crate::Leaf::segment).
 ///
-/// Ids come from two buffers in memory; the next one is fetched in the
-/// background before the present one is used up. They ascend, and nobody else
-/// gets them. Cheap to clone; may be used by any number of threads at once.
+/// Ids come from two buffers in memory; the next one is fetched in the background
+/// before the current one is used up. Ids ascend and are unique. Cheap to clone; may be used by any number of threads at once.
 ///
 /// ```no_run
 /// # fn main() -> Result<(), leaf_sdk::Error> {
@@ -47,12 +46,12 @@ impl SegmentSource {
         draw::try_next(self)
     }
 
-    /// The next id. Waits where none is at hand, up to the configured timeout.
+    /// The next id. Waits if none is at hand, up to the configured timeout.
     ///
     /// # Errors
-    /// What keeps the server from giving ids; [`Error::Timeout`] where that may
-    /// pass. [`Error::WouldBlockRuntime`] where it would have to wait inside an
-    /// async runtime.
+    /// The reason why the server does not grant ids; [`Error::Timeout`] if the reason
+    /// may be temporary. [`Error::WouldBlockRuntime`] if the call would have to wait
+    /// inside an async runtime.
     ///
     /// ```no_run
     /// # fn example(orders: &leaf_sdk::SegmentSource) -> Result<(), leaf_sdk::Error> {
@@ -65,7 +64,7 @@ impl SegmentSource {
         draw::next(self)
     }
 
-    /// As [`next`](Self::next), with a timeout of its own.
+    /// Like [`next`](Self::next), with its own timeout.
     ///
     /// ```no_run
     /// # use std::time::Duration;
@@ -77,8 +76,8 @@ impl SegmentSource {
         draw::next_timeout(self, timeout)
     }
 
-    /// `count` ids, ascending. Waits as [`next`](Self::next) does, for each
-    /// buffer anew.
+    /// `count` ids, ascending. Waits like [`next`](Self::next); the timeout applies to
+    /// each wait.
     ///
     /// ```no_run
     /// # fn example(orders: &leaf_sdk::SegmentSource) -> Result<(), leaf_sdk::Error> {
@@ -89,7 +88,7 @@ impl SegmentSource {
         draw::next_n(self, count)
     }
 
-    /// As [`next`](Self::next), for a task.
+    /// Like [`next`](Self::next), asynchronous.
     ///
     /// ```no_run
     /// # async fn example(orders: &leaf_sdk::SegmentSource) -> Result<(), leaf_sdk::Error> {
@@ -101,7 +100,7 @@ impl SegmentSource {
         draw::next_async(self).await
     }
 
-    /// As [`next_timeout`](Self::next_timeout), for a task.
+    /// Like [`next_timeout`](Self::next_timeout), asynchronous.
     ///
     /// ```no_run
     /// # use std::time::Duration;
@@ -114,7 +113,7 @@ impl SegmentSource {
         draw::next_timeout_async(self, timeout).await
     }
 
-    /// As [`next_n`](Self::next_n), for a task.
+    /// Like [`next_n`](Self::next_n), asynchronous.
     ///
     /// ```no_run
     /// # async fn example(orders: &leaf_sdk::SegmentSource) -> Result<(), leaf_sdk::Error> {
@@ -126,12 +125,12 @@ impl SegmentSource {
         draw::next_n_async(self, count).await
     }
 
-    /// How the tag fares in this process.
+    /// Statistics of the tag in this process.
     ///
     /// ```no_run
     /// # fn example(orders: &leaf_sdk::SegmentSource) {
     /// if orders.stats().waits > 0 {
-    ///     println!("a longer buffer_duration would save waits");
+    ///     println!("a longer buffer_duration would avoid waits");
     /// }
     /// # }
     /// ```

@@ -10,7 +10,8 @@ use crate::calls::Block;
 use crate::gate::Gate;
 use crate::{Config, Error, SegmentId};
 
-/// A tag's ids in memory. Drawn from by anybody; written under the gate's lock.
+/// A tag's ids in memory. Any thread may draw; publishing and closing take the gate's
+/// lock.
 pub(crate) struct Tag {
     pub(crate) name: String,
     pub(crate) buffer: DoubleBuffer,
@@ -19,15 +20,15 @@ pub(crate) struct Tag {
     is_refilling: AtomicBool,
 }
 
-/// What the size of the next buffer follows from.
+/// What the size of the next buffer is computed from.
 #[derive(Default)]
 pub(crate) struct Pace {
-    /// Ids asked for last; 0 before the first refill.
+    /// Ids in the last block; 0 before the first refill.
     step: u64,
     refilled_at: Option<Instant>,
 }
 
-/// How a tag fares in this process, from [`SegmentSource::stats`] and
+/// Statistics of a tag in this process, from [`SegmentSource::stats`] and
 /// [`Leaf::stats`].
 ///
 /// ```no_run
@@ -46,11 +47,11 @@ pub struct TagStats {
     pub buffered: u64,
     /// Buffers fetched.
     pub refills: u64,
-    /// Calls that had to wait, and got ids.
+    /// Calls that had to wait and then got ids.
     pub waits: u64,
     /// The longest such wait.
     pub longest_wait: Duration,
-    /// Why the last refill that failed did.
+    /// Why the last failed refill failed.
     pub last_error: Option<String>,
 }
 
@@ -65,7 +66,7 @@ impl Tag {
     }
 
     /// Whether another buffer should be fetched now.
-    pub(crate) fn wants_ids(&self) -> bool {
+    pub(crate) fn needs_ids(&self) -> bool {
         self.buffer.is_due() && self.buffer.has_room() && !self.gate.lock().is_closed()
     }
 
@@ -90,7 +91,7 @@ impl Tag {
         if state.is_closed() {
             return Ok(());
         }
-        // A refill is asked for only where there is room, and there is one at a time.
+        // There is room: refills begin only if there is, and one at a time.
         let published = self.buffer.publish(first, len, prefetch_after);
         published.map_err(|_| Error::Protocol("both buffers are full".into()))?;
         state.guarded = Pace {
@@ -103,8 +104,8 @@ impl Tag {
         Ok(())
     }
 
-    /// Ends the tag's life here; returns the ids nobody has drawn, as far as
-    /// they are the rest of a block, the last one first.
+    /// Closes the tag; returns the blocks of ids that have not been drawn, the last
+    /// one first.
     pub(crate) fn close(&self) -> Vec<(SegmentId, SegmentId)> {
         let mut state = self.gate.lock();
         state.close();
@@ -132,7 +133,7 @@ impl Tag {
         }
     }
 
-    /// Whether this caller is to fetch the next buffer.
+    /// Whether the caller should fetch the next buffer: nobody else is doing so.
     pub(crate) fn begin_refill(&self) -> bool {
         !self.is_refilling.swap(true, Ordering::AcqRel)
     }

@@ -1,9 +1,10 @@
-//! The lease in a file, so that a service can start while the server is away.
+//! The lease in a file, so that a service can start while the server cannot be
+//! reached.
 //!
-//! Beside the file lies a lock, held as long as the generator lives: two
-//! processes cannot use one cache. The file names the machine and the lock's
-//! inode, so that a copy of it, here or on another node, is not taken for the
-//! original.
+//! A second file beside it is locked as long as the generator exists, so that two
+//! processes cannot use one cache. The cache contains the identity of the machine
+//! and the inode of the lock, so that a copy of it, here or on another node, is not
+//! taken for the original.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -23,7 +24,7 @@ const VERSION: u64 = 1;
 /// A cache file and its lock.
 pub(super) struct Cache {
     path: PathBuf,
-    /// Released when the process ends, however it does.
+    /// Released when the process ends, even if it crashes.
     lock: File,
 }
 
@@ -31,8 +32,8 @@ impl Cache {
     /// Takes the lock.
     ///
     /// # Errors
-    /// [`Error::Cache`] if another process holds it, or the folder cannot be
-    /// written.
+    /// [`Error::Cache`] if another process holds it, or if the folder cannot be
+    /// written to.
     pub(super) fn open(path: &Path) -> Result<Cache, Error> {
         let lock = File::options()
             .create(true)
@@ -52,7 +53,7 @@ impl Cache {
         })
     }
 
-    /// The lease in the file, if the file is good and this node's own.
+    /// The lease in the file, if the file is intact and belongs to this node.
     pub(super) fn load(&self, node: &str) -> Option<Lease> {
         let content = fs::read(&self.path).ok()?;
         let found = serde_json::from_slice(&content)
@@ -60,7 +61,7 @@ impl Cache {
             .and_then(|value: Value| self.read(&value, node));
         if found.is_none() {
             tracing::warn!(target: TARGET, path = %self.path.display(),
-                "the cache file is damaged or another node's; it is not used");
+                "the cache file is damaged or belongs to another node, and is not used");
         }
         found
     }
@@ -87,7 +88,7 @@ impl Cache {
         })
     }
 
-    /// Writes the lease so that it survives a crash of the machine.
+    /// Writes the lease, durably.
     pub(super) fn store(&self, node: &str, lease: &Lease) -> io::Result<()> {
         let value = json!({
             "version": VERSION,
@@ -105,7 +106,7 @@ impl Cache {
         write_durably(&self.path, value.to_string().as_bytes())
     }
 
-    /// Removes the file: the lease in it has ended.
+    /// Removes the file, durably: the lease in it has ended.
     pub(super) fn remove(&self) -> io::Result<()> {
         remove_durably(&self.path)
     }
@@ -115,7 +116,7 @@ impl Cache {
     }
 }
 
-/// What tells this machine from others.
+/// What distinguishes this machine from others.
 fn machine() -> String {
     let id = fs::read_to_string("/etc/machine-id");
     let name = fs::read_to_string("/proc/sys/kernel/hostname");

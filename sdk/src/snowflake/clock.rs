@@ -1,4 +1,4 @@
-//! This machine's clock, and what else the generator gets from outside.
+//! This machine's clock, and the other inputs of a generator.
 
 use std::time::SystemTime;
 
@@ -12,7 +12,7 @@ pub(super) fn unix_us() -> i64 {
     to_unix_us(SystemTime::now())
 }
 
-/// The surroundings of a generator of this scheme.
+/// The environment of a generator with this scheme.
 pub(super) struct Clock<'a>(pub(super) &'a Scheme, pub(super) &'a ClockRules);
 
 impl Environment for Clock<'_> {

@@ -1,12 +1,12 @@
-//! What a snowflake generator is to be like.
+//! The configuration of a snowflake generator.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use leaf_core::snowflake::generator::{ClockPolicy, ClockRules};
 
-/// How a [`SnowflakeGenerator`](crate::SnowflakeGenerator) leases and what it
-/// does when the clock goes back.
+/// How a [`SnowflakeGenerator`](crate::SnowflakeGenerator) leases its worker id, and
+/// what it does when the clock goes back.
 ///
 /// ```
 /// use std::time::Duration;
@@ -25,8 +25,8 @@ pub struct SnowflakeConfig {
 }
 
 impl SnowflakeConfig {
-    /// For a node of this name (1 to 256 characters), which people find in
-    /// `leaf.worker`.
+    /// The configuration of a node with this name (1 to 256 characters), which is
+    /// shown in `leaf.worker`.
     ///
     /// ```
     /// let config = leaf_sdk::SnowflakeConfig::new("checkout-7");
@@ -45,7 +45,7 @@ impl SnowflakeConfig {
         }
     }
 
-    /// Insists on a worker id, instead of taking any free one.
+    /// Requires a worker id, instead of taking any free one.
     ///
     /// ```
     /// let config = leaf_sdk::SnowflakeConfig::new("checkout-7").worker_id(7);
@@ -55,8 +55,8 @@ impl SnowflakeConfig {
         self
     }
 
-    /// Keeps the lease in a file, so that the service can start again while the
-    /// server is away. One process per file; the folder must exist.
+    /// Keeps the lease in a file, so that the service can restart while the server
+    /// cannot be reached. One process per file; the folder must exist.
     ///
     /// ```
     /// let config = leaf_sdk::SnowflakeConfig::new("checkout-7").cache("/var/lib/checkout/worker.json");
@@ -66,9 +66,9 @@ impl SnowflakeConfig {
         self
     }
 
-    /// How far ahead of the clock the registry's ceiling is to be, from 100 ms
-    /// to a day (10 minutes): ids can be issued about half to all of that long
-    /// while the server is away.
+    /// How far ahead of the clock the registry's ceiling is set, from 100 ms to a day
+    /// (10 minutes). While the server cannot be reached, ids can be issued for
+    /// between half and all of that time.
     ///
     /// ```
     /// use std::time::Duration;
@@ -80,7 +80,7 @@ impl SnowflakeConfig {
         self
     }
 
-    /// A clock behind the last id by no more than this is waited for (5 ms).
+    /// How far behind the last id the clock may be for calls to wait for it (5 ms).
     ///
     /// ```
     /// use std::time::Duration;
@@ -92,8 +92,8 @@ impl SnowflakeConfig {
         self
     }
 
-    /// When the clock goes back further, waits for it up to the timeout instead
-    /// of failing.
+    /// If the clock goes back further, calls wait for it up to the timeout instead of
+    /// failing.
     ///
     /// ```
     /// let config = leaf_sdk::SnowflakeConfig::new("checkout-7").wait_for_clock();
@@ -103,7 +103,7 @@ impl SnowflakeConfig {
         self
     }
 
-    /// When the clock goes back further, goes on from the last id's time, at
+    /// If the clock goes back further, ids continue from the time of the last one, at
     /// most `max_lead` ahead of the clock.
     ///
     /// ```

@@ -17,13 +17,13 @@ use crate::gate::{Gate, Wait};
 use crate::time::from_unix_us;
 use crate::{Error, SnowflakeId};
 
-/// Snowflake ids at memory speed: no call to the server, no two alike within the
-/// registry, whatever the clock does.
+/// Snowflake ids at memory speed: made without a call to the server, and unique
+/// within the registry whatever the clock does.
 ///
-/// The worker id is leased from `leaf.worker` and renewed in the background.
-/// Where it cannot be renewed, ids end at the ceiling that the registry knows.
-/// With a [cache](SnowflakeConfig::cache) the lease survives a restart of the
-/// service. Cheap to clone; may be used by any number of threads at once.
+/// The worker id is leased from `leaf.worker`, and the lease is renewed in the
+/// background. If it cannot be renewed, ids are issued up to the ceiling in the
+/// registry, and no further. With a [cache](SnowflakeConfig::cache), the lease
+/// survives a restart of the service. Cheap to clone; may be used by any number of threads at once.
 ///
 /// ```no_run
 /// # fn main() -> Result<(), leaf_sdk::Error> {
@@ -41,7 +41,7 @@ pub struct SnowflakeGenerator {
 }
 
 impl SnowflakeGenerator {
-    /// Goes on with the lease in the cache, if there is one.
+    /// Continues with the lease in the cache, if there is one.
     pub(crate) fn new(config: SnowflakeConfig, background: Arc<Background>) -> Result<Self, Error> {
         let node = Arc::new(Node::new(config)?);
         node.start_from_cache();
@@ -60,13 +60,15 @@ impl SnowflakeGenerator {
         draw::try_next(self)
     }
 
-    /// The next id. Waits for the next tick, for the clock as configured, and for
-    /// a lease, up to the timeout of the [`Leaf`](crate::Leaf).
+    /// The next id. Waits for the next tick, for a lease, and for the clock as
+    /// configured, up to the [timeout](crate::Config::timeout) of the handle.
     ///
     /// # Errors
-    /// [`Error::Clock`] if the clock has gone back too far,
-    /// [`Error::LeaseLost`] if the lease could not be renewed,
-    /// [`Error::Timeout`] if there is none yet.
+    /// [`Error::Clock`] if the clock has gone back too far, [`Error::LeaseLost`] if
+    /// the lease could not be renewed, [`Error::Timeout`] if there is no lease yet,
+    /// or the reason why the server does not grant one.
+    /// [`Error::WouldBlockRuntime`] if the call would have to wait inside an async
+    /// runtime.
     ///
     /// ```no_run
     /// # fn example(events: &leaf_sdk::SnowflakeGenerator) -> Result<(), leaf_sdk::Error> {
@@ -79,7 +81,7 @@ impl SnowflakeGenerator {
         draw::next(self)
     }
 
-    /// As [`next`](Self::next), with a timeout of its own.
+    /// Like [`next`](Self::next), with its own timeout.
     ///
     /// ```no_run
     /// # use std::time::Duration;
@@ -91,7 +93,8 @@ impl SnowflakeGenerator {
         draw::next_timeout(self, timeout)
     }
 
-    /// `count` ids, ascending. Waits as [`next`](Self::next) does.
+    /// `count` ids, ascending. Waits like [`next`](Self::next); the timeout applies to
+    /// each wait.
     ///
     /// ```no_run
     /// # fn example(events: &leaf_sdk::SnowflakeGenerator) -> Result<(), leaf_sdk::Error> {
@@ -102,7 +105,7 @@ impl SnowflakeGenerator {
         draw::next_n(self, count)
     }
 
-    /// As [`next`](Self::next), for a task.
+    /// Like [`next`](Self::next), asynchronous.
     ///
     /// ```no_run
     /// # async fn example(events: &leaf_sdk::SnowflakeGenerator) -> Result<(), leaf_sdk::Error> {
@@ -114,7 +117,7 @@ impl SnowflakeGenerator {
         draw::next_async(self).await
     }
 
-    /// As [`next_timeout`](Self::next_timeout), for a task.
+    /// Like [`next_timeout`](Self::next_timeout), asynchronous.
     ///
     /// ```no_run
     /// # use std::time::Duration;
@@ -127,7 +130,7 @@ impl SnowflakeGenerator {
         draw::next_timeout_async(self, timeout).await
     }
 
-    /// As [`next_n`](Self::next_n), for a task.
+    /// Like [`next_n`](Self::next_n), asynchronous.
     ///
     /// ```no_run
     /// # async fn example(events: &leaf_sdk::SnowflakeGenerator) -> Result<(), leaf_sdk::Error> {
@@ -164,7 +167,7 @@ impl SnowflakeGenerator {
         Some(from_unix_us(parts.created_us))
     }
 
-    /// How the generator fares.
+    /// Statistics of the generator.
     ///
     /// ```no_run
     /// # fn example(events: &leaf_sdk::SnowflakeGenerator) {
@@ -186,12 +189,12 @@ impl SnowflakeGenerator {
         }
     }
 
-    /// Ends the generator and gives the worker id back, for others to use from
-    /// the last id's time on. Calls that wait get [`Error::Closed`], and so do
-    /// all later ones. What cannot be given back now expires by itself.
+    /// Closes the generator and releases its worker id, which others can use from the
+    /// time of the last id on. Calls that are waiting, and all later ones, fail with
+    /// [`Error::Closed`]. A lease that cannot be released expires.
     ///
     /// # Errors
-    /// What kept the lease from being released; [`Error::WouldBlockRuntime`]
+    /// The reason why the lease could not be released; [`Error::WouldBlockRuntime`]
     /// inside an async runtime.
     ///
     /// ```no_run
@@ -203,7 +206,7 @@ impl SnowflakeGenerator {
         self.background.finish(self.release())
     }
 
-    /// As [`close`](Self::close), for a task.
+    /// Like [`close`](Self::close), asynchronous.
     ///
     /// ```no_run
     /// # async fn example(events: &leaf_sdk::SnowflakeGenerator) -> Result<(), leaf_sdk::Error> {
@@ -264,7 +267,7 @@ impl Draw for SnowflakeGenerator {
         Ok(())
     }
 
-    /// The background brings leases and ceilings, not time.
+    /// The background task raises ceilings; time passes without it.
     fn ask(&self, stop: Stop) {
         if stop == Stop::Ceiling {
             self.keep_ahead();

@@ -1,4 +1,5 @@
-//! Keeping the lease: from the cache, from the registry, and back to it.
+//! Keeping a lease: it comes from the cache or from the registry, is renewed, and is
+//! released.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -22,7 +23,7 @@ use crate::time::from_unix_us;
 const CACHE_AHEAD_US: i64 = 5_000_000;
 
 impl Node {
-    /// Goes on with the lease that the cache holds, above what an earlier life
+    /// Continues with the lease in the cache, above the ids that an earlier process
     /// may have issued with it.
     pub(super) fn start_from_cache(&self) {
         let Some(cache) = &self.cache else {
@@ -50,8 +51,8 @@ impl Node {
     /// Issues ids of a lease from an instant on.
     ///
     /// # Errors
-    /// [`Error::Cache`], [`Error::Closed`], or that the ids would be of another
-    /// layout than before. The lease is not used then.
+    /// [`Error::Cache`], [`Error::Closed`], or [`Error::Protocol`] if the ids would
+    /// have another layout than before. The lease is then not used.
     fn begin(&self, mut lease: Lease, from_us: i64) -> Result<(), Error> {
         let scheme = lease.scheme;
         if *self.scheme.get_or_init(|| scheme) != scheme {
@@ -81,8 +82,8 @@ impl Node {
         Ok(())
     }
 
-    /// Raises the ceiling of the present lease as far as the registry's allows.
-    /// Whether that one should be raised, too.
+    /// Raises the ceiling of the current lease, at most to the registry's. Returns
+    /// whether that one should be raised, too.
     fn raise_ceiling(&self) -> bool {
         let mut state = self.gate.lock();
         let Some(lease) = &state.guarded else {
@@ -117,16 +118,15 @@ impl Node {
             return Ok(());
         };
         let next_us = ceiling::next(&lease.scheme, clock_us, last_us, CACHE_AHEAD_US);
-        // Never back, although the clock may go: a caller under way may still take
-        // an id below the earlier ceiling.
+        // Never lower, even if the clock has gone back: a concurrent draw may still
+        // take an id below the earlier ceiling.
         let next_us = next_us.max(lease.ceiling_us);
         lease.ceiling_us = next_us.min(lease.registry_ceiling_us);
         cache.store(&self.config.node, lease).map_err(Error::cache)
     }
 }
 
-/// Raises the ceiling as far as the registry's allows, and that one if it comes
-/// near.
+/// Raises the ceiling, at most to the registry's, and that one once it comes near.
 pub(super) async fn keep_ahead(link: Arc<Link>, node: Arc<Node>) {
     let is_near = node.raise_ceiling();
     node.is_raising.store(false, Ordering::Release);
@@ -207,7 +207,7 @@ async fn try_to_renew(link: &Link, node: &Node) -> Result<(), Error> {
     register(link, node, ahead).await
 }
 
-/// Whether the registry knows the lease no more.
+/// Whether the registry no longer has the lease.
 fn is_lost(error: &Error) -> bool {
     error.sqlstate() == Some(&SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE)
 }
@@ -245,14 +245,14 @@ async fn register(link: &Link, node: &Node, ahead: f64) -> Result<(), Error> {
     match node.begin(lease, start_us) {
         Ok(()) => Ok(()),
         Err(error) => {
-            // Or else every try would hold another worker id.
+            // Otherwise each attempt would keep another worker id.
             end_lease(link, &unused, start_us).await?;
             Err(error)
         }
     }
 }
 
-/// Gives a lease back whose ids end at an instant.
+/// Releases a lease whose ids end at an instant.
 async fn end_lease(link: &Link, lease: &Lease, end_us: i64) -> Result<(), Error> {
     let used_until = from_unix_us(end_us);
     let Lease {
@@ -267,7 +267,8 @@ async fn end_lease(link: &Link, lease: &Lease, end_us: i64) -> Result<(), Error>
     Ok(())
 }
 
-/// Ends the lease; the worker id is free from the last id on.
+/// Closes the node and releases its lease; the worker id is free from the time of
+/// the last id on.
 pub(super) async fn release(link: Arc<Link>, node: Arc<Node>) -> Result<(), Error> {
     let lease = {
         let mut state = node.gate.lock();
@@ -279,7 +280,7 @@ pub(super) async fn release(link: Arc<Link>, node: Arc<Node>) -> Result<(), Erro
     let Some(lease) = lease else {
         return Ok(());
     };
-    // A caller under way may still take an id of the last tick or of now.
+    // A concurrent draw may still take an id of the last tick or of the current one.
     let last = node.generator.last_tick(&lease.scheme.layout);
     let now = lease.scheme.tick_at(unix_us());
     let end_us = lease.scheme.instant_of(last.max(now) + 2);

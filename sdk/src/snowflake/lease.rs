@@ -10,8 +10,8 @@ pub(crate) struct Lease {
     pub(super) nonce: String,
     pub(super) token: i64,
     pub(super) scheme: Scheme,
-    /// Up to when the registry allows ids.
+    /// Until when the registry allows ids.
     pub(super) registry_ceiling_us: i64,
-    /// Up to when this process does: what the cache knows.
+    /// Until when this process issues ids; the cache has it.
     pub(super) ceiling_us: i64,
 }

@@ -1,6 +1,6 @@
 //! Snowflake ids made in this process, with a worker id leased from the server.
 //!
-//! - [`config`]: what a generator is to be like.
+//! - [`config`]: the configuration of a generator.
 //! - [`clock`]: this machine's clock.
 //! - [`lease`]: what the registry grants; [`cache`] keeps it in a file.
 //! - [`node`]: the lease in use and the ids made with it.

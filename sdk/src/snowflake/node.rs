@@ -15,12 +15,12 @@ use crate::Error;
 use crate::error::ClockError;
 use crate::gate::{Gate, Wait};
 
-/// A node of the registry: what callers and background tasks share of it.
+/// This process as a node of the registry; shared by callers and background tasks.
 pub(super) struct Node {
     pub(super) config: SnowflakeConfig,
     pub(super) cache: Option<Cache>,
     pub(super) generator: Generator,
-    /// Of the first lease; a registry never changes it.
+    /// That of the first lease; a registry never changes it.
     pub(super) scheme: OnceCell<Scheme>,
     /// The lease, if there is one.
     pub(super) gate: Gate<Option<Lease>>,
@@ -34,7 +34,7 @@ impl Node {
     /// A node without a lease.
     ///
     /// # Errors
-    /// [`Error::Cache`] if another process uses the cache file.
+    /// [`Error::Cache`] if the cache file cannot be locked.
     pub(super) fn new(config: SnowflakeConfig) -> Result<Node, Error> {
         let cache = config.cache.as_deref().map(Cache::open).transpose()?;
         Ok(Node {
@@ -56,8 +56,8 @@ impl Node {
         self.generator.take(&scheme.layout, count, &clock)
     }
 
-    /// How long to sleep until the clock has moved on; `None` where that does
-    /// not help, because there is no lease.
+    /// How long to sleep until the clock has advanced; `None` if there is no lease, or
+    /// its ceiling is reached: then that has to be raised.
     pub(super) fn pause(&self, wait: &Wait, stop: Stop) -> Result<Option<Duration>, Error> {
         if self.gate.lock().is_closed() {
             return Err(Error::Closed);

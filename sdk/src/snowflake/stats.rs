@@ -1,8 +1,8 @@
-//! How a generator fares.
+//! Statistics of a generator.
 
 use std::time::{Duration, SystemTime};
 
-/// How a generator fares, from
+/// Statistics of a generator, from
 /// [`SnowflakeGenerator::stats`](crate::SnowflakeGenerator::stats).
 ///
 /// ```no_run
@@ -16,16 +16,16 @@ use std::time::{Duration, SystemTime};
 pub struct SnowflakeStats {
     /// The worker id in the ids, if there is a lease.
     pub worker_id: Option<i32>,
-    /// Up to when the registry allows ids.
+    /// Until when the registry allows ids.
     pub ceiling: Option<SystemTime>,
     /// Leases and renewals.
     pub renewals: u64,
     /// How often the clock was seen to have gone back.
     pub rollbacks: u64,
-    /// Calls that had to wait for a lease or for the clock, and got an id.
+    /// Calls that had to wait for a lease or for the clock and then got ids.
     pub waits: u64,
     /// The longest such wait.
     pub longest_wait: Duration,
-    /// Why the last lease or renewal that failed did.
+    /// Why the last failed attempt to lease or to renew failed.
     pub last_error: Option<String>,
 }
