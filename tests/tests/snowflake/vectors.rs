@@ -3,7 +3,7 @@
 use leaf_tests::Server;
 use std::time::{Duration, SystemTime};
 
-const VECTORS: &str = include_str!("../../core/vectors/snowflake.csv");
+const VECTORS: &str = include_str!("../../../core/vectors/snowflake.csv");
 
 fn instant(us: &str) -> SystemTime {
     let us: i64 = us.parse().expect("microseconds since 1970");

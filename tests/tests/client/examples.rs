@@ -2,13 +2,13 @@
 
 use leaf_tests::{Draw, Ledger, Server, Snowflake};
 
-#[path = "../../sdk/examples/async_worker.rs"]
+#[path = "../../../sdk/examples/async_worker.rs"]
 mod async_worker;
-#[path = "../../sdk/examples/batch_import.rs"]
+#[path = "../../../sdk/examples/batch_import.rs"]
 mod batch_import;
-#[path = "../../sdk/examples/order_json.rs"]
+#[path = "../../../sdk/examples/order_json.rs"]
 mod order_json;
-#[path = "../../sdk/examples/service.rs"]
+#[path = "../../../sdk/examples/service.rs"]
 mod service;
 
 fn server() -> Server {

@@ -1,4 +1,7 @@
 //! What the client library tells `tracing`.
+//!
+//! The events of a process end up in one place, so that those of other tests are
+//! there, too. Each handle has a thread of its own, which tells them apart.
 
 use leaf_sdk::{Config, Leaf, SnowflakeConfig};
 use leaf_tests::{Draw, Mode, Server, wait_until};
@@ -40,6 +43,7 @@ fn leaf(server: &Server) -> Leaf {
         tracing_subscriber::fmt()
             .with_max_level(level)
             .with_ansi(false)
+            .with_thread_ids(true)
             .with_writer(ToEvents)
             .init();
     });
@@ -51,14 +55,20 @@ fn leaf(server: &Server) -> Leaf {
     Leaf::new(config).expect("a handle")
 }
 
-/// Waits for an event of the library with all these words.
-fn event(words: &[&str]) {
+/// Waits for an event of the library with all these words; the thread it is of.
+fn event(words: &[&str]) -> String {
+    let mut thread = None;
     wait_until(&format!("there is an event with {words:?}"), || {
         let events = EVENTS.lock().expect("no panic");
         let events = String::from_utf8_lossy(&events);
         let mut ours = events.lines().filter(|line| line.contains("leaf_sdk: "));
-        ours.any(|line| words.iter().all(|word| line.contains(word)))
+        let event = ours.find(|line| words.iter().all(|word| line.contains(word)));
+        let mut words = event.unwrap_or_default().split_whitespace();
+        let found = words.find(|word| word.starts_with("ThreadId("));
+        thread = found.map(str::to_owned);
+        thread.is_some()
     });
+    thread.expect("an event has a thread")
 }
 
 #[test]
@@ -70,8 +80,8 @@ fn refills_retries_and_what_is_handed_back_are_told() {
     let leaf = leaf(&server);
     let ids = leaf.segment("told");
     ids.next().expect("an id");
-    event(&["DEBUG", "connected"]);
-    event(&["DEBUG", "refilled", "tag=\"told\"", "first=1 last=10"]);
+    let thread = event(&["DEBUG", "refilled", "tag=\"told\"", "first=1 last=10"]);
+    event(&["DEBUG", &thread, "connected"]);
     server.stop(Mode::Fast);
     wait_until("the buffers are empty", || ids.try_next().is_none());
     event(&["WARN", "refill failed", "tag=\"told\"", "is_retryable=true"]);
@@ -97,19 +107,19 @@ fn leases_are_told() {
     let config = SnowflakeConfig::new("teller").lease(Duration::from_secs(1));
     let ids = leaf(&server).snowflake(config).expect("a generator");
     ids.next().expect("an id");
-    event(&["INFO", "registered", "node=\"teller\""]);
+    let thread = event(&["INFO", "registered", "node=\"teller\""]);
     wait_until("the lease is renewed", || {
         ids.next().expect("an id");
         ids.stats().renewals > 1
     });
-    event(&["DEBUG", "lease renewed"]);
+    event(&["DEBUG", &thread, "lease renewed"]);
     client.run("UPDATE leaf.worker SET token = token + 1");
     let before = ids.worker_id();
     wait_until("there is another lease", || {
         ids.next().expect("an id");
         ids.worker_id() != before
     });
-    event(&["WARN", "lease lost"]);
+    event(&["WARN", &thread, "lease lost"]);
     ids.close().expect("the server answers");
-    event(&["INFO", "released"]);
+    event(&["INFO", &thread, "released"]);
 }

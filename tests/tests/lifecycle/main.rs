@@ -1,0 +1,11 @@
+//! What a server meets in its life: restarts, crashes, full disks, standbys and
+//! promotions, for both kinds of ids. No id comes twice, whatever happens.
+//!
+//! Restarts with another clock are in `snowflake`.
+
+mod crashes;
+mod durability;
+mod faults;
+mod history;
+mod promotion;
+mod restart;

@@ -1,0 +1,13 @@
+//! Snowflake ids: how sessions draw them, what they say, which layouts there are,
+//! the clock they depend on, and the worker ids that the server and other nodes
+//! lease.
+//!
+//! Kills and stops in the middle of drawing are in `lifecycle`.
+
+mod clock;
+mod clock_restart;
+mod drawing;
+mod layouts;
+mod registry;
+mod vectors;
+mod workers;

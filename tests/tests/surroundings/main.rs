@@ -1,0 +1,10 @@
+//! What PostgreSQL offers around leaf: every kind of statement, cursors, triggers,
+//! row-level security, maintenance of the catalog, foreign tables, logical
+//! replication, poolers. A promise that holds for a plain call holds here, too.
+
+mod catalog;
+mod corners;
+mod foreign;
+mod replication;
+mod sessions;
+mod statements;
