@@ -36,6 +36,8 @@ pub trait Draw {
     fn stat(&mut self, tag: &str, column: &str) -> i64;
     /// One number that a query returns; panics if it fails.
     fn number(&mut self, query: &str) -> i64;
+    /// The numbers of the rows that a query returns; panics if it fails.
+    fn numbers(&mut self, query: &str) -> Vec<i64>;
     /// One text that a query returns; panics if it fails.
     fn text(&mut self, query: &str) -> String;
     /// Runs statements; panics if one fails.
@@ -89,6 +91,12 @@ impl Draw for Client {
         self.query_one(query, &[])
             .unwrap_or_else(|e| panic!("{query}: {e:?}"))
             .get(0)
+    }
+
+    fn numbers(&mut self, query: &str) -> Vec<i64> {
+        let rows = self.query(query, &[]);
+        let rows = rows.unwrap_or_else(|e| panic!("{query}: {e:?}"));
+        rows.iter().map(|row| row.get(0)).collect()
     }
 
     fn text(&mut self, query: &str) -> String {

@@ -84,6 +84,11 @@ impl Server {
         Server::options().start()
     }
 
+    /// A server with the tag `orders` of this step, and a session of the superuser.
+    pub fn with_orders(step: u32) -> (Server, Client) {
+        Server::options().start_with_orders(step)
+    }
+
     fn prepare(bindir: &Path, fill: impl FnOnce(&Path)) -> Server {
         let temporary = |folder: &Path| {
             let made = tempfile::Builder::new()

@@ -3,6 +3,7 @@
 use super::Server;
 use crate::account::{command, run};
 use crate::{Draw, Tls, cluster};
+use postgres::Client;
 
 /// What a server is to be like, before it is started.
 pub struct Options {
@@ -74,6 +75,15 @@ impl Options {
             server.connect().run("CREATE EXTENSION leaf");
         }
         server
+    }
+
+    /// Starts the server and creates the tag `orders` of this step; returns it with
+    /// the superuser's session that has done so.
+    pub fn start_with_orders(self, step: u32) -> (Server, Client) {
+        let server = self.start();
+        let mut client = server.connect();
+        client.run(&format!("SELECT leaf_tag_create('orders', step => {step})"));
+        (server, client)
     }
 
     /// Starts a standby of `primary`, from a base backup.

@@ -1,6 +1,7 @@
 //! Dumps that are restored: tags, owners, grants and positions survive, nothing
 //! goes back, and the worker ids of the original stay its own.
 
+use crate::databases::at_work;
 use leaf_tests::postgres::Client;
 use leaf_tests::{Draw, Ledger, Server, draw_many, pipe, refused};
 use std::process::Command;
@@ -331,4 +332,21 @@ fn alignment_is_for_administrators() {
         .batch_execute("SELECT leaf_tag_align()")
         .expect_err("42501");
     assert_eq!(error.code().map(|code| code.code()), Some("42501"));
+}
+
+#[test]
+fn dump_and_restore_never_rewinds() {
+    let (server, mut admin) = at_work();
+    let mut work = server.connect_as("postgres", "work");
+    work.run("UPDATE leaf.alloc SET description = 'kept', owner = 'ghost'");
+    let mut ledger = Ledger::new();
+    ledger.add(draw_many(&mut work, "orders", 3_333));
+    admin.run("CREATE DATABASE restored");
+    server.dump_and_restore("work", "restored");
+    let mut restored = server.connect_as("postgres", "restored");
+    assert_eq!(
+        restored.text("SELECT description::text FROM leaf.alloc"),
+        "kept"
+    );
+    ledger.add(draw_many(&mut restored, "orders", 3_000));
 }

@@ -3,6 +3,9 @@
 
 mod databases;
 mod dump;
+mod extension;
+mod loaders;
 mod preload;
+mod single_user;
 mod upgrade;
 mod versions;

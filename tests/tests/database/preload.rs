@@ -30,9 +30,7 @@ fn session_without_preload_is_told_what_to_do() {
 
 #[test]
 fn tags_outlive_a_start_without_preload() {
-    let mut server = Server::start();
-    let mut client = server.connect();
-    client.run("SELECT leaf_tag_create('orders')");
+    let (mut server, mut client) = Server::with_orders(1000);
     let last = client.next("orders").expect("an id");
     drop(client);
     server.configure("shared_preload_libraries = ''\n");

@@ -299,9 +299,7 @@ fn callers_cut_off_by_their_timeout_repeat_no_id() {
 
 #[test]
 fn every_setting_survives_reloads_with_good_and_bad_values() {
-    let server = Server::start();
-    let mut client = server.connect();
-    client.run("SELECT leaf_tag_create('orders')");
+    let (server, mut client) = Server::with_orders(1000);
     let mut ids = Ledger::new();
     let settings = client
         .query(

@@ -7,9 +7,7 @@ use std::path::PathBuf;
 
 /// A server with the tag `orders`, from which ids were drawn, and its last id.
 fn drawn() -> (Server, i64) {
-    let server = Server::start();
-    let mut client = server.connect();
-    client.run("SELECT leaf_tag_create('orders', step => 1000)");
+    let (server, mut client) = Server::with_orders(1000);
     let last = client.batch("orders", 250).expect("ids")[249];
     wait_until("the next segment is ready", || {
         client.stat("orders", "next_left") > 0

@@ -237,9 +237,7 @@ fn batch_larger_than_a_step_ascends() {
 
 #[test]
 fn batch_can_be_cancelled() {
-    let server = Server::start();
-    let mut client = server.connect();
-    client.run("SELECT leaf_tag_create('orders')");
+    let (server, mut client) = Server::with_orders(1000);
     let first = client.next("orders").expect("an id");
     let cancel = client.cancel_token();
     thread::scope(|scope| {
@@ -264,9 +262,7 @@ fn batch_can_be_cancelled() {
 
 #[test]
 fn batch_draws_only_what_is_read() {
-    let server = Server::start();
-    let mut client = server.connect();
-    client.run("SELECT leaf_tag_create('orders', step => 100000)");
+    let (_server, mut client) = Server::with_orders(100_000);
     let first = client.next("orders").expect("an id");
     let read = client
         .query(

@@ -6,14 +6,6 @@ use leaf_tests::{Draw, Server, refused};
 
 const BIGINT_MAX: i64 = i64::MAX;
 
-/// A server with the tag `orders`.
-fn server() -> (Server, Client) {
-    let server = Server::start();
-    let mut client = server.connect();
-    client.run("SELECT leaf_tag_create('orders')");
-    (server, client)
-}
-
 /// Runs a statement that must fail with `code`.
 #[track_caller]
 fn fails(client: &mut Client, statement: &str, code: &str) {
@@ -27,7 +19,7 @@ fn fails(client: &mut Client, statement: &str, code: &str) {
 
 #[test]
 fn unknown_tag_is_42704() {
-    let (_server, mut client) = server();
+    let (_server, mut client) = Server::with_orders(1000);
     refused(client.next("nosuch"), "42704");
     refused(client.batch("nosuch", 5), "42704");
     refused(client.reserve("nosuch", 5), "42704");
@@ -58,7 +50,7 @@ fn many_unknown_tags_use_up_no_slot() {
 
 #[test]
 fn existing_tag_is_42710() {
-    let (_server, mut client) = server();
+    let (_server, mut client) = Server::with_orders(1000);
     fails(&mut client, "SELECT leaf_tag_create('orders')", "42710");
     client.run("BEGIN; SELECT leaf_tag_create('fresh')");
     fails(&mut client, "SELECT leaf_tag_create('fresh')", "42710");
@@ -68,7 +60,7 @@ fn existing_tag_is_42710() {
 
 #[test]
 fn bad_tag_is_22023() {
-    let (_server, mut client) = server();
+    let (_server, mut client) = Server::with_orders(1000);
     let long = "x".repeat(129);
     for tag in ["", long.as_str()] {
         refused(client.next(tag), "22023");
@@ -86,7 +78,7 @@ fn bad_tag_is_22023() {
 
 #[test]
 fn bad_count_is_22023() {
-    let (_server, mut client) = server();
+    let (_server, mut client) = Server::with_orders(1000);
     for count in [0, -1, i32::MIN] {
         refused(client.batch("orders", count), "22023");
         refused(client.reserve("orders", count.into()), "22023");
@@ -97,7 +89,7 @@ fn bad_count_is_22023() {
 
 #[test]
 fn bad_arguments_of_the_tag_functions_are_22023() {
-    let (_server, mut client) = server();
+    let (_server, mut client) = Server::with_orders(1000);
     for call in [
         "leaf_tag_create('t', step => 0)",
         "leaf_tag_create('t', step => -1)",
@@ -114,7 +106,7 @@ fn bad_arguments_of_the_tag_functions_are_22023() {
 
 #[test]
 fn lowering_max_id_is_22023() {
-    let (_server, mut client) = server();
+    let (_server, mut client) = Server::with_orders(1000);
     client.run("SELECT leaf_tag_alter('orders', advance_to => 5000)");
     client.next("orders").expect("an id");
     for lower in [
@@ -131,7 +123,7 @@ fn lowering_max_id_is_22023() {
 
 #[test]
 fn null_arguments_give_null_or_22004_and_no_state() {
-    let (_server, mut client) = server();
+    let (_server, mut client) = Server::with_orders(1000);
     // The functions that draw are STRICT.
     let nothing = "SELECT count(leaf_segment_next(NULL)) + count(first_id)
                      FROM leaf_segment_reserve(NULL, 5)";
@@ -169,7 +161,7 @@ fn null_arguments_give_null_or_22004_and_no_state() {
 
 #[test]
 fn exhausted_tag_is_2200h_and_goes_to_the_very_end() {
-    let (_server, mut client) = server();
+    let (_server, mut client) = Server::with_orders(1000);
     client.run("SELECT leaf_tag_create('small', max_value => 10)");
     assert_eq!(
         client.batch("small", 10).expect("ids"),
@@ -203,7 +195,7 @@ fn exhausted_tag_is_2200h_and_goes_to_the_very_end() {
 
 #[test]
 fn reserve_beyond_the_end_is_2200h_and_takes_nothing() {
-    let (_server, mut client) = server();
+    let (_server, mut client) = Server::with_orders(1000);
     client.run("SELECT leaf_tag_create('small', step => 5, max_value => 100)");
     refused(client.reserve("small", 101), "2200H");
     refused(client.reserve("small", BIGINT_MAX), "2200H");
@@ -215,7 +207,7 @@ fn reserve_beyond_the_end_is_2200h_and_takes_nothing() {
 
 #[test]
 fn longest_tag_of_wide_characters_works() {
-    let (_server, mut client) = server();
+    let (_server, mut client) = Server::with_orders(1000);
     for tag in [
         "ж".repeat(128),
         "💧".repeat(128),
@@ -237,7 +229,7 @@ fn longest_tag_of_wide_characters_works() {
 
 #[test]
 fn tags_that_differ_at_the_end_are_different() {
-    let (_server, mut client) = server();
+    let (_server, mut client) = Server::with_orders(1000);
     let (one, two) = ("t".repeat(127) + "1", "t".repeat(127) + "2");
     client.run(&format!(
         "SELECT leaf_tag_create('{one}', start => 1); SELECT leaf_tag_create('{two}', start => 1000000)"
@@ -248,7 +240,7 @@ fn tags_that_differ_at_the_end_are_different() {
 
 #[test]
 fn direct_rows_that_make_no_sense_are_refused() {
-    let (_server, mut client) = server();
+    let (_server, mut client) = Server::with_orders(1000);
     for row in [
         "('t', 1, 0)",
         "('t', 1, -5)",
@@ -270,7 +262,7 @@ fn direct_rows_that_make_no_sense_are_refused() {
 
 #[test]
 fn error_in_the_middle_of_a_statement_leaves_the_session_usable() {
-    let (_server, mut client) = server();
+    let (_server, mut client) = Server::with_orders(1000);
     let first = client.next("orders").expect("an id");
     for _ in 0..50 {
         client
@@ -282,7 +274,7 @@ fn error_in_the_middle_of_a_statement_leaves_the_session_usable() {
 
 #[test]
 fn trigger_behind_leafs_own_cannot_lower_max_id() {
-    let (_server, mut client) = server();
+    let (_server, mut client) = Server::with_orders(1000);
     client.run("SELECT leaf_tag_alter('orders', advance_to => 5000)");
     client.next("orders").expect("an id");
     client.run(

@@ -9,6 +9,8 @@ mod concurrency;
 mod errors;
 mod parallel;
 mod permissions;
+mod races;
 mod step;
 mod transactions;
+mod waiters;
 mod waits;

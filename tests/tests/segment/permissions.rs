@@ -1,7 +1,8 @@
 //! Who may draw, and that nobody gains anything through the loader.
 
 use leaf_tests::postgres::Client;
-use leaf_tests::{Draw, Server, draw_many, refused};
+use leaf_tests::{Draw, Server, draw_many, refused, wait_until};
+use std::thread;
 
 /// A server with the tag `orders` of the role `owner`, and a role `stranger`.
 fn server() -> (Server, Client) {
@@ -305,4 +306,83 @@ fn revoke_reaches_an_open_cursor_at_commit() {
     stranger.run("FETCH 2 FROM c");
     admin.run("COMMIT");
     refused(stranger.batch_execute("FETCH 1 FROM c"), "42501");
+}
+
+#[test]
+fn revoke_reaches_a_parallel_plan_of_an_old_snapshot() {
+    let (server, mut admin) = Server::with_orders(1000);
+    admin.run(
+        "CREATE ROLE joe LOGIN; SELECT leaf_tag_grant('orders', 'joe');
+         CREATE TABLE big AS SELECT generate_series(1, 20000) AS i; GRANT SELECT ON big TO joe",
+    );
+    let mut joe = server.connect_as("joe", "postgres");
+    joe.run(
+        "SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0;
+         BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM pg_class",
+    );
+    admin.run("SELECT leaf_tag_revoke('orders', 'joe')");
+    let drawn = joe.query_one("SELECT count(leaf_segment_next('orders')) FROM big", &[]);
+    refused(drawn, "42501");
+    joe.run("ROLLBACK");
+    refused(joe.next("orders"), "42501");
+}
+
+#[test]
+fn former_owner_changes_nothing_after_the_change_of_owner() {
+    let (server, mut admin) = Server::with_orders(1000);
+    admin.run("CREATE ROLE a LOGIN; CREATE ROLE b LOGIN; UPDATE leaf.alloc SET owner = 'a'");
+    for call in [
+        "leaf_tag_grant('orders', 'a')",
+        "leaf_tag_alter('orders', step => 5)",
+        "leaf_tag_drop('orders')",
+    ] {
+        admin.run("UPDATE leaf.alloc SET owner = 'a'");
+        admin.run("BEGIN; UPDATE leaf.alloc SET owner = 'b'");
+        let mut former = server.connect_as("a", "postgres");
+        let attempt = thread::spawn(move || former.batch_execute(&format!("SELECT {call}")));
+        let mut observer = server.connect();
+        wait_until("the former owner waits for the row", || {
+            observer.number(
+                "SELECT count(*) FROM pg_stat_activity WHERE usename = 'a' AND wait_event_type = 'Lock'",
+            ) == 1
+        });
+        admin.run("COMMIT");
+        refused(attempt.join().expect("a result"), "42501");
+    }
+    let mut former = server.connect_as("a", "postgres");
+    refused(former.next("orders"), "42501");
+    assert_eq!(admin.number("SELECT step::bigint FROM leaf.alloc"), 1000);
+}
+
+#[test]
+fn new_owner_of_the_database_counts_at_once() {
+    let (server, mut admin) = Server::with_orders(1000);
+    admin.run("CREATE ROLE a LOGIN; CREATE ROLE b LOGIN");
+    admin.run("CREATE DATABASE theirs OWNER a");
+    let mut theirs = server.connect_as("postgres", "theirs");
+    theirs.run(
+        "CREATE EXTENSION leaf; SELECT leaf_tag_create('orders');
+         SELECT leaf_tag_grant('orders', 'pg_database_owner')",
+    );
+    let mut a = server.connect_as("a", "theirs");
+    a.next("orders").expect("the owner of the database draws");
+    admin.run("ALTER DATABASE theirs OWNER TO b");
+    refused(a.next("orders"), "42501");
+    let mut b = server.connect_as("b", "theirs");
+    b.next("orders").expect("the new owner draws");
+}
+
+#[test]
+fn nothing_of_a_row_is_shown_to_who_may_only_draw() {
+    let (server, mut admin) = Server::with_orders(1000);
+    admin.run(
+        "CREATE ROLE joe LOGIN; SELECT leaf_tag_grant('orders', 'joe');
+         ALTER TABLE leaf.alloc ADD CONSTRAINT broken CHECK (max_id < 2) NOT VALID",
+    );
+    let mut joe = server.connect_as("joe", "postgres");
+    joe.run("SET leaf.wait_timeout = '500ms'");
+    let error = refused(joe.next("orders"), "55P03");
+    let detail = error.detail().expect("the cause");
+    assert!(detail.contains("broken"), "{detail}");
+    assert!(!detail.contains("postgres"), "{detail}");
 }

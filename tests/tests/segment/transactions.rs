@@ -5,9 +5,7 @@ use leaf_tests::{Draw, Ledger, Server, draw_many, refused};
 
 #[test]
 fn drawing_works_in_a_read_only_transaction() {
-    let server = Server::start();
-    let mut client = server.connect();
-    client.run("SELECT leaf_tag_create('orders', step => 10)");
+    let (server, mut client) = Server::with_orders(10);
     let mut ledger = Ledger::new();
     for mode in [
         "READ ONLY",
@@ -28,9 +26,7 @@ fn drawing_works_in_a_read_only_transaction() {
 
 #[test]
 fn drawing_assigns_no_transaction_id_and_locks_nothing() {
-    let server = Server::start();
-    let mut client = server.connect();
-    client.run("SELECT leaf_tag_create('orders', step => 10)");
+    let (_server, mut client) = Server::with_orders(10);
     client.run("BEGIN");
     client.next("orders").expect("an id");
     client.batch("orders", 500).expect("ids");
@@ -49,9 +45,7 @@ fn drawing_assigns_no_transaction_id_and_locks_nothing() {
 
 #[test]
 fn drawing_writes_no_wal_in_the_caller() {
-    let server = Server::start();
-    let mut client = server.connect();
-    client.run("SELECT leaf_tag_create('orders', step => 10)");
+    let (_server, mut client) = Server::with_orders(10);
     client.next("orders").expect("an id");
     for query in [
         "SELECT leaf_segment_next('orders') FROM generate_series(1, 2000)",
@@ -72,9 +66,7 @@ fn drawing_writes_no_wal_in_the_caller() {
 
 #[test]
 fn rollback_gives_no_id_back() {
-    let server = Server::start();
-    let mut client = server.connect();
-    client.run("SELECT leaf_tag_create('orders', step => 10)");
+    let (_server, mut client) = Server::with_orders(10);
     let mut ledger = Ledger::new();
     for _ in 0..20 {
         client.run("BEGIN; SAVEPOINT a");
@@ -335,4 +327,22 @@ fn change_before_a_rolled_back_change_of_extensions_takes_effect() {
          ROLLBACK TO a; COMMIT",
     );
     assert_eq!(other.next("orders").expect("an id"), 1_000_000);
+}
+
+#[test]
+fn rolled_back_change_leaves_the_rest_of_the_transaction_as_it_was() {
+    let (_server, mut admin) = Server::with_orders(1000);
+    admin.run("SELECT leaf_tag_create('other')");
+    let first = admin.next("orders").expect("an id");
+    admin.run(
+        "BEGIN; SAVEPOINT s; SELECT leaf_tag_alter('orders', advance_to => 500000); TRUNCATE leaf.alloc;
+         ROLLBACK TO s",
+    );
+    for tag in ["orders", "other"] {
+        admin.reserve(tag, 10).expect("a block");
+        admin.next(tag).expect("an id");
+    }
+    admin.run("COMMIT");
+    let next = admin.next("orders").expect("an id");
+    assert!(first < next && next < 500_000, "{next}");
 }

@@ -8,6 +8,7 @@ mod clock;
 mod clock_restart;
 mod drawing;
 mod layouts;
+mod leases;
 mod registry;
 mod vectors;
 mod workers;

@@ -9,9 +9,7 @@ use std::thread;
 
 #[test]
 fn maintenance_of_the_catalog_under_load_repeats_no_id() {
-    let server = Server::start();
-    let mut admin = server.connect();
-    admin.run("SELECT leaf_tag_create('orders', step => 10)");
+    let (server, mut admin) = Server::with_orders(10);
     admin.snowflake().expect("an id");
     let (ledger, order) = (Mutex::new(Ledger::new()), Order::new());
     let (flakes, flake_order) = (Mutex::new(Ledger::new()), Order::new());
@@ -149,46 +147,6 @@ fn settings_of_the_database_do_not_reach_grants() {
     assert_eq!(client.stat("orders", "timeouts"), 0);
 }
 
-/// Also while the extension itself is made, where leaf leases for the session
-/// alone.
-#[test]
-fn event_triggers_may_draw() {
-    let server = Server::options().bare().start();
-    let mut admin = server.connect();
-    admin.run(
-        "CREATE TABLE log (flake bigint, id bigint, what text);
-         CREATE FUNCTION note(what text) RETURNS void LANGUAGE plpgsql AS $$
-         DECLARE flake bigint; id bigint;
-         BEGIN
-             BEGIN
-                 flake := leaf_snowflake_next();
-                 id := leaf_segment_next('log');
-             EXCEPTION WHEN undefined_function OR undefined_object THEN NULL;
-             END;
-             INSERT INTO log VALUES (flake, id, what);
-         END $$;
-         CREATE FUNCTION changed() RETURNS event_trigger LANGUAGE plpgsql AS $$
-         BEGIN PERFORM note(object_identity) FROM pg_event_trigger_ddl_commands(); END $$;
-         CREATE FUNCTION dropped() RETURNS event_trigger LANGUAGE plpgsql AS $$
-         BEGIN PERFORM note(object_identity) FROM pg_event_trigger_dropped_objects(); END $$;
-         CREATE EVENT TRIGGER changed ON ddl_command_end EXECUTE FUNCTION changed();
-         CREATE EVENT TRIGGER dropped ON sql_drop EXECUTE FUNCTION dropped()",
-    );
-    let ddl = "CREATE TABLE t (i int); ALTER TABLE t ADD COLUMN j int; DROP TABLE t;
-               CREATE FUNCTION f() RETURNS int LANGUAGE sql AS 'SELECT 1'; DROP FUNCTION f()";
-    for _ in 0..2 {
-        admin.run("CREATE EXTENSION leaf; SELECT leaf_tag_create('log')");
-        admin.run(ddl);
-        admin.run(&format!("BEGIN; {ddl}; COMMIT"));
-        admin.run("DROP EXTENSION leaf");
-    }
-    let all = admin.number("SELECT count(flake) FROM log");
-    assert!(all > 100, "{all} snowflake ids");
-    assert_eq!(admin.number("SELECT count(DISTINCT flake) FROM log"), all);
-    let numbered = "SELECT count(DISTINCT id) FROM log WHERE what LIKE 'public.%'";
-    assert!(admin.number(numbered) >= 5);
-}
-
 #[test]
 fn row_level_security_keeps_nobody_from_drawing() {
     let server = Server::start();
@@ -280,63 +238,4 @@ fn change_under_a_locked_table_loses_none_of_the_new_ids() {
         assert_eq!(client.next("orders").expect("an id"), expected);
         admin.run("SELECT leaf_tag_drop('orders')");
     }
-}
-
-/// The row of a new tag would stay where it was, and its first ids come twice.
-#[test]
-fn trigger_that_swallows_updates_is_an_error_before_ids_are_seen() {
-    let server = Server::start();
-    let mut admin = server.connect();
-    admin.run(
-        "CREATE FUNCTION swallow() RETURNS trigger LANGUAGE plpgsql AS $$
-         BEGIN RETURN CASE tg_argv[0] WHEN 'nothing' THEN NULL ELSE old END; END $$",
-    );
-    for instead in ["nothing", "old"] {
-        admin.run(&format!(
-            "CREATE TRIGGER swallow BEFORE UPDATE ON leaf.alloc
-                FOR EACH ROW EXECUTE FUNCTION swallow('{instead}')"
-        ));
-        admin.run("BEGIN; SELECT leaf_tag_create('new')");
-        refused(admin.next("new"), "09000");
-        admin.run("ROLLBACK");
-        admin.run("SELECT leaf_tag_create('new'); SET leaf.wait_timeout = '300ms'");
-        refused(admin.next("new"), "55P03");
-        admin.run("DROP TRIGGER swallow ON leaf.alloc");
-        assert_eq!(admin.next("new").expect("an id"), 1);
-        admin.run("SELECT leaf_tag_drop('new')");
-    }
-}
-
-#[test]
-fn trigger_functions_called_as_others_say_what_they_are_for() {
-    let server = Server::start();
-    let mut admin = server.connect();
-    for function in [
-        "leaf_alloc_check",
-        "leaf_alloc_changed",
-        "leaf_worker_check",
-    ] {
-        let call = format!("SELECT {function}()");
-        refused(admin.batch_execute(&call), "39P01");
-    }
-}
-
-/// Its ceiling lies further ahead than ids may run, and nothing but a file
-/// remembers it.
-#[test]
-fn registration_that_was_rolled_back_is_in_nobodys_way() {
-    let server = Server::start();
-    let mut admin = server.connect();
-    admin.run("BEGIN");
-    let undone = admin.register("'a', ahead => '1 day'").expect("a lease");
-    admin.run("ROLLBACK");
-    let id = admin.snowflake().expect("an id");
-    let own = admin.parts(id);
-    assert_ne!(own.worker, undone.worker);
-    assert!(own.created_at < undone.ceiling);
-    let next = admin.register("'b'").expect("a lease");
-    assert!(![own.worker, undone.worker].contains(&next.worker));
-    // Whoever insists on it is told why not.
-    let insists = admin.register(&format!("'c', {}", undone.worker));
-    refused(insists, "58000");
 }

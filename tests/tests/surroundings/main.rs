@@ -3,8 +3,9 @@
 //! replication, poolers. A promise that holds for a plain call holds here, too.
 
 mod catalog;
-mod corners;
 mod foreign;
+mod queries;
 mod replication;
 mod sessions;
 mod statements;
+mod triggers;

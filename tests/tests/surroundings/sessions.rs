@@ -106,9 +106,7 @@ fn block_of_another_role_of_the_session_cannot_be_returned() {
 
 #[test]
 fn block_after_a_return_in_one_transaction_is_refused_at_once() {
-    let server = Server::start();
-    let mut client = server.connect();
-    client.run("SELECT leaf_tag_create('orders')");
+    let (_server, mut client) = Server::with_orders(1000);
     let block = client.reserve("orders", 100).expect("a block");
     client.run("SET leaf.wait_timeout = '60s'; SET statement_timeout = '10s'");
     client.run(&format!(
@@ -119,23 +117,6 @@ fn block_after_a_return_in_one_transaction_is_refused_at_once() {
     client.run("ROLLBACK");
     let next = client.reserve("orders", 5).expect("a block");
     assert!(next.first > block.last);
-}
-
-#[test]
-fn extension_goes_only_with_the_defaults_that_need_it() {
-    let server = Server::start();
-    let mut client = server.connect();
-    client.run(
-        "SELECT leaf_tag_create('orders');
-         CREATE TABLE t (id bigint DEFAULT leaf_segment_next('orders'), n int);
-         INSERT INTO t (n) VALUES (1)",
-    );
-    let error = client.batch_execute("DROP EXTENSION leaf").expect_err("t");
-    assert_eq!(error.code().map(|code| code.code()), Some("2BP01"));
-    client.run(
-        "INSERT INTO t (n) VALUES (2); DROP EXTENSION leaf CASCADE; INSERT INTO t (n) VALUES (3)",
-    );
-    assert_eq!(client.number("SELECT count(id) FROM t"), 2);
 }
 
 /// A session that holds no lock in between learns late that it is gone.

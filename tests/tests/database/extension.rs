@@ -1,0 +1,127 @@
+//! `CREATE EXTENSION` and `DROP EXTENSION`, alone and under sessions that draw.
+
+use crate::databases::at_work;
+use leaf_tests::postgres::{Error, NoTls};
+use leaf_tests::{Draw, Server, Stop, wait_until};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+
+#[test]
+fn objects_in_the_target_schema_do_not_capture_the_extension() {
+    let server = Server::options().bare().start();
+    let mut admin = server.connect();
+    admin.run(
+        "CREATE TABLE captured (what text);
+         CREATE FUNCTION public.not_equal(varchar, varchar) RETURNS boolean LANGUAGE plpgsql AS
+             $$ BEGIN INSERT INTO public.captured VALUES ('<>'); RETURN true; END $$;
+         CREATE FUNCTION public.equal(text, varchar) RETURNS boolean LANGUAGE plpgsql AS
+             $$ BEGIN INSERT INTO public.captured VALUES ('='); RETURN true; END $$;
+         CREATE OPERATOR public.<> (LEFTARG = varchar, RIGHTARG = varchar, FUNCTION = public.not_equal);
+         CREATE OPERATOR public.= (LEFTARG = text, RIGHTARG = varchar, FUNCTION = public.equal);
+         CREATE EXTENSION leaf;
+         SELECT leaf_tag_create('orders')",
+    );
+    admin.next("orders").expect("an id");
+    assert_eq!(admin.stat("orders", "position"), 2);
+    assert_eq!(admin.number("SELECT count(*) FROM captured"), 0);
+}
+
+#[test]
+fn extension_may_be_dropped_by_the_transaction_that_drew() {
+    let (_server, mut admin) = Server::with_orders(1000);
+    admin.run(
+        "BEGIN; SELECT leaf_tag_create('x'); SELECT leaf_segment_next('x'); DROP EXTENSION leaf; COMMIT;
+         CREATE EXTENSION leaf; SELECT leaf_tag_create('x')",
+    );
+    assert_eq!(admin.next("x").expect("an id"), 1);
+}
+
+/// Drops the extension, several times, while sessions draw; then does what comes
+/// `next`, and what is drawn after that must be of one new tag.
+fn dropped_while_sessions_draw(next: &str) {
+    let (server, _admin) = at_work();
+    let mut client = server.connect_as("postgres", "work");
+    let config = server.config("postgres", "work");
+    for _ in 0..5 {
+        let done = AtomicBool::new(false);
+        let (drawn, refused) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        thread::scope(|scope| {
+            let _stop = Stop(&done);
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    let mut session = config.connect(NoTls).expect("a session");
+                    while !done.load(Ordering::Relaxed) {
+                        match session.batch("orders", 7) {
+                            Ok(ids) => {
+                                assert!(ids.is_sorted() && ids.len() == 7);
+                                drawn.fetch_add(1, Ordering::Relaxed);
+                            }
+                            Err(error) => {
+                                is_gone(&error);
+                                refused.fetch_add(1, Ordering::Relaxed);
+                            }
+                        }
+                    }
+                });
+            }
+            let grows = |count: &AtomicUsize, what| {
+                let enough = count.load(Ordering::Relaxed) + 200;
+                wait_until(what, || count.load(Ordering::Relaxed) > enough);
+            };
+            grows(&drawn, "the sessions draw");
+            client.run("DROP EXTENSION leaf");
+            match next {
+                "" => grows(&refused, "the sessions are refused"),
+                next => {
+                    client.run(next);
+                    grows(&drawn, "the sessions draw of the new tag");
+                }
+            }
+        });
+        client.run(&format!("DROP EXTENSION IF EXISTS leaf; {CREATE}"));
+        assert_eq!(client.next("orders").expect("an id"), 1);
+    }
+}
+
+const CREATE: &str = "CREATE EXTENSION leaf; SELECT leaf_tag_create('orders', step => 100)";
+
+/// The function, the catalog, or the tag is not there.
+fn is_gone(error: &Error) {
+    let error = error.as_db_error().expect("an answer of the server");
+    match error.code().code() {
+        "42883" | "55000" | "42704" => {}
+        // PostgreSQL's own word for a function that goes while it is looked up.
+        "XX000"
+            if error
+                .message()
+                .starts_with("cache lookup failed for function") => {}
+        _ => panic!("{error:?}"),
+    }
+}
+
+#[test]
+fn extension_can_be_dropped_while_sessions_draw() {
+    dropped_while_sessions_draw("");
+}
+
+#[test]
+fn extension_can_be_dropped_and_created_while_sessions_draw() {
+    dropped_while_sessions_draw(CREATE);
+}
+
+#[test]
+fn extension_goes_only_with_the_defaults_that_need_it() {
+    let server = Server::start();
+    let mut client = server.connect();
+    client.run(
+        "SELECT leaf_tag_create('orders');
+         CREATE TABLE t (id bigint DEFAULT leaf_segment_next('orders'), n int);
+         INSERT INTO t (n) VALUES (1)",
+    );
+    let error = client.batch_execute("DROP EXTENSION leaf").expect_err("t");
+    assert_eq!(error.code().map(|code| code.code()), Some("2BP01"));
+    client.run(
+        "INSERT INTO t (n) VALUES (2); DROP EXTENSION leaf CASCADE; INSERT INTO t (n) VALUES (3)",
+    );
+    assert_eq!(client.number("SELECT count(id) FROM t"), 2);
+}

@@ -1,0 +1,52 @@
+//! Single-user mode, in which there is no loader.
+
+use leaf_tests::{Ledger, Mode, Order, Server, Snowflake, draw_many};
+use std::time::Duration;
+
+/// The ids that a statement in single-user mode has returned.
+fn returned(output: &str, function: &str) -> Vec<i64> {
+    let ids = output.lines().filter_map(|line| {
+        let (_, value) = line.split_once(&format!("{function} = \""))?;
+        value.split('"').next()?.parse().ok()
+    });
+    ids.collect()
+}
+
+#[test]
+fn single_user_mode_draws_and_never_repeats_a_snowflake_id() {
+    let mut server = Server::options().clock().start();
+    let order = Order::new();
+    order
+        .ascending(|| server.connect().snowflakes(1_000))
+        .expect("ids");
+    for round in 1..=3 {
+        server.stop(Mode::Fast);
+        let ids = order.ascending(|| {
+            let statement = "SELECT leaf_snowflake_next() FROM generate_series(1, 55)";
+            let output = server.single_user(statement);
+            let ids = returned(&output, "leaf_snowflake_next");
+            (ids.len() == 55).then_some(ids).ok_or(output)
+        });
+        ids.expect("55 ids");
+        server.clock().behind(Duration::from_secs(round));
+        server.start_again();
+        let mut client = server.connect();
+        let ids = order.ascending(|| client.snowflakes(1_000)).expect("ids");
+        assert_eq!(client.parts(ids[0]).worker, 0, "it kept its lease");
+    }
+}
+
+#[test]
+fn single_user_mode_draws_and_never_repeats_an_id() {
+    let (mut server, mut client) = Server::with_orders(10);
+    let mut ledger = Ledger::new();
+    ledger.add(draw_many(&mut client, "orders", 100));
+    drop(client);
+    server.stop(Mode::Fast);
+    let output =
+        server.single_user("SELECT leaf_segment_next('orders') FROM generate_series(1, 55)");
+    ledger.add(returned(&output, "leaf_segment_next"));
+    assert_eq!(ledger.len(), 155, "{output}");
+    server.start_again();
+    ledger.add(draw_many(&mut server.connect(), "orders", 100));
+}

@@ -1,0 +1,294 @@
+//! Sessions while they wait for ids: they can be cancelled and terminated, cost no
+//! ids, and leave their place to others when they give up.
+
+use crate::waits::impatient;
+use leaf_tests::postgres::{Client, NoTls};
+use leaf_tests::{Draw, Server, Signal, refused, signal, wait_until};
+use std::thread;
+
+/// How many sessions wait inside leaf.
+fn waiting(observer: &mut Client) -> i64 {
+    observer.number(
+        "SELECT count(*) FROM pg_stat_activity
+          WHERE state = 'active' AND query LIKE '%leaf_segment%' AND pid <> pg_backend_pid()
+            AND wait_event IS NOT NULL AND wait_event_type <> 'Client'",
+    )
+}
+
+#[test]
+fn waiting_caller_can_be_cancelled() {
+    let (server, mut client) = impatient();
+    let mut holder = server.connect();
+    holder.run("BEGIN; SELECT * FROM leaf.alloc WHERE biz_tag = 'orders' FOR UPDATE");
+    client.run("SET leaf.wait_timeout = '1h'");
+    let cancel = client.cancel_token();
+    thread::scope(|scope| {
+        let session = scope.spawn(|| client.next("orders"));
+        let mut observer = server.connect();
+        wait_until("the caller waits", || waiting(&mut observer) == 1);
+        cancel.cancel_query(NoTls).expect("a cancel request");
+        let error = session
+            .join()
+            .expect("a session")
+            .expect_err("a cancelled call");
+        assert_eq!(error.code().map(|c| c.code()), Some("57014"), "{error:?}");
+    });
+    holder.run("ROLLBACK");
+    client.next("orders").expect("the session goes on");
+}
+
+#[test]
+fn waiting_caller_can_be_terminated() {
+    let (server, mut client) = impatient();
+    let mut holder = server.connect();
+    holder.run("BEGIN; SELECT * FROM leaf.alloc WHERE biz_tag = 'orders' FOR UPDATE");
+    client.run("SET leaf.wait_timeout = '1h'");
+    let pid = client.number("SELECT pg_backend_pid()::bigint");
+    thread::scope(|scope| {
+        let session = scope.spawn(|| client.next("orders"));
+        let mut observer = server.connect();
+        wait_until("the caller waits", || waiting(&mut observer) == 1);
+        observer.run(&format!("SELECT pg_terminate_backend({pid})"));
+        session
+            .join()
+            .expect("a session")
+            .expect_err("a terminated session");
+    });
+    holder.run("ROLLBACK");
+    server.connect().next("orders").expect("others go on");
+}
+
+/// Sixteen callers wait for the first grant of `orders`; `then` says what happens
+/// once all of them do.
+fn sixteen_waiters(
+    server: &Server,
+    timeout: &str,
+    then: impl FnOnce(&mut Client),
+) -> Vec<Result<i64, leaf_tests::postgres::Error>> {
+    thread::scope(|scope| {
+        let sessions: Vec<_> = (0..16)
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut client = server.connect();
+                    client.run(&format!("SET leaf.wait_timeout = '{timeout}'"));
+                    client.next("orders")
+                })
+            })
+            .collect();
+        let mut observer = server.connect();
+        wait_until("sixteen callers wait", || waiting(&mut observer) == 16);
+        then(&mut observer);
+        sessions
+            .into_iter()
+            .map(|session| session.join().expect("a session"))
+            .collect()
+    })
+}
+
+#[test]
+fn waiters_time_out_one_by_one_and_leave_nothing_behind() {
+    let (server, mut client) = impatient();
+    let mut holder = server.connect();
+    holder.run("BEGIN; SELECT * FROM leaf.alloc WHERE biz_tag = 'orders' FOR UPDATE");
+    for result in sixteen_waiters(&server, "3s", |_| {}) {
+        refused(result, "55P03");
+    }
+    assert!(client.stat("orders", "timeouts") >= 16);
+    holder.run("ROLLBACK");
+    client.next("orders").expect("an id");
+}
+
+#[test]
+fn waiters_burn_no_ids() {
+    let (server, _client) = impatient();
+    let mut holder = server.connect();
+    holder.run("BEGIN; SELECT * FROM leaf.alloc WHERE biz_tag = 'orders' FOR UPDATE");
+    let mut ids: Vec<i64> = sixteen_waiters(&server, "1h", |_| holder.run("ROLLBACK"))
+        .into_iter()
+        .map(|result| result.expect("an id"))
+        .collect();
+    ids.sort_unstable();
+    // The one grant that came served them all, from its first id on.
+    assert_eq!(ids, (1..=16).collect::<Vec<_>>());
+}
+
+#[test]
+fn cancelled_callers_burn_no_ids() {
+    let (server, mut client) = impatient();
+    let mut holder = server.connect();
+    holder.run("BEGIN; SELECT * FROM leaf.alloc WHERE biz_tag = 'orders' FOR UPDATE");
+    for result in sixteen_waiters(&server, "1h", |observer| {
+        observer.run(
+            "SELECT pg_cancel_backend(pid) FROM pg_stat_activity
+              WHERE query LIKE '%leaf_segment_next%' AND pid <> pg_backend_pid()",
+        );
+    }) {
+        result.expect_err("a cancelled call");
+    }
+    holder.run("ROLLBACK");
+    assert_eq!(client.next("orders").expect("an id"), 1);
+}
+
+#[test]
+fn caller_that_waits_for_a_dropped_tag_is_told_at_once() {
+    let (server, mut client) = impatient();
+    client.run("SET leaf.wait_timeout = '1h'");
+    let mut holder = server.connect();
+    holder.run("BEGIN; DELETE FROM leaf.alloc WHERE biz_tag = 'orders'");
+    thread::scope(|scope| {
+        let session = scope.spawn(|| client.next("orders"));
+        let mut observer = server.connect();
+        wait_until("the caller waits", || waiting(&mut observer) == 1);
+        holder.run("COMMIT");
+        wait_until("the caller is told", || session.is_finished());
+        refused(session.join().expect("a session"), "42704");
+    });
+}
+
+/// There is room for 64 requests at once.
+#[test]
+fn reserves_that_were_given_up_leave_room_for_others() {
+    let (server, mut client) = impatient();
+    let mut holder = server.connect();
+    holder.run("BEGIN; SELECT * FROM leaf.alloc WHERE biz_tag = 'orders' FOR UPDATE");
+    for round in 0..80 {
+        if round % 2 == 0 {
+            client.run("SET leaf.wait_timeout = '1ms'; SET statement_timeout = 0");
+            refused(client.reserve("orders", 10), "55P03");
+        } else {
+            client.run("SET leaf.wait_timeout = '1h'; SET statement_timeout = '20ms'");
+            let error = client
+                .reserve("orders", 10)
+                .expect_err("20 ms is too short");
+            assert_eq!(error.code().map(|c| c.code()), Some("57014"), "{error:?}");
+        }
+    }
+    holder.run("ROLLBACK");
+    client.run("SET leaf.wait_timeout = '20s'; SET statement_timeout = 0");
+    client.reserve("orders", 10).expect("a block");
+}
+
+/// Stops the idle loader of `postgres` where it holds nothing, in its sleep.
+fn stop_sleeping_loader(server: &Server) -> i32 {
+    let mut observer = server.connect();
+    let loader = server.loaders("postgres")[0];
+    wait_until("the loader is stopped in its sleep", || {
+        signal(loader, Signal::SIGSTOP);
+        let asleep = observer.number(&format!(
+            "SELECT count(*) FROM pg_stat_activity
+              WHERE pid = {loader} AND wait_event = 'Extension'"
+        )) == 1;
+        if !asleep {
+            signal(loader, Signal::SIGCONT);
+        }
+        asleep
+    });
+    loader
+}
+
+#[test]
+fn row_that_fails_is_no_failure_of_rows_loaded_with_it() {
+    let (server, mut client) = impatient();
+    client.next("orders").expect("a loader is at work");
+    client.run(
+        "SELECT leaf_tag_create('good'); SELECT leaf_tag_create('bad');
+         ALTER TABLE leaf.alloc ADD CONSTRAINT broken_by_test
+         CHECK (biz_tag <> 'bad' OR max_id <= 1) NOT VALID",
+    );
+    let loader = stop_sleeping_loader(&server);
+    thread::scope(|scope| {
+        let call = |tag: &'static str, timeout: &'static str| {
+            let mut caller = server.connect();
+            caller.run(&format!("SET leaf.wait_timeout = '{timeout}'"));
+            scope.spawn(move || caller.next(tag))
+        };
+        let (good, bad) = (call("good", "30s"), call("bad", "5s"));
+        let mut observer = server.connect();
+        wait_until("both callers wait", || waiting(&mut observer) == 2);
+        signal(loader, Signal::SIGCONT);
+        assert_eq!(good.join().expect("a session").expect("an id"), 1);
+        refused(bad.join().expect("a session"), "55P03");
+    });
+    let blamed =
+        client.number("SELECT count(*) FROM leaf.stat_segment WHERE last_error IS NOT NULL");
+    assert_eq!(blamed, 1, "only the tag whose row fails");
+}
+
+#[test]
+fn tag_that_somebody_waits_for_keeps_its_slot() {
+    let server = Server::options().set("leaf.max_tags", "16").start();
+    let mut client = server.connect();
+    client.run(
+        "SELECT leaf_tag_create('orders');
+         SELECT leaf_tag_create('tag' || n) FROM generate_series(0, 16) AS n",
+    );
+    client.next("orders").expect("a loader is at work");
+    let loader = stop_sleeping_loader(&server);
+    thread::scope(|scope| {
+        let callers: Vec<_> = (0..16)
+            .map(|n| {
+                let mut caller = server.connect();
+                scope.spawn(move || caller.next(&format!("tag{n}")))
+            })
+            .collect();
+        let mut observer = server.connect();
+        wait_until("every slot has somebody who waits for it", || {
+            waiting(&mut observer) == 16
+        });
+        client.run("SET leaf.wait_timeout = '1s'");
+        refused(client.next("tag16"), "53400");
+        signal(loader, Signal::SIGCONT);
+        for caller in callers {
+            assert_eq!(caller.join().expect("a session").expect("an id"), 1);
+        }
+    });
+    client.next("tag16").expect("a slot, now that nobody waits");
+}
+
+/// Who gives up while the loader has his request in hand leaves it to the loader to
+/// make room again.
+#[test]
+fn reserves_given_up_while_they_are_granted_leave_room_for_others() {
+    let (server, mut client) = impatient();
+    client.next("orders").expect("a loader is at work");
+    client.run(
+        "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$
+         BEGIN PERFORM pg_sleep(2); RETURN new; END $$;
+         CREATE TRIGGER slow BEFORE UPDATE ON leaf.alloc
+            FOR EACH ROW EXECUTE FUNCTION slow()",
+    );
+    // There is room for 64 requests.
+    for _ in 0..2 {
+        let loader = stop_sleeping_loader(&server);
+        thread::scope(|scope| {
+            let callers: Vec<_> = (0..33)
+                .map(|_| {
+                    let mut caller = server.connect();
+                    caller.run("SET leaf.wait_timeout = '1h'");
+                    scope.spawn(move || caller.reserve("orders", 10))
+                })
+                .collect();
+            let mut observer = server.connect();
+            wait_until("all of them wait", || waiting(&mut observer) == 33);
+            signal(loader, Signal::SIGCONT);
+            wait_until("the loader grants their blocks", || {
+                observer.number(
+                    "SELECT count(*) FROM pg_stat_activity
+                      WHERE backend_type = 'leaf loader' AND wait_event = 'PgSleep'",
+                ) == 1
+            });
+            observer.run(
+                "SELECT pg_cancel_backend(pid) FROM pg_stat_activity
+                  WHERE query LIKE '%leaf_segment_reserve%' AND pid <> pg_backend_pid()",
+            );
+            for caller in callers {
+                caller
+                    .join()
+                    .expect("a session")
+                    .expect_err("a cancelled call");
+            }
+        });
+    }
+    client.run("DROP TRIGGER slow ON leaf.alloc; SET leaf.wait_timeout = '20s'");
+    client.reserve("orders", 10).expect("a block");
+}
