@@ -24,10 +24,16 @@ impl Server {
     pub fn promote(&self) -> Client {
         let mut client = self.connect();
         client.run("SELECT pg_promote()");
-        wait_until("the standby is promoted", || {
+        self.ends_recovery();
+        client
+    }
+
+    /// Waits until this server is no standby and recovers from no archive any more.
+    pub fn ends_recovery(&self) {
+        let mut client = self.connect();
+        wait_until("the recovery has ended", || {
             client.number("SELECT pg_is_in_recovery()::int::bigint") == 0
         });
-        client
     }
 
     /// Restores a dump of the database `from` into the empty database `to`.

@@ -42,6 +42,12 @@ pub trait Draw {
     fn text(&mut self, query: &str) -> String;
     /// Runs statements; panics if one fails.
     fn run(&mut self, statements: &str);
+    /// Runs statements that must fail with this SQLSTATE.
+    fn fails(&mut self, statements: &str, code: &str);
+    /// What `EXPLAIN` prints for this: options, if any, and a query.
+    fn plan(&mut self, query: &str) -> String;
+    /// Runs a query, which must write nothing to the write-ahead log.
+    fn writes_no_wal(&mut self, query: &str);
 }
 
 impl Draw for Client {
@@ -109,6 +115,28 @@ impl Draw for Client {
         self.batch_execute(statements)
             .unwrap_or_else(|e| panic!("{statements}: {e:?}"));
     }
+
+    #[track_caller]
+    fn fails(&mut self, statements: &str, code: &str) {
+        let error = self.batch_execute(statements).expect_err(statements);
+        let found = error.code().map(SqlState::code);
+        assert_eq!(found, Some(code), "{statements}: {error:?}");
+    }
+
+    fn plan(&mut self, query: &str) -> String {
+        let rows = self.query(&format!("EXPLAIN {query}"), &[]);
+        let rows = rows.unwrap_or_else(|e| panic!("{query}: {e:?}"));
+        let lines = rows.iter().map(|row| row.get::<_, String>(0) + "\n");
+        lines.collect()
+    }
+
+    #[track_caller]
+    fn writes_no_wal(&mut self, query: &str) {
+        let plan = self.plan(&format!("(ANALYZE, WAL) {query}"));
+        assert!(plan.contains("actual"), "it was not run: {plan}");
+        // There is a line of WAL only where there was some.
+        assert!(!plan.contains("WAL"), "{plan}");
+    }
 }
 
 /// Draws in portions, so that one statement never takes long, until `count` ids
@@ -122,18 +150,24 @@ pub fn draw_many(client: &mut Client, tag: &str, count: usize) -> Vec<i64> {
     ids
 }
 
-/// The error of a call that must fail with this SQLSTATE. Every error of leaf
-/// names a way out in its HINT.
+/// The error of a call that must fail with this SQLSTATE.
 #[track_caller]
-pub fn refused<T: std::fmt::Debug>(result: Result<T, postgres::Error>, code: &str) -> DbError {
+pub fn failed<T: std::fmt::Debug>(result: Result<T, postgres::Error>, code: &str) -> DbError {
     let error = result.expect_err("this must fail");
     let Some(error) = error.as_db_error() else {
         panic!("not an error of the server: {error:?}");
     };
     assert_eq!(error.code(), &SqlState::from_code(code), "{error:?}");
+    error.clone()
+}
+
+/// The same for an error of leaf: each names a way out in its HINT.
+#[track_caller]
+pub fn refused<T: std::fmt::Debug>(result: Result<T, postgres::Error>, code: &str) -> DbError {
+    let error = failed(result, code);
     assert!(
         error.hint().is_some_and(|hint| !hint.is_empty()),
         "no HINT: {error:?}"
     );
-    error.clone()
+    error
 }

@@ -1,7 +1,9 @@
 //! A private PostgreSQL server.
 
+mod loader;
 mod options;
 
+pub use loader::{slow_grants, waiting_callers, waiting_loaders};
 pub use options::Options;
 
 use crate::account::{command, give, run};
@@ -312,7 +314,7 @@ impl Server {
     pub fn connection_string(&self) -> String {
         format!(
             "host={} port={} user=postgres dbname=postgres",
-            self.socket.path().display(),
+            self.host(),
             self.port
         )
     }
@@ -327,6 +329,11 @@ impl Server {
         self.config(user, database)
             .connect(NoTls)
             .unwrap_or_else(|e| panic!("{user}@{database}: {e:?}\n{}", self.log()))
+    }
+
+    /// The folder of its unix socket, as a host to connect to.
+    pub fn host(&self) -> String {
+        self.socket.path().display().to_string()
     }
 
     /// A client program of the server, told where to connect.
@@ -393,20 +400,6 @@ impl Server {
             String::from_utf8_lossy(&logs.stdout),
             String::from_utf8_lossy(&output.stdout),
         );
-    }
-
-    /// The loaders at work in `database`.
-    pub fn loaders(&self, database: &str) -> Vec<i32> {
-        self.connect()
-            .query(
-                "SELECT pid FROM pg_stat_activity
-                  WHERE backend_type = 'leaf loader' AND datname = $1",
-                &[&database],
-            )
-            .expect("pg_stat_activity")
-            .iter()
-            .map(|row| row.get(0))
-            .collect()
     }
 
     fn log_file(&self) -> PathBuf {

@@ -4,14 +4,6 @@ use leaf_sdk::{Config, Error, Leaf, init, next};
 use leaf_tests::{Draw, Ledger, Mode, Server, wait_until};
 use std::time::Duration;
 
-fn host(server: &Server) -> String {
-    let string = server.connection_string();
-    let host = string
-        .split(' ')
-        .find_map(|part| part.strip_prefix("host="));
-    host.expect("a host").to_owned()
-}
-
 #[test]
 fn of_several_hosts_the_one_that_takes_writes_is_used() {
     let mut primary = Server::start();
@@ -19,7 +11,7 @@ fn of_several_hosts_the_one_that_takes_writes_is_used() {
         .connect()
         .run("SELECT leaf_tag_create('orders', step => 100)");
     let standby = Server::options().start_standby_of(&primary);
-    let hosts = format!("/nowhere,{},{}", host(&standby), host(&primary));
+    let hosts = format!("/nowhere,{},{}", standby.host(), primary.host());
     let string = format!("host={hosts} user=postgres dbname=postgres");
     let config = Config::new(&string)
         .expect("a connection string")

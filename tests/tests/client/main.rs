@@ -12,3 +12,23 @@ mod processes;
 mod segments;
 mod snowflake;
 mod tls;
+
+use leaf_sdk::Config;
+use leaf_tests::Server;
+use std::time::Duration;
+
+/// How long a caller waits for ids: longer than any healthy machine needs.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The same for outages, in which callers are to be told soon.
+const HASTE: Duration = Duration::from_millis(500);
+
+/// A configuration that tries again soon, and notices within a second that the
+/// server does not answer.
+fn config(server: &Server, timeout: Duration) -> Config {
+    Config::new(&server.connection_string())
+        .expect("a connection string")
+        .timeout(timeout)
+        .retry_between(Duration::from_millis(10), Duration::from_millis(100))
+        .query_timeout(Duration::from_secs(1))
+}

@@ -1,5 +1,6 @@
 //! The client library's buffered sources: through outages, nothing twice.
 
+use crate::{HASTE, PATIENCE, config};
 use leaf_sdk::{Config, Error, Leaf, SegmentId, SegmentSource};
 use leaf_tests::{Draw, Ledger, Mode, Server, Signal, signal, wait_until};
 use std::sync::Mutex;
@@ -16,22 +17,12 @@ fn server() -> Server {
 }
 
 fn handle(server: &Server, timeout: Duration) -> Leaf {
-    let config = Config::new(&server.connection_string())
-        .expect("a connection string")
-        .steps(1_000, 1_000)
-        .timeout(timeout)
-        .retry_between(Duration::from_millis(10), Duration::from_millis(100))
-        .query_timeout(Duration::from_secs(1));
-    Leaf::new(config).expect("a handle")
+    Leaf::new(config(server, timeout).steps(1_000, 1_000)).expect("a handle")
 }
 
-/// With more patience than any healthy machine needs.
 fn leaf(server: &Server) -> Leaf {
-    handle(server, Duration::from_secs(60))
+    handle(server, PATIENCE)
 }
-
-/// For outages.
-const HASTE: Duration = Duration::from_millis(500);
 
 fn numbers(ids: Vec<SegmentId>) -> impl Iterator<Item = i64> {
     ids.into_iter().map(SegmentId::get)

@@ -1,6 +1,7 @@
 //! The client library's snowflake generator: leases, caches, and clocks; nothing
 //! twice within one registry.
 
+use crate::{HASTE, PATIENCE, config};
 use leaf_sdk::{Config, Error, Leaf, SnowflakeConfig, SnowflakeGenerator, SnowflakeId};
 use leaf_tests::{Draw, Ledger, Mode, Server, Snowflake, wait_until};
 use std::fs;
@@ -9,18 +10,12 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-/// With more patience than any healthy machine needs.
 fn leaf(server: &Server) -> Leaf {
-    handle(server, Duration::from_secs(60))
+    handle(server, PATIENCE)
 }
 
 fn handle(server: &Server, timeout: Duration) -> Leaf {
-    let config = Config::new(&server.connection_string())
-        .expect("a connection string")
-        .timeout(timeout)
-        .retry_between(Duration::from_millis(10), Duration::from_millis(100))
-        .query_timeout(Duration::from_secs(1));
-    Leaf::new(config).expect("a handle")
+    Leaf::new(config(server, timeout)).expect("a handle")
 }
 
 fn generator(server: &Server, node: &str) -> SnowflakeGenerator {
@@ -161,7 +156,7 @@ const LEASE: Duration = Duration::from_secs(2);
 fn generator_stops_at_its_ceiling_when_it_cannot_renew() {
     let mut server = Server::start();
     let config = SnowflakeConfig::new("a").lease(LEASE);
-    let hasty = handle(&server, Duration::from_millis(500));
+    let hasty = handle(&server, HASTE);
     let ids = hasty.snowflake(config).expect("a generator");
     let mut ledger = Ledger::new();
     wait_until("there is a lease", || {

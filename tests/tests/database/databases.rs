@@ -1,7 +1,9 @@
 //! What one does to databases works as it does without leaf.
 
 use leaf_tests::postgres::Client;
-use leaf_tests::{Draw, Ledger, Server, draw_many, refused, wait_until};
+use leaf_tests::{
+    Draw, Ledger, Server, draw_many, refused, slow_grants, wait_until, waiting_loaders,
+};
 
 /// A server with a database `work` whose loader is at work, and no session there.
 pub fn at_work() -> (Server, Client) {
@@ -80,19 +82,14 @@ fn status_has_a_row_for_every_tag() {
 
 /// Drops a database whose loader is in a grant that sleeps so many seconds, for
 /// tags that nobody waits for any more.
-fn drop_while_grants_sleep(seconds: u32, tags: &[&str]) {
+fn drop_while_grants_sleep(seconds: f64, tags: &[&str]) {
     let (server, mut admin) = at_work();
     let mut client = server.connect_as("postgres", "work");
     for tag in tags {
         client.run(&format!("SELECT leaf_tag_create('{tag}')"));
     }
-    client.run(&format!(
-        "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$
-         BEGIN PERFORM pg_sleep({seconds}); RETURN new; END $$;
-         CREATE TRIGGER slow BEFORE UPDATE ON leaf.alloc
-            FOR EACH ROW EXECUTE FUNCTION slow();
-         SET leaf.wait_timeout = '500ms'"
-    ));
+    slow_grants(&mut client, seconds);
+    client.run("SET leaf.wait_timeout = '500ms'");
     for tag in tags {
         // A request for a block would go with its caller; this one stays.
         refused(client.next(tag), "55P03");
@@ -110,12 +107,12 @@ fn drop_while_grants_sleep(seconds: u32, tags: &[&str]) {
 
 #[test]
 fn database_can_be_dropped_while_a_grant_is_slow() {
-    drop_while_grants_sleep(2, &["fresh"]);
+    drop_while_grants_sleep(2.0, &["fresh"]);
 }
 
 #[test]
 fn database_can_be_dropped_while_grants_fail_one_after_the_other() {
-    drop_while_grants_sleep(3600, &["one", "two"]);
+    drop_while_grants_sleep(3_600.0, &["one", "two"]);
 }
 
 #[test]
@@ -173,10 +170,7 @@ fn database_can_be_dropped_while_a_grant_waits_for_a_standby() {
     refused(work.next("orders"), "55P03");
     drop(work);
     wait_until("the loader waits for the standby", || {
-        admin.number(
-            "SELECT count(*) FROM pg_stat_activity
-              WHERE backend_type = 'leaf loader' AND wait_event = 'SyncRep'",
-        ) == 1
+        waiting_loaders(&mut admin, "SyncRep") == 1
     });
     admin.run("SET synchronous_commit = local; SET statement_timeout = '30s'");
     admin.run("DROP DATABASE work WITH (FORCE)");

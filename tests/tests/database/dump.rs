@@ -328,10 +328,7 @@ fn alignment_is_for_administrators() {
         "42704",
     );
     let mut shop = server.connect_as("shop", "postgres");
-    let error = shop
-        .batch_execute("SELECT leaf_tag_align()")
-        .expect_err("42501");
-    assert_eq!(error.code().map(|code| code.code()), Some("42501"));
+    shop.fails("SELECT leaf_tag_align()", "42501");
 }
 
 #[test]

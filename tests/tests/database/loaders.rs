@@ -2,7 +2,9 @@
 //! told to, and what it leaves undone the next one does.
 
 use crate::databases::at_work;
-use leaf_tests::{Draw, Ledger, Server, Signal, draw_many, signal, wait_until};
+use leaf_tests::{
+    Draw, Ledger, Server, Signal, draw_many, signal, slow_grants, wait_until, waiting_loaders,
+};
 use std::thread;
 
 #[test]
@@ -71,21 +73,13 @@ fn reload_reaches_the_loader() {
 fn block_asked_of_a_loader_that_ended_comes_from_the_next() {
     let server = Server::start();
     let (mut admin, mut client) = (server.connect(), server.connect());
-    admin.run(
-        "SELECT leaf_tag_create('orders');
-         CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$
-         BEGIN PERFORM pg_sleep(2.5); RETURN new; END $$;
-         CREATE TRIGGER slow BEFORE UPDATE ON leaf.alloc
-            FOR EACH ROW EXECUTE FUNCTION slow()",
-    );
+    admin.run("SELECT leaf_tag_create('orders')");
+    slow_grants(&mut admin, 2.5);
     client.run("SET leaf.wait_timeout = '30s'");
     thread::scope(|scope| {
         let session = scope.spawn(|| client.reserve("orders", 10));
         wait_until("the loader grants the block", || {
-            admin.number(
-                "SELECT count(*) FROM pg_stat_activity
-                  WHERE backend_type = 'leaf loader' AND wait_event = 'PgSleep'",
-            ) == 1
+            waiting_loaders(&mut admin, "PgSleep") == 1
         });
         admin.run(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity

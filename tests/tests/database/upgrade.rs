@@ -117,12 +117,7 @@ fn upgraded_cluster_keeps_tags_owners_and_grants() {
         "SET leaf.clock_policy = 'wait'",
         "SELECT leaf_tag_create('mine')",
     ] {
-        let error = stranger.batch_execute(statement).expect_err(statement);
-        assert_eq!(
-            error.code().map(|code| code.code()),
-            Some("42501"),
-            "{error:?}"
-        );
+        stranger.fails(statement, "42501");
     }
 }
 

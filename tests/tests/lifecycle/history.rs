@@ -1,7 +1,9 @@
 //! Standbys, promotion, and data folders that go on without their original.
 
 use leaf_tests::postgres::Client;
-use leaf_tests::{Draw, Ledger, Mode, Server, Snowflake, draw_many, refused, wait_until};
+use leaf_tests::{
+    Draw, Ledger, Mode, Server, Snowflake, draw_many, refused, wait_until, waiting_loaders,
+};
 use std::fs;
 use std::thread;
 
@@ -232,10 +234,7 @@ fn cancel_does_not_make_the_loader_believe_in_a_confirmation() {
             client.next("orders")
         });
         wait_until("a grant waits for the standby", || {
-            observer.number(
-                "SELECT count(*) FROM pg_stat_activity
-                  WHERE backend_type = 'leaf loader' AND wait_event = 'SyncRep'",
-            ) == 1
+            waiting_loaders(&mut observer, "SyncRep") == 1
         });
         observer.run(
             "SELECT pg_cancel_backend(pid) FROM pg_stat_activity

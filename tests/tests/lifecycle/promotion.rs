@@ -178,11 +178,7 @@ fn recovery_to_a_point_in_time_repeats_nothing() {
          recovery_target_action = 'promote'\n"
     ));
     copy.start_again();
-    wait_until("the recovery has ended", || {
-        copy.connect()
-            .number("SELECT pg_is_in_recovery()::int::bigint")
-            == 0
-    });
+    copy.ends_recovery();
     // Beside the original, which is alive.
     ledgers.draw_some(&copy, 5_000);
     let ids = primary.connect().snowflakes(5_000).expect("ids");

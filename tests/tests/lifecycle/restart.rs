@@ -118,7 +118,7 @@ fn saved_ranges_of_another_server_are_ignored() {
     let (mut server, _) = drawn();
     let mut client = server.connect();
     let identifier = client.text("SELECT system_identifier::text FROM pg_control_system()");
-    let granted = client.number("SELECT max_id FROM leaf.alloc WHERE biz_tag = 'orders'");
+    let granted = granted(&server);
     drop(client);
     server.stop(Mode::Fast);
     // The same file but for whose it is.
@@ -163,13 +163,7 @@ fn saved_ranges_are_not_used_by_a_standby_made_of_the_data() {
     server.write("standby.signal", b"");
     server.start_again();
     assert!(!saved(&server).exists());
-    server.connect().run("SELECT pg_promote()");
-    wait_until("it is promoted", || {
-        server
-            .connect()
-            .number("SELECT pg_is_in_recovery()::int::bigint")
-            == 0
-    });
+    server.promote();
     for _ in 0..3 {
         let id = server.connect().next("orders").expect("an id");
         assert!(id > last && id >= granted, "{last}, then {id}");
@@ -185,12 +179,7 @@ fn saved_ranges_are_not_used_by_a_recovery_from_an_archive() {
     server.configure("restore_command = 'false'\n");
     server.write("recovery.signal", b"");
     server.start_again();
-    wait_until("the recovery has ended", || {
-        server
-            .connect()
-            .number("SELECT pg_is_in_recovery()::int::bigint")
-            == 0
-    });
+    server.ends_recovery();
     assert!(!saved(&server).exists());
     assert!(server.connect().next("orders").expect("an id") >= granted);
 }
@@ -253,9 +242,7 @@ fn ranges_of_a_table_changed_without_leaf_are_not_served() {
     put_saved(&server, &kept);
     server.configure("shared_preload_libraries = 'leaf'\n");
     server.start_again();
-    let granted = server
-        .connect()
-        .number("SELECT max_id FROM leaf.alloc WHERE biz_tag = 'orders'");
+    let granted = granted(&server);
     assert!(server.connect().next("orders").expect("an id") >= granted);
 }
 
@@ -291,7 +278,7 @@ fn saved_ranges_are_ignored_by_a_restored_backup() {
     server.copy_wal_to(&copy);
     copy.write("backup_label", label.as_bytes());
     put_saved(&copy, &ranges);
-    let granted = client.number("SELECT max_id FROM leaf.alloc WHERE biz_tag = 'orders'");
+    let granted = granted(&server);
     copy.start_again();
     assert!(!saved(&copy).exists());
     assert!(copy.connect().next("orders").expect("an id") >= granted);

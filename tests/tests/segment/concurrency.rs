@@ -2,7 +2,7 @@
 //! others draw as well.
 
 use leaf_tests::postgres::NoTls;
-use leaf_tests::{Draw, Ledger, Order, Server, Stop, wait_until};
+use leaf_tests::{Draw, Ledger, Order, Server, Stop, failed, slow_grants, wait_until};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -37,10 +37,7 @@ fn mix(server: &Server, session: usize, tags: &[(&str, Order)]) -> Vec<(usize, V
                     "SET LOCAL statement_timeout = '3ms';
                      SELECT count(leaf_segment_next('{tag}')) FROM generate_series(1, 100000000)"
                 );
-                let error = client
-                    .batch_execute(&endless)
-                    .expect_err("3 ms is too short");
-                assert_eq!(error.code().map(|c| c.code()), Some("57014"), "{error:?}");
+                client.fails(&endless, "57014");
                 order.ascending(|| client.batch(tag, 10))
             }
         };
@@ -154,17 +151,11 @@ fn cold_start_flat_out_fails_no_caller() {
 
 /// Draws about a million ids a second while every grant takes `delay` longer,
 /// until five grants in a row were made without anybody having to wait.
-fn slow_grants(delay: Duration) {
+fn busy_under_slow_grants(delay: Duration) {
     let server = Server::start();
     let mut client = server.connect();
-    client.run(&format!(
-        "SELECT leaf_tag_create('busy', step => 1000);
-         CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$
-         BEGIN PERFORM pg_sleep({}); RETURN new; END $$;
-         CREATE TRIGGER slow BEFORE UPDATE ON leaf.alloc
-            FOR EACH ROW EXECUTE FUNCTION slow()",
-        delay.as_secs_f64()
-    ));
+    client.run("SELECT leaf_tag_create('busy', step => 1000)");
+    slow_grants(&mut client, delay.as_secs_f64());
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
         let stop = Stop(&done);
@@ -202,22 +193,22 @@ fn slow_grants(delay: Duration) {
 
 #[test]
 fn grants_of_5_ms_fail_no_caller_and_waits_end() {
-    slow_grants(Duration::from_millis(5));
+    busy_under_slow_grants(Duration::from_millis(5));
 }
 
 #[test]
 fn grants_of_20_ms_fail_no_caller_and_waits_end() {
-    slow_grants(Duration::from_millis(20));
+    busy_under_slow_grants(Duration::from_millis(20));
 }
 
 #[test]
 fn grants_of_50_ms_fail_no_caller_and_waits_end() {
-    slow_grants(Duration::from_millis(50));
+    busy_under_slow_grants(Duration::from_millis(50));
 }
 
 #[test]
 fn grants_of_200_ms_fail_no_caller_and_waits_end() {
-    slow_grants(Duration::from_millis(200));
+    busy_under_slow_grants(Duration::from_millis(200));
 }
 
 #[test]
@@ -251,11 +242,7 @@ fn batch_can_be_cancelled() {
             observer.stat("orders", "position") > first + 10_000
         });
         cancel.cancel_query(NoTls).expect("a cancel request");
-        let error = session
-            .join()
-            .expect("a session")
-            .expect_err("a cancelled batch");
-        assert_eq!(error.code().map(|c| c.code()), Some("57014"), "{error:?}");
+        failed(session.join().expect("a session"), "57014");
     });
     client.next("orders").expect("the session goes on");
 }

@@ -24,12 +24,7 @@ const QUERY: &str = "SELECT leaf_segment_next('orders') FROM many";
 
 /// Panics unless the query really draws in workers.
 fn assert_parallel(client: &mut Client, query: &str) {
-    let plan: String = client
-        .query(&format!("EXPLAIN (VERBOSE) {query}"), &[])
-        .expect("a plan")
-        .iter()
-        .map(|row| row.get::<_, String>(0) + "\n")
-        .collect();
+    let plan = client.plan(&format!("(VERBOSE) {query}"));
     let (_, below) = plan
         .split_once("Gather")
         .unwrap_or_else(|| panic!("{plan}"));

@@ -2,7 +2,7 @@
 //! granted before the change never comes after it.
 
 use leaf_tests::postgres::Client;
-use leaf_tests::{Draw, Ledger, Server, Stop, wait_until};
+use leaf_tests::{Draw, Ledger, Server, Stop, wait_until, waiting_loaders};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::thread;
@@ -101,11 +101,7 @@ fn overtaken_grant(change: &str) {
             let caller = scope.spawn(|| server.connect().reserve("orders", 500_000));
             let mut observer = server.connect();
             wait_until("a grant is under way", || {
-                caller.is_finished()
-                    || observer.number(
-                        "SELECT count(*) FROM pg_stat_activity
-                          WHERE backend_type = 'leaf loader' AND wait_event = 'PgSleep'",
-                    ) == 1
+                caller.is_finished() || waiting_loaders(&mut observer, "PgSleep") == 1
             });
             let start = 1_000_000_000 * (round + 1);
             admin.run(&change.replace("$start", &start.to_string()));
@@ -169,11 +165,7 @@ fn grant_published_too_late_is_thrown_away() {
             let waiting = scope.spawn(|| caller.next("orders"));
             let mut observer = server.connect();
             wait_until("a grant is under way", || {
-                waiting.is_finished()
-                    || observer.number(
-                        "SELECT count(*) FROM pg_stat_activity
-                          WHERE backend_type = 'leaf loader' AND wait_event = 'PgSleep'",
-                    ) == 1
+                waiting.is_finished() || waiting_loaders(&mut observer, "PgSleep") == 1
             });
             admin.run(&format!(
                 "DELETE FROM leaf.alloc WHERE biz_tag = 'orders';

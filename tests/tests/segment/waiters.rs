@@ -3,17 +3,11 @@
 
 use crate::waits::impatient;
 use leaf_tests::postgres::{Client, NoTls};
-use leaf_tests::{Draw, Server, Signal, refused, signal, wait_until};
+use leaf_tests::{
+    Draw, Server, Signal, failed, refused, signal, slow_grants, wait_until, waiting_callers,
+    waiting_loaders,
+};
 use std::thread;
-
-/// How many sessions wait inside leaf.
-fn waiting(observer: &mut Client) -> i64 {
-    observer.number(
-        "SELECT count(*) FROM pg_stat_activity
-          WHERE state = 'active' AND query LIKE '%leaf_segment%' AND pid <> pg_backend_pid()
-            AND wait_event IS NOT NULL AND wait_event_type <> 'Client'",
-    )
-}
 
 #[test]
 fn waiting_caller_can_be_cancelled() {
@@ -25,13 +19,11 @@ fn waiting_caller_can_be_cancelled() {
     thread::scope(|scope| {
         let session = scope.spawn(|| client.next("orders"));
         let mut observer = server.connect();
-        wait_until("the caller waits", || waiting(&mut observer) == 1);
+        wait_until("the caller waits", || {
+            waiting_callers(&mut observer, "leaf_segment") == 1
+        });
         cancel.cancel_query(NoTls).expect("a cancel request");
-        let error = session
-            .join()
-            .expect("a session")
-            .expect_err("a cancelled call");
-        assert_eq!(error.code().map(|c| c.code()), Some("57014"), "{error:?}");
+        failed(session.join().expect("a session"), "57014");
     });
     holder.run("ROLLBACK");
     client.next("orders").expect("the session goes on");
@@ -47,7 +39,9 @@ fn waiting_caller_can_be_terminated() {
     thread::scope(|scope| {
         let session = scope.spawn(|| client.next("orders"));
         let mut observer = server.connect();
-        wait_until("the caller waits", || waiting(&mut observer) == 1);
+        wait_until("the caller waits", || {
+            waiting_callers(&mut observer, "leaf_segment") == 1
+        });
         observer.run(&format!("SELECT pg_terminate_backend({pid})"));
         session
             .join()
@@ -76,7 +70,9 @@ fn sixteen_waiters(
             })
             .collect();
         let mut observer = server.connect();
-        wait_until("sixteen callers wait", || waiting(&mut observer) == 16);
+        wait_until("sixteen callers wait", || {
+            waiting_callers(&mut observer, "leaf_segment") == 16
+        });
         then(&mut observer);
         sessions
             .into_iter()
@@ -138,7 +134,9 @@ fn caller_that_waits_for_a_dropped_tag_is_told_at_once() {
     thread::scope(|scope| {
         let session = scope.spawn(|| client.next("orders"));
         let mut observer = server.connect();
-        wait_until("the caller waits", || waiting(&mut observer) == 1);
+        wait_until("the caller waits", || {
+            waiting_callers(&mut observer, "leaf_segment") == 1
+        });
         holder.run("COMMIT");
         wait_until("the caller is told", || session.is_finished());
         refused(session.join().expect("a session"), "42704");
@@ -157,33 +155,12 @@ fn reserves_that_were_given_up_leave_room_for_others() {
             refused(client.reserve("orders", 10), "55P03");
         } else {
             client.run("SET leaf.wait_timeout = '1h'; SET statement_timeout = '20ms'");
-            let error = client
-                .reserve("orders", 10)
-                .expect_err("20 ms is too short");
-            assert_eq!(error.code().map(|c| c.code()), Some("57014"), "{error:?}");
+            failed(client.reserve("orders", 10), "57014");
         }
     }
     holder.run("ROLLBACK");
     client.run("SET leaf.wait_timeout = '20s'; SET statement_timeout = 0");
     client.reserve("orders", 10).expect("a block");
-}
-
-/// Stops the idle loader of `postgres` where it holds nothing, in its sleep.
-fn stop_sleeping_loader(server: &Server) -> i32 {
-    let mut observer = server.connect();
-    let loader = server.loaders("postgres")[0];
-    wait_until("the loader is stopped in its sleep", || {
-        signal(loader, Signal::SIGSTOP);
-        let asleep = observer.number(&format!(
-            "SELECT count(*) FROM pg_stat_activity
-              WHERE pid = {loader} AND wait_event = 'Extension'"
-        )) == 1;
-        if !asleep {
-            signal(loader, Signal::SIGCONT);
-        }
-        asleep
-    });
-    loader
 }
 
 #[test]
@@ -195,7 +172,7 @@ fn row_that_fails_is_no_failure_of_rows_loaded_with_it() {
          ALTER TABLE leaf.alloc ADD CONSTRAINT broken_by_test
          CHECK (biz_tag <> 'bad' OR max_id <= 1) NOT VALID",
     );
-    let loader = stop_sleeping_loader(&server);
+    let loader = server.stop_sleeping_loader();
     thread::scope(|scope| {
         let call = |tag: &'static str, timeout: &'static str| {
             let mut caller = server.connect();
@@ -204,7 +181,9 @@ fn row_that_fails_is_no_failure_of_rows_loaded_with_it() {
         };
         let (good, bad) = (call("good", "30s"), call("bad", "5s"));
         let mut observer = server.connect();
-        wait_until("both callers wait", || waiting(&mut observer) == 2);
+        wait_until("both callers wait", || {
+            waiting_callers(&mut observer, "leaf_segment") == 2
+        });
         signal(loader, Signal::SIGCONT);
         assert_eq!(good.join().expect("a session").expect("an id"), 1);
         refused(bad.join().expect("a session"), "55P03");
@@ -223,7 +202,7 @@ fn tag_that_somebody_waits_for_keeps_its_slot() {
          SELECT leaf_tag_create('tag' || n) FROM generate_series(0, 16) AS n",
     );
     client.next("orders").expect("a loader is at work");
-    let loader = stop_sleeping_loader(&server);
+    let loader = server.stop_sleeping_loader();
     thread::scope(|scope| {
         let callers: Vec<_> = (0..16)
             .map(|n| {
@@ -233,7 +212,7 @@ fn tag_that_somebody_waits_for_keeps_its_slot() {
             .collect();
         let mut observer = server.connect();
         wait_until("every slot has somebody who waits for it", || {
-            waiting(&mut observer) == 16
+            waiting_callers(&mut observer, "leaf_segment") == 16
         });
         client.run("SET leaf.wait_timeout = '1s'");
         refused(client.next("tag16"), "53400");
@@ -251,15 +230,10 @@ fn tag_that_somebody_waits_for_keeps_its_slot() {
 fn reserves_given_up_while_they_are_granted_leave_room_for_others() {
     let (server, mut client) = impatient();
     client.next("orders").expect("a loader is at work");
-    client.run(
-        "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$
-         BEGIN PERFORM pg_sleep(2); RETURN new; END $$;
-         CREATE TRIGGER slow BEFORE UPDATE ON leaf.alloc
-            FOR EACH ROW EXECUTE FUNCTION slow()",
-    );
+    slow_grants(&mut client, 2.0);
     // There is room for 64 requests.
     for _ in 0..2 {
-        let loader = stop_sleeping_loader(&server);
+        let loader = server.stop_sleeping_loader();
         thread::scope(|scope| {
             let callers: Vec<_> = (0..33)
                 .map(|_| {
@@ -269,13 +243,12 @@ fn reserves_given_up_while_they_are_granted_leave_room_for_others() {
                 })
                 .collect();
             let mut observer = server.connect();
-            wait_until("all of them wait", || waiting(&mut observer) == 33);
+            wait_until("all of them wait", || {
+                waiting_callers(&mut observer, "leaf_segment") == 33
+            });
             signal(loader, Signal::SIGCONT);
             wait_until("the loader grants their blocks", || {
-                observer.number(
-                    "SELECT count(*) FROM pg_stat_activity
-                      WHERE backend_type = 'leaf loader' AND wait_event = 'PgSleep'",
-                ) == 1
+                waiting_loaders(&mut observer, "PgSleep") == 1
             });
             observer.run(
                 "SELECT pg_cancel_backend(pid) FROM pg_stat_activity

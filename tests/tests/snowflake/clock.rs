@@ -2,7 +2,7 @@
 //! does what it says, and all goes on once the clock is right again.
 
 use leaf_tests::postgres::{Client, Error};
-use leaf_tests::{Draw, Load, Order, Server, Snowflake, refused, wait_until};
+use leaf_tests::{Draw, Load, Order, Server, Snowflake, refused, wait_until, waiting_callers};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -170,11 +170,7 @@ fn clock_that_is_put_right_ends_the_waits() {
                 .ascending(|| scene.client.snowflake().map(|id| vec![id]))
         });
         wait_until("the caller waits", || {
-            observer.number(
-                "SELECT count(*) FROM pg_stat_activity
-                  WHERE state = 'active' AND query LIKE '%leaf_snowflake%'
-                    AND pid <> pg_backend_pid() AND wait_event_type <> 'Client'",
-            ) == 1
+            waiting_callers(&mut observer, "leaf_snowflake") == 1
         });
         clock.right();
         wait_until("the caller has its id", || session.is_finished());

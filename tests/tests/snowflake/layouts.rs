@@ -200,12 +200,7 @@ fn floor_bounds_a_range_scan_that_uses_the_index() {
     let query = "SELECT count(*) FROM orders
                   WHERE id >= leaf_snowflake_floor(now() - interval '1 day')";
     assert_eq!(client.number(query), 23);
-    let plan: String = client
-        .query(&format!("EXPLAIN {query}"), &[])
-        .expect("a plan")
-        .iter()
-        .map(|row| row.get::<_, String>(0) + "\n")
-        .collect();
+    let plan = client.plan(query);
     assert!(plan.contains("Index Cond"), "{plan}");
 }
 
@@ -230,10 +225,8 @@ fn explicit_overloads_serve_partitions_and_expression_indexes() {
     assert_eq!(client.number("SELECT count(*) FROM past"), 1);
     assert_eq!(client.number("SELECT count(*) FROM present"), 101);
     // The others depend on settings.
-    let error = client
-        .batch_execute("CREATE INDEX ON orders (leaf_snowflake_floor('2024-01-01Z'))")
-        .expect_err("it is not immutable");
-    assert_eq!(error.code().map(|c| c.code()), Some("42P17"), "{error:?}");
+    let index = "CREATE INDEX ON orders (leaf_snowflake_floor('2024-01-01Z'))";
+    client.fails(index, "42P17");
 }
 
 #[test]
@@ -252,8 +245,7 @@ fn unknown_layout_is_22023() {
             refused(client.query(&query, &[]), "22023");
         }
         let setting = format!("ALTER SYSTEM SET leaf.snowflake_layout = '{layout}'");
-        let error = client.batch_execute(&setting).expect_err(layout);
-        assert_eq!(error.code().map(|c| c.code()), Some("22023"), "{error:?}");
+        client.fails(&setting, "22023");
     }
     client.snowflake().expect("nothing was changed");
 }

@@ -196,12 +196,7 @@ fn leasing_is_not_for_everybody() {
         "DELETE FROM leaf.worker".to_owned(),
         "INSERT INTO leaf.worker (worker_id) VALUES (5)".to_owned(),
     ] {
-        let error = stranger.batch_execute(&statement).expect_err(&statement);
-        assert_eq!(
-            error.code().map(|c| c.code()),
-            Some("42501"),
-            "{statement}: {error:?}"
-        );
+        stranger.fails(&statement, "42501");
     }
     stranger.snowflake().expect("drawing is");
     admin.run(

@@ -2,6 +2,7 @@
 
 use leaf_tests::{
     Draw, Ledger, Order, Server, Signal, Snowflake, Stop, draw_many, refused, signal, wait_until,
+    waiting_loaders,
 };
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -196,13 +197,7 @@ fn row_level_security_of_the_owner_is_an_error_and_never_silence() {
         "leaf_tag_grant('orders', 'keeper')",
         "leaf_tag_drop('orders')",
     ] {
-        let error = admin.batch_execute(&format!("SELECT {call}"));
-        let error = error.expect_err(call);
-        assert_eq!(
-            error.code().map(|code| code.code()),
-            Some("42501"),
-            "{call}"
-        );
+        admin.fails(&format!("SELECT {call}"), "42501");
     }
     admin.run("ALTER TABLE leaf.alloc NO FORCE ROW LEVEL SECURITY");
     assert_eq!(admin.next("orders").expect("an id"), 1);
@@ -229,10 +224,7 @@ fn change_under_a_locked_table_loses_none_of_the_new_ids() {
         // So many that the next segment is due.
         client.batch("orders", 200).expect("what is in memory");
         wait_until("the loader waits for the table", || {
-            admin.number(
-                "SELECT count(*) FROM pg_stat_activity
-                  WHERE backend_type = 'leaf loader' AND wait_event_type = 'Lock'",
-            ) == 1
+            waiting_loaders(&mut admin, "Lock") == 1
         });
         admin.run(&format!("{change}; COMMIT"));
         assert_eq!(client.next("orders").expect("an id"), expected);

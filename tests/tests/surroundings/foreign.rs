@@ -17,11 +17,6 @@ fn foreign() -> (Server, Client, Client) {
          CREATE TABLE t (id bigint DEFAULT leaf_segment_next('orders'), n int);
          CREATE VIEW ids AS SELECT leaf_segment_next('orders') AS id FROM generate_series(1, 5)",
     );
-    let host = server.connection_string();
-    let host = host
-        .split(' ')
-        .next()
-        .and_then(|host| host.strip_prefix("host="));
     here.run(&format!(
         "SELECT leaf_tag_create('orders', step => 10);
          CREATE EXTENSION postgres_fdw;
@@ -30,7 +25,7 @@ fn foreign() -> (Server, Client, Client) {
          CREATE USER MAPPING FOR postgres SERVER far OPTIONS (user 'postgres');
          CREATE FOREIGN TABLE t (id bigint DEFAULT leaf_segment_next('orders'), n int) SERVER far;
          CREATE FOREIGN TABLE ids (id bigint) SERVER far",
-        host.expect("a host")
+        server.host()
     ));
     (server, here, far)
 }
@@ -50,8 +45,7 @@ fn foreign_table_draws_where_the_statement_runs() {
     assert_eq!(far.number("SELECT min(id) FROM t"), 302);
     assert_eq!(far.next("orders").expect("an id"), 1_000_000);
     // A view at the other end draws there, as many as are fetched.
-    let ids = here.query("SELECT id FROM ids", &[]).expect("ids");
-    let ids: Vec<i64> = ids.iter().map(|row| row.get(0)).collect();
+    let ids = here.numbers("SELECT id FROM ids");
     assert_eq!(ids, (1_000_001..=1_000_005).collect::<Vec<_>>());
 }
 
@@ -60,24 +54,14 @@ fn foreign_table_draws_where_the_statement_runs() {
 #[test]
 fn draws_are_never_sent_to_a_foreign_server() {
     let (_server, mut here, _far) = foreign();
-    let plan = |client: &mut Client, condition: &str| {
-        let rows = client.query(
-            &format!("EXPLAIN (VERBOSE) SELECT id FROM t WHERE {condition}"),
-            &[],
-        );
-        let rows = rows.expect("a plan");
-        let lines: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
-        lines
-            .into_iter()
-            .find(|line| line.contains("Remote SQL"))
-            .expect("a foreign scan")
-    };
     for local in [
         "id < leaf_segment_next('orders')",
         "id < leaf_snowflake_next()",
         "id < leaf_snowflake_floor(to_timestamp(n))",
     ] {
-        let remote = plan(&mut here, local);
+        let plan = here.plan(&format!("(VERBOSE) SELECT id FROM t WHERE {local}"));
+        let remote = plan.lines().find(|line| line.contains("Remote SQL"));
+        let remote = remote.expect("a foreign scan");
         assert!(!remote.contains("leaf"), "{remote}");
     }
 }

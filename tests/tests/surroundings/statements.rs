@@ -6,13 +6,6 @@ use leaf_tests::{Draw, Ledger, Server, refused};
 use std::io::Write;
 use std::thread;
 
-/// The code of an error that PostgreSQL itself raises.
-#[track_caller]
-fn code(client: &mut Client, statement: &str) -> String {
-    let error = client.batch_execute(statement).expect_err(statement);
-    error.code().expect("a code").code().to_owned()
-}
-
 #[test]
 fn expressions_that_must_not_change_take_no_ids() {
     let (_server, mut client) = Server::with_orders(10);
@@ -29,7 +22,7 @@ fn expressions_that_must_not_change_take_no_ids() {
             format!("ALTER TABLE t ADD COLUMN g bigint GENERATED ALWAYS AS ({id}) STORED"),
             format!("CREATE TABLE p (i bigint, tag text) PARTITION BY RANGE (({id}))"),
         ] {
-            assert_eq!(code(&mut client, &statement), "42P17", "{statement}");
+            client.fails(&statement, "42P17");
         }
     }
     assert_eq!(client.next("orders").expect("nothing was drawn"), 1);
@@ -133,12 +126,7 @@ fn table_made_by_a_parallel_plan_gives_each_row_ids_of_its_own() {
     );
     let made =
         "AS SELECT n, leaf_segment_next('orders') AS id, leaf_snowflake_next() AS flake FROM many";
-    let plan = client.query(&format!("EXPLAIN CREATE TABLE made {made}"), &[]);
-    let plan: String = plan
-        .expect("a plan")
-        .iter()
-        .map(|row| row.get::<_, String>(0))
-        .collect();
+    let plan = client.plan(&format!("CREATE TABLE made {made}"));
     assert!(plan.contains("Gather"), "{plan}");
     client.run(&format!(
         "CREATE TABLE made {made}; CREATE MATERIALIZED VIEW kept {made}"
@@ -165,10 +153,7 @@ fn conflicting_insert_leaves_a_gap_and_repeats_nothing() {
         "INSERT INTO t (name) VALUES ('n1') ON CONFLICT (name) DO UPDATE SET id = excluded.id",
     );
     assert_eq!(client.number("SELECT id FROM t WHERE name = 'n1'"), 32);
-    assert_eq!(
-        code(&mut client, "INSERT INTO t (name) VALUES ('n2')"),
-        "23505"
-    );
+    client.fails("INSERT INTO t (name) VALUES ('n2')", "23505");
     assert_eq!(client.next("orders").expect("an id"), 34);
 }
 
@@ -179,7 +164,7 @@ fn check_constraint_that_draws_costs_an_id_per_row() {
         "CREATE TABLE t (n bigint CHECK (n < leaf_segment_next('orders') + 1000000));
          INSERT INTO t SELECT generate_series(1, 50)",
     );
-    assert_eq!(code(&mut client, "INSERT INTO t VALUES (2000000)"), "23514");
+    client.fails("INSERT INTO t VALUES (2000000)", "23514");
     assert_eq!(client.next("orders").expect("an id"), 52);
 }
 
@@ -226,13 +211,7 @@ fn bound_of_a_partition_is_an_id_that_stays() {
             FOR VALUES FROM (leaf_segment_next('orders')) TO (leaf_segment_next('orders') + 100);
          INSERT INTO t SELECT leaf_segment_next('orders') FROM generate_series(1, 99)",
     );
-    assert_eq!(
-        code(
-            &mut client,
-            "INSERT INTO t SELECT leaf_segment_next('orders')"
-        ),
-        "23514"
-    );
+    client.fails("INSERT INTO t SELECT leaf_segment_next('orders')", "23514");
 }
 
 #[test]
