@@ -32,7 +32,8 @@ pub enum Mode {
 }
 
 /// A running server. Dropped, it is stopped and its folder removed; if the test
-/// failed, the end of its log is printed first.
+/// failed, the end of its log is printed first, and with `LEAF_TEST_KEEP` set the
+/// folder is kept, with its data and log.
 pub struct Server {
     bindir: PathBuf,
     folder: TempDir,
@@ -436,6 +437,10 @@ impl Drop for Server {
             let lines: Vec<_> = log.lines().collect();
             let end = lines[lines.len().saturating_sub(60)..].join("\n");
             eprintln!("--- end of the server's log\n{end}\n---");
+            if std::env::var_os("LEAF_TEST_KEEP").is_some() {
+                self.folder.disable_cleanup(true);
+                eprintln!("kept: {}", self.folder.path().display());
+            }
         }
         let Some(mut child) = self.postmaster.take() else {
             return;
