@@ -21,7 +21,7 @@ fn options() -> leaf_tests::Options {
 
 #[test]
 fn grants_on_a_full_disk_are_refused_and_mend_by_themselves() {
-    let server = options().disk().start();
+    let server = options().set("leaf.ceiling_ahead", "1s").disk().start();
     let mut client = server.connect();
     client.run(SMALL);
     let (mut ids, mut snowflakes) = (Ledger::new(), Ledger::new());
@@ -43,7 +43,7 @@ fn grants_on_a_full_disk_are_refused_and_mend_by_themselves() {
         assert!(detail.contains("No space left on device"), "{detail}");
     };
     names_the_cause(refusal.detail());
-    // Ids of time end with the ceiling, which is a few seconds ahead.
+    // Snowflake ids end with the ceiling, which is a second ahead.
     let refusal = loop {
         match client.snowflake() {
             Ok(id) => snowflakes.add([id]),

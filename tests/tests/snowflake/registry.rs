@@ -16,6 +16,7 @@ pub fn full_registry() -> (Server, Client, [Lease; 2]) {
     let server = Server::options()
         .set("leaf.snowflake_layout", "custom:41,1,12")
         .set("leaf.snowflake_epoch", "2024-01-01T00:00:00Z")
+        .set("leaf.ceiling_ahead", "1s")
         .start();
     let mut client = server.connect();
     let leases = ["'a'", "'b'"].map(|node| client.register(node).expect("a lease"));

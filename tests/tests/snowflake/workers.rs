@@ -36,7 +36,11 @@ fn first_draws_of_32_sessions_lease_one_worker_id() {
 
 #[test]
 fn restarted_server_takes_its_own_lease_again() {
-    let mut server = Server::options().set("leaf.worker_lease", "1s").start();
+    // A lease lasts as long as its ceiling at least.
+    let mut server = Server::options()
+        .set("leaf.worker_lease", "1s")
+        .set("leaf.ceiling_ahead", "200ms")
+        .start();
     let mut others = server.connect();
     others.register("'other'").expect("a lease");
     assert_eq!(worker(&mut others), 1);
