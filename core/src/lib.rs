@@ -16,10 +16,12 @@
 pub mod buffer;
 pub mod file;
 pub mod grant;
+pub mod journal;
 pub mod snowflake;
 pub mod step;
 mod sync;
 pub mod tag;
+pub mod time;
 
 pub use buffer::DoubleBuffer;
 pub use step::StepPolicy;

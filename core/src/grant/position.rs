@@ -1,8 +1,4 @@
-//! What a grant does to a tag's row of the catalog.
-//!
-//! A grant moves the row's `max_id` (the first number not yet granted) forward
-//! and owns what it jumped over. This module is only the arithmetic: reading,
-//! writing and committing the row is the caller's.
+//! The arithmetic of grants: how far a tag has granted, and what is left.
 
 /// The largest id a tag can grant. One less than the type holds, because the
 /// number after it must still fit the row.
@@ -17,7 +13,7 @@ pub struct Position {
     pub max_value: i64,
 }
 
-/// A granted block: `len` ids from `first` on.
+/// What was granted: `len` ids from `first` on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
     /// The first id.

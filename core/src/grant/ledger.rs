@@ -1,0 +1,293 @@
+//! The decisions of a grant, without the table they are about.
+
+use std::time::Duration;
+
+use super::position::{Exhausted, Grant, Position, history_skip};
+use crate::step::StepPolicy;
+
+/// A tag's row, as a grant finds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// How far it has granted.
+    pub position: Position,
+    /// The smallest segment its owner wants.
+    pub step: u64,
+    /// The identity of the row: a tag that was dropped and created again has
+    /// another one.
+    pub incarnation: [u8; 16],
+    /// Whether the last grant was made in another history of the cluster.
+    pub from_other_history: bool,
+    /// Ids in the last segment.
+    pub last_grant: u64,
+    /// Ids in the largest block reserved so far.
+    pub largest_reserve: u64,
+}
+
+/// What was found in the place of a tag's row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// The row, locked for the grant.
+    Row(Row),
+    /// The row is locked by somebody else.
+    Busy,
+    /// There is no row.
+    Missing,
+}
+
+/// What is asked of a tag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// A segment, as long as the step policy says.
+    Segment,
+    /// A block of exactly `count` ids, of the row with that incarnation only.
+    Block {
+        /// The identity of the row that the caller was allowed to draw from.
+        incarnation: [u8; 16],
+        /// How many ids.
+        count: u64,
+    },
+}
+
+/// What memory knows of the grants that a tag has had so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Past {
+    /// One past the largest id published, or `i64::MIN`.
+    pub high_water: i64,
+    /// Ids in the last segment; 0 before the first.
+    pub step: u64,
+    /// How long the last segment has lasted.
+    pub lasted: Duration,
+}
+
+impl Past {
+    /// The past of a tag that memory knows nothing of.
+    pub const NONE: Past = Past {
+        high_water: i64::MIN,
+        step: 0,
+        lasted: Duration::ZERO,
+    };
+}
+
+/// What a grant came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// Ids were granted.
+    Granted {
+        /// Which.
+        grant: Grant,
+        /// The length that a segment should have had: near the tag's end the
+        /// grant is shorter. Of a block, 0.
+        step: u64,
+    },
+    /// The tag has reached its `max_value`, or has fewer ids left than the block
+    /// needs.
+    Exhausted,
+    /// There is no row.
+    Missing,
+    /// The row is not the one that was asked for.
+    Changed,
+    /// Somebody else has locked the row.
+    Busy,
+    /// The row lies below what was handed out of it. Granting from it would
+    /// repeat ids.
+    Below {
+        /// One past the largest id handed out.
+        high_water: i64,
+    },
+}
+
+/// A tag's row while grants are made from it, one after the other.
+///
+/// ```
+/// use leaf_core::StepPolicy;
+/// use leaf_core::grant::{Decision, Found, Ledger, Past, Wanted};
+///
+/// let mut ledger = Ledger::new(Found::Missing, 10);
+/// let policy = StepPolicy::default();
+/// let decision = ledger.decide(&Wanted::Segment, &Past::NONE, &policy);
+/// assert_eq!(decision, Decision::Missing);
+/// assert_eq!(ledger.changed(), None);
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Ledger {
+    found: Found,
+    is_changed: bool,
+}
+
+impl Ledger {
+    /// Begins with the row as it was found. If its last grant was made in
+    /// another history of the cluster, `history_skip_factor` times as many
+    /// numbers as its last grants had are skipped, because this copy may have
+    /// missed that many.
+    pub fn new(mut found: Found, history_skip_factor: u64) -> Self {
+        if let Found::Row(row) = &mut found
+            && row.from_other_history
+        {
+            let skipped = history_skip(history_skip_factor, row.last_grant, row.largest_reserve);
+            row.position.skip(skipped);
+        }
+        Ledger {
+            found,
+            is_changed: false,
+        }
+    }
+
+    /// Grants what is wanted, or says why not.
+    pub fn decide(&mut self, wanted: &Wanted, past: &Past, policy: &StepPolicy) -> Decision {
+        let row = match &mut self.found {
+            Found::Row(row) => row,
+            Found::Busy => return Decision::Busy,
+            Found::Missing => return Decision::Missing,
+        };
+        if let Wanted::Block { incarnation, .. } = wanted
+            && row.incarnation != *incarnation
+        {
+            return Decision::Changed;
+        }
+        if row.position.max_id < past.high_water {
+            return Decision::Below {
+                high_water: past.high_water,
+            };
+        }
+        let granted = match *wanted {
+            Wanted::Segment => segment(row, past, policy),
+            Wanted::Block { count, .. } => block(row, count),
+        };
+        match granted {
+            Ok((grant, step)) => {
+                self.is_changed = true;
+                Decision::Granted { grant, step }
+            }
+            Err(Exhausted) => Decision::Exhausted,
+        }
+    }
+
+    /// The row as it has to be written, if anything was granted from it.
+    pub fn changed(&self) -> Option<&Row> {
+        match &self.found {
+            Found::Row(row) if self.is_changed => Some(row),
+            Found::Row(_) | Found::Busy | Found::Missing => None,
+        }
+    }
+}
+
+fn segment(row: &mut Row, past: &Past, policy: &StepPolicy) -> Result<(Grant, u64), Exhausted> {
+    let step = policy.next_step(past.step, row.step, past.lasted);
+    let grant = row.position.grant_up_to(step)?;
+    row.last_grant = grant.len;
+    Ok((grant, step))
+}
+
+fn block(row: &mut Row, count: u64) -> Result<(Grant, u64), Exhausted> {
+    let grant = row.position.grant_block(count)?;
+    row.largest_reserve = row.largest_reserve.max(grant.len);
+    Ok((grant, 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ROW: Row = Row {
+        position: Position {
+            max_id: 1,
+            max_value: 10_000,
+        },
+        step: 100,
+        incarnation: [7; 16],
+        from_other_history: false,
+        last_grant: 0,
+        largest_reserve: 0,
+    };
+
+    fn decide(ledger: &mut Ledger, wanted: Wanted, past: Past) -> Decision {
+        ledger.decide(&wanted, &past, &StepPolicy::default())
+    }
+
+    fn granted(first: i64, len: u64, step: u64) -> Decision {
+        Decision::Granted {
+            grant: Grant { first, len },
+            step,
+        }
+    }
+
+    fn block_of(count: u64) -> Wanted {
+        Wanted::Block {
+            incarnation: ROW.incarnation,
+            count,
+        }
+    }
+
+    #[test]
+    fn grants_of_one_transaction_follow_each_other() {
+        let mut ledger = Ledger::new(Found::Row(ROW), 10);
+        let segment = decide(&mut ledger, Wanted::Segment, Past::NONE);
+        assert_eq!(segment, granted(1, 100, 100));
+        let block = decide(&mut ledger, block_of(50), Past::NONE);
+        assert_eq!(block, granted(101, 50, 0));
+        let row = ledger.changed().unwrap();
+        assert_eq!(row.position.max_id, 151);
+        assert_eq!((row.last_grant, row.largest_reserve), (100, 50));
+    }
+
+    #[test]
+    fn a_row_below_what_was_handed_out_grants_nothing() {
+        let past = Past {
+            high_water: 2,
+            ..Past::NONE
+        };
+        let mut ledger = Ledger::new(Found::Row(ROW), 10);
+        let below = Decision::Below { high_water: 2 };
+        assert_eq!(decide(&mut ledger, Wanted::Segment, past), below);
+        assert_eq!(decide(&mut ledger, block_of(1), past), below);
+        assert_eq!(ledger.changed(), None);
+    }
+
+    #[test]
+    fn a_block_is_of_the_row_that_was_asked_for() {
+        let other = Row {
+            incarnation: [8; 16],
+            ..ROW
+        };
+        let mut ledger = Ledger::new(Found::Row(other), 10);
+        let decision = decide(&mut ledger, block_of(1), Past::NONE);
+        assert_eq!(decision, Decision::Changed);
+        assert_eq!(ledger.changed(), None);
+    }
+
+    #[test]
+    fn a_row_that_nobody_may_have_grants_nothing() {
+        for (found, expected) in [
+            (Found::Busy, Decision::Busy),
+            (Found::Missing, Decision::Missing),
+        ] {
+            let mut ledger = Ledger::new(found, 10);
+            assert_eq!(decide(&mut ledger, Wanted::Segment, Past::NONE), expected);
+            assert_eq!(decide(&mut ledger, block_of(1), Past::NONE), expected);
+            assert_eq!(ledger.changed(), None);
+        }
+    }
+
+    #[test]
+    fn an_exhausted_row_is_left_as_it_is() {
+        let mut ledger = Ledger::new(Found::Row(ROW), 10);
+        let decision = decide(&mut ledger, block_of(10_001), Past::NONE);
+        assert_eq!(decision, Decision::Exhausted);
+        assert_eq!(ledger.changed(), None);
+    }
+
+    #[test]
+    fn another_history_is_skipped_once() {
+        let row = Row {
+            from_other_history: true,
+            last_grant: 100,
+            largest_reserve: 20,
+            ..ROW
+        };
+        let mut ledger = Ledger::new(Found::Row(row), 10);
+        let first = decide(&mut ledger, Wanted::Segment, Past::NONE);
+        assert_eq!(first, granted(1_201, 100, 100));
+        let second = decide(&mut ledger, Wanted::Segment, Past::NONE);
+        assert_eq!(second, granted(1_301, 100, 100));
+    }
+}
