@@ -1,0 +1,69 @@
+//! Finds circles of imports: `leaf-lint src/lib.rs core/src/lib.rs` fails if modules
+//! of one of these crates know each other, directly or through others.
+//!
+//! Module A knows module B if A names something that B defines. A re-export
+//! (`pub use`) knows nothing: the name is followed to where it is defined. What
+//! `#[cfg(test)]` leaves out of the crate does not count, and neither do methods:
+//! who calls one has its type from somewhere.
+
+mod names;
+mod tree;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::ExitCode;
+
+use petgraph::algo::tarjan_scc;
+use petgraph::graphmap::DiGraphMap;
+
+fn main() -> ExitCode {
+    let mut circles = 0;
+    for root in std::env::args().skip(1) {
+        match circles_of(Path::new(&root)) {
+            Ok(found) => circles += found,
+            Err(error) => {
+                eprintln!("{root}: {error}");
+                return ExitCode::FAILURE;
+            }
+        }
+    }
+    match circles {
+        0 => ExitCode::SUCCESS,
+        _ => ExitCode::FAILURE,
+    }
+}
+
+/// Prints the circles of a crate; how many there are.
+fn circles_of(root: &Path) -> Result<usize, String> {
+    let tree = tree::Tree::read(root)?;
+    let mut arrows: BTreeMap<(usize, usize), Vec<String>> = BTreeMap::new();
+    for (from, module) in tree.modules.iter().enumerate() {
+        for path in names::of(module) {
+            if let Some(to) = tree.definition(from, &path)
+                && to != from
+            {
+                arrows.entry((from, to)).or_default().push(path.join("::"));
+            }
+        }
+    }
+    let graph: DiGraphMap<usize, ()> = arrows.keys().copied().collect();
+    let circles: Vec<_> = tarjan_scc(&graph)
+        .into_iter()
+        .filter(|circle| circle.len() > 1)
+        .collect();
+    for circle in &circles {
+        println!("a circle of {} modules:", circle.len());
+        for ((from, to), names) in &arrows {
+            if circle.contains(from) && circle.contains(to) {
+                let (from, to) = (&tree.modules[*from].file, &tree.modules[*to].file);
+                println!(
+                    "  {} -> {}: {}",
+                    from.display(),
+                    to.display(),
+                    names.join(", ")
+                );
+            }
+        }
+    }
+    Ok(circles.len())
+}
