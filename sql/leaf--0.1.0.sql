@@ -1,4 +1,7 @@
-/* leaf 0.1.0: everything CREATE EXTENSION leaf creates. Never edited once released. */
+/*
+ * leaf 0.1.0: everything that CREATE EXTENSION leaf creates. Not released yet, so it
+ * may be edited; once released, it never is again.
+ */
 \echo Use "CREATE EXTENSION leaf" to load this file. \quit
 
 /*
@@ -6,7 +9,12 @@
  * that CREATE EXTENSION targets. Others may create objects there, so operators
  * on types that pg_catalog has no exact operator for are named in full.
  */
-CREATE SCHEMA leaf;
+CREATE FUNCTION leaf_install_schema(target text) RETURNS void
+    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'leaf_install_schema';
+-- Schema leaf may be the target itself, and then exists.
+SELECT leaf_install_schema($target$@extschema@$target$);
+DROP FUNCTION leaf_install_schema(text);
 COMMENT ON SCHEMA leaf IS 'catalog and status of the leaf extension';
 GRANT USAGE ON SCHEMA leaf TO PUBLIC;
 
@@ -126,7 +134,7 @@ COMMENT ON FUNCTION leaf_segment_next(text) IS 'the next id of a tag';
 
 CREATE FUNCTION leaf_segment_batch(tag text, count integer) RETURNS SETOF bigint
     LANGUAGE c VOLATILE STRICT PARALLEL SAFE ROWS 1000
-    AS 'MODULE_PATHNAME', 'leaf_segment_batch_wrapper';
+    AS 'MODULE_PATHNAME', 'leaf_segment_batch';
 COMMENT ON FUNCTION leaf_segment_batch(text, integer) IS 'count ids of a tag, ascending';
 
 CREATE FUNCTION leaf_segment_reserve(
@@ -150,7 +158,7 @@ COMMENT ON FUNCTION leaf_snowflake_next() IS 'the next snowflake id: time, worke
 
 CREATE FUNCTION leaf_snowflake_batch(count integer) RETURNS SETOF bigint
     LANGUAGE c VOLATILE STRICT PARALLEL SAFE ROWS 1000
-    AS 'MODULE_PATHNAME', 'leaf_snowflake_batch_wrapper';
+    AS 'MODULE_PATHNAME', 'leaf_snowflake_batch';
 COMMENT ON FUNCTION leaf_snowflake_batch(integer) IS 'count snowflake ids, ascending';
 
 /* Reading snowflake ids. Those with layout and epoch depend on nothing else. */
@@ -217,7 +225,7 @@ CREATE FUNCTION leaf_tag_create(
         tag text, step integer DEFAULT 1000, start bigint DEFAULT 1,
         max_value bigint DEFAULT 9223372036854775807, description text DEFAULT NULL) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE
-    AS 'MODULE_PATHNAME', 'leaf_tag_create_wrapper';
+    AS 'MODULE_PATHNAME', 'leaf_tag_create';
 COMMENT ON FUNCTION leaf_tag_create(text, integer, bigint, bigint, text)
     IS 'creates a tag owned by the current role';
 -- As with CREATE on a schema, making new objects is for those who were allowed to.
@@ -227,69 +235,94 @@ CREATE FUNCTION leaf_tag_alter(
         tag text, step integer DEFAULT NULL, advance_to bigint DEFAULT NULL,
         max_value bigint DEFAULT NULL, description text DEFAULT NULL) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE
-    AS 'MODULE_PATHNAME', 'leaf_tag_alter_wrapper';
+    AS 'MODULE_PATHNAME', 'leaf_tag_alter';
 COMMENT ON FUNCTION leaf_tag_alter(text, integer, bigint, bigint, text)
     IS 'changes what is given and keeps the rest; ids never move backwards';
 
 CREATE FUNCTION leaf_tag_drop(tag text) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE
-    AS 'MODULE_PATHNAME', 'leaf_tag_drop_wrapper';
+    AS 'MODULE_PATHNAME', 'leaf_tag_drop';
 COMMENT ON FUNCTION leaf_tag_drop(text) IS 'removes a tag';
 
 CREATE FUNCTION leaf_tag_grant(tag text, role name) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE
-    AS 'MODULE_PATHNAME', 'leaf_tag_grant_wrapper';
+    AS 'MODULE_PATHNAME', 'leaf_tag_grant';
 COMMENT ON FUNCTION leaf_tag_grant(text, name) IS 'lets a role (or PUBLIC) draw ids of a tag';
 
 CREATE FUNCTION leaf_tag_revoke(tag text, role name) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE
-    AS 'MODULE_PATHNAME', 'leaf_tag_revoke_wrapper';
+    AS 'MODULE_PATHNAME', 'leaf_tag_revoke';
 COMMENT ON FUNCTION leaf_tag_revoke(text, name) IS 'takes back what leaf_tag_grant gave';
 
-/* Watching. */
+CREATE FUNCTION leaf_tag_align(
+        tag text DEFAULT NULL,
+        OUT biz_tag text, OUT used_in text, OUT highest bigint, OUT "position" bigint,
+        OUT moved boolean) RETURNS SETOF record
+    LANGUAGE c VOLATILE PARALLEL UNSAFE
+    SET search_path = pg_catalog, pg_temp
+    AS 'MODULE_PATHNAME', 'leaf_tag_align';
+COMMENT ON FUNCTION leaf_tag_align(text)
+    IS 'moves tags past the largest ids in the columns whose default draws from them, as after a restore of older tags';
+-- It reads other people's tables.
+REVOKE EXECUTE ON FUNCTION leaf_tag_align(text) FROM PUBLIC;
+
+/*
+ * Watching. The views show the columns of these functions as they are declared here:
+ * a new column is one line here and one in src/api/stats.rs.
+ */
 CREATE FUNCTION leaf_segment_stats(
-        OUT biz_tag text, OUT "position" bigint, OUT current_left bigint, OUT next_left bigint,
-        OUT step bigint, OUT loads bigint, OUT waits bigint,
-        OUT longest_wait_ms double precision, OUT timeouts bigint,
+        tag text, max_id bigint, row_step integer,
+        OUT "position" bigint,
+        OUT current_left bigint,
+        OUT next_left bigint,
+        OUT next_ready boolean,
+        OUT step bigint,
+        OUT loads bigint,
+        OUT waits bigint,
+        OUT longest_wait_ms double precision,
+        OUT timeouts bigint,
         OUT ids_per_second double precision,
-        OUT last_error text, OUT last_error_at timestamptz) RETURNS SETOF record
+        OUT last_error text,
+        OUT last_error_at timestamptz) RETURNS record
     LANGUAGE c VOLATILE STRICT PARALLEL SAFE
-    AS 'MODULE_PATHNAME', 'leaf_segment_stats_wrapper';
-COMMENT ON FUNCTION leaf_segment_stats() IS 'the tags of this database that are in shared memory';
-REVOKE EXECUTE ON FUNCTION leaf_segment_stats() FROM PUBLIC;
+    AS 'MODULE_PATHNAME', 'leaf_segment_stats';
+COMMENT ON FUNCTION leaf_segment_stats(text, bigint, integer) IS 'what shared memory knows of a tag';
+REVOKE EXECUTE ON FUNCTION leaf_segment_stats(text, bigint, integer) FROM PUBLIC;
+
+CREATE FUNCTION leaf_segment_slots() RETURNS SETOF text
+    LANGUAGE c VOLATILE STRICT PARALLEL SAFE ROWS 1000
+    AS 'MODULE_PATHNAME', 'leaf_segment_slots';
+COMMENT ON FUNCTION leaf_segment_slots() IS 'the tags of this database that are in shared memory';
+REVOKE EXECUTE ON FUNCTION leaf_segment_slots() FROM PUBLIC;
 
 CREATE VIEW leaf.stat_segment AS
-SELECT a.biz_tag,
-       a.max_id - 1 AS granted_up_to,
-       coalesce(s."position", a.max_id) AS "position",
-       coalesce(s.current_left, 0) AS current_left,
-       coalesce(s.next_left, 0) AS next_left,
-       coalesce(s.next_left, 0) > 0 AS next_ready,
-       coalesce(nullif(s.step, 0), a.step) AS step,
-       coalesce(s.loads, 0) AS loads,
-       coalesce(s.waits, 0) AS waits,
-       coalesce(s.longest_wait_ms, 0) AS longest_wait_ms,
-       coalesce(s.timeouts, 0) AS timeouts,
-       coalesce(s.ids_per_second, 0) AS ids_per_second,
-       s.last_error,
-       s.last_error_at
-  FROM leaf.alloc AS a
-  LEFT JOIN leaf_segment_stats() AS s ON s.biz_tag OPERATOR(pg_catalog.=) a.biz_tag::text;
+SELECT a.biz_tag, a.max_id - 1 AS granted_up_to, s.*
+  FROM leaf.alloc AS a, leaf_segment_stats(a.biz_tag::text, a.max_id, a.step) AS s;
 COMMENT ON VIEW leaf.stat_segment IS 'one row per tag: position, buffers, loads, waits and errors since it was last brought into memory';
 
 CREATE FUNCTION leaf_snowflake_stats(
-        OUT worker_id integer, OUT layout text, OUT epoch timestamptz, OUT ceiling timestamptz,
-        OUT last_issued_at timestamptz, OUT clock_lead_ms double precision,
-        OUT clock_offset_ms double precision, OUT rollbacks bigint, OUT waits bigint,
-        OUT longest_wait_ms double precision, OUT timeouts bigint, OUT runs_out_at timestamptz,
-        OUT last_error text, OUT last_error_at timestamptz) RETURNS SETOF record
+        OUT worker_id integer,
+        OUT layout text,
+        OUT epoch timestamptz,
+        OUT ceiling timestamptz,
+        OUT last_issued_at timestamptz,
+        OUT clock_lead_ms double precision,
+        OUT clock_offset_ms double precision,
+        OUT rollbacks bigint,
+        OUT waits bigint,
+        OUT longest_wait_ms double precision,
+        OUT timeouts bigint,
+        OUT runs_out_at timestamptz,
+        OUT last_error text,
+        OUT last_error_at timestamptz) RETURNS record
     LANGUAGE c VOLATILE STRICT PARALLEL SAFE
-    AS 'MODULE_PATHNAME', 'leaf_snowflake_stats_wrapper';
-COMMENT ON FUNCTION leaf_snowflake_stats() IS 'the worker of this database in shared memory';
+    AS 'MODULE_PATHNAME', 'leaf_snowflake_stats';
+COMMENT ON FUNCTION leaf_snowflake_stats() IS 'what shared memory knows of the snowflake ids of this database';
 REVOKE EXECUTE ON FUNCTION leaf_snowflake_stats() FROM PUBLIC;
 
 CREATE VIEW leaf.stat_snowflake AS SELECT * FROM leaf_snowflake_stats();
 COMMENT ON VIEW leaf.stat_snowflake IS 'this database''s snowflake ids: worker id, layout, ceiling, clock, waits and errors since the server started';
 
-GRANT EXECUTE ON FUNCTION leaf_segment_stats(), leaf_snowflake_stats() TO pg_monitor;
+GRANT EXECUTE ON FUNCTION leaf_segment_stats(text, bigint, integer), leaf_segment_slots(),
+    leaf_snowflake_stats() TO pg_monitor;
 GRANT SELECT ON leaf.stat_segment, leaf.stat_snowflake TO pg_monitor;

@@ -1,40 +1,46 @@
 //! Which history of the cluster this is.
 //!
-//! A tag's row remembers the history in which it was last granted: the system
+//! A tag's row remembers the *history* in which it was last granted: the system
 //! identifier, the timeline, and a random nonce. The first grant in another one
 //! skips ahead, because a promoted standby or a restored backup may have missed
 //! the last grants of its origin.
 //!
 //! The timeline alone does not tell histories apart: a standby whose
-//! `standby.signal` was removed goes on in the same one. So the nonce, which
+//! `standby.signal` was removed continues in the same one. So the nonce, which
 //! lies in a file of the data directory and is copied with it, is renewed at
-//! every start that continues somebody else's history: when the control file
+//! every start that continues another cluster's history: when the control file
 //! says that the cluster was last in archive recovery, or a signal file or
 //! `backup_label` exists.
 
 use std::fs;
 use std::io;
 use std::path::PathBuf;
+use std::sync::Mutex;
 
 use pgrx::pg_sys;
 use uuid::Uuid;
 
-use crate::pg::control::{self, ControlFile};
-use crate::shmem::Shared;
+use crate::pg::control_file::{self, ControlFile};
+use crate::pg::data_directory;
 
-/// The nonce of this start, made or read by the postmaster.
-pub fn nonce_at_server_start(control_file: Option<&ControlFile>) -> Uuid {
-    let continues_another = control::recovery_is_requested()
+/// The nonce of this start. Set by the postmaster, inherited by every process it
+/// forks.
+static NONCE: Mutex<Option<Uuid>> = Mutex::new(None);
+
+/// In the postmaster, before any other process exists: reads or makes the nonce.
+pub fn at_server_start(control_file: Option<&ControlFile>) {
+    let continues_another = control_file::recovery_is_requested()
         || control_file.is_none_or(ControlFile::is_in_archive_recovery);
     let kept = match continues_another {
         true => None,
         false => read(),
     };
-    kept.unwrap_or_else(renew)
+    let nonce = kept.unwrap_or_else(renew);
+    *NONCE.lock().expect("nobody panics while holding it") = Some(nonce);
 }
 
-/// The present history, as rows remember it.
-pub fn current(shared: &Shared) -> String {
+/// The present history, as rows remember it. Not in recovery.
+pub fn current() -> String {
     // SAFETY: both read shared state; grants are made outside recovery only.
     let (system, timeline) = unsafe {
         (
@@ -42,11 +48,12 @@ pub fn current(shared: &Shared) -> String {
             pg_sys::GetWALInsertionTimeLine(),
         )
     };
-    format!("{system}/{timeline}/{}", shared.nonce)
+    let nonce = *NONCE.lock().expect("nobody panics while holding it");
+    format!("{system}/{timeline}/{}", nonce.unwrap_or_default())
 }
 
 fn path() -> PathBuf {
-    control::data_directory().join("leaf").join("history")
+    data_directory::path().join("leaf").join("history")
 }
 
 fn read() -> Option<Uuid> {
@@ -62,7 +69,7 @@ fn renew() -> Uuid {
             "could not write \"{}\": {error}",
             path().display()
         ));
-        let _ = control::remove_durably(&path());
+        let _ = data_directory::remove_durably(&path());
     }
     nonce
 }
@@ -72,5 +79,5 @@ fn store(nonce: Uuid) -> io::Result<()> {
     if let Some(directory) = path.parent() {
         fs::create_dir_all(directory)?;
     }
-    control::write_durably(&path, format!("{nonce}\n").as_bytes())
+    data_directory::write_durably(&path, format!("{nonce}\n").as_bytes())
 }

@@ -3,15 +3,18 @@
 //! The catalog table `leaf.alloc` grants ranges of ids ("segments") to tags. Two
 //! segments per tag lie in [`shmem`], where sessions draw ids from them without
 //! a lock; a background worker per database, the [`loader`], grants the next
-//! segment before they run out. [`session`] is what a session remembers of a
-//! tag, [`waiting`] how it waits, [`transaction`] what its transaction has done
-//! to tags. The double buffer itself and everything else that needs no
-//! PostgreSQL is in the crate `leaf-core`.
+//! segment before they run out. All of that for segment ids is the room
+//! [`segment`]; [`snowflake`] is the same for snowflake ids. The double buffer itself
+//! and everything else that needs no PostgreSQL is in the crate `leaf-core`.
+//!
+//! No room knows one above it, in this order from the top: [`api`], [`restart`],
+//! [`segment`] and [`snowflake`] (which do not know each other), [`patience`],
+//! [`loader`], [`history`], [`catalog`], [`shmem`], [`settings`], [`error`], [`pg`].
+//! What has to be called upwards is handed down here.
 
 // Nothing here is public; the documentation is read with its private items.
 #![allow(rustdoc::private_intra_doc_links)]
 
-mod alone;
 mod api;
 mod catalog;
 mod error;
@@ -20,12 +23,10 @@ mod loader;
 mod patience;
 mod pg;
 mod restart;
-mod session;
+mod segment;
 mod settings;
 mod shmem;
 mod snowflake;
-mod transaction;
-mod waiting;
 
 use pgrx::{extension_sql_file, pg_guard, pg_module_magic};
 
@@ -36,10 +37,18 @@ extension_sql_file!("../sql/leaf--0.1.0.sql", name = "install", bootstrap);
 /// else by a session, where leaf's functions say what is missing.
 #[pg_guard]
 pub extern "C-unwind" fn _PG_init() {
-    pg::xact::init();
-    pg::worker::keep_backtraces_out_of_errors();
-    if pg::worker::is_preloading() {
+    pg::xact_end::init(&[&segment::at_end::AtEnd, &snowflake::at_end::AtEnd]);
+    pg::process::keep_backtraces_out_of_errors();
+    if pg::process::is_preloading() {
         settings::init();
-        shmem::init();
+        loader::init(&[&snowflake::renewal::Renewal, &segment::work::Granting]);
+        shmem::init(at_server_start);
     }
+}
+
+/// Before any process but the postmaster exists.
+fn at_server_start(shared: &shmem::Shared) {
+    let control_file = pg::control_file::ControlFile::read();
+    history::at_server_start(control_file.as_ref());
+    restart::at_server_start(shared, control_file.as_ref());
 }

@@ -1,20 +1,39 @@
 //! How long a call may wait, and how it ends when that was not enough.
 
 use std::cell::Cell;
+use std::fmt;
 use std::time::{Duration, Instant};
 
-use crate::error::{Error, Ids};
-use crate::pg::{self, latch};
-use crate::session;
+use crate::error::{Error, Problem};
+use crate::loader::call::{Call, call_loader};
+use crate::pg::condvar::CondVar;
+use crate::pg::{self, latch, process};
 use crate::settings;
-use crate::shmem::loaders::Call;
+use crate::shmem::Shared;
 
 /// A waiter looks after the loader this often: it may have ended, or there may
 /// be a free worker slot by now.
 const LONGEST_NAP: Duration = Duration::from_millis(100);
 
+/// Which ids a call waits for.
+#[derive(Clone, Copy, Debug)]
+pub enum Ids<'t> {
+    OfTag(&'t [u8]),
+    Snowflake,
+}
+
+impl fmt::Display for Ids<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Ids::OfTag(tag) => write!(f, "ids for tag \"{}\"", pg::display(tag)),
+            Ids::Snowflake => f.write_str("snowflake ids"),
+        }
+    }
+}
+
 /// How long one call may wait in all.
-pub struct Patience {
+pub struct Patience<'t> {
+    ids: Ids<'t>,
     since: Instant,
     limit: Duration,
     /// Whether any call for the loader has been answered.
@@ -23,12 +42,13 @@ pub struct Patience {
     refused: Cell<bool>,
 }
 
-impl Patience {
+impl<'t> Patience<'t> {
     /// Patience for `leaf.wait_timeout` from now.
-    pub fn new() -> Self {
+    pub fn new(ids: Ids<'t>) -> Self {
         Patience {
+            ids,
             since: Instant::now(),
-            limit: settings::wait_timeout(),
+            limit: settings::server::wait_timeout(),
             answered: Cell::new(false),
             refused: Cell::new(false),
         }
@@ -39,30 +59,59 @@ impl Patience {
         self.since.elapsed() >= self.limit
     }
 
-    /// How long to sleep before looking again.
-    pub fn next_nap(&self) -> Duration {
+    /// Sleeps until `ready` returns a value, looking whenever `changed` is signalled;
+    /// `None` once the time is up. Calls `ask` each time before it sleeps. Can be
+    /// cancelled.
+    pub fn wait_on<R>(
+        &self,
+        changed: &CondVar,
+        mut ready: impl FnMut() -> Option<R>,
+        mut ask: impl FnMut(),
+    ) -> Option<R> {
+        changed.wait_for(
+            || {
+                if let Some(result) = ready() {
+                    return Some(Some(result));
+                }
+                if self.is_over() {
+                    return Some(None);
+                }
+                ask();
+                None
+            },
+            || self.next_nap(),
+        )
+    }
+
+    /// Sleeps a moment; can be cancelled.
+    pub fn nap(&self) {
+        self.nap_for(Duration::from_millis(5));
+    }
+
+    /// Sleeps so long, but not longer than until it is time to look again; can be
+    /// cancelled.
+    pub fn nap_for(&self, duration: Duration) {
+        latch::wait(duration.min(self.next_nap()));
+        process::check_for_interrupts();
+    }
+
+    /// Sleeps a moment, unless the time is up; can be cancelled.
+    pub fn nap_or_give_up(&self, cause: &str) {
+        if self.is_over() {
+            self.give_up(Some(cause.into()));
+        }
+        self.nap();
+    }
+
+    fn next_nap(&self) -> Duration {
         self.limit
             .saturating_sub(self.since.elapsed())
             .min(LONGEST_NAP)
     }
 
-    /// Sleeps a moment; can be cancelled.
-    pub fn nap(&self) {
-        latch::wait(Duration::from_millis(5));
-        pg::check_for_interrupts();
-    }
-
-    /// Sleeps a moment, unless the time is up; can be cancelled.
-    pub fn nap_or_give_up(&self, ids: Ids, cause: &str) {
-        if self.is_over() {
-            self.give_up(ids, Some(cause.into()));
-        }
-        self.nap();
-    }
-
     /// Calls the loader of this database.
-    pub fn call_loader(&self) {
-        match session::shared().call_loader(pg::database().to_u32()) {
+    pub fn call_loader(&self, shared: &Shared) {
+        match call_loader(shared, pg::database::current()) {
             Call::Answered => self.answered.set(true),
             Call::Pending => {}
             Call::NoWorkerSlot => self.refused.set(true),
@@ -70,9 +119,10 @@ impl Patience {
     }
 
     /// Gives up.
-    pub fn give_up(&self, ids: Ids, cause: Option<String>) -> ! {
+    pub fn give_up(&self, cause: Option<String>) -> ! {
+        let ids = self.ids.to_string();
         if self.refused.get() && !self.answered.get() {
-            Error::NoWorkerSlot { ids }.raise();
+            Error::NoLoader { ids }.raise();
         }
         let after = self.limit;
         Error::Timeout { ids, after, cause }.raise()

@@ -1,10 +1,12 @@
 //! The SQL functions, one file per family. What they are called, take and
-//! return in SQL is declared in `sql/`.
+//! return in SQL is declared in `sql/`; their arguments are checked in [`args`].
 
-pub mod alloc;
-pub mod reserve;
-pub mod segment;
-pub mod snowflake;
-pub mod stats;
-pub mod tag;
-pub mod worker;
+mod align;
+mod args;
+mod install;
+mod segment;
+mod snowflake;
+mod stats;
+mod tag;
+mod triggers;
+mod worker;

@@ -1,95 +1,87 @@
-//! Drawing ids: `leaf_segment_next`, `leaf_segment_batch`.
+//! Drawing segment ids, and blocks of them for buffers elsewhere.
 
-use std::collections::VecDeque;
+use pgrx::pg_sys;
 
-use leaf_core::buffer::Run;
-use leaf_core::tag::MAX_CHARS;
-use pgrx::iter::SetOfIterator;
-use pgrx::prelude::*;
-use pgrx::{AnyElement, pg_sys};
+use super::args;
+use crate::patience::{Ids, Patience};
+use crate::pg::call::{self, Call, Datum, describe_function, sql_functions};
+use crate::pg::datum;
+use crate::pg::rows::Record;
+use crate::segment::batch::Batch;
+use crate::segment::tags::{self, KnownTag, Origin};
+use crate::segment::{blocks, draw, own_tags};
+use crate::shmem;
 
-use crate::error::Error;
-use crate::patience::Patience;
-use crate::pg::call::{self, Call};
-use crate::pg::{self, args};
-use crate::session::{self, Entry, SharedSource, Source};
-use crate::transaction;
-use crate::waiting;
-
-#[unsafe(no_mangle)]
-pub extern "C" fn pg_finfo_leaf_segment_next() -> &'static pg_sys::Pg_finfo_record {
-    &pg::V1
-}
+describe_function!(leaf_segment_next);
+sql_functions!(
+    leaf_segment_batch,
+    leaf_segment_reserve,
+    leaf_segment_return
+);
 
 /// The next id of a tag: the path that must cost nothing.
 ///
 /// While the tag has ids and nothing has changed, this is three comparisons, a
 /// `fetch_add` and a read of one cache line: no SPI, no allocation, no lock, and
 /// no call that pgrx would have to guard. The first call of an execution also
-/// finds the session's entry for the tag.
+/// finds what the session knows of the tag.
 ///
 /// # Safety
 /// Called by PostgreSQL as a strict function of one `text` argument.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn leaf_segment_next(
-    fcinfo: pg_sys::FunctionCallInfo,
-) -> pg_sys::Datum {
-    // SAFETY: PostgreSQL's promise about `fcinfo`; nothing but entries is left
+pub unsafe extern "C-unwind" fn leaf_segment_next(fcinfo: pg_sys::FunctionCallInfo) -> Datum {
+    // SAFETY: PostgreSQL's promise about `fcinfo`; nothing but known tags is left
     // at the call site.
     unsafe {
         let call = Call::new(fcinfo);
-        if let Some(entry) = entry_of(call)
-            && entry.is_good()
-            && let Some(slot) = entry.slot()
+        if let Some(known) = known_tag(call)
+            && known.is_good()
+            && let Some(slot) = known.slot()
             && let Some(drawn) = slot.buffer.draw()
         {
             if drawn.due {
-                call::guarded(|| waiting::request_load(entry.number()));
+                call::guarded(|| draw::request_segment(known.number()));
             }
-            if slot.buffer.epoch() == entry.epoch() {
-                return pg_sys::Datum::from(drawn.id);
+            if slot.buffer.epoch() == known.epoch() {
+                return Datum::from(drawn.id);
             }
         }
-        call::guarded(|| pg_sys::Datum::from(next_slowly(call)))
+        call::guarded(|| Datum::from(next_slowly(call)))
     }
 }
 
-/// This session's entry for the tag of the call, if it has one.
+/// What this session knows of the tag of the call, if it has drawn from it.
 ///
 /// # Safety
 /// As [`leaf_segment_next`].
 #[inline(always)]
-unsafe fn entry_of(call: Call) -> Option<&'static Entry> {
+unsafe fn known_tag(call: Call<'_>) -> Option<&'static KnownTag> {
     // SAFETY: the caller's promise.
     unsafe {
-        let site = call.site::<Entry>();
+        let site = call.site::<KnownTag>();
         if let Some(site) = &site
-            && (site.is_constant || args::plain_text(call.arg(0)) == Some(site.value.tag()))
+            && (site.is_constant || datum::plain_text(call.strict_arg(0)) == Some(site.value.tag()))
         {
             return Some(site.value);
         }
-        let entry = session::known(args::plain_text(call.arg(0))?)?;
+        let known = tags::known(datum::plain_text(call.strict_arg(0))?)?;
         if site.is_none() {
-            call.set_site(entry, 0);
+            call.set_site(known, 0);
         }
-        Some(entry)
+        Some(known)
     }
 }
 
 /// As [`leaf_segment_next`] when anything has to be found out or waited for.
-///
-/// # Safety
-/// As [`leaf_segment_next`].
 #[cold]
-unsafe fn next_slowly(call: Call) -> i64 {
-    // SAFETY: a strict function's argument is a valid text.
-    let tag = checked(unsafe { args::text(call.arg(0)) });
-    let patience = Patience::new();
+fn next_slowly(call: Call<'_>) -> i64 {
+    let tag = args::tag(call.text(0));
+    let patience = Patience::new(Ids::OfTag(tag));
     loop {
-        match session::resolve(tag, &patience) {
-            Source::Private => return transaction::take(tag, 1).first,
-            Source::Shared(source) => {
-                if let Some(id) = waiting::draw(&source, tag, &patience) {
+        match tags::resolve(tag, &patience) {
+            Origin::Own => return own_tags::take(tag, 1).first,
+            Origin::Slot(from) => {
+                if let Some(id) = draw::draw(&from, tag, &patience) {
                     return id;
                 }
             }
@@ -97,104 +89,28 @@ unsafe fn next_slowly(call: Call) -> i64 {
     }
 }
 
-/// The tag, if it can be one at all.
-pub fn checked(tag: &[u8]) -> &[u8] {
-    if tag.is_empty() {
-        bad_argument("tag must not be empty", "Name a tag, such as 'orders'.");
-    }
-    // Only a text with more bytes than a tag has characters can be too long.
-    if tag.len() > MAX_CHARS && args::characters(tag) > MAX_CHARS {
-        bad_argument("tag is too long", "A tag has at most 128 characters.");
-    }
-    tag
-}
-
-/// A number of ids to draw.
-pub fn checked_count(count: i64) -> u64 {
-    if count < 1 {
-        bad_argument(
-            format!("count must be at least 1, not {count}"),
-            "Ask for one id or more.",
-        );
-    }
-    count as u64
-}
-
-/// Raises the error for an argument out of its range.
-pub fn bad_argument(message: impl Into<String>, hint: &'static str) -> ! {
-    let message = message.into();
-    Error::BadArgument { message, hint }.raise()
-}
-
-#[pg_extern(sql = false)]
-fn leaf_segment_batch(tag: AnyElement, count: i32) -> SetOfIterator<'static, i64> {
-    // SAFETY: a strict function's argument is a valid text.
-    let tag = checked(unsafe { args::text(tag.datum()) }).to_vec();
-    let left = checked_count(i64::from(count));
-    session::shared();
-    SetOfIterator::new(Batch {
-        tag,
-        left,
-        drawn: VecDeque::with_capacity(2),
-        drawn_from: None,
+/// Any number of ascending ids.
+fn leaf_segment_batch(call: Call<'_>) -> Datum {
+    call.each(|| {
+        let (tag, count) = (args::tag(call.text(0)), args::count(call.integer(1)));
+        shmem::require();
+        Batch::new(tag, count)
     })
 }
 
-/// The rest of a `leaf_segment_batch`: draws as it goes, so that a batch of any
-/// size needs no more memory than one draw.
-struct Batch {
-    tag: Vec<u8>,
-    left: u64,
-    drawn: VecDeque<Run>,
-    /// Under what `drawn` was drawn, if it may become void.
-    drawn_from: Option<SharedSource>,
+/// A block of consecutive ids, as a record of three `bigint`s.
+fn leaf_segment_reserve(call: Call<'_>) -> Record {
+    let (tag, count) = (args::tag(call.text(0)), args::count(call.bigint(1)));
+    let first = blocks::reserve(tag, count);
+    Record::new()
+        .with("first_id", first)
+        .with("last_id", first + (count as i64 - 1))
+        .with("increment", 1_i64)
 }
 
-impl Iterator for Batch {
-    type Item = i64;
-
-    fn next(&mut self) -> Option<i64> {
-        if self.left == 0 {
-            return None;
-        }
-        // A cursor may stay open while the tag is dropped, or the role changes.
-        if self
-            .drawn_from
-            .is_some_and(|source| !session::is_still_good(&self.tag, &source))
-        {
-            self.drawn.clear();
-        }
-        if self.drawn.is_empty() {
-            pg::check_for_interrupts();
-            self.draw();
-        }
-        let run = self.drawn.front_mut()?;
-        let id = run.first;
-        run.first += 1;
-        run.len -= 1;
-        if run.len == 0 {
-            self.drawn.pop_front();
-        }
-        self.left -= 1;
-        Some(id)
-    }
-}
-
-impl Batch {
-    fn draw(&mut self) {
-        let patience = Patience::new();
-        self.drawn_from = None;
-        while self.drawn.is_empty() {
-            match session::resolve(&self.tag, &patience) {
-                Source::Private => self
-                    .drawn
-                    .push_back(transaction::take(&self.tag, self.left)),
-                Source::Shared(source) => {
-                    let runs = waiting::draw_many(&source, &self.tag, self.left, &patience);
-                    self.drawn.extend(runs.iter().flat_map(|runs| runs.iter()));
-                    self.drawn_from = Some(source);
-                }
-            }
-        }
-    }
+/// Takes back the unused end of a block, if nothing was granted behind it.
+fn leaf_segment_return(call: Call<'_>) -> bool {
+    let tag = args::tag(call.text(0));
+    let (first, last) = args::block(call.bigint(1), call.bigint(2));
+    blocks::give_back(tag, first, last)
 }

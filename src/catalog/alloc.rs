@@ -2,19 +2,16 @@
 
 use std::ffi::CStr;
 
-use leaf_core::grant::Position;
+use leaf_core::grant::{Found, Position, Row};
 use pgrx::pg_sys;
 
-use super::{bigint, column_of, execute, query, require_alloc};
-use crate::error::Error;
-use crate::pg::args::{bigint_arg, bigint_array_arg, optional_text_arg, text_arg, text_array_arg};
-use crate::pg::{self, heap, role};
-
-/// Stands for everybody among a tag's grantees. No role can have this name.
-pub const PUBLIC: &CStr = c"public";
+use super::statement::{bigint, column_of, execute, query, uuid};
+use crate::error::{Error, Problem};
+use crate::pg::datum::{bigint_arg, bigint_array_arg, optional_text_arg, text_arg, text_array_arg};
+use crate::pg::{clock, heap};
 
 /// Columns of `leaf.alloc` that are read or written past SQL.
-mod column {
+pub(super) mod column {
     pub const BIZ_TAG: i16 = 1;
     pub const MAX_ID: i16 = 2;
     pub const UPDATE_TIME: i16 = 5;
@@ -22,65 +19,6 @@ mod column {
     pub const OWNER: i16 = 7;
     pub const GRANTEES: i16 = 8;
     pub const INCARNATION: i16 = 9;
-}
-
-/// What decides who may do what with a tag.
-#[derive(Clone, Debug)]
-pub struct Permissions {
-    /// The identity of the row.
-    pub incarnation: [u8; 16],
-    /// Whether the caller may draw.
-    pub may_draw: bool,
-    /// Whether the caller may alter, grant and drop.
-    pub is_owner: bool,
-    /// Whether the present transaction wrote the row.
-    pub is_own_version: bool,
-}
-
-/// Waits until `leaf.alloc` and its index can be read; see
-/// [`heap::wait_until_readable`].
-pub fn wait_until_readable(keep_waiting: impl FnMut()) -> heap::Readable {
-    let relations: Vec<_> = [Some(require_alloc()), pkey()]
-        .into_iter()
-        .flatten()
-        .collect();
-    heap::wait_until_readable(&relations, keep_waiting)
-}
-
-fn pkey() -> Option<pg_sys::Oid> {
-    heap::relation_oid(c"leaf", c"alloc_pkey")
-}
-
-/// Locks `leaf.alloc` as it is now; somebody may have dropped it meanwhile.
-fn lock_alloc() -> heap::Readable {
-    loop {
-        let alloc = require_alloc();
-        let lock = heap::lock(alloc);
-        if require_alloc() == alloc {
-            return lock;
-        }
-    }
-}
-
-/// What `user` may do with a tag, as its row says now; `None` without a row.
-pub fn permissions(tag: &[u8], user: pg_sys::Oid) -> Option<Permissions> {
-    let _lock = lock_alloc();
-    heap::find_by_text(require_alloc(), pkey(), tag, |row| {
-        let owner = row.name(column::OWNER).and_then(role::by_name);
-        let is = |other: Option<_>| other.is_some_and(|other| role::has_privileges_of(user, other));
-        let is_owner = is(owner) || role::is_superuser(user);
-        let may_draw = is_owner
-            || row
-                .names(column::GRANTEES)
-                .into_iter()
-                .any(|name| name == PUBLIC || is(role::by_name(name)));
-        Permissions {
-            incarnation: row.uuid(column::INCARNATION).unwrap_or_default(),
-            may_draw,
-            is_owner,
-            is_own_version: row.is_from_this_transaction(),
-        }
-    })
 }
 
 /// A row of `leaf.alloc` as a trigger meets it.
@@ -118,7 +56,7 @@ impl AllocRow {
     pub fn touched(self) -> AllocRow {
         AllocRow(
             self.0
-                .with(column::UPDATE_TIME, pg_sys::Datum::from(pg::now())),
+                .with(column::UPDATE_TIME, pg_sys::Datum::from(clock::now())),
         )
     }
 }
@@ -194,6 +132,12 @@ pub fn remove_grantee(tag: &[u8], grantee: &CStr) {
     );
 }
 
+/// The first number that a tag has not granted.
+pub fn max_id(tag: &[u8]) -> Option<i64> {
+    let statement = "SELECT max_id FROM leaf.alloc WHERE biz_tag = $1";
+    query(statement, &[text_arg(tag)], |row| bigint(row, 1)).pop()
+}
+
 /// How far a tag has granted, and its row locked until this transaction ends.
 pub fn lock_position(tag: &[u8]) -> Option<(Position, i64)> {
     query(
@@ -223,38 +167,10 @@ pub fn set_position(tag: &[u8], max_id: i64) {
     }
 }
 
-/// A tag's row, locked for a grant.
-#[derive(Clone, Copy, Debug)]
-pub struct GrantRow {
-    /// How far it has granted.
-    pub position: Position,
-    /// The smallest segment its owner wants.
-    pub step: u64,
-    /// The identity of the row.
-    pub incarnation: [u8; 16],
-    /// Whether the last grant was made in another history of the cluster.
-    pub from_other_history: bool,
-    /// Ids in the last segment.
-    pub last_grant: u64,
-    /// Ids in the largest block reserved.
-    pub largest_reserve: u64,
-}
-
-/// What a tag is found to be when a grant wants its row.
-#[derive(Clone, Copy, Debug)]
-pub enum Locked {
-    /// Locked by this transaction.
-    Row(GrantRow),
-    /// Locked by somebody else.
-    Busy,
-    /// There is no row.
-    Missing,
-}
-
-/// Locks the rows of `tags`, passing over those that somebody else has locked.
-/// The results are in the order of `tags`.
-pub fn lock_for_grant(tags: &[&[u8]], history: &str) -> Vec<Locked> {
-    let mut found = vec![Locked::Missing; tags.len()];
+/// Locks the rows of `tags` for grants, passing over those that somebody else has
+/// locked. The results are in the order of `tags`.
+pub fn lock_for_grant(tags: &[&[u8]], history: &str) -> Vec<Found> {
+    let mut found = vec![Found::Missing; tags.len()];
     let rows = query(
         "SELECT d.n, a.max_id, a.max_value, a.step::bigint, a.last_grant, a.largest_reserve, \
                 coalesce(a.history <> $2, false), a.incarnation \
@@ -265,7 +181,7 @@ pub fn lock_for_grant(tags: &[&[u8]], history: &str) -> Vec<Locked> {
             text_arg(history.as_bytes()),
         ],
         |row| {
-            let grant_row = GrantRow {
+            let locked = Row {
                 position: Position {
                     max_id: bigint(row, 2),
                     max_value: bigint(row, 3),
@@ -274,52 +190,39 @@ pub fn lock_for_grant(tags: &[&[u8]], history: &str) -> Vec<Locked> {
                 last_grant: bigint(row, 5).max(0) as u64,
                 largest_reserve: bigint(row, 6).max(0) as u64,
                 from_other_history: column_of::<bool>(row, 7).unwrap_or(false),
-                incarnation: *column_of::<pgrx::Uuid>(row, 8)
-                    .expect("incarnation is not null")
-                    .as_bytes(),
+                incarnation: uuid(row, 8),
             };
-            (bigint(row, 1) as usize - 1, grant_row)
+            (bigint(row, 1) as usize - 1, locked)
         },
     );
     for (at, row) in rows {
-        found[at] = Locked::Row(row);
+        found[at] = Found::Row(row);
     }
-    if found.iter().any(|row| matches!(row, Locked::Missing)) {
+    if found.contains(&Found::Missing) {
         mark_busy(tags, &mut found);
     }
     found
 }
 
 /// Tells rows that exist but were passed over from rows that do not exist.
-fn mark_busy(tags: &[&[u8]], found: &mut [Locked]) {
+fn mark_busy(tags: &[&[u8]], found: &mut [Found]) {
     let existing = query(
         "SELECT d.n FROM unnest($1) WITH ORDINALITY AS d(tag, n) JOIN leaf.alloc AS a ON a.biz_tag = d.tag",
         &[text_array_arg(tags.iter().copied())],
         |row| bigint(row, 1) as usize - 1,
     );
     for at in existing {
-        if matches!(found[at], Locked::Missing) {
-            found[at] = Locked::Busy;
+        if found[at] == Found::Missing {
+            found[at] = Found::Busy;
         }
     }
 }
 
-/// A grant to be written to its row.
-#[derive(Clone, Copy, Debug)]
-pub struct GrantUpdate<'a> {
-    pub tag: &'a [u8],
-    /// The first number not granted any more.
-    pub max_id: i64,
-    /// Ids in the segment granted, or what stood there.
-    pub last_grant: u64,
-    /// Ids in the largest block reserved so far.
-    pub largest_reserve: u64,
-}
-
-/// Writes grants to their rows, which [`lock_for_grant`] has locked. An error
+/// Writes what was granted of rows that [`lock_for_grant`] has locked. An error
 /// if a row did not take its grant, as when a trigger kept it from that.
-pub fn store_grants(grants: &[GrantUpdate<'_>], history: &str) {
+pub fn store_grants(grants: &[(&[u8], &Row)], history: &str) {
     let as_bigint = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+    let rows = || grants.iter().map(|(_, row)| row);
     let stored = query(
         "UPDATE leaf.alloc AS a \
             SET max_id = g.max_id, last_grant = g.last_grant, largest_reserve = g.largest_reserve, \
@@ -327,10 +230,10 @@ pub fn store_grants(grants: &[GrantUpdate<'_>], history: &str) {
            FROM unnest($1, $2, $3, $4) AS g(tag, max_id, last_grant, largest_reserve) \
           WHERE a.biz_tag = g.tag RETURNING a.max_id = g.max_id",
         &[
-            text_array_arg(grants.iter().map(|grant| grant.tag)),
-            bigint_array_arg(grants.iter().map(|grant| grant.max_id)),
-            bigint_array_arg(grants.iter().map(|grant| as_bigint(grant.last_grant))),
-            bigint_array_arg(grants.iter().map(|grant| as_bigint(grant.largest_reserve))),
+            text_array_arg(grants.iter().map(|(tag, _)| *tag)),
+            bigint_array_arg(rows().map(|row| row.position.max_id)),
+            bigint_array_arg(rows().map(|row| as_bigint(row.last_grant))),
+            bigint_array_arg(rows().map(|row| as_bigint(row.largest_reserve))),
             text_arg(history.as_bytes()),
         ],
         |row| column_of::<bool>(row, 1) == Some(true),

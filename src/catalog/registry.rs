@@ -3,12 +3,12 @@
 use leaf_core::snowflake::Scheme;
 use pgrx::datum::{DatumWithOid, TimestampWithTimeZone};
 use pgrx::pg_sys;
-use pgrx::spi::SpiHeapTupleData;
 
-use super::{bigint, column_of, execute, query};
-use crate::pg::args::{Arg, bigint_arg, text_arg};
-use crate::pg::{self, heap};
-use crate::shmem::worker::Lease;
+use super::relation;
+use super::statement::{ResultRow, bigint, column_of, execute, query, text, uuid};
+use crate::pg::datum::{Arg, bigint_arg, text_arg};
+use crate::pg::{clock, heap};
+use crate::shmem::generators::Lease;
 
 /// Columns that are read past SQL.
 mod column {
@@ -21,8 +21,8 @@ mod column {
 
 /// A row of the registry. Instants are in microseconds since 1970.
 #[derive(Clone, Debug)]
-pub struct WorkerRow {
-    pub worker: i64,
+pub struct Registered {
+    pub worker_id: i64,
     /// Who holds it.
     pub node: String,
     pub nonce: [u8; 16],
@@ -37,7 +37,7 @@ pub struct WorkerRow {
     pub clock_offset_us: i64,
 }
 
-impl WorkerRow {
+impl Registered {
     /// Layout and epoch, as registered.
     pub fn scheme(&self) -> Scheme {
         to_scheme(&self.layout, self.epoch_us)
@@ -46,7 +46,7 @@ impl WorkerRow {
     /// The lease that it records.
     pub fn lease(&self) -> Lease {
         Lease {
-            worker: self.worker as u64,
+            worker_id: self.worker_id as u64,
             nonce: self.nonce,
             token: self.token,
             from_us: i64::MIN,
@@ -62,7 +62,7 @@ impl WorkerRow {
 
 /// What a registration or renewal writes.
 #[derive(Clone, Debug)]
-pub struct Entry<'a> {
+pub struct Registration<'a> {
     pub lease: Lease,
     pub node: &'a str,
     pub history: &'a str,
@@ -71,18 +71,13 @@ pub struct Entry<'a> {
     pub clock_offset_us: i64,
 }
 
-/// The oid of `leaf.worker`.
-pub fn relation() -> Option<pg_sys::Oid> {
-    heap::relation_oid(c"leaf", c"worker")
-}
-
 /// Keeps others from registering until the transaction ends. Renewals go on.
 pub fn lock_registry() {
     execute("LOCK TABLE leaf.worker IN SHARE UPDATE EXCLUSIVE MODE", &[]);
 }
 
 /// All rows.
-pub fn all() -> Vec<WorkerRow> {
+pub fn all() -> Vec<Registered> {
     query(
         "SELECT worker_id::bigint, node, nonce, token, history, layout, epoch, ceiling, leased_until, \
                 (clock_offset_ms * 1000)::bigint \
@@ -94,7 +89,7 @@ pub fn all() -> Vec<WorkerRow> {
 
 /// Layout and epoch as they were first registered, if they were.
 pub fn registered_scheme() -> Option<Scheme> {
-    scheme_in(relation()?)
+    scheme_in(relation::worker()?)
 }
 
 /// Layout and epoch of any row of the registry, which is how all are.
@@ -106,7 +101,7 @@ fn scheme_of(row: &heap::Row) -> Option<Scheme> {
     let layout = String::from_utf8_lossy(row.text(column::LAYOUT)?).parse();
     Some(Scheme {
         layout: layout.ok()?,
-        epoch_us: pg::to_unix_us(row.timestamp(column::EPOCH)?),
+        epoch_us: clock::to_unix_us(row.timestamp(column::EPOCH)?),
     })
 }
 
@@ -123,7 +118,7 @@ fn to_scheme(layout: &str, epoch_us: i64) -> Scheme {
 pub struct TriggerRow(pub heap::Row);
 
 impl TriggerRow {
-    pub fn worker(&self) -> i32 {
+    pub fn worker_id(&self) -> i32 {
         self.0.integer(column::WORKER_ID).unwrap_or_default()
     }
 
@@ -148,13 +143,11 @@ impl TriggerRow {
     }
 }
 
-fn read(row: &SpiHeapTupleData<'_>) -> WorkerRow {
-    WorkerRow {
-        worker: bigint(row, 1),
+fn read(row: &ResultRow<'_>) -> Registered {
+    Registered {
+        worker_id: bigint(row, 1),
         node: text(row, 2),
-        nonce: *column_of::<pgrx::Uuid>(row, 3)
-            .expect("nonce is not null")
-            .as_bytes(),
+        nonce: uuid(row, 3),
         token: bigint(row, 4),
         history: text(row, 5),
         layout: text(row, 6),
@@ -167,8 +160,12 @@ fn read(row: &SpiHeapTupleData<'_>) -> WorkerRow {
 
 /// Writes a registration over the row as it was read, or into a new one;
 /// `false` if the row has changed since.
-pub fn register(entry: &Entry<'_>, scheme: &Scheme, over: Option<&WorkerRow>) -> bool {
-    let mut args = values(entry);
+pub fn register(
+    registration: &Registration<'_>,
+    scheme: &Scheme,
+    over: Option<&Registered>,
+) -> bool {
+    let mut args = values(registration);
     args.push(text_arg(scheme.layout.to_string().as_bytes()));
     args.push(instant_arg(scheme.epoch_us));
     let Some(over) = over else {
@@ -193,8 +190,8 @@ pub fn register(entry: &Entry<'_>, scheme: &Scheme, over: Option<&WorkerRow>) ->
 
 /// Writes a renewal, if the row has the nonce of the lease and `token`, and
 /// nobody has raised its ceiling by hand.
-pub fn renew(entry: &Entry<'_>, token: i64) -> bool {
-    let mut args = values(entry);
+pub fn renew(registration: &Registration<'_>, token: i64) -> bool {
+    let mut args = values(registration);
     args.push(bigint_arg(token));
     execute(
         "UPDATE leaf.worker \
@@ -206,12 +203,12 @@ pub fn renew(entry: &Entry<'_>, token: i64) -> bool {
 }
 
 /// The row of a lease, locked until the transaction ends.
-pub fn lock_row(worker: i64) -> Option<WorkerRow> {
+pub fn lock_row(worker_id: i64) -> Option<Registered> {
     query(
         "SELECT worker_id::bigint, node, nonce, token, history, layout, epoch, ceiling, leased_until, \
                 (clock_offset_ms * 1000)::bigint \
            FROM leaf.worker WHERE worker_id = $1 FOR NO KEY UPDATE",
-        &[bigint_arg(worker)],
+        &[bigint_arg(worker_id)],
         read,
     )
     .pop()
@@ -219,12 +216,12 @@ pub fn lock_row(worker: i64) -> Option<WorkerRow> {
 
 /// Ends a lease, whose row is locked: the worker id may be given away from now
 /// on, and goes on at `ceiling_us`.
-pub fn release(worker: i64, ceiling_us: i64, now_us: i64) {
+pub fn release(worker_id: i64, ceiling_us: i64, now_us: i64) {
     execute(
         "UPDATE leaf.worker SET leased_until = $3, ceiling = $2, token = token + 1 \
           WHERE worker_id = $1",
         &[
-            bigint_arg(worker),
+            bigint_arg(worker_id),
             instant_arg(ceiling_us),
             instant_arg(now_us),
         ],
@@ -232,18 +229,18 @@ pub fn release(worker: i64, ceiling_us: i64, now_us: i64) {
 }
 
 /// The columns that both a registration and a renewal write, $1 to $9.
-fn values(entry: &Entry<'_>) -> Vec<Arg> {
-    let lease = &entry.lease;
+fn values(registration: &Registration<'_>) -> Vec<Arg> {
+    let lease = &registration.lease;
     vec![
-        bigint_arg(lease.worker as i64),
+        bigint_arg(lease.worker_id as i64),
         uuid_arg(lease.nonce),
         bigint_arg(lease.token),
         instant_arg(lease.ceiling_us),
-        instant_arg(entry.leased_until_us),
-        instant_arg(entry.now_us),
-        DatumWithOid::from(entry.clock_offset_us as f64 / 1e3),
-        text_arg(entry.history.as_bytes()),
-        text_arg(entry.node.as_bytes()),
+        instant_arg(registration.leased_until_us),
+        instant_arg(registration.now_us),
+        DatumWithOid::from(registration.clock_offset_us as f64 / 1e3),
+        text_arg(registration.history.as_bytes()),
+        text_arg(registration.node.as_bytes()),
     ]
 }
 
@@ -252,16 +249,12 @@ fn uuid_arg(uuid: [u8; 16]) -> Arg {
 }
 
 fn instant_arg(us: i64) -> Arg {
-    let at = pg_sys::Datum::from(pg::from_unix_us(us));
+    let at = pg_sys::Datum::from(clock::from_unix_us(us));
     // SAFETY: a timestamptz is its 64 bits.
     unsafe { DatumWithOid::new(at, pg_sys::TIMESTAMPTZOID) }
 }
 
-fn instant(row: &SpiHeapTupleData<'_>, ordinal: usize) -> i64 {
+fn instant(row: &ResultRow<'_>, ordinal: usize) -> i64 {
     let at = column_of::<TimestampWithTimeZone>(row, ordinal).expect("instants are not null");
-    pg::to_unix_us(at.into())
-}
-
-fn text(row: &SpiHeapTupleData<'_>, ordinal: usize) -> String {
-    column_of::<String>(row, ordinal).unwrap_or_default()
+    clock::to_unix_us(at.into())
 }

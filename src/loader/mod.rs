@@ -1,41 +1,55 @@
-//! The loader: a background worker per database that grants segments and leases
-//! the worker id of snowflake ids.
+//! The loader: a background worker per database that does for all its sessions
+//! what none of them could do alone: it grants segments and leases the worker id
+//! of snowflake ids.
 //!
 //! Its life: it is started by the first session that has to wait or crosses a
-//! prefetch threshold ([`call_loader`](crate::shmem::Shared::call_loader)),
-//! enters itself in shared memory (a second one for the same database leaves at
-//! once), loads what is requested, and goes when nothing has been requested for
-//! `leaf.loader_idle_timeout`. It is never restarted by the postmaster; whoever
-//! needs one starts one.
+//! prefetch threshold ([`call`]), enters itself in shared memory (a second one for
+//! the same database leaves at once), does what is requested, and goes when nothing
+//! has been requested for `leaf.loader_idle_timeout`. The postmaster never restarts
+//! it; whoever needs one starts one.
 //!
 //! It must never be in the way. Every transaction it runs is short, cancelled
-//! by timeouts of its own, and begins by looking whether somebody wants the
-//! database for himself (`DROP DATABASE` and its like lock it and then wait for
-//! others to go); between transactions it looks at least once a second. A
+//! by timeouts of its own, and begins by looking whether a session is waiting for
+//! exclusive access to the database (`DROP DATABASE` and its like lock it and then
+//! wait for others to go); between transactions it looks at least once a second. A
 //! termination ends every wait.
 //!
-//! [`jobs`] collects which segments are to be granted, [`refill`] grants them;
-//! [`lease`] keeps the database's worker id and its ceiling.
+//! What there is to do is the business of the features, each of which gives the
+//! loader its [`Work`].
 
-mod jobs;
-mod lease;
-mod refill;
+pub mod call;
+pub mod work;
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use pgrx::{pg_guard, pg_sys};
 
-use crate::pg::{self, latch, worker, xact};
+use crate::pg::{bgworker, clock, guc, latch, own_xact, process};
 use crate::settings;
 use crate::shmem::{self, Shared};
+use work::{Done, Work};
 
 /// How long a loader sleeps at most: it looks for requests that got lost
-/// and for somebody who wants the database.
+/// and for somebody who waits for the database.
 const NAP: Duration = Duration::from_secs(1);
 
-/// Whether this loader has given up its place before it ended.
-static HAS_LEFT: AtomicBool = AtomicBool::new(false);
+/// All that loaders do.
+static WORKS: OnceLock<&'static [&'static dyn Work]> = OnceLock::new();
+
+/// Says what loaders do. Called while the server preloads leaf.
+pub fn init(works: &'static [&'static dyn Work]) {
+    let _ = WORKS.set(works);
+}
+
+fn works() -> &'static [&'static dyn Work] {
+    WORKS.get().copied().unwrap_or_default()
+}
+
+/// The database whose loader this process is; 0 before it is one, and after it has
+/// given up its place.
+static PLACE: AtomicU32 = AtomicU32::new(0);
 
 /// The main function of the background worker.
 ///
@@ -44,15 +58,16 @@ static HAS_LEFT: AtomicBool = AtomicBool::new(false);
 #[pg_guard]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn leaf_loader_main(argument: pg_sys::Datum) {
-    let Some(shared) = shmem::shared() else {
+    let Some(shared) = shmem::get() else {
         return;
     };
     let database = argument.value() as u32;
-    if !shared.enter_as_loader(database) {
+    if !shared.loaders.enter(database) {
         return;
     }
-    worker::before_exit(at_exit, database);
-    worker::connect(pg_sys::Oid::from(database));
+    PLACE.store(database, Ordering::Relaxed);
+    process::before_exit(at_exit);
+    bgworker::connect(pg_sys::Oid::from(database));
     prepare_session();
     work(shared, database);
 }
@@ -77,87 +92,85 @@ fn prepare_session() {
         (c"enable_hashjoin", c"off"),
         (c"enable_mergejoin", c"off"),
     ] {
-        worker::set(name, value);
+        guc::set(name, value);
     }
 }
 
 fn work(shared: &Shared, database: u32) {
     let mut last_work = Instant::now();
-    let mut last_poll = Instant::now();
+    let mut last_look = Instant::now();
     loop {
-        pg::check_for_interrupts();
-        if worker::reload_if_asked() {
-            lease::reconsider(shared, database);
+        process::check_for_interrupts();
+        if bgworker::reload_if_asked() {
+            each(|work| work.reconsider(shared, database));
         }
-        worker::insist_on_durable_commits();
-        worker::report_statistics();
-        if last_poll.elapsed() >= NAP {
-            last_poll = Instant::now();
-            shared.request_overdue(database);
-            lease::request_overdue(shared, database);
+        guc::insist_on_durable_commits();
+        bgworker::report_statistics();
+        if last_look.elapsed() >= NAP {
+            last_look = Instant::now();
+            each(|work| work.request_overdue(shared, database));
         }
-        if let Some((registry, worker)) = lease::next(shared, database) {
-            last_work = Instant::now();
-            if !lease::run(shared, registry, worker) {
-                return;
+        match run_works(shared, database) {
+            Done::Leave => return,
+            Done::Something => {
+                last_work = Instant::now();
+                continue;
             }
+            Done::Nothing => {}
         }
-        let jobs = jobs::collect(shared, database);
-        if !jobs.is_empty() {
-            last_work = Instant::now();
-            if !refill::run(shared, database, jobs) {
-                return;
-            }
-            continue;
-        }
-        if !database_is_free(database) {
+        if !database_is_free() {
             return;
         }
-        let idle = last_work.elapsed() >= settings::loader_idle_timeout();
-        if idle && shared.leave_as_loader(database, || has_requests(shared, database)) {
-            HAS_LEFT.store(true, Ordering::Relaxed);
+        let is_idle = last_work.elapsed() >= settings::server::loader_idle_timeout();
+        let has_work = || next_try(shared, database).is_some();
+        if is_idle && shared.loaders.leave(database, has_work) {
+            PLACE.store(0, Ordering::Relaxed);
             return;
         }
         latch::wait(next_try(shared, database).unwrap_or(NAP).min(NAP));
     }
 }
 
-/// Whether anything waits for the loader of the database.
-fn has_requests(shared: &Shared, database: u32) -> bool {
-    shared.has_requests(database) || lease::next_try(shared, database).is_some()
-}
-
-/// How long until something that was requested may be tried.
-fn next_try(shared: &Shared, database: u32) -> Option<Duration> {
-    let tries = [shared.next_try(database), lease::next_try(shared, database)];
-    let at = tries.into_iter().flatten().min()?;
-    let wait = at.saturating_sub(pg::monotonic_us()).max(0);
-    Some(Duration::from_micros(wait as u64))
-}
-
-fn database_is_free(database: u32) -> bool {
-    let mut free = false;
-    let outcome = xact::run(
-        || worker::database_is_free(pg_sys::Oid::from(database)),
-        |answer, _| free = answer,
-    );
-    outcome.is_ok() && free
-}
-
-/// Whatever ends the loader: the next one may come, and requests it took are
-/// there for that one.
-#[pg_guard]
-unsafe extern "C-unwind" fn at_exit(_code: i32, argument: pg_sys::Datum) {
-    let Some(shared) = shmem::shared() else {
-        return;
-    };
-    if HAS_LEFT.load(Ordering::Relaxed) {
-        // There may be a successor by now, whose business it all is.
-        return;
+fn each(act: impl Fn(&dyn Work)) {
+    for &work in works() {
+        act(work);
     }
-    let database = argument.value() as u32;
-    shared.put_back_all(database);
-    shared.forget_requests(database);
-    lease::forget_requests(shared, database);
-    shared.leave_as_loader(database, || false);
+}
+
+fn run_works(shared: &Shared, database: u32) -> Done {
+    let mut done = Done::Nothing;
+    for work in works() {
+        match work.run(shared, database) {
+            Done::Nothing => {}
+            Done::Something => done = Done::Something,
+            Done::Leave => return Done::Leave,
+        }
+    }
+    done
+}
+
+/// How long until something that is requested may be tried; `None` if nothing is.
+fn next_try(shared: &Shared, database: u32) -> Option<Duration> {
+    let tries = works()
+        .iter()
+        .filter_map(|work| work.next_try(shared, database));
+    Some(tries.min()?.since(clock::monotonic()))
+}
+
+/// Whether nobody waits for exclusive access to the database.
+fn database_is_free() -> bool {
+    own_xact::run_briefly(|| Some(()), |()| {}) == Ok(true)
+}
+
+/// Whatever ends the loader: the next one may come.
+#[pg_guard]
+unsafe extern "C-unwind" fn at_exit(_code: i32, _argument: pg_sys::Datum) {
+    let database = PLACE.swap(0, Ordering::Relaxed);
+    // Without a place there may be a successor by now, whose business it all is.
+    if database != 0
+        && let Some(shared) = shmem::get()
+    {
+        each(|work| work.hand_over(shared, database));
+        shared.loaders.leave(database, || false);
+    }
 }

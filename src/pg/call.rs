@@ -1,6 +1,26 @@
-//! A function call as PostgreSQL makes it.
+//! A function call as PostgreSQL makes it, and how an SQL function is written:
+//!
+//! ```ignore
+//! sql_functions!(leaf_tag_drop);
+//!
+//! /// Removes a tag.
+//! fn leaf_tag_drop(call: Call) {
+//!     tags::drop(args::tag(call.text(0)))
+//! }
+//! ```
+//!
+//! [`sql_functions`] makes the symbol of that name that `sql/` declares, and has
+//! errors and panics leave it as PostgreSQL errors. The function reads its
+//! arguments from the [`Call`], by their place and of the type that SQL declares,
+//! and returns what [`Returns`] takes: `()` for `void`, a number, a
+//! [`Record`](super::rows::Record), `None` for NULL.
+
+use std::ffi::CStr;
+use std::marker::PhantomData;
 
 use pgrx::pg_sys;
+
+use super::datum;
 
 /// A value as PostgreSQL passes it.
 pub use pgrx::pg_sys::Datum;
@@ -18,25 +38,99 @@ pub struct Site<T: 'static> {
 
 /// The call of a version-1 function.
 #[derive(Clone, Copy)]
-pub struct Call(pub(super) pg_sys::FunctionCallInfo);
+pub struct Call<'call> {
+    pub(super) info: pg_sys::FunctionCallInfo,
+    lifetime: PhantomData<&'call ()>,
+}
 
-impl Call {
+impl<'call> Call<'call> {
     /// # Safety
-    /// `fcinfo` is what PostgreSQL gave the function, and the call has not
-    /// returned yet as long as this is used.
+    /// `fcinfo` is what PostgreSQL gave the function, and `'call` ends before the
+    /// call returns. The arguments are read as the types that SQL declares.
     #[inline(always)]
     pub unsafe fn new(fcinfo: pg_sys::FunctionCallInfo) -> Self {
-        Call(fcinfo)
+        Call {
+            info: fcinfo,
+            lifetime: PhantomData,
+        }
     }
 
-    /// An argument.
+    /// An argument of a strict function, of which SQL declares so many.
     ///
     /// # Safety
-    /// The function has so many arguments.
+    /// The function is strict and has that argument.
     #[inline(always)]
-    pub unsafe fn arg(self, number: usize) -> pg_sys::Datum {
+    pub unsafe fn strict_arg(self, number: usize) -> Datum {
         // SAFETY: the caller's promise.
-        unsafe { (*(*self.0).args.as_ptr().add(number)).value }
+        unsafe { (*(*self.info).args.as_ptr().add(number)).value }
+    }
+
+    /// How many arguments there are.
+    pub fn args(self) -> usize {
+        // SAFETY: `info` is valid during the call.
+        unsafe { (*self.info).nargs as usize }
+    }
+
+    /// The oid of the function that is called.
+    pub fn function(self) -> pg_sys::Oid {
+        // SAFETY: `info` and `flinfo` are valid during the call.
+        unsafe { (*(*self.info).flinfo).fn_oid }
+    }
+
+    /// An argument; `None` for NULL.
+    fn arg(self, number: usize) -> Option<Datum> {
+        assert!(number < self.args(), "SQL declares fewer arguments");
+        // SAFETY: there are so many; see `new`.
+        let arg = unsafe { *(*self.info).args.as_ptr().add(number) };
+        (!arg.isnull).then_some(arg.value)
+    }
+
+    /// An argument of type `text`.
+    pub fn text(self, number: usize) -> Option<&'call [u8]> {
+        // SAFETY: its type is what SQL declares; it lives as long as the call.
+        self.arg(number).map(|datum| unsafe { datum::text(datum) })
+    }
+
+    /// An argument of type `name`.
+    pub fn name(self, number: usize) -> Option<&'call CStr> {
+        // SAFETY: as in `text`; a name is a C string.
+        self.arg(number)
+            .map(|datum| unsafe { CStr::from_ptr(datum.cast_mut_ptr()) })
+    }
+
+    /// An argument of type `integer`.
+    pub fn integer(self, number: usize) -> Option<i32> {
+        self.arg(number).map(|datum| datum.value() as i32)
+    }
+
+    /// An argument of type `bigint`.
+    pub fn bigint(self, number: usize) -> Option<i64> {
+        self.arg(number).map(|datum| datum.value() as i64)
+    }
+
+    /// An argument of type `timestamptz`.
+    pub fn timestamp(self, number: usize) -> Option<pg_sys::TimestampTz> {
+        self.bigint(number)
+    }
+
+    /// An argument of type `uuid`.
+    pub fn uuid(self, number: usize) -> Option<[u8; 16]> {
+        // SAFETY: as in `text`; a uuid is 16 bytes.
+        self.arg(number)
+            .map(|datum| unsafe { *datum.cast_mut_ptr::<[u8; 16]>() })
+    }
+
+    /// An argument of type `interval`.
+    pub fn interval(self, number: usize) -> Option<Interval> {
+        self.arg(number).map(|datum| {
+            // SAFETY: as in `text`.
+            let interval = unsafe { &*datum.cast_mut_ptr::<pg_sys::Interval>() };
+            Interval {
+                months: interval.month,
+                days: interval.day,
+                us: interval.time,
+            }
+        })
     }
 
     /// What [`set_site`](Self::set_site) left at this call site in the present
@@ -47,7 +141,7 @@ impl Call {
     #[inline(always)]
     pub unsafe fn site<T>(self) -> Option<Site<T>> {
         // SAFETY: `flinfo` is valid during the call.
-        let kept = unsafe { (*(*self.0).flinfo).fn_extra };
+        let kept = unsafe { (*(*self.info).flinfo).fn_extra };
         let value = kept.map_addr(|address| address & !CONSTANT).cast::<T>();
         // SAFETY: null, or what `set_site` was given.
         unsafe { value.as_ref() }.map(|value| Site {
@@ -72,51 +166,15 @@ impl Call {
             .cast_mut()
             .map_addr(|address| address | mark);
         // SAFETY: `flinfo` is valid during the call.
-        unsafe { (*(*self.0).flinfo).fn_extra = kept.cast() };
-    }
-
-    /// How many arguments there are.
-    pub fn args(self) -> usize {
-        // SAFETY: `fcinfo` is valid during the call.
-        unsafe { (*self.0).nargs as usize }
-    }
-
-    /// An argument of a function that is not strict; `None` for NULL.
-    ///
-    /// # Safety
-    /// The function has so many arguments.
-    pub unsafe fn optional_arg(self, number: usize) -> Option<pg_sys::Datum> {
-        // SAFETY: the caller's promise.
-        let arg = unsafe { *(*self.0).args.as_ptr().add(number) };
-        (!arg.isnull).then_some(arg.value)
-    }
-
-    /// A row to return.
-    ///
-    /// # Safety
-    /// The function is declared to return a record of as many columns, of the
-    /// datums' types.
-    pub unsafe fn record<const N: usize>(self, values: [pg_sys::Datum; N]) -> pg_sys::Datum {
-        let mut datums = values;
-        let mut nulls = [false; N];
-        let mut descriptor = std::ptr::null_mut();
-        // SAFETY: the caller's promise; the tuple is made of as many values as
-        // its descriptor has columns.
-        unsafe {
-            pg_sys::get_call_result_type(self.0, std::ptr::null_mut(), &raw mut descriptor);
-            let descriptor = pg_sys::BlessTupleDesc(descriptor);
-            let tuple =
-                pg_sys::heap_form_tuple(descriptor, datums.as_mut_ptr(), nulls.as_mut_ptr());
-            pg_sys::HeapTupleHeaderGetDatum((*tuple).t_data)
-        }
+        unsafe { (*(*self.info).flinfo).fn_extra = kept.cast() };
     }
 
     /// Whether an argument is a constant of the query. A parameter is not:
     /// PL/pgSQL changes parameters under a call site that it keeps.
-    pub fn arg_is_constant(self, number: usize) -> bool {
+    fn arg_is_constant(self, number: usize) -> bool {
         // SAFETY: `fn_expr` is null or the expression node of this call.
         unsafe {
-            let expression = (*(*self.0).flinfo).fn_expr;
+            let expression = (*(*self.info).flinfo).fn_expr;
             if expression.is_null() || (*expression).type_ != pg_sys::NodeTag::T_FuncExpr {
                 return false;
             }
@@ -128,6 +186,78 @@ impl Call {
                 .ptr_value
                 .cast::<pg_sys::Node>();
             (*node).type_ == pg_sys::NodeTag::T_Const
+        }
+    }
+
+    /// Says that the function returns NULL.
+    pub(super) fn null(self) -> Datum {
+        // SAFETY: `info` is valid during the call.
+        unsafe { (*self.info).isnull = true };
+        Datum::from(0)
+    }
+}
+
+/// An `interval`.
+#[derive(Clone, Copy, Debug)]
+pub struct Interval {
+    months: i32,
+    days: i32,
+    us: i64,
+}
+
+impl Interval {
+    /// Its length in microseconds; `None` with months, whose length depends on the
+    /// calendar, or if it is too long.
+    pub fn as_us(self) -> Option<i64> {
+        let days_us = i64::from(self.days).checked_mul(86_400_000_000)?;
+        (self.months == 0)
+            .then(|| self.us.checked_add(days_us))
+            .flatten()
+    }
+}
+
+/// What an SQL function can return.
+pub trait Returns {
+    /// The value for PostgreSQL, in the current memory context.
+    fn returned(self, call: Call<'_>) -> Datum;
+}
+
+impl Returns for Datum {
+    fn returned(self, _call: Call<'_>) -> Datum {
+        self
+    }
+}
+
+impl Returns for () {
+    fn returned(self, _call: Call<'_>) -> Datum {
+        Datum::from(0)
+    }
+}
+
+impl Returns for i64 {
+    fn returned(self, _call: Call<'_>) -> Datum {
+        Datum::from(self)
+    }
+}
+
+impl Returns for bool {
+    fn returned(self, _call: Call<'_>) -> Datum {
+        Datum::from(self)
+    }
+}
+
+/// A `text`.
+impl Returns for Vec<u8> {
+    fn returned(self, _call: Call<'_>) -> Datum {
+        datum::text_datum(&self)
+    }
+}
+
+impl<T: Returns> Returns for Option<T> {
+    fn returned(self, call: Call<'_>) -> Datum {
+        match self {
+            Some(value) => value.returned(call),
+            None => call.null(),
         }
     }
 }
@@ -143,29 +273,43 @@ pub unsafe fn guarded<R>(work: impl FnOnce() -> R) -> R {
     unsafe { pg_sys::panic::pgrx_extern_c_guard(work) }
 }
 
-/// Defines a function that PostgreSQL calls by the version-1 convention, under
-/// its own name: for what `#[pg_extern]` cannot express. Its body may read the
-/// arguments that SQL declares, and errors in it leave as PostgreSQL errors.
-macro_rules! v1_function {
-    ($(#[$attribute:meta])* fn $name:ident($call:ident) $body:block) => {
+/// What `pg_finfo_<function>` returns for a function of the version-1 calling
+/// convention.
+pub const V1: pg_sys::Pg_finfo_record = pg_sys::Pg_finfo_record { api_version: 1 };
+
+/// Exports functions that take a [`Call`] and return what [`Returns`] takes, under
+/// their own names, as SQL functions.
+macro_rules! sql_functions {
+    ($($name:ident),+ $(,)?) => {$(
+        $crate::pg::call::describe_function!($name);
+
         const _: () = {
-            #[unsafe(export_name = concat!("pg_finfo_", stringify!($name)))]
-            extern "C" fn finfo() -> &'static ::pgrx::pg_sys::Pg_finfo_record {
-                &$crate::pg::V1
+            #[unsafe(export_name = stringify!($name))]
+            unsafe extern "C-unwind" fn entry(
+                fcinfo: ::pgrx::pg_sys::FunctionCallInfo,
+            ) -> $crate::pg::call::Datum {
+                // SAFETY: PostgreSQL has called the function, with what SQL declares.
+                unsafe {
+                    $crate::pg::call::guarded(|| {
+                        let call = $crate::pg::call::Call::new(fcinfo);
+                        $crate::pg::call::Returns::returned($name(call), call)
+                    })
+                }
             }
         };
+    )+};
+}
 
-        $(#[$attribute])*
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C-unwind" fn $name(
-            fcinfo: ::pgrx::pg_sys::FunctionCallInfo,
-        ) -> $crate::pg::call::Datum {
-            // SAFETY: PostgreSQL has called the function, with what SQL declares.
-            unsafe {
-                let $call = $crate::pg::call::Call::new(fcinfo);
-                $crate::pg::call::guarded(|| $body)
+/// Tells PostgreSQL the calling convention of a function that is exported without
+/// [`sql_functions`], because even the guard would cost too much.
+macro_rules! describe_function {
+    ($name:ident) => {
+        const _: () = {
+            #[unsafe(export_name = concat!("pg_finfo_", stringify!($name)))]
+            extern "C" fn description() -> &'static ::pgrx::pg_sys::Pg_finfo_record {
+                &$crate::pg::call::V1
             }
-        }
+        };
     };
 }
-pub(crate) use v1_function;
+pub(crate) use {describe_function, sql_functions};

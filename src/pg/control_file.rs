@@ -1,20 +1,11 @@
-//! What the data directory says about the cluster: its control file, the files
-//! that ask for recovery, and files of leaf's own.
+//! What the data directory says about the cluster: its control file, and the
+//! files that ask for recovery.
 
-use std::ffi::CStr;
-use std::fs::{self, File};
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::fs;
 
 use pgrx::pg_sys;
 
-/// The cluster's data directory.
-pub fn data_directory() -> PathBuf {
-    // SAFETY: set before any of leaf's code runs in the postmaster, and never
-    // changed.
-    let path = unsafe { CStr::from_ptr(pg_sys::DataDir) };
-    PathBuf::from(path.to_string_lossy().into_owned())
-}
+use super::data_directory;
 
 /// The part of the control file that tells one life of a cluster from another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +23,7 @@ impl ControlFile {
     /// Reads the control file; `None` if it is missing or of a layout this
     /// build does not know.
     pub fn read() -> Option<Self> {
-        let bytes = fs::read(data_directory().join("global/pg_control")).ok()?;
+        let bytes = fs::read(data_directory::path().join("global/pg_control")).ok()?;
         if bytes.len() < size_of::<pg_sys::ControlFileData>() {
             return None;
         }
@@ -69,33 +60,5 @@ impl ControlFile {
 pub fn recovery_is_requested() -> bool {
     ["standby.signal", "recovery.signal", "backup_label"]
         .iter()
-        .any(|name| data_directory().join(name).exists())
-}
-
-/// Writes a file so that after a crash there is the old content or the new,
-/// never a part.
-pub fn write_durably(path: &Path, content: &[u8]) -> io::Result<()> {
-    let temporary = path.with_extension("tmp");
-    let mut file = File::create(&temporary)?;
-    file.write_all(content)?;
-    file.sync_all()?;
-    fs::rename(&temporary, path)?;
-    sync_parent(path)
-}
-
-/// Removes a file so that it stays removed after a crash. A file that is not
-/// there is removed already.
-pub fn remove_durably(path: &Path) -> io::Result<()> {
-    match fs::remove_file(path) {
-        Ok(()) => sync_parent(path),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(error),
-    }
-}
-
-fn sync_parent(path: &Path) -> io::Result<()> {
-    match path.parent() {
-        Some(parent) => File::open(parent)?.sync_all(),
-        None => Ok(()),
-    }
+        .any(|name| data_directory::path().join(name).exists())
 }

@@ -1,10 +1,10 @@
-//! Values that go into and come out of PostgreSQL functions as raw datums.
+//! Texts as raw datums, and parameters of SQL statements.
 //!
 //! Tags are handled as bytes in the database's encoding: leaf never needs to
 //! know what they spell.
 
 use pgrx::datum::DatumWithOid;
-use pgrx::{IntoDatum, pg_sys, varlena};
+use pgrx::{pg_sys, varlena};
 
 /// The bytes of a `text` or `varchar` datum that is neither compressed nor
 /// stored out of line, and `None` for one that is.
@@ -100,36 +100,7 @@ pub fn bigint_array_arg(values: impl Iterator<Item = i64>) -> Arg {
     }
 }
 
-/// The length of an `interval` in microseconds; `None` for one with months, whose
-/// length depends on the calendar, or too long.
-///
-/// # Safety
-/// `datum` is a valid, non-null datum of that type.
-pub unsafe fn interval_us(datum: pg_sys::Datum) -> Option<i64> {
-    // SAFETY: the caller's promise.
-    let interval = unsafe { &*datum.cast_mut_ptr::<pg_sys::Interval>() };
-    let days_us = i64::from(interval.day).checked_mul(86_400_000_000)?;
-    (interval.month == 0)
-        .then(|| interval.time.checked_add(days_us))
-        .flatten()
-}
-
-/// The bytes of a `uuid` datum.
-///
-/// # Safety
-/// `datum` is a valid, non-null datum of that type.
-pub unsafe fn uuid(datum: pg_sys::Datum) -> [u8; 16] {
-    // SAFETY: the caller's promise.
-    unsafe { *datum.cast_mut_ptr::<[u8; 16]>() }
-}
-
-/// A `uuid` to return.
-pub fn uuid_datum(uuid: [u8; 16]) -> pg_sys::Datum {
-    let uuid = pgrx::Uuid::from_bytes(uuid).into_datum();
-    uuid.expect("a uuid is not null")
-}
-
-/// A `text` to return.
+/// A fresh `text` in the current memory context.
 pub fn text_datum(text: &[u8]) -> pg_sys::Datum {
     // SAFETY: copies exactly the bytes given.
     let copy = unsafe { pg_sys::cstring_to_text_with_len(text.as_ptr().cast(), text.len() as i32) };

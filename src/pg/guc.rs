@@ -1,4 +1,4 @@
-//! String settings that are checked when they are set.
+//! Settings: defining those of leaf, and setting PostgreSQL's for this process.
 
 use std::ffi::{CStr, CString, c_char, c_void};
 
@@ -58,5 +58,56 @@ unsafe extern "C-unwind" fn hook<C: Check>(
             pg_sys::GUC_check_errdetail_string = pg_sys::pstrdup(why.as_ptr());
             false
         })
+    }
+}
+
+/// Makes PostgreSQL refuse settings of that prefix that nobody has defined.
+pub fn reserve_prefix(prefix: &CStr) {
+    // SAFETY: a C string, which is copied.
+    unsafe { pg_sys::MarkGUCPrefixReserved(prefix.as_ptr()) };
+}
+
+/// Sets a setting for this process, above what database, role and file say.
+pub fn set(name: &CStr, value: &CStr) {
+    // SAFETY: both are C strings; an unknown name or value is an error.
+    unsafe {
+        pg_sys::SetConfigOption(
+            name.as_ptr(),
+            value.as_ptr(),
+            pg_sys::GucContext::PGC_SUSET,
+            pg_sys::GucSource::PGC_S_SESSION,
+        )
+    };
+}
+
+/// Makes commits of this process wait at least for the local flush and for the
+/// synchronous standby's, whatever is configured. A stronger value stays.
+pub fn insist_on_durable_commits() {
+    // SAFETY: a plain variable of this process.
+    let level = unsafe { pg_sys::synchronous_commit };
+    if (level as u32) < pg_sys::SyncCommitLevel::SYNCHRONOUS_COMMIT_REMOTE_FLUSH {
+        set(c"synchronous_commit", c"on");
+    }
+}
+
+/// As [`insist_on_durable_commits`], for the present transaction of a session.
+pub fn insist_on_durable_commit_of_transaction() {
+    // SAFETY: a plain variable of this process; the setting is undone when the
+    // transaction ends.
+    unsafe {
+        if (pg_sys::synchronous_commit as u32)
+            < pg_sys::SyncCommitLevel::SYNCHRONOUS_COMMIT_REMOTE_FLUSH
+        {
+            pg_sys::set_config_option(
+                c"synchronous_commit".as_ptr(),
+                c"on".as_ptr(),
+                pg_sys::GucContext::PGC_USERSET,
+                pg_sys::GucSource::PGC_S_SESSION,
+                pg_sys::GucAction::GUC_ACTION_LOCAL,
+                true,
+                0,
+                false,
+            );
+        }
     }
 }

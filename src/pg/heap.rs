@@ -55,27 +55,44 @@ pub struct Readable(Vec<pg_sys::Oid>);
 
 const READ: pg_sys::LOCKMODE = pg_sys::AccessShareLock as pg_sys::LOCKMODE;
 
+/// Whether this transaction holds a lock on the relation already: then it comes
+/// before those who wait for one, and need not wait itself.
+fn has_lock(relation: pg_sys::Oid) -> bool {
+    let tag = pg_sys::LOCKTAG {
+        locktag_field1: super::database::current(),
+        locktag_field2: relation.to_u32(),
+        locktag_field3: 0,
+        locktag_field4: 0,
+        locktag_type: pg_sys::LockTagType::LOCKTAG_RELATION as u8,
+        locktag_lockmethodid: pg_sys::DEFAULT_LOCKMETHOD as u8,
+    };
+    // SAFETY: a well-formed tag; looks into this process's own table of locks.
+    unsafe {
+        #[cfg(any(feature = "pg15", feature = "pg16"))]
+        return pg_sys::LockOrStrongerHeldByMe(&raw const tag, READ);
+        #[cfg(not(any(feature = "pg15", feature = "pg16")))]
+        return pg_sys::LockHeldByMe(&raw const tag, READ, true);
+    }
+}
+
 /// Waits until all the relations can be read, in short sleeps between which
 /// `keep_waiting` may give up: a caller's wait stays bounded whatever locks
 /// somebody else holds.
 pub fn wait_until_readable(relations: &[pg_sys::Oid], mut keep_waiting: impl FnMut()) -> Readable {
     let mut locked = Readable(Vec::with_capacity(relations.len()));
     for &relation in relations {
-        // SAFETY: takes a lock or does not; see `Drop`.
-        while !unsafe { pg_sys::ConditionalLockRelationOid(relation, READ) } {
-            keep_waiting();
+        if has_lock(relation) {
+            // SAFETY: granted at once; see `Drop`.
+            unsafe { pg_sys::LockRelationOid(relation, READ) };
+        } else {
+            // SAFETY: takes the lock or does not; see `Drop`.
+            while !unsafe { pg_sys::ConditionalLockRelationOid(relation, READ) } {
+                keep_waiting();
+            }
         }
         locked.0.push(relation);
     }
     locked
-}
-
-/// Locks a relation so that it can be read, however long that takes. With the lock
-/// comes all that others have changed: what was looked up before may be stale.
-pub fn lock(relation: pg_sys::Oid) -> Readable {
-    // SAFETY: released by `Drop`; a relation that is gone can be locked, too.
-    unsafe { pg_sys::LockRelationOid(relation, READ) };
-    Readable(vec![relation])
 }
 
 impl Drop for Readable {
@@ -168,7 +185,7 @@ impl Row {
         // SAFETY: the column is of such a type; the bytes lie in the tuple or
         // in a copy in the current memory context.
         self.datum(column, &[pg_sys::TEXTOID, pg_sys::VARCHAROID])
-            .map(|datum| unsafe { super::args::text(datum) })
+            .map(|datum| unsafe { super::datum::text(datum) })
     }
 
     /// Whether the present transaction wrote this version of the row.

@@ -31,16 +31,16 @@ impl<T> Locked<T> {
         }
     }
 
-    /// Waits for a shared lock: readers beside each other.
-    pub fn shared(&self) -> Shared<'_, T> {
+    /// Waits for the lock in shared mode: any number may read at once.
+    pub fn read(&self) -> ReadGuard<'_, T> {
         self.acquire(pg_sys::LWLockMode::LW_SHARED);
-        Shared(self)
+        ReadGuard(self)
     }
 
-    /// Waits for the exclusive lock.
-    pub fn exclusive(&self) -> Exclusive<'_, T> {
+    /// Waits for the lock in exclusive mode.
+    pub fn write(&self) -> WriteGuard<'_, T> {
         self.acquire(pg_sys::LWLockMode::LW_EXCLUSIVE);
-        Exclusive(self)
+        WriteGuard(self)
     }
 
     fn acquire(&self, mode: pg_sys::LWLockMode::Type) {
@@ -55,9 +55,9 @@ impl<T> Locked<T> {
 }
 
 /// Read access; released when dropped.
-pub struct Shared<'a, T>(&'a Locked<T>);
+pub struct ReadGuard<'a, T>(&'a Locked<T>);
 
-impl<T> Deref for Shared<'_, T> {
+impl<T> Deref for ReadGuard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -66,16 +66,16 @@ impl<T> Deref for Shared<'_, T> {
     }
 }
 
-impl<T> Drop for Shared<'_, T> {
+impl<T> Drop for ReadGuard<'_, T> {
     fn drop(&mut self) {
         self.0.release();
     }
 }
 
 /// Write access; released when dropped.
-pub struct Exclusive<'a, T>(&'a Locked<T>);
+pub struct WriteGuard<'a, T>(&'a Locked<T>);
 
-impl<T> Deref for Exclusive<'_, T> {
+impl<T> Deref for WriteGuard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -84,14 +84,14 @@ impl<T> Deref for Exclusive<'_, T> {
     }
 }
 
-impl<T> DerefMut for Exclusive<'_, T> {
+impl<T> DerefMut for WriteGuard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: the exclusive lock is held.
         unsafe { &mut *self.0.value.get() }
     }
 }
 
-impl<T> Drop for Exclusive<'_, T> {
+impl<T> Drop for WriteGuard<'_, T> {
     fn drop(&mut self) {
         self.0.release();
     }

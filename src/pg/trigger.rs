@@ -2,7 +2,7 @@
 
 use pgrx::pg_sys;
 
-use super::call::Call;
+use super::call::{Call, Datum, Returns};
 use super::heap::Row;
 
 /// What fired a trigger.
@@ -13,15 +13,33 @@ pub enum Event {
     Truncate,
 }
 
+/// What a trigger function returns: the row to go on with, or none.
+pub struct Answer(Option<Row>);
+
+impl Answer {
+    /// The row is stored, or deleted.
+    pub fn go_on_with(row: Row) -> Self {
+        Answer(Some(row))
+    }
+
+    /// Nothing is done to the row. Of a trigger after the event: nothing at all.
+    pub const NOTHING: Answer = Answer(None);
+}
+
+impl Returns for Answer {
+    fn returned(self, _call: Call<'_>) -> Datum {
+        self.0
+            .map_or(Datum::from(0), |row| Datum::from(row.tuple()))
+    }
+}
+
 /// The relation and event a trigger function was called for; `None` when the
 /// function was not called as a trigger.
-///
-/// # Safety
-/// The event is not kept longer than the call.
-pub unsafe fn event(call: Call) -> Option<(pg_sys::Oid, Event)> {
-    // SAFETY: a trigger's context is its TriggerData, which outlives the call.
+pub fn event(call: Call<'_>) -> Option<(pg_sys::Oid, Event)> {
+    // SAFETY: a trigger's context is its TriggerData, which outlives the call; the
+    // event is not kept longer than that.
     unsafe {
-        let context = (*call.0).context;
+        let context = (*call.info).context;
         if context.is_null() || (*context).type_ != pg_sys::NodeTag::T_TriggerData {
             return None;
         }

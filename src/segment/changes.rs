@@ -1,30 +1,20 @@
-//! What the present transaction has done to tags.
+//! What the present transaction has changed in `leaf.alloc`.
 //!
-//! # Changes
-//!
-//! A change of a row of `leaf.alloc`, through a function or by plain SQL, is
-//! collected by a trigger and acts on shared memory when the transaction
-//! commits: the tag's slot begins a new epoch. Changes of a savepoint that was
-//! rolled back are forgotten.
-//!
-//! Tags that the transaction has created are the business of [`private`].
+//! A change of a row, through a function or by plain SQL, is collected by a
+//! trigger and acts on shared memory when the transaction commits: the tag's slot
+//! begins a new epoch. Changes of a savepoint that was rolled back are forgotten.
 
-mod private;
-
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
 
+use leaf_core::journal::Journal;
 use pgrx::pg_sys::SubTransactionId;
 
-use crate::alone;
-use crate::catalog::AllocRow;
-use crate::error::Error;
-use crate::pg::{self, inval, xact};
-use crate::shmem::{self, Shared, index::KeyRef, mailbox::Ticket};
-use crate::snowflake;
-use private::Private;
-pub use private::{adopt, allow, before_commit, is_allowed, take, take_block};
+use super::own_tags;
+use crate::pg::{database, inval, xact, xact_end};
+use crate::shmem;
+use crate::shmem::index::Index;
+use crate::shmem::key::KeyRef;
 
 /// What a change means for the ids in memory; a later one is stronger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,231 +27,141 @@ pub enum Change {
     Identity,
 }
 
-/// A change, by whom and of which catalog: a savepoint may drop the extension,
-/// create it again, and be rolled back.
+/// What the present transaction has done to a tag's row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Made {
-    by: SubTransactionId,
-    catalog: u32,
-    change: Change,
+pub enum RowState {
+    /// Nothing: the row is as everybody sees it.
+    Committed,
+    /// It has changed the row, which the loader cannot have before the commit.
+    Changed,
+    /// It has created the tag, which nobody else sees.
+    Created,
 }
 
-impl Made {
-    /// A change made here and now.
-    fn now(change: Change) -> Self {
-        Made {
-            by: xact::current_sub(),
-            catalog: inval::last_watched().map_or(0, |catalog| catalog.to_u32()),
-            change,
-        }
-    }
+/// A change, and of which catalog: a savepoint may drop the extension, create it
+/// again, and be rolled back.
+struct Made {
+    tag: Vec<u8>,
+    catalog: u32,
+    change: Change,
+    /// The number of the change of the same tag before this one.
+    before: Option<usize>,
 }
 
 #[derive(Default)]
-struct Transaction {
-    /// For each tag, the strongest change of each subtransaction that has made
-    /// one, outermost first.
-    changes: HashMap<Vec<u8>, Vec<Made>>,
-    /// TRUNCATE: every tag of a catalog.
-    everything: Vec<Made>,
-    /// Versions of a tag's row, the present one last.
-    private: HashMap<Vec<u8>, Vec<Private>>,
-    /// A block asked of the loader.
-    request: Option<Ticket>,
+struct Changes {
+    /// For each tag, the strongest change of each subtransaction that has made one.
+    made: Journal<Made>,
+    /// The number of the last change of each tag.
+    last: HashMap<Vec<u8>, usize>,
+    /// TRUNCATE: every tag of these catalogs.
+    truncated: Journal<u32>,
 }
 
-impl Transaction {
-    /// Calls `act` for every tag that was changed, and that shared memory may
-    /// know. A tag that was changed several times may be met as often.
-    fn each_change(&self, act: impl Fn(&Shared, KeyRef<'_>, Change)) {
-        let Some(shared) = shmem::shared() else {
+impl Changes {
+    fn is_empty(&self) -> bool {
+        self.made.is_empty() && self.truncated.is_empty()
+    }
+
+    /// Calls `act` for every tag that was changed and that shared memory may know.
+    /// A tag that was changed several times may be met as often.
+    fn each(&self, act: impl Fn(&Index, KeyRef<'_>, Change)) {
+        let Some(shared) = shmem::get() else {
             return;
         };
-        let database = pg::database().to_u32();
-        for made in &self.everything {
-            for key in shared.keys_of(database, made.catalog) {
-                act(shared, key.as_ref(), made.change);
+        let (index, database) = (&shared.index, database::current());
+        for &catalog in self.truncated.iter() {
+            for key in index.keys_of(database, catalog) {
+                act(index, key.as_ref(), Change::Identity);
             }
         }
-        for (tag, changes) in &self.changes {
-            for made in changes {
-                let key = KeyRef {
-                    database,
-                    catalog: made.catalog,
-                    tag,
-                };
-                act(shared, key, made.change);
-            }
+        for made in self.made.iter() {
+            let key = KeyRef {
+                database,
+                catalog: made.catalog,
+                tag: &made.tag,
+            };
+            act(index, key, made.change);
         }
     }
 
-    fn is_clean(&self) -> bool {
-        self.changes.is_empty() && self.everything.is_empty()
+    fn record(&mut self, sub: SubTransactionId, catalog: u32, tag: &[u8], change: Change) {
+        let before = self.last.get(tag).copied();
+        let same = before.and_then(|number| self.made.get_mut(number, sub));
+        if let Some(same) = same.filter(|same| same.catalog == catalog) {
+            same.change = same.change.max(change);
+            return;
+        }
+        let made = Made {
+            tag: tag.to_vec(),
+            catalog,
+            change,
+            before,
+        };
+        let number = self.made.push(sub, made);
+        self.last.insert(tag.to_vec(), number);
     }
-
-    /// The tags that ids were handed out of privately, each with one past the
-    /// highest.
-    fn high_waters(&self) -> impl Iterator<Item = (&[u8], i64)> {
-        let latest = self
-            .private
-            .iter()
-            .filter_map(|(tag, versions)| Some((tag.as_slice(), versions.last()?)));
-        latest.filter_map(|(tag, private)| Some((tag, private.high_water()?)))
-    }
-
-    fn private(&mut self, tag: &[u8]) -> Option<&mut Private> {
-        let latest = self.private.get_mut(tag)?.last_mut()?;
-        latest.is_alive().then_some(latest)
-    }
-}
-
-/// Whether the present transaction has anything to do with tags beyond drawing
-/// ids. Most have not, and their end costs no more than this look.
-static IS_INVOLVED: AtomicBool = AtomicBool::new(false);
-
-/// Whether the end of the transaction concerns leaf.
-pub fn is_involved() -> bool {
-    IS_INVOLVED.load(Ordering::Relaxed)
-}
-
-/// Makes the end of the transaction concern leaf.
-pub fn involve() {
-    IS_INVOLVED.store(true, Ordering::Relaxed);
 }
 
 thread_local! {
-    static TRANSACTION: RefCell<Transaction> = RefCell::default();
-    /// Set while leaf itself updates rows, to the subtransaction that does: its
-    /// grants are no changes.
-    static GRANTING: Cell<Option<SubTransactionId>> = const { Cell::new(None) };
-    /// Set meanwhile if the update takes ids back.
-    static RETURNING: Cell<bool> = const { Cell::new(false) };
+    static CHANGES: RefCell<Changes> = RefCell::default();
 }
 
-fn with<R>(act: impl FnOnce(&mut Transaction) -> R) -> R {
-    TRANSACTION.with_borrow_mut(act)
+fn with<R>(act: impl FnOnce(&mut Changes) -> R) -> R {
+    CHANGES.with_borrow_mut(act)
 }
 
-/// Runs `work`, whose updates of `leaf.alloc` are grants and not changes.
-/// After an error the mark is cleared by the abort.
-pub fn granting<R>(work: impl FnOnce() -> R) -> R {
-    involve();
-    GRANTING.set(Some(xact::current_sub()));
-    let result = work();
-    GRANTING.set(None);
-    result
-}
-
-/// As [`granting`], for an update that takes ids back.
-pub fn returning<R>(work: impl FnOnce() -> R) -> R {
-    RETURNING.set(true);
-    let result = granting(work);
-    RETURNING.set(false);
-    result
-}
-
-/// Whether an update that a trigger sees takes ids back.
-pub fn is_returning() -> bool {
-    is_granting() && RETURNING.get()
-}
-
-/// Whether an update that a trigger sees is a grant.
-pub fn is_granting() -> bool {
-    GRANTING.get().is_some()
+/// Makes the end of the transaction concern leaf, and everything that was looked
+/// up before be looked up again.
+fn begin() -> (SubTransactionId, u32) {
+    xact_end::involve();
+    inval::bump();
+    let catalog = inval::last_watched().map_or(0, |catalog| catalog.to_u32());
+    (xact::current_sub(), catalog)
 }
 
 /// Collects a change of a tag's row.
 pub fn record(tag: &[u8], change: Change) {
-    involve();
-    inval::bump();
-    let made = Made::now(change);
-    with(|it| {
-        let changes = it.changes.entry(tag.to_vec()).or_default();
-        match changes.last_mut() {
-            Some(last) if (last.by, last.catalog) == (made.by, made.catalog) => {
-                last.change = last.change.max(change);
-            }
-            _ => changes.push(made),
-        }
-        if change >= Change::Position
-            && let Some(private) = it.private(tag)
-        {
-            private.forget_grant();
-        }
-    });
+    let (sub, catalog) = begin();
+    with(|it| it.record(sub, catalog, tag, change));
+    if change >= Change::Position {
+        own_tags::forget_grant(tag);
+    }
 }
 
 /// Collects the creation of a tag.
-pub fn record_created(row: &AllocRow) {
-    record(row.tag(), Change::Identity);
-    let created = Private::new(xact::current_sub());
-    with(|it| {
-        it.private
-            .entry(row.tag().to_vec())
-            .or_default()
-            .push(created)
-    });
+pub fn record_created(tag: &[u8]) {
+    record(tag, Change::Identity);
+    own_tags::create(tag);
 }
 
 /// Collects the end of a tag.
 pub fn record_dropped(tag: &[u8]) {
     record(tag, Change::Identity);
-    let sub = xact::current_sub();
-    with(|it| {
-        if let Some(private) = it.private(tag) {
-            private.drop_in(sub);
-        }
-    });
+    own_tags::drop_tag(tag);
 }
 
 /// Collects the end of every tag.
 pub fn record_truncated() {
-    involve();
-    inval::bump();
-    let made = Made::now(Change::Identity);
-    let sub = made.by;
-    with(|it| {
-        it.everything.push(made);
-        for private in it
-            .private
-            .values_mut()
-            .filter_map(|versions| versions.last_mut())
-        {
-            private.drop_in(sub);
-        }
-    });
+    let (sub, catalog) = begin();
+    with(|it| it.truncated.push(sub, catalog));
+    own_tags::drop_all();
 }
 
-/// Whether this transaction has changed the tag's row.
-pub fn has_changed(tag: &[u8]) -> bool {
-    with(|it| !it.everything.is_empty() || it.changes.contains_key(tag))
-}
-
-/// Whether this transaction has created the tag.
-pub fn has_created(tag: &[u8]) -> bool {
-    with(|it| it.private(tag).is_some())
-}
-
-/// Remembers a request to the loader, to be withdrawn if the wait is cut short.
-pub fn set_request(ticket: Option<Ticket>) {
-    involve();
-    with(|it| it.request = ticket);
-}
-
-/// Withdraws the request that a cancelled statement or an ending session left.
-pub fn withdraw_request() {
-    if let (Some(ticket), Some(shared)) = (with(|it| it.request.take()), shmem::shared()) {
-        shared.withdraw(ticket);
+/// What this transaction has done to the tag's row.
+pub fn state_of(tag: &[u8]) -> RowState {
+    if own_tags::contains(tag) {
+        return RowState::Created;
+    }
+    match with(|it| !it.truncated.is_empty() || it.last.contains_key(tag)) {
+        true => RowState::Changed,
+        false => RowState::Committed,
     }
 }
 
-/// Before `PREPARE TRANSACTION`: what shared memory must learn at the commit
-/// would be lost with this session.
-pub fn before_prepare() {
-    if with(|it| !it.is_clean() || !it.private.is_empty()) {
-        Error::Prepared.raise();
-    }
-    snowflake::releases::forget();
+/// Whether it has changed no row.
+pub fn is_empty() -> bool {
+    with(|it| it.is_empty())
 }
 
 /// Just before the commit becomes visible: ids that the changes make stale are
@@ -270,9 +170,9 @@ pub fn before_prepare() {
 /// still draw an old id. If the commit fails after all, the ids are a gap.
 pub fn drop_stale_ids() {
     with(|it| {
-        it.each_change(|shared, key, change| {
+        it.each(|index, key, change| {
             if change >= Change::Position {
-                shared.reconsider(key, true);
+                index.with(key, |slot| slot.drop_ids());
             }
         });
     });
@@ -280,76 +180,45 @@ pub fn drop_stale_ids() {
 
 /// After the commit: shared memory learns what has changed. Raises no error.
 pub fn after_commit() {
-    IS_INVOLVED.store(false, Ordering::Relaxed);
-    snowflake::private::end_of_transaction();
-    snowflake::releases::after_commit();
     let done = with(std::mem::take);
-    GRANTING.set(None);
-    if done.is_clean() {
+    if done.is_empty() {
         return;
     }
     inval::bump();
-    done.each_change(|shared, key, change| match change {
-        Change::Identity => shared.free(key),
-        Change::Position => shared.reconsider(key, true),
-        Change::Permissions => shared.reconsider(key, false),
+    done.each(|index, key, change| match change {
+        Change::Identity => index.free(key),
+        Change::Position => index.with(key, |slot| slot.drop_ids()),
+        Change::Permissions => index.with(key, |slot| slot.reconsider()),
     });
 }
 
 /// After a rollback: nothing has changed.
 pub fn after_abort() {
-    IS_INVOLVED.store(false, Ordering::Relaxed);
-    snowflake::private::end_of_transaction();
-    snowflake::releases::forget();
-    withdraw_request();
-    GRANTING.set(None);
-    let undone = with(std::mem::take);
-    alone::after_abort(undone.high_waters());
-    if !undone.is_clean() {
+    if !with(std::mem::take).is_empty() {
         inval::bump();
     }
 }
 
-/// After a savepoint was released: its doings are its parent's.
+/// A savepoint was released: its doings are its parent's.
 pub fn after_sub_commit(sub: SubTransactionId, parent: SubTransactionId) {
-    snowflake::releases::after_sub_commit(sub, parent);
     with(|it| {
-        for private in it.private.values_mut().flatten() {
-            private.after_sub_commit(sub, parent);
-        }
-        let changes = it.changes.values_mut().flatten();
-        for made in changes.chain(&mut it.everything) {
-            if made.by == sub {
-                made.by = parent;
-            }
-        }
+        it.made.release(sub, parent);
+        it.truncated.release(sub, parent);
     });
 }
 
-/// After a savepoint was rolled back: tags it created are gone, tags it dropped
-/// are back, and what it granted is granted no more.
+/// A savepoint was rolled back: what it has changed is as it was.
 pub fn after_sub_abort(sub: SubTransactionId) {
-    snowflake::releases::after_sub_abort(sub);
-    withdraw_request();
-    // A trigger on the table may roll back savepoints of its own meanwhile.
-    if GRANTING.get() == Some(sub) {
-        GRANTING.set(None);
-    }
     with(|it| {
-        if it.private.is_empty() && it.is_clean() {
+        if it.is_empty() {
             return;
         }
         inval::bump();
-        it.changes.retain(|_, changes| {
-            changes.retain(|made| made.by != sub);
-            !changes.is_empty()
+        let last = &mut it.last;
+        it.made.roll_back(sub, |_, made| match made.before {
+            Some(before) => drop(last.insert(made.tag, before)),
+            None => drop(last.remove(&made.tag)),
         });
-        it.everything.retain(|made| made.by != sub);
-        for versions in it.private.values_mut() {
-            versions.retain(|private| !private.was_created_in(sub));
-            for private in versions {
-                private.after_sub_abort(sub);
-            }
-        }
+        it.truncated.roll_back(sub, |_, _| {});
     });
 }

@@ -1,55 +1,57 @@
 //! Drawing from a slot, and waiting for the loader when it is empty.
 
-use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use leaf_core::buffer::Runs;
 
-use crate::catalog;
-use crate::error::{Error, Ids};
+use super::changes::RowState;
+use super::error::Error;
+use super::tags::{self, SlotOfTag};
+use crate::error::Problem;
+use crate::loader::call::call_loader;
 use crate::patience::Patience;
-use crate::pg;
-use crate::session::{self, SharedSource};
+use crate::pg::{database, display};
+use crate::shmem;
 use crate::shmem::slot::Verdict;
 
-/// Asks the loader for the slot's next segment. Never waits, never fails.
+/// Requests the slot's next segment of the loader. Never waits, never fails.
 #[cold]
-pub fn request_load(number: usize) {
-    let shared = session::shared();
-    let database = pg::database().to_u32();
-    shared.request(number, database);
-    shared.call_loader(database);
+pub fn request_segment(number: usize) {
+    let shared = shmem::require();
+    let database = database::current();
+    shared.index.request(number, database);
+    call_loader(shared, database);
 }
 
 /// Draws one id, waiting for the loader if need be. `None` when the slot has
 /// begun a new epoch: resolve the tag again.
-pub fn draw(source: &SharedSource, tag: &[u8], patience: &Patience) -> Option<i64> {
+pub fn draw(from: &SlotOfTag, tag: &[u8], patience: &Patience<'_>) -> Option<i64> {
     loop {
-        if let Some(drawn) = source.slot.buffer.draw() {
+        if let Some(drawn) = from.slot.buffer.draw() {
             if drawn.due {
-                request_load(source.number);
+                request_segment(from.number);
             }
-            return (source.slot.buffer.epoch() == source.epoch).then_some(drawn.id);
+            return (from.slot.buffer.epoch() == from.epoch).then_some(drawn.id);
         }
-        wait(source, tag, patience)?;
+        wait(from, tag, patience)?;
     }
 }
 
 /// As [`draw`] for several ids at once, at most `count`.
 pub fn draw_many(
-    source: &SharedSource,
+    from: &SlotOfTag,
     tag: &[u8],
     count: u64,
-    patience: &Patience,
+    patience: &Patience<'_>,
 ) -> Option<Runs> {
     loop {
-        if let Some(drawn) = source.slot.buffer.draw_many(count) {
+        if let Some(drawn) = from.slot.buffer.draw_many(count) {
             if drawn.due {
-                request_load(source.number);
+                request_segment(from.number);
             }
-            return (source.slot.buffer.epoch() == source.epoch).then_some(drawn.runs);
+            return (from.slot.buffer.epoch() == from.epoch).then_some(drawn.runs);
         }
-        wait(source, tag, patience)?;
+        wait(from, tag, patience)?;
     }
 }
 
@@ -59,68 +61,53 @@ enum End {
     NewEpoch,
     Exhausted,
     Missing,
-    TimedOut,
+    OwnChange,
 }
 
 /// Waits until the slot has ids. `None` when it has begun a new epoch.
-fn wait(source: &SharedSource, tag: &[u8], patience: &Patience) -> Option<()> {
-    let slot = source.slot;
+fn wait(from: &SlotOfTag, tag: &[u8], patience: &Patience<'_>) -> Option<()> {
+    let slot = from.slot;
+    let shared = shmem::require();
     let began = Instant::now();
-    let end = slot.changed.wait_for(
-        || {
-            if let Some(end) = look(source) {
-                return Some(end);
-            }
-            if source.own_change {
-                Error::OwnChange {
-                    tag: catalog::display(tag),
-                }
-                .raise();
-            }
-            if patience.is_over() {
-                return Some(End::TimedOut);
-            }
-            session::shared().request(source.number, pg::database().to_u32());
-            patience.call_loader();
-            None
-        },
-        || patience.next_nap(),
-    );
-    match end {
-        End::Ids => slot.waits.add(began.elapsed()),
-        End::NewEpoch => return None,
-        End::Exhausted => Error::Exhausted {
-            tag: catalog::display(tag),
-        }
-        .raise(),
-        End::Missing => {
+    let request = || {
+        shared.index.request(from.number, database::current());
+        patience.call_loader(shared);
+    };
+    match patience.wait_on(&slot.changed, || look(from), request) {
+        Some(End::Ids) => slot.waits.add(began.elapsed()),
+        Some(End::NewEpoch) => return None,
+        Some(End::Exhausted) => Error::Exhausted { tag: display(tag) }.raise(),
+        Some(End::OwnChange) => Error::OwnChange { tag: display(tag) }.raise(),
+        Some(End::Missing) => {
             // The row may have appeared since; resolving the tag anew tells.
-            session::forget(tag);
-            slot.state.exclusive().verdict = Verdict::Loadable;
+            tags::forget(tag);
+            slot.state.write().verdict = Verdict::Loadable;
             patience.nap();
             return None;
         }
-        End::TimedOut => {
-            slot.waits.timeouts.fetch_add(1, Ordering::Relaxed);
-            let cause = slot.state.shared().error.message();
-            patience.give_up(Ids::of(tag), cause);
+        None => {
+            slot.waits.add_timeout();
+            let cause = slot.state.read().failures.message();
+            patience.give_up(cause);
         }
     }
     Some(())
 }
 
 /// Whether there is anything to wait for.
-fn look(source: &SharedSource) -> Option<End> {
-    let slot = source.slot;
-    if slot.buffer.epoch() != source.epoch {
+fn look(from: &SlotOfTag) -> Option<End> {
+    let slot = from.slot;
+    if slot.buffer.epoch() != from.epoch {
         return Some(End::NewEpoch);
     }
     if slot.buffer.has_ids() {
         return Some(End::Ids);
     }
-    match slot.state.shared().verdict {
-        Verdict::Loadable => None,
-        Verdict::Exhausted => Some(End::Exhausted),
-        Verdict::Missing => Some(End::Missing),
+    let verdict = slot.state.read().verdict;
+    match (verdict, from.row) {
+        (Verdict::Exhausted, _) => Some(End::Exhausted),
+        (Verdict::Missing, _) => Some(End::Missing),
+        (Verdict::Loadable, RowState::Committed) => None,
+        (Verdict::Loadable, RowState::Changed | RowState::Created) => Some(End::OwnChange),
     }
 }

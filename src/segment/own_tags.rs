@@ -1,5 +1,5 @@
 //! Tags that only the present transaction draws from, because it has created
-//! them (or because there is nobody else: see [`alone`](crate::alone)).
+//! them (or because there is nobody else: see [`single_user`](super::single_user)).
 //!
 //! Such a tag is visible to nobody else. Its ids come from a buffer private to
 //! the transaction, granted by ordinary updates of the row; see [`take`]. A
@@ -7,26 +7,33 @@
 //! seen, so the highest id handed out is kept until the transaction ends, and
 //! the row is brought up to it before the commit.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
+
 use leaf_core::buffer::Run;
+use leaf_core::journal::Journal;
 use pgrx::pg_sys::{Oid, SubTransactionId};
 
-use super::{granting, involve, with};
-use crate::catalog;
-use crate::error::Error;
-use crate::pg::{inval, xact};
-use crate::settings;
+use super::error::Error;
+use super::granting::granting;
+use crate::catalog::{self, alloc, relation};
+use crate::error::Problem;
+use crate::pg::{display, inval, xact, xact_end};
+use crate::settings::segment as settings;
 
 /// A tag that this transaction has created.
 #[derive(Debug)]
-pub struct Private {
-    created_in: SubTransactionId,
-    dropped_in: Option<SubTransactionId>,
+struct OwnTag {
+    /// The numbers of the doings that created it, unless it was adopted, and dropped
+    /// it; see [`OwnTags::doings`].
+    created: Option<usize>,
+    dropped: Option<usize>,
     /// Granted and not handed out yet: `[next, end)`; both `i64::MIN` without a
     /// grant that still stands.
     next: i64,
     end: i64,
-    /// The subtransaction whose update granted them.
-    granted_in: SubTransactionId,
+    /// The number of the doing that granted them.
+    granted: usize,
     /// One past the highest id handed out; `i64::MIN` before the first.
     high_water: i64,
     /// Ids in the last grant.
@@ -35,227 +42,299 @@ pub struct Private {
     allowed: Option<(Oid, u64)>,
 }
 
-/// The subtransaction that is the whole transaction.
-const TOP: SubTransactionId = 1;
-
-impl Private {
-    /// A tag created just now.
-    pub fn new(created_in: SubTransactionId) -> Self {
-        Private {
-            created_in,
-            dropped_in: None,
+impl OwnTag {
+    fn new(created: Option<usize>, high_water: i64) -> Self {
+        OwnTag {
+            created,
+            dropped: None,
             next: i64::MIN,
             end: i64::MIN,
-            granted_in: created_in,
-            high_water: i64::MIN,
+            granted: 0,
+            high_water,
             step: 0,
             allowed: None,
         }
     }
 
-    /// Whether the tag has not been dropped since.
-    pub fn is_alive(&self) -> bool {
-        self.dropped_in.is_none()
+    fn is_alive(&self) -> bool {
+        self.dropped.is_none()
     }
 
     /// One past the highest id handed out, if any was and the tag is alive.
-    pub fn high_water(&self) -> Option<i64> {
+    fn high_water(&self) -> Option<i64> {
         (self.is_alive() && self.high_water != i64::MIN).then_some(self.high_water)
     }
 
-    /// The tag was dropped by the subtransaction.
-    pub fn drop_in(&mut self, sub: SubTransactionId) {
-        self.dropped_in.get_or_insert(sub);
+    fn left(&self) -> u64 {
+        self.end.abs_diff(self.next)
     }
 
-    /// The row has changed: what was granted of it and not handed out is not
-    /// used any more.
-    pub fn forget_grant(&mut self) {
-        self.next = self.end;
-        self.allowed = None;
-    }
-
-    /// Whether the subtransaction created the tag.
-    pub fn was_created_in(&self, sub: SubTransactionId) -> bool {
-        self.created_in == sub
-    }
-
-    /// What the subtransaction did is its parent's now.
-    pub fn after_sub_commit(&mut self, sub: SubTransactionId, parent: SubTransactionId) {
-        for owner in [&mut self.created_in, &mut self.granted_in] {
-            if *owner == sub {
-                *owner = parent;
-            }
+    /// The doing of a number, and all after it, are undone.
+    fn undo(&mut self, number: usize) {
+        if self.dropped.is_some_and(|dropped| dropped >= number) {
+            self.dropped = None;
         }
-        if self.dropped_in == Some(sub) {
-            self.dropped_in = Some(parent);
-        }
-    }
-
-    /// What the subtransaction did is undone.
-    pub fn after_sub_abort(&mut self, sub: SubTransactionId) {
-        if self.dropped_in == Some(sub) {
-            self.dropped_in = None;
-        }
-        if self.granted_in == sub {
+        if self.granted >= number {
             (self.next, self.end) = (i64::MIN, i64::MIN);
         }
-        self.allowed = None;
     }
+}
+
+#[derive(Default)]
+struct OwnTags {
+    /// The tags of each name, the present one last: one that was dropped may come
+    /// back with its savepoint.
+    versions: HashMap<Vec<u8>, Vec<OwnTag>>,
+    /// Which tag was created, dropped or granted from, in this order.
+    doings: Journal<Vec<u8>>,
+}
+
+impl OwnTags {
+    fn get(&mut self, tag: &[u8]) -> Option<&mut OwnTag> {
+        let latest = self.versions.get_mut(tag)?.last_mut()?;
+        latest.is_alive().then_some(latest)
+    }
+
+    fn add(&mut self, tag: &[u8], own: OwnTag) {
+        self.versions.entry(tag.to_vec()).or_default().push(own);
+    }
+
+    /// Notes a doing; returns its number.
+    fn note(&mut self, sub: SubTransactionId, tag: &[u8]) -> usize {
+        match self.doings.last_of(sub) {
+            Some((number, last)) if last == tag => number,
+            _ => self.doings.push(sub, tag.to_vec()),
+        }
+    }
+
+    fn high_waters(&self) -> impl Iterator<Item = (&[u8], &OwnTag, i64)> {
+        let latest = self
+            .versions
+            .iter()
+            .filter_map(|(tag, versions)| Some((tag.as_slice(), versions.last()?)));
+        latest.filter_map(|(tag, own)| Some((tag, own, own.high_water()?)))
+    }
+}
+
+thread_local! {
+    static OWN: RefCell<OwnTags> = RefCell::default();
+}
+
+fn with<R>(act: impl FnOnce(&mut OwnTags) -> R) -> R {
+    OWN.with_borrow_mut(act)
+}
+
+/// The transaction has created a tag.
+pub fn create(tag: &[u8]) {
+    xact_end::involve();
+    let sub = xact::current_sub();
+    with(|it| {
+        let created = it.doings.push(sub, tag.to_vec());
+        it.add(tag, OwnTag::new(Some(created), i64::MIN));
+    });
 }
 
 /// Lets this transaction grant ids of a tag to itself, from `above` on, as if
 /// it had created the tag.
 pub fn adopt(tag: &[u8], above: i64) {
-    involve();
+    if !contains(tag) {
+        xact_end::involve();
+        with(|it| it.add(tag, OwnTag::new(None, above)));
+    }
+}
+
+/// The transaction has dropped a tag.
+pub fn drop_tag(tag: &[u8]) {
+    let sub = xact::current_sub();
     with(|it| {
-        if it.private(tag).is_none() {
-            let adopted = Private {
-                high_water: above,
-                ..Private::new(TOP)
-            };
-            it.private.entry(tag.to_vec()).or_default().push(adopted);
+        if it.get(tag).is_some() {
+            let dropped = it.doings.push(sub, tag.to_vec());
+            if let Some(own) = it.get(tag) {
+                own.dropped = Some(dropped);
+            }
         }
     });
 }
 
-/// Whether `user` was already found to be allowed to draw from the private tag.
-pub fn is_allowed(tag: &[u8], user: Oid) -> bool {
-    let now = Some((user, inval::generation()));
-    with(|it| {
-        it.private(tag)
-            .is_some_and(|private| private.allowed == now)
-    })
+/// The transaction has dropped all tags.
+pub fn drop_all() {
+    let tags: Vec<_> = with(|it| it.versions.keys().cloned().collect());
+    for tag in tags {
+        drop_tag(&tag);
+    }
 }
 
-/// Remembers that `user` may draw from the private tag.
-pub fn allow(tag: &[u8], user: Oid) {
-    let now = Some((user, inval::generation()));
+/// The tag's row has changed: what was granted of it and not handed out is not
+/// used any more.
+pub fn forget_grant(tag: &[u8]) {
     with(|it| {
-        if let Some(private) = it.private(tag) {
-            private.allowed = now;
+        if let Some(own) = it.get(tag) {
+            own.next = own.end;
+            own.allowed = None;
         }
     });
 }
 
-/// Takes up to `count` ids of a tag that this transaction has created.
+/// Whether the tag is one of this transaction's own.
+pub fn contains(tag: &[u8]) -> bool {
+    with(|it| it.get(tag).is_some())
+}
+
+/// Whether there is any, or was.
+pub fn is_empty() -> bool {
+    with(|it| it.versions.is_empty())
+}
+
+/// Has `check` raise an error unless `user` may draw from the tag. Not asked again
+/// while nothing has changed.
+pub fn permit(tag: &[u8], user: Oid, check: impl FnOnce()) {
+    let now = Some((user, inval::generation()));
+    if with(|it| it.get(tag).is_some_and(|own| own.allowed == now)) {
+        return;
+    }
+    check();
+    with(|it| {
+        if let Some(own) = it.get(tag) {
+            own.allowed = now;
+        }
+    });
+}
+
+/// Takes up to `count` ids of an own tag.
 pub fn take(tag: &[u8], count: u64) -> Run {
-    let left = with(|it| {
-        it.private(tag)
-            .map_or(0, |private| private.end.abs_diff(private.next))
-    });
-    if left == 0 {
-        refill(tag, |step| step.max(count), false);
+    if with(|it| it.get(tag).map_or(0, |own| own.left())) == 0 {
+        refill(tag, Length::AtLeast(count));
     }
     hand_out(tag, count)
 }
 
-/// Takes exactly `count` consecutive ids of a tag that this transaction has
-/// created.
+/// Takes exactly `count` consecutive ids of an own tag.
 pub fn take_block(tag: &[u8], count: u64) -> Run {
-    refill(tag, |_| count, true);
+    refill(tag, Length::Exactly(count));
     hand_out(tag, count)
 }
 
 fn hand_out(tag: &[u8], count: u64) -> Run {
     with(|it| {
-        let private = it
-            .private(tag)
-            .expect("the tag was created by this transaction");
+        let own = it.get(tag).expect("the tag was granted from just now");
         let run = Run {
-            first: private.next,
-            len: count.min(private.end.abs_diff(private.next)),
+            first: own.next,
+            len: count.min(own.left()),
         };
-        private.next += run.len as i64;
-        private.high_water = private.next;
+        own.next += run.len as i64;
+        own.high_water = own.next;
         run
     })
 }
 
-/// Grants ids of a private tag by updating its row in this transaction.
-fn refill(tag: &[u8], size: impl FnOnce(u64) -> u64, whole: bool) {
-    let Some((high_water, last_step)) = with(|it| it.private(tag).map(|p| (p.high_water, p.step)))
-    else {
-        Error::NoSuchTag(catalog::display(tag)).raise();
+/// How many ids are to be granted.
+#[derive(Clone, Copy)]
+enum Length {
+    AtLeast(u64),
+    Exactly(u64),
+}
+
+/// Grants ids of an own tag by updating its row in this transaction.
+fn refill(tag: &[u8], length: Length) {
+    let no_such_tag = || -> ! { Error::NoSuchTag { tag: display(tag) }.raise() };
+    let known = with(|it| it.get(tag).map(|own| (own.high_water, own.step)));
+    let Some((high_water, last_step)) = known else {
+        no_such_tag()
     };
     if xact::is_parallel() {
-        Error::ParallelQuery {
-            tag: catalog::display(tag),
-        }
-        .raise();
+        Error::ParallelQuery { tag: display(tag) }.raise();
     }
     let (grant, step) = xact::writable(|| {
         catalog::as_owner(|| {
-            let Some((mut position, row_step)) = catalog::lock_position(tag) else {
-                Error::NoSuchTag(catalog::display(tag)).raise();
+            let Some((mut position, row_step)) = alloc::lock_position(tag) else {
+                no_such_tag()
             };
             position.max_id = position.max_id.max(high_water);
             // Doubling keeps the number of row versions small.
-            let ceiling = settings::step_policy().max_step.max(row_step as u64);
-            let step = (last_step * 2).clamp(row_step.max(1) as u64, ceiling);
-            let count = size(step);
-            let grant = match whole {
-                true => position.grant_block(count),
-                false => position.grant_up_to(count),
+            let longest = settings::step_policy().max_step.max(row_step as u64);
+            let step = (last_step * 2).clamp(row_step.max(1) as u64, longest);
+            let grant = match length {
+                Length::AtLeast(count) => position.grant_up_to(step.max(count)),
+                Length::Exactly(count) => position.grant_block(count),
             };
-            let grant = grant.unwrap_or_else(|_| {
-                Error::Exhausted {
-                    tag: catalog::display(tag),
-                }
-                .raise()
-            });
-            granting(|| catalog::set_position(tag, position.max_id));
+            let grant = grant.unwrap_or_else(|_| Error::Exhausted { tag: display(tag) }.raise());
+            granting(|| alloc::set_position(tag, position.max_id));
             (grant, step)
         })
     });
     let sub = xact::current_sub();
     with(|it| {
-        if let Some(private) = it.private(tag) {
-            private.next = grant.first;
-            private.end = grant.first + grant.len as i64;
-            private.granted_in = sub;
-            private.step = step;
+        let granted = it.note(sub, tag);
+        if let Some(own) = it.get(tag) {
+            own.next = grant.first;
+            own.end = grant.first + grant.len as i64;
+            own.granted = granted;
+            own.step = step;
         }
     });
 }
 
-/// Before the commit: the rows of private tags are set to just past the ids
-/// that were handed out.
+/// Before the commit: the rows of own tags are set to just past the ids that were
+/// handed out.
 pub fn before_commit() {
     let drawn: Vec<(Vec<u8>, i64, i64)> = with(|it| {
-        let end = |tag: &[u8]| {
-            it.private[tag]
-                .last()
-                .map_or(i64::MIN, |private| private.end)
-        };
         it.high_waters()
-            .map(|(tag, high_water)| (tag.to_vec(), high_water, end(tag)))
+            .map(|(tag, own, high_water)| (tag.to_vec(), high_water, own.end))
             .collect()
     });
     // The transaction may have dropped the catalog with the extension.
-    if drawn.is_empty() || catalog::alloc().is_none() {
+    if drawn.is_empty() || relation::alloc().is_none() {
         return;
     }
-    xact::with_snapshot(|| {
-        xact::writable(|| {
-            catalog::as_owner(|| {
-                for (tag, high_water, end) in &drawn {
-                    let Some((position, _)) = catalog::lock_position(tag) else {
-                        continue;
-                    };
-                    // What this transaction granted to itself last and did not
-                    // use goes back.
-                    let unused = position.max_id == *end;
-                    let max_id = if unused {
-                        *high_water
-                    } else {
-                        position.max_id.max(*high_water)
-                    };
-                    if max_id != position.max_id {
-                        granting(|| catalog::set_position(tag, max_id));
-                    }
-                }
-            })
-        })
+    let settle = || {
+        for (tag, high_water, end) in &drawn {
+            let Some((position, _)) = alloc::lock_position(tag) else {
+                continue;
+            };
+            // What this transaction granted to itself last and did not use goes
+            // back.
+            let is_unused = position.max_id == *end;
+            let max_id = match is_unused {
+                true => *high_water,
+                false => position.max_id.max(*high_water),
+            };
+            if max_id != position.max_id {
+                granting(|| alloc::set_position(tag, max_id));
+            }
+        }
+    };
+    xact::with_snapshot(|| xact::writable(|| catalog::as_owner(settle)));
+}
+
+/// The transaction is over. Returns the tags of which ids were handed out, each with
+/// one past the highest.
+pub fn end() -> Vec<(Vec<u8>, i64)> {
+    let own = with(std::mem::take);
+    own.high_waters()
+        .map(|(tag, _, high_water)| (tag.to_vec(), high_water))
+        .collect()
+}
+
+/// A savepoint was released: its doings are its parent's.
+pub fn after_sub_commit(sub: SubTransactionId, parent: SubTransactionId) {
+    with(|it| it.doings.release(sub, parent));
+}
+
+/// A savepoint was rolled back: tags it created are gone, tags it dropped are back,
+/// and what it granted is granted no more.
+pub fn after_sub_abort(sub: SubTransactionId) {
+    with(|it| {
+        it.doings.roll_back(sub, |number, tag| {
+            let Some(versions) = it.versions.get_mut(&tag) else {
+                return;
+            };
+            versions.retain(|own| own.created.is_none_or(|created| created < number));
+            for own in versions.iter_mut() {
+                own.undo(number);
+            }
+            if versions.is_empty() {
+                it.versions.remove(&tag);
+            }
+        });
     });
 }

@@ -11,11 +11,12 @@ use std::collections::HashMap;
 
 use pgrx::{pg_guard, pg_sys};
 
-use crate::catalog;
-use crate::pg::{self, worker, xact};
-use crate::session;
+use super::granting::granting;
+use super::key::key;
+use super::own_tags;
+use crate::catalog::{self, alloc};
+use crate::pg::{self, own_xact, process, xact};
 use crate::shmem::Shared;
-use crate::transaction;
 
 thread_local! {
     /// One past the highest id handed out of each tag by transactions that were
@@ -28,24 +29,25 @@ thread_local! {
 /// from before are dropped: later ones must be larger.
 pub fn adopt(shared: &Shared, tag: &[u8]) {
     if !IS_REGISTERED.replace(true) {
-        worker::before_exit(at_exit, 0);
+        process::before_exit(at_exit);
     }
-    if transaction::has_created(tag) {
+    if own_tags::contains(tag) {
         return;
     }
-    shared.reconsider(session::key(tag), true);
+    shared.index.with(key(tag), |slot| slot.drop_ids());
     let above = SEEN.with_borrow(|seen| seen.get(tag).copied());
-    transaction::adopt(tag, above.unwrap_or(i64::MIN));
+    own_tags::adopt(tag, above.unwrap_or(i64::MIN));
 }
 
-/// After a rollback: remembers what was handed out.
-pub fn after_abort<'t>(high_waters: impl Iterator<Item = (&'t [u8], i64)>) {
-    if pg::under_postmaster() {
+/// After a rollback: remembers what was handed out, each tag with one past the
+/// highest id.
+pub fn after_abort(high_waters: Vec<(Vec<u8>, i64)>) {
+    if process::under_postmaster() {
         return;
     }
     SEEN.with_borrow_mut(|seen| {
         for (tag, high_water) in high_waters {
-            let known = seen.entry(tag.to_vec()).or_insert(high_water);
+            let known = seen.entry(tag).or_insert(high_water);
             *known = high_water.max(*known);
         }
     });
@@ -59,7 +61,7 @@ unsafe extern "C-unwind" fn at_exit(_code: i32, _argument: pg_sys::Datum) {
     if seen.is_empty() {
         return;
     }
-    let outcome = xact::run(|| catalog::as_owner(|| raise_rows(&seen)), |(), _| {});
+    let outcome = own_xact::run(|| catalog::as_owner(|| raise_rows(&seen)), |(), _| {});
     if let Err(failure) = outcome {
         pg::log(&format!(
             "could not keep positions of tags: {}",
@@ -70,10 +72,10 @@ unsafe extern "C-unwind" fn at_exit(_code: i32, _argument: pg_sys::Datum) {
 
 fn raise_rows(seen: &HashMap<Vec<u8>, i64>) {
     for (tag, &high_water) in seen {
-        if let Some((position, _)) = catalog::lock_position(tag)
+        if let Some((position, _)) = alloc::lock_position(tag)
             && position.max_id < high_water
         {
-            transaction::granting(|| catalog::set_position(tag, high_water));
+            granting(|| alloc::set_position(tag, high_water));
         }
     }
 }

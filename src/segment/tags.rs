@@ -1,7 +1,7 @@
 //! What this session knows of tags: where their slots are, and that it may draw
 //! from them.
 //!
-//! An entry is good for one epoch of the slot, one role and one generation of
+//! What is known is good for one epoch of the slot, one role and one generation of
 //! invalidations. Looking these up costs a few catalogue accesses, comparing
 //! them costs three loads, and that is all that a draw does.
 
@@ -10,19 +10,20 @@ use std::collections::HashMap;
 
 use pgrx::pg_sys;
 
-use crate::alone;
-use crate::catalog::{self, Permissions};
-use crate::error::{Error, Ids};
+use super::changes::{self, RowState};
+use super::error::Error;
+use super::key::key;
+use super::{own_tags, single_user};
+use crate::catalog::permissions::{self, Permissions, Readable};
+use crate::error::{Error as CommonError, Problem};
 use crate::patience::Patience;
-use crate::pg::heap::Readable;
-use crate::pg::{self, inval, role, xact};
-use crate::shmem::index::{Found, KeyRef, OwnedKey};
-use crate::shmem::{self, Shared, Slot};
-use crate::transaction;
+use crate::pg::{display, inval, process, role, xact};
+use crate::shmem::slot::Slot;
+use crate::shmem::{self, Shared, index::Found};
 
-/// A tag this session has drawn from. Never freed, so that executor state may
-/// point at it; void until [`is_good`](Entry::is_good) says otherwise.
-pub struct Entry {
+/// A tag that this session has drawn from. Never freed, so that executor state may
+/// point at it; void until [`is_good`](KnownTag::is_good) says otherwise.
+pub struct KnownTag {
     tag: Box<[u8]>,
     slot: Cell<Option<&'static Slot>>,
     number: Cell<usize>,
@@ -31,7 +32,7 @@ pub struct Entry {
     generation: Cell<u64>,
 }
 
-impl Entry {
+impl KnownTag {
     /// Whether the session may draw from the slot without looking again,
     /// provided the epoch still is [`epoch`](Self::epoch) after the draw.
     #[inline(always)]
@@ -45,7 +46,7 @@ impl Entry {
         &self.tag
     }
 
-    /// The slot; present once the entry was good.
+    /// The slot; present once the tag was good.
     #[inline(always)]
     pub fn slot(&self) -> Option<&'static Slot> {
         self.slot.get()
@@ -61,125 +62,147 @@ impl Entry {
     pub fn number(&self) -> usize {
         self.number.get()
     }
+
+    fn new(tag: &[u8]) -> Self {
+        KnownTag {
+            tag: tag.into(),
+            slot: Cell::new(None),
+            number: Cell::new(0),
+            epoch: Cell::new(0),
+            user: Cell::new(pg_sys::InvalidOid),
+            generation: Cell::new(0),
+        }
+    }
+
+    fn remember(&self, slot: &SlotOfTag, user: pg_sys::Oid, generation: u64) {
+        self.slot.set(Some(slot.slot));
+        self.number.set(slot.number);
+        self.epoch.set(slot.epoch);
+        self.user.set(user);
+        self.generation.set(generation);
+    }
 }
 
 thread_local! {
-    static ENTRIES: RefCell<HashMap<Box<[u8]>, &'static Entry>> = RefCell::default();
+    static KNOWN: RefCell<HashMap<Box<[u8]>, &'static KnownTag>> = RefCell::default();
 }
 
 /// Where a tag's ids come from.
-pub enum Source {
+pub enum Origin {
     /// A slot that everybody draws from.
-    Shared(SharedSource),
-    /// A tag that only the present transaction draws from.
-    Private,
+    Slot(SlotOfTag),
+    /// A tag that only the present transaction draws from; see
+    /// [`own_tags`](super::own_tags).
+    Own,
 }
 
 /// A slot, as this session may draw from it.
 #[derive(Clone, Copy)]
-pub struct SharedSource {
+pub struct SlotOfTag {
     pub slot: &'static Slot,
     pub number: usize,
     /// Compare it after each draw.
     pub epoch: u64,
-    /// Whether the present transaction has changed the tag's row, so that the
-    /// loader cannot have it.
-    pub own_change: bool,
-}
-
-/// The shared memory, or an error that says how to get it.
-pub fn shared() -> &'static Shared {
-    shmem::shared().unwrap_or_else(|| Error::NotPreloaded.raise())
+    /// Unless it is committed, the loader cannot have the row.
+    pub row: RowState,
 }
 
 /// Finds out where ids of `tag` come from, and that the current role may draw
 /// them. Raises an error otherwise.
-pub fn resolve(tag: &[u8], patience: &Patience) -> Source {
-    let shared = shared();
-    if pg::in_recovery() {
-        Error::InRecovery.raise();
+pub fn resolve(tag: &[u8], patience: &Patience<'_>) -> Origin {
+    let shared = shmem::require();
+    if process::in_recovery() {
+        CommonError::InRecovery.raise();
     }
     let user = role::current();
-    if !pg::under_postmaster() {
-        may_draw(tag, user);
-        alone::adopt(shared, tag);
-        return Source::Private;
+    if !process::under_postmaster() {
+        require_draw(&wait_until_readable(patience), tag, user);
+        single_user::adopt(shared, tag);
+        return Origin::Own;
     }
-    if transaction::has_changed(tag) {
-        return resolve_changed(shared, tag, user, patience);
-    }
-    if let Some(entry) = known(tag)
-        && entry.is_good()
-        && let Some(slot) = entry.slot()
-        && slot.buffer.epoch() == entry.epoch()
-    {
-        return Source::Shared(SharedSource {
-            slot,
-            number: entry.number(),
-            epoch: entry.epoch(),
-            own_change: false,
-        });
-    }
-    let _readable = wait_until_readable(tag, patience);
-    // Before the look-up: what changes meanwhile makes the entry void.
-    let generation = inval::generation();
-    let found = find(shared, tag, user, patience);
-    let permissions = may_draw(tag, user);
-    if permissions.is_own_version && xact::is_parallel_worker() {
-        Error::ParallelQuery {
-            tag: catalog::display(tag),
+    match changes::state_of(tag) {
+        RowState::Created => {
+            let readable = wait_until_readable(patience);
+            own_tags::permit(tag, user, || drop(require_draw(&readable, tag, user)));
+            Origin::Own
         }
-        .raise();
+        RowState::Changed => {
+            let readable = wait_until_readable(patience);
+            let (slot, _) = look_up(shared, &readable, tag, user, patience);
+            Origin::Slot(SlotOfTag {
+                row: RowState::Changed,
+                ..slot
+            })
+        }
+        RowState::Committed => Origin::Slot(resolve_committed(shared, tag, user, patience)),
     }
-    let source = source(shared, found, permissions.is_own_version);
-    let entry = entry(tag);
-    entry.slot.set(Some(source.slot));
-    entry.number.set(source.number);
-    entry.epoch.set(source.epoch);
-    entry.user.set(user);
-    entry.generation.set(generation);
-    Source::Shared(source)
 }
 
-/// As [`resolve`] for a tag whose row the present transaction has changed:
-/// nothing is remembered.
-fn resolve_changed(
+/// As [`resolve`] for a tag whose row the present transaction has not changed, as
+/// far as this session knows.
+fn resolve_committed(
     shared: &'static Shared,
     tag: &[u8],
     user: pg_sys::Oid,
-    patience: &Patience,
-) -> Source {
-    let _readable = wait_until_readable(tag, patience);
-    if transaction::has_created(tag) {
-        if !transaction::is_allowed(tag, user) {
-            may_draw(tag, user);
-            transaction::allow(tag, user);
-        }
-        return Source::Private;
+    patience: &Patience<'_>,
+) -> SlotOfTag {
+    if let Some(known) = known(tag)
+        && known.is_good()
+        && let Some(slot) = known.slot()
+        && slot.buffer.epoch() == known.epoch()
+    {
+        return SlotOfTag {
+            slot,
+            number: known.number(),
+            epoch: known.epoch(),
+            row: RowState::Committed,
+        };
     }
-    let found = find(shared, tag, user, patience);
-    may_draw(tag, user);
-    Source::Shared(source(shared, found, true))
+    let readable = wait_until_readable(patience);
+    // Before the look-up: what changes meanwhile makes it void.
+    let generation = inval::generation();
+    let (slot, permissions) = look_up(shared, &readable, tag, user, patience);
+    if permissions.is_uncommitted {
+        if xact::is_parallel_worker() {
+            Error::ParallelQuery { tag: display(tag) }.raise();
+        }
+        return SlotOfTag {
+            row: RowState::Changed,
+            ..slot
+        };
+    }
+    know(tag).remember(&slot, user, generation);
+    slot
 }
 
-fn source(shared: &'static Shared, found: Found, own_change: bool) -> SharedSource {
-    SharedSource {
-        slot: &shared.slots[found.number],
+/// The slot of a tag that `user` may draw from.
+fn look_up(
+    shared: &'static Shared,
+    readable: &Readable,
+    tag: &[u8],
+    user: pg_sys::Oid,
+    patience: &Patience<'_>,
+) -> (SlotOfTag, Permissions) {
+    let found = find(shared, readable, tag, user, patience);
+    let permissions = require_draw(readable, tag, user);
+    let slot = SlotOfTag {
+        slot: shared.index.slot(found.number),
         number: found.number,
         epoch: found.epoch,
-        own_change,
-    }
+        row: RowState::Committed,
+    };
+    (slot, permissions)
 }
 
 /// The row's permissions, if they let `user` draw; an error otherwise.
-pub fn may_draw(tag: &[u8], user: pg_sys::Oid) -> Permissions {
-    let Some(permissions) = catalog::permissions(tag, user) else {
-        Error::NoSuchTag(catalog::display(tag)).raise();
+pub fn require_draw(readable: &Readable, tag: &[u8], user: pg_sys::Oid) -> Permissions {
+    let Some(permissions) = readable.permissions(tag, user) else {
+        Error::NoSuchTag { tag: display(tag) }.raise();
     };
     if !permissions.may_draw {
         Error::MayNotDraw {
-            tag: catalog::display(tag),
-            role: catalog::display(role::name_of(user).to_bytes()),
+            tag: display(tag),
+            role: display(role::name_of(user).to_bytes()),
         }
         .raise();
     }
@@ -188,86 +211,63 @@ pub fn may_draw(tag: &[u8], user: pg_sys::Oid) -> Permissions {
 
 /// The slot of `tag`. One is claimed only for a tag that exists and may be
 /// drawn from, so that bad calls leave nothing behind.
-fn find(shared: &Shared, tag: &[u8], user: pg_sys::Oid, patience: &Patience) -> Found {
+fn find(
+    shared: &Shared,
+    readable: &Readable,
+    tag: &[u8],
+    user: pg_sys::Oid,
+    patience: &Patience<'_>,
+) -> Found {
     let key = key(tag);
-    if let Some(found) = shared.find(key) {
+    if let Some(found) = shared.index.find(key) {
         return found;
     }
-    may_draw(tag, user);
+    require_draw(readable, tag, user);
     loop {
-        if let Some(found) = shared.claim(key) {
+        if let Some(found) = shared.index.claim(key) {
             return found;
         }
         if patience.is_over() {
-            Error::NoSlot {
-                tag: catalog::display(tag),
-            }
-            .raise();
+            Error::NoSlot { tag: display(tag) }.raise();
         }
         patience.nap();
     }
 }
 
-/// The key of a tag of this database.
-pub fn key(tag: &[u8]) -> KeyRef<'_> {
-    KeyRef {
-        database: pg::database().to_u32(),
-        catalog: catalog::require_alloc().to_u32(),
-        tag,
-    }
-}
-
-/// As [`key`], by value.
-pub fn owned_key(tag: &[u8]) -> OwnedKey {
-    let key = key(tag);
-    OwnedKey {
-        database: key.database,
-        catalog: key.catalog,
-        tag: tag.to_vec(),
-    }
-}
-
 /// Waits until permissions can be looked up, as long as patience lasts.
-pub fn wait_until_readable(tag: &[u8], patience: &Patience) -> Readable {
-    catalog::wait_until_readable(|| {
-        patience.nap_or_give_up(
-            Ids::of(tag),
-            "table \"leaf.alloc\" is locked by another transaction",
-        );
+pub fn wait_until_readable(patience: &Patience<'_>) -> Readable {
+    permissions::wait_until_readable(|| {
+        patience.nap_or_give_up("table \"leaf.alloc\" is locked by another transaction");
     })
 }
 
-/// This session's entry for a tag, if it has drawn from it.
-pub fn known(tag: &[u8]) -> Option<&'static Entry> {
-    ENTRIES.with_borrow(|entries| entries.get(tag).copied())
+/// What this session knows of a tag, if it has drawn from it.
+pub fn known(tag: &[u8]) -> Option<&'static KnownTag> {
+    KNOWN.with_borrow(|known| known.get(tag).copied())
 }
 
-/// Whether ids drawn from the source before may still be handed out: the slot
-/// is in the same epoch, and the role is the one that was allowed to draw.
-pub fn is_still_good(tag: &[u8], source: &SharedSource) -> bool {
-    let by_the_same = source.own_change || known(tag).is_some_and(Entry::is_good);
-    by_the_same && source.slot.buffer.epoch() == source.epoch
+/// Whether ids drawn from the slot before may still be handed out: it is in the
+/// same epoch, and the role is the one that was allowed to draw.
+pub fn is_still_good(tag: &[u8], slot: &SlotOfTag) -> bool {
+    let by_the_same = match slot.row {
+        RowState::Committed => known(tag).is_some_and(KnownTag::is_good),
+        RowState::Changed | RowState::Created => true,
+    };
+    by_the_same && slot.slot.buffer.epoch() == slot.epoch
 }
 
 /// Makes the session look the tag up again.
 pub fn forget(tag: &[u8]) {
-    if let Some(entry) = known(tag) {
-        entry.generation.set(0);
+    if let Some(known) = known(tag) {
+        known.generation.set(0);
     }
 }
 
-/// This session's entry for a tag that it may draw from, void if it is new.
-fn entry(tag: &[u8]) -> &'static Entry {
+/// What this session knows of a tag that it may draw from, void if it is new.
+fn know(tag: &[u8]) -> &'static KnownTag {
     known(tag).unwrap_or_else(|| {
-        let entry: &'static Entry = Box::leak(Box::new(Entry {
-            tag: tag.into(),
-            slot: Cell::new(None),
-            number: Cell::new(0),
-            epoch: Cell::new(0),
-            user: Cell::new(pg_sys::InvalidOid),
-            generation: Cell::new(0),
-        }));
-        ENTRIES.with_borrow_mut(|entries| entries.insert(tag.into(), entry));
-        entry
+        let new: &'static KnownTag = Box::leak(Box::new(KnownTag::new(tag)));
+        KNOWN.with_borrow_mut(|known| known.insert(tag.into(), new));
+        new
     })
 }

@@ -4,7 +4,7 @@
 //! its loader, which takes them from the configuration file and from
 //! `ALTER DATABASE`. What a session sets for itself changes no lease.
 
-use std::ffi::{CStr, CString};
+use std::ffi::CString;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -14,7 +14,45 @@ use leaf_core::snowflake::generator::{ClockPolicy, ClockRules};
 use leaf_core::snowflake::{Layout, Scheme};
 use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting, PostgresGucEnum};
 
+use super::integer::{ChangedBy, Integer, Unit};
 use crate::pg::guc::{self, Check};
+
+pub(super) const INTEGERS: [&Integer; 7] = [
+    &WORKER_ID,
+    &WORKER_LEASE,
+    &WORKER_REUSE_AFTER,
+    &CEILING_AHEAD,
+    &MAX_CLOCK_OFFSET,
+    &CLOCK_TOLERANCE,
+    &MAX_CLOCK_LEAD,
+];
+
+/// Defines the settings that are no integers.
+pub(super) fn define_others() {
+    guc::define_string::<LayoutText>(
+        c"leaf.snowflake_layout",
+        c"How snowflake ids are divided into time, worker id and sequence.",
+        c"leaf, uid, sonyflake, js53, decimal, or custom:TIME,WORKER,SEQUENCE[,TICK] in bits, with a tick such as 1ms. \
+          The first registration in a database fixes it; a different value is an error from then on.",
+        &LAYOUT,
+    );
+    guc::define_string::<EpochText>(
+        c"leaf.snowflake_epoch",
+        c"The instant from which the time in snowflake ids is counted.",
+        c"A time in UTC such as 2024-01-01T00:00:00Z; empty for the layout's own. \
+          The first registration in a database fixes it; a different value is an error from then on.",
+        &EPOCH,
+    );
+    GucRegistry::define_enum_guc(
+        c"leaf.clock_policy",
+        c"What to do when the clock is behind the last snowflake id by more than leaf.clock_tolerance.",
+        c"error refuses ids until the clock has caught up; wait waits for it up to leaf.wait_timeout; \
+          borrow continues from the last id's time, up to leaf.max_clock_lead ahead of the clock.",
+        &CLOCK_POLICY,
+        GucContext::Suset,
+        GucFlags::default(),
+    );
+}
 
 /// Systems that read ids elsewhere expect a certain layout.
 static LAYOUT: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(Some(c"leaf"));
@@ -22,29 +60,22 @@ static LAYOUT: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(
 /// A recent epoch gives the time field the longest life.
 static EPOCH: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(Some(c""));
 
-/// Where worker ids are planned by hand, one id per node.
-static WORKER_ID: GucSetting<i32> = GucSetting::<i32>::new(-1);
-
-/// Restarted containers would use up the worker ids if none came back.
-static WORKER_LEASE: GucSetting<i32> = GucSetting::<i32>::new(600);
-
-/// A worker of another history may be alive where that history goes on.
-static WORKER_REUSE_AFTER: GucSetting<i32> = GucSetting::<i32>::new(30 * 24 * 3600);
+/// The layout and epoch that a first registration fixes.
+pub fn scheme() -> Scheme {
+    let text = |setting: &GucSetting<Option<CString>>| {
+        let value = setting.get().unwrap_or_default();
+        value.to_string_lossy().into_owned()
+    };
+    // Both were checked when they were set.
+    let mut scheme = Scheme::of(text(&LAYOUT).parse().unwrap_or(Layout::LEAF));
+    if let Ok(Some(epoch_us)) = parse_epoch(&text(&EPOCH)) {
+        scheme.epoch_us = epoch_us;
+    }
+    scheme
+}
 
 /// What a clock that went back means is for the application to say.
 static CLOCK_POLICY: GucSetting<Policy> = GucSetting::<Policy>::new(Policy::Error);
-
-/// Time services step clocks by a few milliseconds now and then.
-static CLOCK_TOLERANCE: GucSetting<i32> = GucSetting::<i32>::new(5);
-
-/// Ids that run far ahead of the clock say a wrong time.
-static MAX_CLOCK_LEAD: GucSetting<i32> = GucSetting::<i32>::new(60_000);
-
-/// How long ids can be drawn while the ceiling cannot be raised.
-static CEILING_AHEAD: GucSetting<i32> = GucSetting::<i32>::new(5_000);
-
-/// A node whose clock is far off the others' issues ids of a wrong time.
-static MAX_CLOCK_OFFSET: GucSetting<i32> = GucSetting::<i32>::new(5_000);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PostgresGucEnum)]
 enum Policy {
@@ -54,6 +85,143 @@ enum Policy {
     Wait,
     #[name = c"borrow"]
     Borrow,
+}
+
+/// Time services step clocks by a few milliseconds now and then.
+static CLOCK_TOLERANCE: Integer = Integer {
+    name: c"leaf.clock_tolerance",
+    short: c"Calls wait out a clock that is behind the last snowflake id by up to this.",
+    long: c"If the value is too low, small corrections of the clock become errors; \
+        if it is too high, callers wait that long.",
+    default: GucSetting::<i32>::new(5),
+    min: 0,
+    max: 600_000,
+    changed_by: ChangedBy::Superuser,
+    unit: Unit::Milliseconds,
+};
+
+/// What to do when the clock is behind the last id.
+pub fn clock_rules() -> ClockRules {
+    ClockRules {
+        policy: match CLOCK_POLICY.get() {
+            Policy::Error => ClockPolicy::Error,
+            Policy::Wait => ClockPolicy::Wait,
+            Policy::Borrow => ClockPolicy::Borrow,
+        },
+        tolerance_us: CLOCK_TOLERANCE.get_unsigned() * 1_000,
+        max_lead_us: max_clock_lead().as_micros() as u64,
+    }
+}
+
+/// Ids far ahead of the clock carry future timestamps.
+static MAX_CLOCK_LEAD: Integer = Integer {
+    name: c"leaf.max_clock_lead",
+    short: c"How far ahead of the clock snowflake ids may run.",
+    long: c"Ids run ahead after a restart with a clock that is behind the ceiling, and with clock_policy = borrow. \
+        If the value is too low, a crash followed by a small step of the clock stops ids for a while; \
+        if it is too high, ids carry future timestamps.",
+    default: GucSetting::<i32>::new(60_000),
+    min: 0,
+    max: 24 * 3600 * 1_000,
+    changed_by: ChangedBy::Superuser,
+    unit: Unit::Milliseconds,
+};
+
+/// How far ahead of the clock ids may be.
+pub fn max_clock_lead() -> Duration {
+    Duration::from_millis(MAX_CLOCK_LEAD.get_unsigned())
+}
+
+/// Where worker ids are planned by hand, one id per node.
+static WORKER_ID: Integer = Integer {
+    name: c"leaf.worker_id",
+    short: c"The worker id in this server's snowflake ids.",
+    long: c"With -1, the server leases one. Any other value is checked against the registry: \
+        a worker id that another node holds is refused.",
+    default: GucSetting::<i32>::new(-1),
+    min: -1,
+    max: i32::MAX,
+    changed_by: ChangedBy::Superuser,
+    unit: Unit::None,
+};
+
+/// The worker id to insist on.
+pub fn worker_id() -> Option<u64> {
+    u64::try_from(WORKER_ID.get()).ok()
+}
+
+/// Restarted containers would use up the worker ids if none came back.
+static WORKER_LEASE: Integer = Integer {
+    name: c"leaf.worker_lease",
+    short: c"How long a node that does not renew its lease keeps its worker id.",
+    long: c"If the value is too low, a node that was idle gets another worker id each time; \
+        if it is too high, nodes that are gone keep theirs. \
+        A worker id that changes hands continues above its ceiling in any case.",
+    default: GucSetting::<i32>::new(600),
+    min: 1,
+    max: 365 * 24 * 3600,
+    changed_by: ChangedBy::Superuser,
+    unit: Unit::Seconds,
+};
+
+/// How long a node that does not renew its lease keeps its worker id.
+pub fn worker_lease() -> Duration {
+    Duration::from_secs(WORKER_LEASE.get_unsigned())
+}
+
+/// A node of another history may be alive where that history continues.
+static WORKER_REUSE_AFTER: Integer = Integer {
+    name: c"leaf.worker_reuse_after",
+    short:
+        c"How long after its lease a worker id of another history of the database is given away.",
+    long: c"Its holder may be alive: the old primary after a promotion, the original of a copy. \
+        If the value is too low, both issue the same ids.",
+    default: GucSetting::<i32>::new(30 * 24 * 3600),
+    min: 0,
+    max: i32::MAX,
+    changed_by: ChangedBy::Superuser,
+    unit: Unit::Seconds,
+};
+
+/// How long after that a node of another history keeps it.
+pub fn worker_reuse_after() -> Duration {
+    Duration::from_secs(WORKER_REUSE_AFTER.get_unsigned())
+}
+
+/// How long ids can be drawn while the ceiling cannot be raised.
+static CEILING_AHEAD: Integer = Integer {
+    name: c"leaf.ceiling_ahead",
+    short: c"How far ahead of its use the ceiling of snowflake ids is made durable.",
+    long: c"If the value is too low, callers wait for the ceiling while the disk is slow; \
+        if it is too high, ids run that far ahead of the clock after a crash.",
+    default: GucSetting::<i32>::new(5_000),
+    min: 100,
+    max: 600_000,
+    changed_by: ChangedBy::Superuser,
+    unit: Unit::Milliseconds,
+};
+
+/// How far ahead of its use the ceiling is made durable.
+pub fn ceiling_ahead() -> Duration {
+    Duration::from_millis(CEILING_AHEAD.get_unsigned())
+}
+
+/// A node whose clock is far off the others' issues ids of a wrong time.
+static MAX_CLOCK_OFFSET: Integer = Integer {
+    name: c"leaf.max_clock_offset",
+    short: c"How far a node's clock may differ from the registry's and the other nodes' when it registers.",
+    long: c"If the value is too low, nodes with slightly different clocks are refused; \
+        if it is too high, ids of different nodes are not ordered by time.",
+    default: GucSetting::<i32>::new(5_000),
+    min: 0,
+    max: i32::MAX,
+    changed_by: ChangedBy::Superuser,
+    unit: Unit::Milliseconds,
+};
+
+/// How far off a node's clock may be at its registration.
+pub fn max_clock_offset() -> Duration {
+    Duration::from_millis(MAX_CLOCK_OFFSET.get_unsigned())
 }
 
 struct LayoutText;
@@ -71,188 +239,6 @@ impl Check for EpochText {
     fn check(value: &str) -> Result<(), String> {
         parse_epoch(value).map(|_| ())
     }
-}
-
-/// The layout and epoch that a first registration fixes.
-pub fn scheme() -> Scheme {
-    let text = |setting: &GucSetting<Option<CString>>| {
-        let value = setting.get().unwrap_or_default();
-        value.to_string_lossy().into_owned()
-    };
-    // Both were checked when they were set.
-    let mut scheme = Scheme::of(text(&LAYOUT).parse().unwrap_or(Layout::LEAF));
-    if let Ok(Some(epoch_us)) = parse_epoch(&text(&EPOCH)) {
-        scheme.epoch_us = epoch_us;
-    }
-    scheme
-}
-
-/// The worker id to insist on.
-pub fn worker_id() -> Option<u64> {
-    u64::try_from(WORKER_ID.get()).ok()
-}
-
-/// How long a worker that does not renew its lease keeps its worker id.
-pub fn worker_lease() -> Duration {
-    Duration::from_secs(WORKER_LEASE.get().max(1) as u64)
-}
-
-/// How long after that a worker of another history keeps it.
-pub fn worker_reuse_after() -> Duration {
-    Duration::from_secs(WORKER_REUSE_AFTER.get().max(0) as u64)
-}
-
-/// What to do when the clock is behind the last id.
-pub fn clock_rules() -> ClockRules {
-    ClockRules {
-        policy: match CLOCK_POLICY.get() {
-            Policy::Error => ClockPolicy::Error,
-            Policy::Wait => ClockPolicy::Wait,
-            Policy::Borrow => ClockPolicy::Borrow,
-        },
-        tolerance_us: CLOCK_TOLERANCE.get().max(0) as u64 * 1_000,
-        max_lead_us: max_clock_lead().as_micros() as u64,
-    }
-}
-
-/// How far ahead of the clock ids may be.
-pub fn max_clock_lead() -> Duration {
-    Duration::from_millis(MAX_CLOCK_LEAD.get().max(0) as u64)
-}
-
-/// How far ahead of its use the ceiling is made durable.
-pub fn ceiling_ahead() -> Duration {
-    Duration::from_millis(CEILING_AHEAD.get().max(1) as u64)
-}
-
-/// How far off a node's clock may be at its registration.
-pub fn max_clock_offset() -> Duration {
-    Duration::from_millis(MAX_CLOCK_OFFSET.get().max(0) as u64)
-}
-
-/// Defines the settings.
-pub(super) fn init() {
-    define_scheme();
-    define_lease();
-    define_clock();
-}
-
-fn define_scheme() {
-    guc::define_string::<LayoutText>(
-        c"leaf.snowflake_layout",
-        c"How snowflake ids are divided into time, worker id and sequence.",
-        c"leaf, uid, sonyflake, js53, decimal, or custom:TIME,WORKER,SEQUENCE[,TICK] in bits, with a tick such as 1ms. \
-          Fixed by the first registration in a database; another value is an error from then on.",
-        &LAYOUT,
-    );
-    guc::define_string::<EpochText>(
-        c"leaf.snowflake_epoch",
-        c"The instant that the time in snowflake ids counts from.",
-        c"A time in UTC such as 2024-01-01T00:00:00Z; empty for the layout's own. \
-          Fixed by the first registration in a database; another value is an error from then on.",
-        &EPOCH,
-    );
-}
-
-fn define_lease() {
-    int(
-        c"leaf.worker_id",
-        c"The worker id in this server's snowflake ids.",
-        c"-1 leases one. Another value is checked against the registry: one that another node holds is refused.",
-        &WORKER_ID,
-        -1,
-        i32::MAX,
-        GucContext::Suset,
-        GucFlags::default(),
-    );
-    int(
-        c"leaf.worker_lease",
-        c"How long a worker that does not renew its lease keeps its worker id.",
-        c"Too short, and a node that was idle gets another worker id each time; too long, and nodes that are gone \
-          keep theirs. An id that changes hands goes on above its ceiling in any case.",
-        &WORKER_LEASE,
-        1,
-        365 * 24 * 3600,
-        GucContext::Suset,
-        GucFlags::UNIT_S,
-    );
-    int(
-        c"leaf.worker_reuse_after",
-        c"How long after its lease a worker id of another history of the database is given away.",
-        c"Its holder may be alive: the old primary after a promotion, the original of a copy. Too short, and both issue the same ids.",
-        &WORKER_REUSE_AFTER,
-        0,
-        i32::MAX,
-        GucContext::Suset,
-        GucFlags::UNIT_S,
-    );
-    int(
-        c"leaf.ceiling_ahead",
-        c"How far ahead of its use the ceiling of snowflake ids is made durable.",
-        c"Too short, and callers wait for the ceiling while the disk is slow; too long, and after a crash ids run that far ahead of the clock.",
-        &CEILING_AHEAD,
-        100,
-        600_000,
-        GucContext::Suset,
-        GucFlags::UNIT_MS,
-    );
-    int(
-        c"leaf.max_clock_offset",
-        c"How far the clock of a node may be off the registry's and the other nodes' at its registration.",
-        c"Too small, and nodes with slightly different clocks are refused; too large, and ids of different nodes are not ordered by time.",
-        &MAX_CLOCK_OFFSET,
-        0,
-        i32::MAX,
-        GucContext::Suset,
-        GucFlags::UNIT_MS,
-    );
-}
-
-fn define_clock() {
-    GucRegistry::define_enum_guc(
-        c"leaf.clock_policy",
-        c"What to do when the clock is behind the last snowflake id by more than leaf.clock_tolerance.",
-        c"error refuses ids until the clock has caught up, wait waits for it up to leaf.wait_timeout, \
-          borrow goes on from the last id's time, up to leaf.max_clock_lead ahead of the clock.",
-        &CLOCK_POLICY,
-        GucContext::Suset,
-        GucFlags::default(),
-    );
-    int(
-        c"leaf.clock_tolerance",
-        c"How far the clock may be behind the last snowflake id and is just waited for.",
-        c"Too small, and small corrections of the clock become errors; too large, and callers wait that long.",
-        &CLOCK_TOLERANCE,
-        0,
-        600_000,
-        GucContext::Suset,
-        GucFlags::UNIT_MS,
-    );
-    int(
-        c"leaf.max_clock_lead",
-        c"How far ahead of the clock snowflake ids may run.",
-        c"After a restart with a clock that is behind the ceiling, and with clock_policy = borrow. Too small, and a crash \
-          followed by a small step of the clock stops ids for a while; too large, and ids say a time that is not yet.",
-        &MAX_CLOCK_LEAD,
-        0,
-        24 * 3600 * 1_000,
-        GucContext::Suset,
-        GucFlags::UNIT_MS,
-    );
-}
-
-#[allow(clippy::too_many_arguments)]
-fn int(
-    name: &'static CStr,
-    short: &'static CStr,
-    long: &'static CStr,
-    setting: &'static GucSetting<i32>,
-    min: i32,
-    max: i32,
-    context: GucContext,
-    unit: GucFlags,
-) {
-    GucRegistry::define_int_guc(name, short, long, setting, min, max, context, unit);
 }
 
 /// An instant in microseconds since 1970; `None` for the layout's own.

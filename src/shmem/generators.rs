@@ -1,25 +1,35 @@
-//! A database's snowflake worker in shared memory.
+//! The generators of snowflake ids, one per database that issues them.
 //!
-//! A worker belongs to a registry, the `leaf.worker` of one database, and is
-//! found by (database, oid of that database's `leaf.alloc`). Sessions keep a
-//! reference to it and draw without a lock, so a worker is given to another
-//! registry only when nobody can be drawing from it with another layout in
-//! mind: when its database has been dropped, or its layout and epoch stay.
+//! A generator serves a registry, the `leaf.worker` of one database, and is found
+//! by (database, oid of that database's `leaf.alloc`). Sessions keep a reference
+//! to it and draw without a lock, so a generator is given to another registry only
+//! when nobody can be drawing from it with another layout in mind: when its
+//! database has been dropped, or its layout and epoch stay.
 
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use leaf_core::snowflake::{Generator, Scheme};
+use leaf_core::time::Monotonic;
 use pgrx::PgSqlErrorCode;
 
-use super::Shared;
-use super::slot::{LastError, Waits};
+use super::failures::Failures;
 use super::text::Text;
-use crate::error::Parts;
-use crate::pg::{condvar::CondVar, lock::Locked};
+use super::waits::Waits;
+use crate::error::Report;
+use crate::pg::clock::AtomicMonotonic;
+use crate::pg::condvar::CondVar;
+use crate::pg::lwlock::Locked;
+use crate::pg::shm;
+
+/// All generators. The lock guards whose generator is whose.
+pub struct Generators {
+    directory: &'static Locked<()>,
+    slots: &'static [GeneratorSlot],
+}
 
 /// Everything leaf shares about the snowflake ids of one database.
 #[repr(C)]
-pub struct Worker {
+pub struct GeneratorSlot {
     /// Hands the ids out. Leases are written under `state`'s lock.
     pub generator: Generator,
     /// The lease, and the lock for it.
@@ -28,12 +38,12 @@ pub struct Worker {
     pub changed: CondVar,
     /// How callers fared.
     pub waits: Waits,
-    /// Whether the loader shall lease or renew.
+    /// Whether the loader is to lease or renew.
     pub requested: AtomicBool,
-    /// Before when the loader does not try again after a failure, in monotonic
-    /// microseconds. Written under `state`'s lock.
-    pub retry_at: AtomicI64,
-    /// Whose worker this is; 0 for nobody's. Directory lock.
+    /// Before when the loader does not try again after a failure. Written under
+    /// `state`'s lock.
+    pub retry_at: AtomicMonotonic,
+    /// Whose generator this is; 0 for nobody's. Directory lock.
     database: AtomicU32,
     /// The oid of that database's `leaf.alloc`; 0 if the registry has gone.
     /// Directory lock.
@@ -47,7 +57,7 @@ pub struct Registry {
     pub catalog: u32,
 }
 
-/// What is known of a worker's lease.
+/// What is known of a generator's lease.
 #[repr(C)]
 #[derive(Default)]
 pub struct State {
@@ -55,17 +65,14 @@ pub struct State {
     pub scheme: Option<Scheme>,
     /// The lease, while there is one.
     pub lease: Option<Lease>,
-    /// How far the clock was off the other workers' mean at the last try.
+    /// How far the clock was off the other nodes' mean at the last try.
     pub clock_offset_us: i64,
     /// How many tries to lease or renew have come to an end.
     pub attempts: u64,
     /// Why the last one brought no lease, if it was refused one.
     pub refusal: Option<Refusal>,
-    /// How long the loader paused after the last of a row of failures; 0 after
-    /// a success.
-    pub pause_us: i64,
-    /// The last failure or refusal.
-    pub error: LastError,
+    /// Tries that failed or were refused.
+    pub failures: Failures,
 }
 
 /// A lease of a worker id.
@@ -73,7 +80,7 @@ pub struct State {
 #[repr(C)]
 pub struct Lease {
     /// The worker id.
-    pub worker: u64,
+    pub worker_id: u64,
     /// Made at the registration.
     pub nonce: [u8; 16],
     /// Which of its renewals this is: whoever renews compares and swaps it.
@@ -96,37 +103,37 @@ pub struct Refusal {
 
 impl Refusal {
     /// The error in a form that shared memory can hold.
-    pub fn of((code, message, detail, hint): &Parts) -> Self {
+    pub fn of(report: &Report) -> Self {
         Refusal {
-            code: *code as i32,
-            message: Text::of(message),
-            detail: Text::of(detail.as_deref().unwrap_or_default()),
-            hint: Text::of(hint),
+            code: report.code as i32,
+            message: Text::of(&report.message),
+            detail: Text::of(report.detail.as_deref().unwrap_or_default()),
+            hint: Text::of(&report.hint),
         }
     }
 
     /// The error.
-    pub fn parts(&self) -> Parts {
+    pub fn report(&self) -> Report {
         let detail = self.detail.get();
-        (
-            PgSqlErrorCode::from(self.code),
-            self.message.get(),
-            (!detail.is_empty()).then_some(detail),
-            self.hint.get(),
-        )
+        Report {
+            code: PgSqlErrorCode::from(self.code),
+            message: self.message.get(),
+            detail: (!detail.is_empty()).then_some(detail),
+            hint: self.hint.get(),
+        }
     }
 }
 
-impl Worker {
-    /// Nobody's worker.
-    pub(super) fn new(tranche: i32) -> Self {
-        Worker {
+impl GeneratorSlot {
+    /// Nobody's.
+    fn new(tranche: i32) -> Self {
+        GeneratorSlot {
             generator: Generator::new(),
             state: Locked::new(State::default(), tranche),
             changed: CondVar::new(),
             waits: Waits::default(),
             requested: AtomicBool::new(false),
-            retry_at: AtomicI64::new(0),
+            retry_at: AtomicMonotonic::new(),
             database: AtomicU32::new(0),
             catalog: AtomicU32::new(0),
         }
@@ -144,9 +151,9 @@ impl Worker {
         self.catalog.store(registry.catalog, Ordering::Relaxed);
     }
 
-    /// Ends the lease. The directory lock is held exclusively.
+    /// Ends the lease. The directory lock is held to write.
     fn retire(&self) {
-        let mut state = self.state.exclusive();
+        let mut state = self.state.write();
         self.generator.fence();
         state.lease = None;
         drop(state);
@@ -155,96 +162,102 @@ impl Worker {
         self.changed.broadcast();
     }
 
-    /// Makes it as good as new. The directory lock is held exclusively, and no
-    /// process is left that knew the worker.
+    /// Makes it as good as new. The directory lock is held to write, and no
+    /// process is left that knew the generator.
     fn clear(&self) {
         self.retire();
-        *self.state.exclusive() = State::default();
+        *self.state.write() = State::default();
         self.generator.reset();
         self.waits.clear();
-        self.retry_at.store(0, Ordering::Relaxed);
+        self.retry_at.set(Monotonic::ZERO);
         self.database.store(0, Ordering::Relaxed);
     }
 }
 
-impl Shared {
-    /// The worker of a registry, if it has one.
-    pub fn worker(&self, registry: Registry) -> Option<&'static Worker> {
-        let _lock = self.directory.shared();
-        self.find_worker(registry)
+impl Generators {
+    /// Asks for the memory of so many generators; only in the request hook.
+    pub(super) fn request_memory(count: usize) {
+        shm::request::<Locked<()>>(1);
+        shm::request::<GeneratorSlot>(count);
     }
 
-    fn find_worker(&self, registry: Registry) -> Option<&'static Worker> {
-        self.workers
-            .iter()
-            .find(|worker| worker.registry() == registry)
-    }
-
-    /// The worker of a registry; a free one becomes it. `None` if none is free.
-    /// Workers of registries that the same database had before are ended.
-    pub fn claim_worker(&self, registry: Registry) -> Option<&'static Worker> {
-        let _lock = self.directory.exclusive();
-        if let Some(worker) = self.find_worker(registry) {
-            return Some(worker);
+    /// Attaches to that memory; only in the startup hook.
+    pub(super) fn attach(count: usize, tranche: i32) -> Self {
+        Generators {
+            directory: &shm::attach(c"leaf directory", 1, |_| Locked::new((), tranche))[0],
+            slots: shm::attach(c"leaf generators", count, |_| GeneratorSlot::new(tranche)),
         }
-        let of_database = |worker: &&Worker| worker.registry().database == registry.database;
-        for worker in self.workers.iter().filter(of_database) {
-            worker.retire();
+    }
+
+    /// The generator of a registry, if it has one.
+    pub fn find(&self, registry: Registry) -> Option<&'static GeneratorSlot> {
+        let _lock = self.directory.read();
+        self.find_locked(registry)
+    }
+
+    fn find_locked(&self, registry: Registry) -> Option<&'static GeneratorSlot> {
+        self.slots.iter().find(|slot| slot.registry() == registry)
+    }
+
+    /// The generator of a registry; a free one becomes it. `None` if none is free.
+    /// Generators of registries that the same database had before are retired.
+    pub fn claim(&self, registry: Registry) -> Option<&'static GeneratorSlot> {
+        let _lock = self.directory.write();
+        if let Some(slot) = self.find_locked(registry) {
+            return Some(slot);
+        }
+        let of_database = |slot: &&GeneratorSlot| slot.registry().database == registry.database;
+        for slot in self.slots.iter().filter(of_database) {
+            slot.retire();
         }
         let find = |database| {
-            let wanted = Registry {
+            self.find_locked(Registry {
                 database,
                 catalog: 0,
-            };
-            self.workers
-                .iter()
-                .find(|worker| worker.registry() == wanted)
+            })
         };
-        let worker = find(0).or_else(|| find(registry.database))?;
-        worker.belong_to(registry);
-        Some(worker)
+        let slot = find(0).or_else(|| find(registry.database))?;
+        slot.belong_to(registry);
+        Some(slot)
     }
 
-    /// Ends the worker of a registry: whoever draws from it finds another.
-    pub fn retire_worker(&self, registry: Registry) {
-        let _lock = self.directory.exclusive();
-        if let Some(worker) = self.find_worker(registry) {
-            worker.retire();
+    /// Ends the generator of a registry: whoever draws from it finds another.
+    pub fn retire(&self, registry: Registry) {
+        let _lock = self.directory.write();
+        if let Some(slot) = self.find_locked(registry) {
+            slot.retire();
         }
     }
 
-    /// The databases that have a worker.
-    pub fn databases_with_workers(&self) -> Vec<u32> {
-        let _lock = self.directory.shared();
-        let databases = self.workers.iter().map(|worker| worker.registry().database);
+    /// The databases that have a generator.
+    pub fn databases(&self) -> Vec<u32> {
+        let _lock = self.directory.read();
+        let databases = self.slots.iter().map(|slot| slot.registry().database);
         databases.filter(|&database| database != 0).collect()
     }
 
-    /// Frees the workers of a database that has been dropped.
-    pub fn free_workers(&self, database: u32) {
-        let _lock = self.directory.exclusive();
-        for worker in self.workers {
-            if worker.registry().database == database {
-                worker.clear();
+    /// Frees the generators of a database that has been dropped.
+    pub fn free(&self, database: u32) {
+        let _lock = self.directory.write();
+        for slot in self.slots {
+            if slot.registry().database == database {
+                slot.clear();
             }
         }
     }
 
-    /// The workers of a database that have a registry.
-    pub fn workers_of(&self, database: u32) -> Vec<(Registry, &'static Worker)> {
-        let mut workers = self.all_workers();
-        workers.retain(|(registry, _)| registry.database == database);
-        workers
+    /// The generators of a database that have a registry.
+    pub fn of(&self, database: u32) -> Vec<(Registry, &'static GeneratorSlot)> {
+        let mut slots = self.all();
+        slots.retain(|(registry, _)| registry.database == database);
+        slots
     }
 
-    /// All workers that have a registry.
-    pub fn all_workers(&self) -> Vec<(Registry, &'static Worker)> {
-        let _lock = self.directory.shared();
-        let workers = self
-            .workers
-            .iter()
-            .map(|worker| (worker.registry(), worker));
-        workers
+    /// All generators that have a registry.
+    pub fn all(&self) -> Vec<(Registry, &'static GeneratorSlot)> {
+        let _lock = self.directory.read();
+        let slots = self.slots.iter().map(|slot| (slot.registry(), slot));
+        slots
             .filter(|(registry, _)| registry.catalog != 0)
             .collect()
     }

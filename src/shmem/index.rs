@@ -1,104 +1,45 @@
 //! Which slot serves which tag: a chained hash table over the slots.
 //!
-//! All of it is guarded by one lock, taken shared to look up and exclusive to
-//! claim or free a slot. Looking up happens when a session meets a tag for the
-//! first time, not when it draws.
+//! All of it is guarded by one lock, taken to read by those who look up and to
+//! write by those who claim or free a slot. Looking up happens when a session
+//! meets a tag for the first time, not when it draws.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
-use super::slot::TAG_BYTES;
-use super::{Shared, Slot};
-use crate::pg;
+use super::key::{Key, KeyRef, OwnedKey};
+use super::slot::Slot;
+use crate::pg::lwlock::Locked;
+use crate::pg::{clock, shm};
 
-/// A waiter repeats its request much more often than this, in microseconds.
-const REQUEST_LIFE_US: i64 = 2_000_000;
+/// A waiter repeats its request much more often than this.
+const REQUEST_LIFE: Duration = Duration::from_secs(2);
 
 /// No slot.
-pub const NONE: u32 = u32::MAX;
+const NONE: u32 = u32::MAX;
+
+/// The slots, and how they are found.
+pub struct Index {
+    heads: &'static Locked<Heads>,
+    buckets: &'static [Bucket],
+    slots: &'static [Slot],
+    /// For each slot, the database whose loader is to load it; 0 for none. Kept
+    /// apart from the slots so that a loader scans few cache lines.
+    requested: &'static [AtomicU32],
+}
 
 /// The first slot of a hash bucket. Index lock.
 #[repr(C)]
-pub struct Bucket(AtomicU32);
-
-impl Bucket {
-    /// An empty bucket.
-    pub fn new() -> Self {
-        Bucket(AtomicU32::new(NONE))
-    }
-}
-
-/// How many buckets serve so many slots.
-pub fn buckets_for(slots: usize) -> usize {
-    slots.next_power_of_two()
-}
+struct Bucket(AtomicU32);
 
 /// What the index lock guards beside the chains.
 #[repr(C)]
-pub struct Heads {
+struct Heads {
     /// The first free slot.
     free: u32,
     /// Where the next search for an idle slot begins.
     hand: u32,
-}
-
-impl Heads {
-    /// All slots free.
-    pub fn new(slots: usize) -> Self {
-        Heads {
-            free: if slots == 0 { NONE } else { 0 },
-            hand: 0,
-        }
-    }
-}
-
-/// Whose slot it is. The catalog's oid is part of it, so that an extension that
-/// was dropped and created again never meets its predecessor's slots.
-#[repr(C)]
-pub struct Key {
-    database: u32,
-    catalog: u32,
-    len: u32,
-    tag: [u8; TAG_BYTES],
-}
-
-impl Default for Key {
-    fn default() -> Self {
-        Key {
-            database: 0,
-            catalog: 0,
-            len: 0,
-            tag: [0; TAG_BYTES],
-        }
-    }
-}
-
-/// A [`Key`] by reference.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct KeyRef<'a> {
-    /// The database's oid.
-    pub database: u32,
-    /// The oid of its `leaf.alloc`.
-    pub catalog: u32,
-    /// The tag, in the database's encoding.
-    pub tag: &'a [u8],
-}
-
-impl Key {
-    fn get(&self) -> KeyRef<'_> {
-        KeyRef {
-            database: self.database,
-            catalog: self.catalog,
-            tag: &self.tag[..self.len as usize],
-        }
-    }
-
-    fn set(&mut self, key: KeyRef<'_>) {
-        self.database = key.database;
-        self.catalog = key.catalog;
-        self.len = key.tag.len() as u32;
-        self.tag[..key.tag.len()].copy_from_slice(key.tag);
-    }
 }
 
 /// A slot and the epoch at which it served the key that was asked for.
@@ -110,17 +51,60 @@ pub struct Found {
     pub epoch: u64,
 }
 
-impl Shared {
+fn buckets_for(slots: usize) -> usize {
+    slots.next_power_of_two()
+}
+
+impl Index {
+    /// Asks for the memory of so many slots; only in the request hook.
+    pub(super) fn request_memory(slots: usize) {
+        shm::request::<Locked<Heads>>(1);
+        shm::request::<Bucket>(buckets_for(slots));
+        shm::request::<Slot>(slots);
+        shm::request::<AtomicU32>(slots);
+    }
+
+    /// Attaches to that memory; only in the startup hook.
+    pub(super) fn attach(slots: usize, tranche: i32) -> Self {
+        let next = |index| match index + 1 < slots {
+            true => index as u32 + 1,
+            false => NONE,
+        };
+        Index {
+            heads: &shm::attach(c"leaf index", 1, |_| {
+                let free = if slots == 0 { NONE } else { 0 };
+                Locked::new(Heads { free, hand: 0 }, tranche)
+            })[0],
+            buckets: shm::attach(c"leaf buckets", buckets_for(slots), |_| {
+                Bucket(AtomicU32::new(NONE))
+            }),
+            slots: shm::attach(c"leaf slots", slots, |index| {
+                Slot::new(next(index), tranche)
+            }),
+            requested: shm::attach(c"leaf requests", slots, |_| AtomicU32::new(0)),
+        }
+    }
+
+    /// How many slots there are, and so how many numbers.
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// A slot by its number.
+    pub fn slot(&self, number: usize) -> &'static Slot {
+        &self.slots[number]
+    }
+
     /// The slot that serves `key`, if there is one.
     pub fn find(&self, key: KeyRef<'_>) -> Option<Found> {
-        let _lock = self.index.shared();
+        let _lock = self.heads.read();
         self.walk(key).map(|number| self.found(number))
     }
 
     /// The slot that serves `key`; if there is none, a free or idle one is
     /// made to. `None` when every slot is waiting for a load.
     pub fn claim(&self, key: KeyRef<'_>) -> Option<Found> {
-        let mut heads = self.index.exclusive();
+        let mut heads = self.heads.write();
         if let Some(number) = self.walk(key) {
             return Some(self.found(number));
         }
@@ -133,7 +117,7 @@ impl Shared {
         };
         let slot = &self.slots[number];
         slot.begin_anew();
-        // SAFETY: the index lock is held exclusively.
+        // SAFETY: the index lock is held to write.
         unsafe { &mut *slot.key.0.get() }.set(key);
         let bucket = self.bucket(key);
         slot.next
@@ -143,16 +127,42 @@ impl Shared {
         Some(self.found(number))
     }
 
-    /// Asks the loader of `database` to load the slot.
+    /// Requests the slot's next segment of the loader of `database`.
     pub fn request(&self, number: usize, database: u32) {
-        let asked_at = &self.slots[number].asked_at;
-        asked_at.store(pg::monotonic_us(), Ordering::Relaxed);
+        self.slots[number].requested_at.set(clock::monotonic());
         self.requested[number].store(database, Ordering::Release);
+    }
+
+    /// As [`request`](Self::request), of a request that has failed: it is as old as
+    /// it was.
+    pub fn repeat_request(&self, number: usize, database: u32) {
+        self.requested[number].store(database, Ordering::Release);
+    }
+
+    /// The slots whose next segment is requested of the loader of `database`.
+    pub fn requests_of(&self, database: u32) -> impl Iterator<Item = usize> + use<'_> {
+        let requested = self.requested.iter().enumerate();
+        requested
+            .filter(move |(_, requested)| requested.load(Ordering::Acquire) == database)
+            .map(|(number, _)| number)
+    }
+
+    /// Takes up a request, before the buffer is looked at: a later one is not lost.
+    pub fn take_request(&self, number: usize) {
+        self.requested[number].store(0, Ordering::SeqCst);
+    }
+
+    /// Drops what was requested of the loader of `database`; who still waits asks
+    /// again.
+    pub fn forget_requests(&self, database: u32) {
+        for requested in self.requested {
+            let _ = requested.compare_exchange(database, 0, Ordering::AcqRel, Ordering::Relaxed);
+        }
     }
 
     /// Frees the slot of a tag that is no more.
     pub fn free(&self, key: KeyRef<'_>) {
-        let mut heads = self.index.exclusive();
+        let mut heads = self.heads.write();
         if let Some(number) = self.walk(key) {
             self.give_back(&mut heads, number);
         }
@@ -160,7 +170,7 @@ impl Shared {
 
     /// Frees all slots of the database whose catalog's oid `gone` approves.
     pub fn free_all(&self, database: u32, gone: impl Fn(u32) -> bool) {
-        let mut heads = self.index.exclusive();
+        let mut heads = self.heads.write();
         for number in 0..self.slots.len() {
             let key = self.key(&self.slots[number]);
             if key.database == database && gone(key.catalog) {
@@ -169,25 +179,18 @@ impl Shared {
         }
     }
 
-    /// Begins a new epoch for the same tag; see [`Slot::reconsider`].
-    pub fn reconsider(&self, key: KeyRef<'_>, discard: bool) {
-        let _lock = self.index.shared();
+    /// Calls `act` for the slot that serves `key`, if there is one. It goes on
+    /// serving that key meanwhile.
+    pub fn with(&self, key: KeyRef<'_>, act: impl FnOnce(&Slot)) {
+        let _lock = self.heads.read();
         if let Some(number) = self.walk(key) {
-            self.slots[number].reconsider(discard);
+            act(&self.slots[number]);
         }
-    }
-
-    fn give_back(&self, heads: &mut Heads, number: usize) {
-        self.unlink(number);
-        let slot = &self.slots[number];
-        slot.begin_anew();
-        slot.next.store(heads.free, Ordering::Relaxed);
-        heads.free = number as u32;
     }
 
     /// Calls `visit` for every slot of the database.
     pub fn each_of(&self, database: u32, mut visit: impl FnMut(KeyRef<'_>, usize, &Slot)) {
-        let _lock = self.index.shared();
+        let _lock = self.heads.read();
         for (number, slot) in self.slots.iter().enumerate() {
             let key = self.key(slot);
             if key.database == database {
@@ -198,29 +201,28 @@ impl Shared {
 
     /// The keys of all slots of a catalog.
     pub fn keys_of(&self, database: u32, catalog: u32) -> Vec<OwnedKey> {
-        let _lock = self.index.shared();
-        let numbers = 0..self.slots.len();
-        let keys = numbers.filter_map(|number| {
-            let key = self.key(&self.slots[number]);
-            (key.database == database && key.catalog == catalog).then(|| self.owned_key(number))
+        let mut keys = Vec::new();
+        self.each_of(database, |key, _, _| {
+            if key.catalog == catalog {
+                keys.push(key.to_owned());
+            }
         });
-        keys.collect()
+        keys
     }
 
     /// The key and epoch of a slot now, if it serves any tag.
     pub fn owner_of(&self, number: usize) -> Option<(OwnedKey, Found)> {
-        let _lock = self.index.shared();
-        let key = self.owned_key(number);
-        (key.database != 0).then(|| (key, self.found(number)))
+        let _lock = self.heads.read();
+        let key = self.key(&self.slots[number]);
+        (key.database != 0).then(|| (key.to_owned(), self.found(number)))
     }
 
-    fn owned_key(&self, number: usize) -> OwnedKey {
-        let key = self.key(&self.slots[number]);
-        OwnedKey {
-            database: key.database,
-            catalog: key.catalog,
-            tag: key.tag.to_vec(),
-        }
+    fn give_back(&self, heads: &mut Heads, number: usize) {
+        self.unlink(number);
+        let slot = &self.slots[number];
+        slot.begin_anew();
+        slot.next.store(heads.free, Ordering::Relaxed);
+        heads.free = number as u32;
     }
 
     fn found(&self, number: usize) -> Found {
@@ -256,7 +258,7 @@ impl Shared {
     }
 
     /// Takes a slot out of its chain and makes it nobody's. The index lock is
-    /// held exclusively.
+    /// held to write.
     fn unlink(&self, number: usize) {
         let slot = &self.slots[number];
         let next = slot.next.load(Ordering::Relaxed);
@@ -265,8 +267,8 @@ impl Shared {
             link = &self.slots[link.load(Ordering::Relaxed) as usize].next;
         }
         link.store(next, Ordering::Relaxed);
-        // SAFETY: the index lock is held exclusively.
-        unsafe { *slot.key.0.get() = Key::default() };
+        // SAFETY: the index lock is held to write.
+        unsafe { *slot.key.0.get() = Key::NOBODYS };
         self.requested[number].store(0, Ordering::Relaxed);
     }
 
@@ -275,7 +277,7 @@ impl Shared {
     /// any slot nobody waits for.
     fn evict(&self, heads: &mut Heads) -> Option<usize> {
         let count = self.slots.len();
-        let now = pg::monotonic_us();
+        let now = clock::monotonic();
         for step in 0..count * 2 {
             let number = heads.hand as usize % count;
             heads.hand = ((number + 1) % count) as u32;
@@ -283,7 +285,7 @@ impl Shared {
             let drawn = slot.buffer.drawn();
             let idle = slot.seen.swap(drawn, Ordering::Relaxed) == drawn || step >= count;
             let is_awaited = self.requested[number].load(Ordering::Acquire) != 0
-                && now - slot.asked_at.load(Ordering::Relaxed) < REQUEST_LIFE_US;
+                && now.since(slot.requested_at.get()) < REQUEST_LIFE;
             if idle && !is_awaited {
                 self.unlink(number);
                 return Some(number);
@@ -291,26 +293,4 @@ impl Shared {
         }
         None
     }
-}
-
-impl OwnedKey {
-    /// The key by reference.
-    pub fn as_ref(&self) -> KeyRef<'_> {
-        KeyRef {
-            database: self.database,
-            catalog: self.catalog,
-            tag: &self.tag,
-        }
-    }
-}
-
-/// A [`Key`] by value.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct OwnedKey {
-    /// The database's oid.
-    pub database: u32,
-    /// The oid of its `leaf.alloc`.
-    pub catalog: u32,
-    /// The tag, in the database's encoding.
-    pub tag: Vec<u8>,
 }

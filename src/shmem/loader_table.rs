@@ -1,157 +1,139 @@
-//! Which database has a loader.
+//! Which database has a loader, and who is having one started.
 
-use pgrx::pg_sys::TimestampTz;
+use std::time::Duration;
 
-use super::Shared;
-use crate::pg::{self, latch::LatchRef, worker};
+use leaf_core::time::Monotonic;
+
+use crate::pg::latch::LatchRef;
+use crate::pg::lwlock::Locked;
+use crate::pg::{clock, process, shm};
 
 /// How many databases can have a loader at once. A server with more than this
 /// many busy databases needs as many background worker slots first.
 const MAX_LOADERS: usize = 64;
 
 /// After this long, a loader that was asked for and has not come is given up.
-const START_PATIENCE_US: i64 = 2_000_000;
+const START_PATIENCE: Duration = Duration::from_secs(2);
 
-/// The loaders, one entry per database that has one.
-#[repr(C)]
-pub struct Table {
-    entries: [Entry; MAX_LOADERS],
-}
+/// The loaders, one place per database that has one.
+pub struct LoaderTable(&'static Locked<Places>);
+
+type Places = [Place; MAX_LOADERS];
 
 #[derive(Clone, Copy)]
 #[repr(C)]
-struct Entry {
-    /// The database's oid; 0 for a free entry.
+struct Place {
+    /// The database's oid; 0 for a free place.
     database: u32,
     /// The loader's process; 0 while it is being started.
     pid: i32,
     latch: LatchRef,
-    /// When somebody last asked for a loader to be started.
-    claimed_at: TimestampTz,
+    /// When somebody last asked for a loader to be started; 0 for never.
+    claimed_at: Monotonic,
 }
 
-const FREE: Entry = Entry {
-    database: 0,
-    pid: 0,
-    latch: LatchRef::NONE,
-    claimed_at: 0,
-};
+impl Place {
+    const FREE: Place = Place {
+        database: 0,
+        pid: 0,
+        latch: LatchRef::NONE,
+        claimed_at: Monotonic::ZERO,
+    };
 
-impl Table {
-    /// No loader.
-    pub fn new() -> Self {
-        Table {
-            entries: [FREE; MAX_LOADERS],
-        }
+    /// Whether a start that was asked for may still succeed.
+    fn is_starting(&self, now: Monotonic) -> bool {
+        self.claimed_at != Monotonic::ZERO && now.since(self.claimed_at) < START_PATIENCE
     }
-
-    fn of(&mut self, database: u32) -> Option<&mut Entry> {
-        self.entries
-            .iter_mut()
-            .find(|entry| entry.database == database)
-    }
-
-    fn latch_of(&self, database: u32) -> Option<LatchRef> {
-        let entry = self
-            .entries
-            .iter()
-            .find(|entry| entry.database == database)?;
-        (entry.pid != 0).then_some(entry.latch)
-    }
-
-    /// The entry of `database`, or a free or abandoned one that becomes it.
-    fn take(&mut self, database: u32) -> Option<&mut Entry> {
-        let now = pg::now();
-        let find = |wanted: &dyn Fn(&Entry) -> bool| self.entries.iter().position(wanted);
-        let own = find(&|entry| entry.database == database);
-        let free = || find(&|entry| entry.database == 0);
-        let abandoned =
-            || find(&|entry| entry.pid == 0 && now - entry.claimed_at >= START_PATIENCE_US);
-        let entry = &mut self.entries[own.or_else(free).or_else(abandoned)?];
-        if entry.database != database {
-            *entry = Entry { database, ..FREE };
-        }
-        Some(entry)
-    }
-}
-
-/// What became of a call for the loader.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Call {
-    /// It runs, or will.
-    Answered,
-    /// Somebody else is having it started.
-    Pending,
-    /// There is no free background worker slot.
-    NoWorkerSlot,
 }
 
 /// Who starts a loader that does not run.
-enum Claim {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// The caller.
     Mine,
+    /// Somebody else.
     Others,
-    /// Nobody: there is no entry left for another database.
+    /// Nobody: there is no place left for another database.
     Full,
 }
 
-impl Shared {
-    /// Wakes the loader of `database`, or has one started. Never raises an
-    /// error, never waits for the loader.
-    pub fn call_loader(&self, database: u32) -> Call {
-        if let Some(latch) = self.loaders.shared().latch_of(database) {
-            latch.set();
-            return Call::Answered;
-        }
-        match self.claim_start(database) {
-            Claim::Mine => {}
-            Claim::Others => return Call::Pending,
-            Claim::Full => return Call::NoWorkerSlot,
-        }
-        let started = worker::start(
-            &format!("leaf loader for database {database}"),
-            "leaf loader",
-            "leaf_loader_main",
+fn of(places: &mut Places, database: u32) -> Option<&mut Place> {
+    places.iter_mut().find(|place| place.database == database)
+}
+
+/// The place of `database`, or a free or abandoned one that becomes it.
+fn take(places: &mut Places, database: u32) -> Option<&mut Place> {
+    let now = clock::monotonic();
+    let find = |wanted: &dyn Fn(&Place) -> bool| places.iter().position(wanted);
+    let own = find(&|place| place.database == database);
+    let free = || find(&|place| place.database == 0);
+    let abandoned = || find(&|place| place.pid == 0 && !place.is_starting(now));
+    let place = &mut places[own.or_else(free).or_else(abandoned)?];
+    if place.database != database {
+        *place = Place {
             database,
-        );
-        if started {
-            return Call::Answered;
-        }
-        let mut table = self.loaders.exclusive();
-        if let Some(entry) = table.of(database)
-            && entry.pid == 0
-        {
-            *entry = FREE;
-        }
-        Call::NoWorkerSlot
+            ..Place::FREE
+        };
+    }
+    Some(place)
+}
+
+impl LoaderTable {
+    /// Asks for the memory; only in the request hook.
+    pub(super) fn request_memory() {
+        shm::request::<Locked<Places>>(1);
     }
 
-    /// Whether this process shall start the loader: nobody else has claimed it
-    /// lately.
-    fn claim_start(&self, database: u32) -> Claim {
-        let now = pg::now();
-        let mut table = self.loaders.exclusive();
-        let Some(entry) = table.take(database) else {
+    /// Attaches to that memory; only in the startup hook.
+    pub(super) fn attach(tranche: i32) -> Self {
+        let places = |_| Locked::new([Place::FREE; MAX_LOADERS], tranche);
+        LoaderTable(&shm::attach(c"leaf loaders", 1, places)[0])
+    }
+
+    /// The latch of the loader of `database`, if it runs.
+    pub fn latch_of(&self, database: u32) -> Option<LatchRef> {
+        let places = self.0.read();
+        let place = places.iter().find(|place| place.database == database)?;
+        (place.pid != 0).then_some(place.latch)
+    }
+
+    /// Whether this process is to start the loader: nobody else has claimed that
+    /// lately. A loader that runs is woken.
+    pub fn claim_start(&self, database: u32) -> Claim {
+        let now = clock::monotonic();
+        let mut places = self.0.write();
+        let Some(place) = take(&mut places, database) else {
             return Claim::Full;
         };
-        if entry.pid != 0 {
-            entry.latch.set();
+        if place.pid != 0 {
+            place.latch.set();
             return Claim::Others;
         }
-        if entry.claimed_at != 0 && now - entry.claimed_at < START_PATIENCE_US {
+        if place.is_starting(now) {
             return Claim::Others;
         }
-        entry.claimed_at = now;
+        place.claimed_at = now;
         Claim::Mine
     }
 
+    /// Gives up a claim: the loader could not be started.
+    pub fn abandon_start(&self, database: u32) {
+        let mut places = self.0.write();
+        if let Some(place) = of(&mut places, database)
+            && place.pid == 0
+        {
+            *place = Place::FREE;
+        }
+    }
+
     /// Makes this process the loader of `database`; `false` if there is one.
-    pub fn enter_as_loader(&self, database: u32) -> bool {
-        let (pid, latch) = (pg::my_pid(), LatchRef::mine());
-        let mut table = self.loaders.exclusive();
-        match table.take(database) {
-            Some(entry) if entry.pid == 0 => {
-                entry.pid = pid;
-                entry.latch = latch;
+    pub fn enter(&self, database: u32) -> bool {
+        let (pid, latch) = (process::my_pid(), LatchRef::mine());
+        let mut places = self.0.write();
+        match take(&mut places, database) {
+            Some(place) if place.pid == 0 => {
+                place.pid = pid;
+                place.latch = latch;
                 true
             }
             _ => false,
@@ -159,17 +141,18 @@ impl Shared {
     }
 
     /// Ends this process's time as loader, unless `stay` says that there is
-    /// work. Whoever asks for work afterwards starts a new one.
-    pub fn leave_as_loader(&self, database: u32, stay: impl FnOnce() -> bool) -> bool {
-        let pid = pg::my_pid();
-        let mut table = self.loaders.exclusive();
+    /// work. Whoever asks for work afterwards starts a new one. Returns whether it
+    /// has ended.
+    pub fn leave(&self, database: u32, stay: impl FnOnce() -> bool) -> bool {
+        let pid = process::my_pid();
+        let mut places = self.0.write();
         if stay() {
             return false;
         }
-        if let Some(entry) = table.of(database)
-            && entry.pid == pid
+        if let Some(place) = of(&mut places, database)
+            && place.pid == pid
         {
-            *entry = FREE;
+            *place = Place::FREE;
         }
         true
     }

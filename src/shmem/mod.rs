@@ -2,25 +2,26 @@
 //!
 //! # Structures
 //!
-//! - [`Slot`]: one per tag in use, with its double buffer. Found through the
-//!   [`index`] by (database, oid of that database's `leaf.alloc`, tag).
-//! - [`loaders`]: which database has a loader, and where its latch is.
+//! - [`index`]: the slots, found by (database, oid of that database's
+//!   `leaf.alloc`, tag), and which of them a loader is to load.
+//! - [`slot`]: one per tag in use, with its double buffer.
+//! - [`loader_table`]: which database has a loader, and where its latch is.
 //! - [`mailbox`]: blocks that sessions ask the loader to reserve.
-//! - [`Worker`]: one per database that issues snowflake ids, with its generator.
-//! - `requested`: one word per slot, the database whose loader shall load it.
-//!   Kept apart from the slots so that a loader scans few cache lines.
+//! - [`generators`]: one per database that issues snowflake ids.
 //!
 //! Everything is sized at server start and lies at the same address in every
 //! process (the postmaster maps it before it forks).
 //!
 //! # Locks, in the order in which they are taken
 //!
-//! 1. `index`: which slot serves which tag; free slots.
+//! 1. the index's: which slot serves which tag; free slots.
 //! 2. a slot's `state`: every write to its buffer (publish, discard, epoch)
 //!    and what the loader knows of the tag. Drawing needs no lock at all.
-//! 3. `loaders`, `mailbox`: each by itself, nothing else is taken under them.
-//! 4. `directory`: which worker serves which database; then a worker's `state`:
-//!    its lease. Neither is taken together with the locks above.
+//! 3. the loader table's. A loader that wants to leave looks under it whether
+//!    there is work, and takes the next two for that.
+//! 4. the mailbox's: nothing else is taken under it.
+//! 5. the generators' directory: which serves which database; then a generator's
+//!    `state`: its lease. Neither is taken together with 1 or 2.
 //!
 //! Nothing that can raise an error runs under any of them.
 //!
@@ -32,53 +33,62 @@
 //! and drops the ids if it has moved. The loader reads it before it reads the
 //! tag's row, and publishes what the row granted only if it has not moved.
 
+pub mod failures;
+pub mod generators;
 pub mod index;
-pub mod loaders;
+pub mod key;
+pub mod loader_table;
 pub mod mailbox;
 pub mod slot;
-pub mod text;
-pub mod worker;
+mod text;
+pub mod waits;
 
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 use pgrx::{pg_guard, pg_sys};
-use uuid::Uuid;
 
-use crate::pg::control::ControlFile;
-use crate::pg::{lock::Locked, shm};
-use crate::{history, restart, settings};
-pub use slot::Slot;
-pub use worker::Worker;
+use crate::error::{Error, Problem};
+use crate::pg::shm;
+use crate::settings;
+use generators::Generators;
+use index::Index;
+use loader_table::LoaderTable;
+use mailbox::Mailbox;
 
-/// The regions of shared memory.
+/// The shared memory.
 pub struct Shared {
-    pub index: &'static Locked<index::Heads>,
-    pub buckets: &'static [index::Bucket],
-    pub slots: &'static [Slot],
-    /// For each slot, the database whose loader shall load it; 0 for none.
-    pub requested: &'static [AtomicU32],
-    pub loaders: &'static Locked<loaders::Table>,
-    pub mailbox: &'static Locked<mailbox::Table>,
-    pub mail: &'static mailbox::Bells,
-    /// Guards whose worker is whose.
-    pub directory: &'static Locked<()>,
-    pub workers: &'static [Worker],
-    /// Tells this start's history from others; see [`history`].
-    pub nonce: Uuid,
+    pub index: Index,
+    pub loaders: LoaderTable,
+    pub mailbox: Mailbox,
+    pub generators: Generators,
 }
 
 /// Set in the postmaster, inherited by every process it forks.
 static SHARED: AtomicPtr<Shared> = AtomicPtr::new(std::ptr::null_mut());
 
 /// The shared memory, or `None` when the server did not preload leaf.
-pub fn shared() -> Option<&'static Shared> {
+pub fn get() -> Option<&'static Shared> {
     // SAFETY: null, or a `Shared` that is never freed.
     unsafe { SHARED.load(Ordering::Relaxed).as_ref() }
 }
 
+/// The shared memory, or an error that says how to get it.
+pub fn require() -> &'static Shared {
+    get().unwrap_or_else(|| Error::NotPreloaded.raise())
+}
+
+/// What is to be done with the shared memory before anybody draws from it.
+type Startup = fn(&Shared);
+
+static AT_STARTUP: OnceLock<Startup> = OnceLock::new();
+
 /// Installs the hooks that size and attach the shared memory. Called while the
 /// server preloads leaf.
-pub fn init() {
+pub fn init(at_startup: Startup) {
+    if AT_STARTUP.set(at_startup).is_err() {
+        return;
+    }
     // SAFETY: hooks are installed by one thread, each calling its predecessor.
     unsafe {
         PREVIOUS_REQUEST = pg_sys::shmem_request_hook;
@@ -98,16 +108,10 @@ unsafe extern "C-unwind" fn request() {
         // SAFETY: the hook that was installed before this one.
         unsafe { previous() };
     }
-    let tags = settings::max_tags();
-    shm::request::<Locked<index::Heads>>(1);
-    shm::request::<index::Bucket>(index::buckets_for(tags));
-    shm::request::<Slot>(tags);
-    shm::request::<AtomicU32>(tags);
-    shm::request::<Locked<loaders::Table>>(1);
-    shm::request::<Locked<mailbox::Table>>(1);
-    shm::request::<mailbox::Bells>(1);
-    shm::request::<Locked<()>>(1);
-    shm::request::<Worker>(settings::max_databases());
+    Index::request_memory(settings::server::max_tags());
+    LoaderTable::request_memory();
+    Mailbox::request_memory();
+    Generators::request_memory(settings::server::max_databases());
 }
 
 #[pg_guard]
@@ -117,32 +121,16 @@ unsafe extern "C-unwind" fn startup() {
         // SAFETY: the hook that was installed before this one.
         unsafe { previous() };
     }
-    let tags = settings::max_tags();
     let tranche = shm::lock_tranche();
-    let control_file = ControlFile::read();
     let shared = Shared {
-        index: &shm::attach(c"leaf index", 1, |_| {
-            Locked::new(index::Heads::new(tags), tranche)
-        })[0],
-        buckets: shm::attach(c"leaf buckets", index::buckets_for(tags), |_| {
-            index::Bucket::new()
-        }),
-        slots: shm::attach(c"leaf slots", tags, |i| Slot::new(i, tags, tranche)),
-        requested: shm::attach(c"leaf requests", tags, |_| AtomicU32::new(0)),
-        loaders: &shm::attach(c"leaf loaders", 1, |_| {
-            Locked::new(loaders::Table::new(), tranche)
-        })[0],
-        mailbox: &shm::attach(c"leaf mailbox", 1, |_| {
-            Locked::new(mailbox::Table::new(), tranche)
-        })[0],
-        mail: &shm::attach(c"leaf mail", 1, |_| mailbox::Bells::new())[0],
-        directory: &shm::attach(c"leaf directory", 1, |_| Locked::new((), tranche))[0],
-        workers: shm::attach(c"leaf workers", settings::max_databases(), |_| {
-            Worker::new(tranche)
-        }),
-        nonce: history::nonce_at_server_start(control_file.as_ref()),
+        index: Index::attach(settings::server::max_tags(), tranche),
+        loaders: LoaderTable::attach(tranche),
+        mailbox: Mailbox::attach(tranche),
+        generators: Generators::attach(settings::server::max_databases(), tranche),
     };
-    restart::at_server_start(&shared, control_file.as_ref());
+    if let Some(at_startup) = AT_STARTUP.get() {
+        at_startup(&shared);
+    }
     // After a crash the postmaster runs this again, and the regions may lie
     // elsewhere. The old value is leaked: a few words per crash.
     SHARED.store(Box::into_raw(Box::new(shared)), Ordering::Relaxed);

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::pg::control;
+use crate::pg::data_directory;
 
 /// The file's format; another one is an error, because what it says is needed.
 const VERSION: u32 = 1;
@@ -35,8 +35,8 @@ pub enum Raised {
 }
 
 /// The ceiling of a worker id, if this node has used it in the database.
-pub fn read(database: u32, worker: u64) -> io::Result<Option<i64>> {
-    Ok(load(database)?.ceilings.get(&worker).copied())
+pub fn read(database: u32, worker_id: u64) -> io::Result<Option<i64>> {
+    Ok(load(database)?.ceilings.get(&worker_id).copied())
 }
 
 /// The ceilings of all worker ids that this node has used in the database.
@@ -45,18 +45,18 @@ pub fn all(database: u32) -> io::Result<BTreeMap<u64, i64>> {
 }
 
 /// Raises the ceiling of a worker id, durably, from what [`read`] has said.
-pub fn raise(database: u32, worker: u64, from: Option<i64>, to: i64) -> io::Result<Raised> {
+pub fn raise(database: u32, worker_id: u64, from: Option<i64>, to: i64) -> io::Result<Raised> {
     fs::create_dir_all(folder())?;
     // Released when closed; held for a moment only.
     let lock = File::open(folder())?;
     lock.lock()?;
     let mut content = load(database)?;
-    let ceiling = content.ceilings.get(&worker).copied();
+    let ceiling = content.ceilings.get(&worker_id).copied();
     if ceiling != from {
         return Ok(Raised::Meanwhile);
     }
     if ceiling.is_none_or(|ceiling| ceiling < to) {
-        content.ceilings.insert(worker, to);
+        content.ceilings.insert(worker_id, to);
         store(database, &content)?;
     }
     Ok(Raised::Done)
@@ -64,11 +64,11 @@ pub fn raise(database: u32, worker: u64, from: Option<i64>, to: i64) -> io::Resu
 
 /// Lowers the ceiling of a worker id whose lease was ended before its time, if
 /// it still is `from`.
-pub fn lower(database: u32, worker: u64, from: i64, to: i64) -> io::Result<()> {
+pub fn lower(database: u32, worker_id: u64, from: i64, to: i64) -> io::Result<()> {
     let lock = File::open(folder())?;
     lock.lock()?;
     let mut content = load(database)?;
-    match content.ceilings.get_mut(&worker) {
+    match content.ceilings.get_mut(&worker_id) {
         Some(ceiling) if *ceiling == from && to < from => *ceiling = to,
         _ => return Ok(()),
     }
@@ -86,7 +86,7 @@ pub fn remove_of(is_gone: impl Fn(u32) -> bool) -> io::Result<()> {
         if let Some(database) = database
             && is_gone(database)
         {
-            control::remove_durably(&path(database))?;
+            data_directory::remove_durably(&path(database))?;
         }
     }
     Ok(())
@@ -111,11 +111,11 @@ fn load(database: u32) -> io::Result<Content> {
 }
 
 fn store(database: u32, content: &Content) -> io::Result<()> {
-    control::write_durably(&path(database), &serde_json::to_vec(content)?)
+    data_directory::write_durably(&path(database), &serde_json::to_vec(content)?)
 }
 
 fn folder() -> PathBuf {
-    control::data_directory().join("leaf")
+    data_directory::path().join("leaf")
 }
 
 /// The file of a database.

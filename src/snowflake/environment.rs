@@ -3,7 +3,7 @@
 use leaf_core::snowflake::Scheme;
 use leaf_core::snowflake::generator::{ClockRules, Environment};
 
-use crate::pg;
+use crate::pg::{clock, process};
 use crate::settings;
 
 /// PostgreSQL's surroundings.
@@ -20,7 +20,7 @@ impl<'a> Outside<'a> {
 impl Environment for Outside<'_> {
     #[inline(always)]
     fn now(&self) -> u64 {
-        self.0.since_epoch(pg::unix_us())
+        self.0.since_epoch(clock::unix_us())
     }
 
     fn clock_rules(&self) -> ClockRules {
@@ -29,6 +29,6 @@ impl Environment for Outside<'_> {
 
     #[inline(always)]
     fn random(&self) -> u64 {
-        pg::random()
+        process::random()
     }
 }

@@ -7,20 +7,19 @@
 
 use std::cell::RefCell;
 
-use leaf_core::snowflake::Generator;
-use leaf_core::snowflake::generator::Stop;
+use leaf_core::snowflake::generator::{Stop, Taken};
+use leaf_core::snowflake::{Generator, Scheme};
 
 use super::environment::Outside;
+use super::error::Error;
 use super::lease::{self, Leased};
-use super::{Run, Trouble, sleep};
-use crate::catalog;
-use crate::error::Error;
-use crate::patience::Patience;
-use crate::pg::{self, heap, xact};
+use super::registration;
+use crate::catalog::{self, relation};
+use crate::error::Problem;
+use crate::pg::{database, heap, process, xact, xact_end};
 use crate::shmem::Shared;
-use crate::transaction;
 
-struct Private {
+struct Kept {
     /// The oid of `leaf.worker`.
     registry: u32,
     leased: Leased,
@@ -28,86 +27,91 @@ struct Private {
 }
 
 thread_local! {
-    static PRIVATE: RefCell<Option<Private>> = const { RefCell::new(None) };
+    static KEPT: RefCell<Option<Kept>> = const { RefCell::new(None) };
 }
 
-/// Draws from the session's own lease, if this is a case for one.
-pub fn draw(shared: &Shared, count: u64, patience: &Patience) -> Option<Run> {
-    let registry = registry_of_our_own()?;
-    loop {
-        let taken = PRIVATE.with_borrow(|private| {
-            let private = private.as_ref().filter(|it| it.registry == registry)?;
-            let scheme = &private.leased.scheme;
-            let outside = Outside::new(scheme);
-            Some(private.generator.take(&scheme.layout, count, &outside))
-        });
-        match taken {
-            Some(Ok(taken)) => return Some(taken.into()),
-            None | Some(Err(Stop::Ceiling)) => obtain(shared, registry),
-            Some(Err(Stop::Wait { us })) if sleep(us, patience) => {}
-            Some(Err(Stop::Wait { us })) => PRIVATE.with_borrow(|private| {
-                let private = private.as_ref().expect("it was just drawn from");
-                super::give_up(&private.leased.scheme, &private.generator, us, patience)
-            }),
-            Some(Err(Stop::ClockBehind { us })) => Trouble::ClockBehind { us }.raise(),
-            Some(Err(Stop::TimeUsedUp)) => Trouble::TimeUsedUp(super::scheme()).raise(),
-        }
-    }
+/// A registry from which nobody but this session can lease.
+pub struct OwnLease {
+    /// The oid of `leaf.worker`.
+    registry: u32,
 }
 
-/// The registry, if nobody else can lease from it.
-fn registry_of_our_own() -> Option<u32> {
-    if !pg::under_postmaster() {
-        catalog::require_alloc();
-        return catalog::worker::relation().map(|oid| oid.to_u32());
+/// Whether this session has to lease for itself.
+pub fn case_for_one() -> Option<OwnLease> {
+    if !process::under_postmaster() {
+        relation::require_alloc();
+        let registry = relation::worker()?.to_u32();
+        return Some(OwnLease { registry });
     }
     if !xact::has_written() {
         return None;
     }
-    let registry = catalog::worker::relation()?;
+    let registry = relation::worker()?;
     if xact::is_parallel_worker() && heap::is_own_version_of_relation(registry) {
-        Error::ParallelRegistry.raise();
+        Error::ParallelQuery.raise();
     }
-    heap::is_created_here(registry).then(|| registry.to_u32())
+    heap::is_created_here(registry).then(|| OwnLease {
+        registry: registry.to_u32(),
+    })
 }
 
-/// Leases, or raises the ceiling.
-fn obtain(shared: &Shared, registry: u32) {
-    transaction::involve();
-    if !pg::under_postmaster() {
-        // What the last shutdown left lies below what is drawn from now on.
-        for (registry, _) in shared.workers_of(pg::database().to_u32()) {
-            shared.retire_worker(registry);
-        }
+impl OwnLease {
+    /// Takes up to `count` ids without waiting.
+    pub fn take(&self, count: u64) -> Result<Taken, Stop> {
+        KEPT.with_borrow(|kept| {
+            let kept = kept.as_ref().filter(|it| it.registry == self.registry);
+            let kept = kept.ok_or(Stop::Ceiling)?;
+            let scheme = &kept.leased.scheme;
+            let outside = Outside::new(scheme);
+            kept.generator.take(&scheme.layout, count, &outside)
+        })
     }
-    let current = PRIVATE.with_borrow(|private| {
-        let private = private.as_ref().filter(|it| it.registry == registry)?;
-        let tick = private.generator.last_tick(&private.leased.scheme.layout);
-        Some((private.leased, private.leased.scheme.instant_of(tick)))
-    });
-    let (current, last_us) = current.unzip();
-    let leased = xact::writable(|| {
-        catalog::as_owner(|| lease::for_server(shared, current, last_us.unwrap_or(i64::MIN)))
-    });
-    let leased = leased.unwrap_or_else(|trouble| trouble.raise());
-    PRIVATE.with_borrow_mut(|private| {
-        let kept = private
-            .take()
-            .filter(|it| it.registry == registry)
-            .map(|it| it.generator);
-        let generator = kept.unwrap_or_default();
-        lease::install(&generator, current, &leased);
-        *private = Some(Private {
-            registry,
-            leased,
-            generator,
+
+    /// Shows the generator and its scheme, once there has been a lease.
+    pub fn with(&self, show: impl FnOnce(&Scheme, &Generator)) {
+        KEPT.with_borrow(|kept| {
+            if let Some(kept) = kept {
+                show(&kept.leased.scheme, &kept.generator);
+            }
         });
-    });
+    }
+
+    /// Leases, or raises the ceiling.
+    pub fn obtain(&self, shared: &Shared) {
+        xact_end::involve();
+        if !process::under_postmaster() {
+            // What the last shutdown left lies below what is drawn from now on.
+            for (registry, _) in shared.generators.of(database::current()) {
+                shared.generators.retire(registry);
+            }
+        }
+        let current = KEPT.with_borrow(|kept| {
+            let kept = kept.as_ref().filter(|it| it.registry == self.registry)?;
+            let tick = kept.generator.last_tick(&kept.leased.scheme.layout);
+            Some((kept.leased, kept.leased.scheme.instant_of(tick)))
+        });
+        let (current, last_us) = current.unzip();
+        let leased = xact::writable(|| {
+            let last_us = last_us.unwrap_or(i64::MIN);
+            catalog::as_owner(|| registration::for_server(current, last_us))
+        });
+        let leased = leased.unwrap_or_else(|error| error.raise());
+        KEPT.with_borrow_mut(|kept| {
+            let same = kept.take().filter(|it| it.registry == self.registry);
+            let generator = same.map(|it| it.generator).unwrap_or_default();
+            lease::install(&generator, current, &leased);
+            *kept = Some(Kept {
+                registry: self.registry,
+                leased,
+                generator,
+            });
+        });
+    }
 }
 
 /// After a transaction: others may see the registry now, or it is gone.
 pub fn end_of_transaction() {
-    if pg::under_postmaster() {
-        PRIVATE.take();
+    if process::under_postmaster() {
+        KEPT.take();
     }
 }

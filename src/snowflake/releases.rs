@@ -1,51 +1,54 @@
 //! Leases that the present transaction has ended before their time.
 //!
 //! The file of [`ceilings`] forgets what a lease may have used only once its end
-//! is committed: after a rollback the holder goes on, and the registry, which
+//! is committed: after a rollback the holder continues, and the registry, which
 //! would still say so, can be dropped.
 
 use std::cell::RefCell;
 
+use leaf_core::journal::Journal;
 use pgrx::pg_sys::SubTransactionId;
 
 use super::ceilings;
-use crate::pg::{self, xact};
-use crate::transaction;
+use crate::pg::{self, database, xact, xact_end};
 
 struct Release {
-    by: SubTransactionId,
-    worker: u64,
+    worker_id: u64,
     /// The ceiling so far, and the one that the holder says is enough.
     from_us: i64,
     to_us: i64,
 }
 
 thread_local! {
-    static RELEASES: RefCell<Vec<Release>> = const { RefCell::new(Vec::new()) };
+    static RELEASES: RefCell<Journal<Release>> = RefCell::default();
 }
 
 /// Has the file lowered at the commit.
-pub fn record(worker: u64, from_us: i64, to_us: i64) {
-    transaction::involve();
+pub fn record(worker_id: u64, from_us: i64, to_us: i64) {
+    xact_end::involve();
     let release = Release {
-        by: xact::current_sub(),
-        worker,
+        worker_id,
         from_us,
         to_us,
     };
-    RELEASES.with_borrow_mut(|releases| releases.push(release));
+    RELEASES.with_borrow_mut(|releases| {
+        releases.push(xact::current_sub(), release);
+    });
 }
 
 /// After the commit. Raises no error: a file that stays as it was costs time,
 /// not ids.
 pub fn after_commit() {
-    let database = pg::database().to_u32();
-    for release in RELEASES.take() {
-        let (from_us, to_us) = (release.from_us, release.to_us);
-        if let Err(error) = ceilings::lower(database, release.worker, from_us, to_us) {
-            let worker = release.worker;
+    let database = database::current();
+    for release in RELEASES.take().iter() {
+        let Release {
+            worker_id,
+            from_us,
+            to_us,
+        } = *release;
+        if let Err(error) = ceilings::lower(database, worker_id, from_us, to_us) {
             pg::log(&format!(
-                "could not lower the ceiling of worker id {worker}: {error}"
+                "could not lower the ceiling of worker id {worker_id}: {error}"
             ));
         }
     }
@@ -59,14 +62,10 @@ pub fn forget() {
 
 /// After a savepoint was released: its doings are its parent's.
 pub fn after_sub_commit(sub: SubTransactionId, parent: SubTransactionId) {
-    RELEASES.with_borrow_mut(|releases| {
-        for release in releases.iter_mut().filter(|release| release.by == sub) {
-            release.by = parent;
-        }
-    });
+    RELEASES.with_borrow_mut(|releases| releases.release(sub, parent));
 }
 
 /// After a savepoint was rolled back.
 pub fn after_sub_abort(sub: SubTransactionId) {
-    RELEASES.with_borrow_mut(|releases| releases.retain(|release| release.by != sub));
+    RELEASES.with_borrow_mut(|releases| releases.roll_back(sub, |_, _| {}));
 }

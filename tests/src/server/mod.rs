@@ -75,6 +75,7 @@ impl Server {
             settings: String::new(),
             fresh: false,
             old: false,
+            bindir: None,
             bare: false,
             clock: false,
             disk: false,

@@ -2,14 +2,16 @@
 
 use super::Server;
 use crate::account::{command, run};
-use crate::{Draw, Tls, cluster};
+use crate::{Draw, Installation, Tls, cluster};
 use postgres::Client;
+use std::path::PathBuf;
 
 /// What a server is to be like, before it is started.
 pub struct Options {
     pub(super) settings: String,
     pub(super) fresh: bool,
     pub(super) old: bool,
+    pub(super) bindir: Option<PathBuf>,
     pub(super) bare: bool,
     pub(super) clock: bool,
     pub(super) disk: bool,
@@ -32,6 +34,12 @@ impl Options {
     /// The server at which upgrades begin; its version may be an older one.
     pub fn old(mut self) -> Options {
         self.old = true;
+        self
+    }
+
+    /// Of another installation than the one that is tested.
+    pub fn installation(mut self, installation: &Installation) -> Options {
+        self.bindir = Some(installation.bindir().to_owned());
         self
     }
 
@@ -61,9 +69,10 @@ impl Options {
 
     /// Starts the server and creates the extension in the database `postgres`.
     pub fn start(self) -> Server {
-        let bindir = match self.old {
-            true => cluster::old_bindir(),
-            false => cluster::bindir(),
+        let bindir = match (&self.bindir, self.old) {
+            (Some(bindir), _) => bindir.clone(),
+            (None, true) => cluster::old_bindir(),
+            (None, false) => cluster::bindir(),
         };
         let mut server = Server::prepare(&bindir, |data| match self.fresh || self.old {
             true => cluster::init(&bindir, data),

@@ -289,6 +289,10 @@ fn alignment_finds_every_column_that_draws() {
           CREATE TABLE app.part1 PARTITION OF app.part FOR VALUES FROM (0) TO (10000);
           CREATE VIEW app.view AS SELECT * FROM app.plain;
           ALTER VIEW app.view ALTER COLUMN id SET DEFAULT leaf_segment_next('a');
+          CREATE FUNCTION app.leaf_segment_next(text) RETURNS bigint LANGUAGE sql RETURN 0;
+          CREATE TABLE app.twin (id bigint DEFAULT leaf_segment_next('a') + app.leaf_segment_next('b'));
+          CREATE TABLE app.two (id bigint DEFAULT greatest(leaf_segment_next('a'), leaf_segment_next('b')));
+          CREATE TABLE app.unsaid (tag text, id bigint DEFAULT leaf_segment_next(lower('A')));
           INSERT INTO app.plain VALUES ('', 2000);
           CREATE TABLE app.nan (id numeric DEFAULT leaf_segment_next('a'));
           INSERT INTO app.nan VALUES ('NaN');
@@ -314,10 +318,14 @@ fn alignment_finds_every_column_that_draws() {
             "a app.nan.id 3002 f",
             "a app.part.id 4000 4001 t",
             "a app.plain.id 2000 4001 f",
+            "a app.twin.id 4001 f",
+            "a app.two.id 4001 f",
+            "app.unsaid.id f",
             "b app.domain.id 10 11 t",
             "b app.domain.narrow 700 701 t",
             "b app.empty.id 701 f",
             "b app.text.id 701 f",
+            "b app.two.id 701 f",
             "it's \\odd app.\"Odd\".\"Id\" 5000 5001 t",
         ]
     );

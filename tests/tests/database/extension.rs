@@ -27,6 +27,33 @@ fn objects_in_the_target_schema_do_not_capture_the_extension() {
 }
 
 #[test]
+fn extension_works_in_schema_leaf() {
+    let server = Server::options().bare().start();
+    let mut admin = server.connect();
+    admin.run(
+        "CREATE SCHEMA leaf;
+         CREATE EXTENSION leaf SCHEMA leaf;
+         SELECT leaf.leaf_tag_create('orders');
+         CREATE TABLE orders (id bigint DEFAULT leaf.leaf_segment_next('orders'));
+         INSERT INTO orders SELECT FROM generate_series(1, 10);
+         SELECT leaf.leaf_snowflake_next()",
+    );
+    assert_eq!(admin.number("SELECT max(id) FROM orders"), 10);
+    assert_eq!(admin.stat("orders", "position"), 11);
+    let align = "SELECT highest FROM leaf.leaf_tag_align('orders')";
+    assert_eq!(admin.number(align), 10);
+    // The schema was there before, and stays.
+    admin.run("DROP EXTENSION leaf CASCADE; CREATE TABLE leaf.other (id bigint)");
+    admin.fails("CREATE EXTENSION leaf", "42P06");
+}
+
+#[test]
+fn settings_that_do_not_exist_are_refused() {
+    let (_server, mut admin) = Server::with_orders(1000);
+    admin.fails("SET leaf.wait_timout = '1s'", "42602");
+}
+
+#[test]
 fn extension_may_be_dropped_by_the_transaction_that_drew() {
     let (_server, mut admin) = Server::with_orders(1000);
     admin.run(

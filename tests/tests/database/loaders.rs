@@ -6,6 +6,7 @@ use leaf_tests::{
     Draw, Ledger, Server, Signal, draw_many, signal, slow_grants, wait_until, waiting_loaders,
 };
 use std::thread;
+use std::time::Duration;
 
 #[test]
 fn loader_of_one_database_is_not_in_the_way_of_another() {
@@ -67,6 +68,24 @@ fn reload_reaches_the_loader() {
     wait_until("the idle loader is gone", || {
         server.loaders("postgres").is_empty()
     });
+}
+
+#[test]
+fn failed_start_of_a_loader_and_a_clock_that_goes_back_stop_nobody() {
+    let server = Server::options()
+        .clock()
+        .set("leaf.loader_idle_timeout", "100ms")
+        .start();
+    let mut client = server.connect();
+    client.run("SELECT leaf_tag_create('orders')");
+    // A new loader does not find its library.
+    server.reload("dynamic_library_path", "/nowhere");
+    client.run("SET leaf.wait_timeout = '500ms'");
+    client.fails("SELECT leaf_segment_next('orders')", "55P03");
+    server.reload("dynamic_library_path", "$libdir");
+    server.clock().behind(Duration::from_secs(3600));
+    client.run("SET leaf.wait_timeout = '30s'");
+    assert_eq!(client.next("orders").expect("an id"), 1);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! update makes of each what a new installation is.
 
 use leaf_tests::postgres::Client;
-use leaf_tests::{Draw, Ledger, Server, Snowflake, draw_many};
+use leaf_tests::{Draw, Installation, Ledger, Server, Snowflake, draw_many};
 
 /// Everything that the extension consists of, as text.
 fn description(client: &mut Client) -> Vec<String> {
@@ -46,9 +46,38 @@ fn description(client: &mut Client) -> Vec<String> {
     rows.iter().map(|row| row.get(0)).collect()
 }
 
+/// A version that never was, and the update from it: without `leaf_tag_align`, and
+/// with a statistics view that lacks a column.
+fn add_made_up_version(installation: &Installation) {
+    let present = installation.script("leaf--0.1.0.sql");
+    let section = |from: &str, to: &str| {
+        let begin = present.find(from).expect("the beginning of a section");
+        let end = begin + present[begin..].find(to).expect("the end of a section");
+        &present[begin..end]
+    };
+    let align = section("CREATE FUNCTION leaf_tag_align", "/*\n * Watching");
+    let stats = section(
+        "CREATE FUNCTION leaf_snowflake_stats",
+        "COMMENT ON VIEW leaf.stat_snowflake",
+    );
+    let rest = section("COMMENT ON VIEW leaf.stat_snowflake", "GRANT SELECT");
+    let grant = "GRANT SELECT ON leaf.stat_snowflake TO pg_monitor;";
+    let column = "        OUT rollbacks bigint,\n";
+    let earlier = present.replace(align, "").replace(column, "");
+    assert_eq!(earlier.len(), present.len() - align.len() - column.len());
+    let update = format!(
+        "DROP VIEW leaf.stat_snowflake;\nDROP FUNCTION leaf_snowflake_stats();\n\
+         {align}\n{stats}\n{rest}\n{grant}\n"
+    );
+    installation.add_script("leaf--0.0.9.sql", &earlier);
+    installation.add_script("leaf--0.0.9--0.1.0.sql", &update);
+}
+
 #[test]
 fn every_earlier_version_becomes_the_present_one() {
-    let server = Server::options().bare().start();
+    let installation = Installation::copy();
+    add_made_up_version(&installation);
+    let server = Server::options().installation(&installation).bare().start();
     let mut admin = server.connect();
     admin.run("CREATE EXTENSION leaf");
     let fresh = description(&mut admin);
@@ -61,7 +90,7 @@ fn every_earlier_version_becomes_the_present_one() {
         )
         .expect("versions");
     let earlier: Vec<String> = earlier.iter().map(|row| row.get(0)).collect();
-    assert_eq!(earlier.first().map(String::as_str), Some("0.1.0"));
+    assert_eq!(earlier.first().map(String::as_str), Some("0.0.9"));
     for (n, version) in earlier.iter().enumerate() {
         admin.run(&format!("CREATE DATABASE earlier{n}"));
         let mut client = server.connect_as("postgres", &format!("earlier{n}"));
@@ -77,6 +106,7 @@ fn every_earlier_version_becomes_the_present_one() {
         ids.add(client.reserve("orders", 50).expect("a block").ids());
         snowflakes.add(client.snowflakes(100).expect("ids"));
         client.run("UPDATE leaf.alloc SET description = 'kept'");
+        client.run("SELECT * FROM leaf.stat_segment; SELECT * FROM leaf.stat_snowflake");
 
         // A session that draws goes on through the update.
         let mut other = server.connect_as("postgres", &format!("earlier{n}"));

@@ -132,7 +132,7 @@ impl World {
             ) == 0
         });
         admin.run("CREATE EXTENSION IF NOT EXISTS leaf");
-        let strays = "SELECT count(*) FROM leaf_segment_stats() AS s
+        let strays = "SELECT count(*) FROM leaf_segment_slots() AS s(biz_tag)
                        WHERE NOT EXISTS (SELECT FROM leaf.alloc AS a WHERE a.biz_tag = s.biz_tag)";
         let strays = admin.number(strays);
         if strays != 0 {

@@ -173,7 +173,7 @@ fn ten_thousand_tags_share_the_slots() {
         }
     });
     let mut client = server.connect();
-    assert!(client.number("SELECT count(*) FROM leaf_segment_stats()") <= 1_024);
+    assert!(client.number("SELECT count(*) FROM leaf_segment_slots()") <= 1_024);
     for tag in drawn {
         assert_eq!(tag.into_inner().expect("no panic").len(), 3);
     }

@@ -1,0 +1,191 @@
+//! The arguments of SQL functions: what is checked before anything is done, and
+//! what is said when it is wrong.
+
+use std::ffi::{CStr, CString};
+use std::ops::RangeInclusive;
+
+use leaf_core::snowflake::Layout;
+use leaf_core::tag::MAX_CHARS;
+
+use crate::catalog::permissions::PUBLIC;
+use crate::error::{Error, Problem};
+use crate::pg::call::Interval;
+use crate::pg::{datum, display, role};
+use crate::segment::error::Error as SegmentError;
+use crate::snowflake::lease::{self, Proof};
+
+/// How far ahead of the clock a node may have its ceiling.
+const AHEAD_US: RangeInclusive<i64> = 100_000..=86_400_000_000;
+
+/// The longest name of a node, in characters.
+const MAX_NODE: usize = 256;
+
+/// The longest description of a tag, in characters.
+const MAX_DESCRIPTION: usize = 256;
+
+/// Raises the error for an argument out of its range.
+pub fn bad(message: impl Into<String>, hint: &'static str) -> ! {
+    let message = message.into();
+    Error::BadArgument { message, hint }.raise()
+}
+
+/// An argument that has a default and must not be NULL.
+pub fn given<T>(argument: Option<T>, name: &str) -> T {
+    argument.unwrap_or_else(|| {
+        bad(
+            format!("{name} must not be null"),
+            "Leave the argument out to get its default.",
+        )
+    })
+}
+
+/// A tag, if it can be one at all.
+pub fn tag(tag: Option<&[u8]>) -> &[u8] {
+    let hint = "Name a tag, such as 'orders'.";
+    let tag = tag.unwrap_or_else(|| bad("tag must not be null", hint));
+    if tag.is_empty() {
+        bad("tag must not be empty", hint);
+    }
+    // Only a text with more bytes than a tag has characters can be too long.
+    if tag.len() > MAX_CHARS && datum::characters(tag) > MAX_CHARS {
+        bad("tag is too long", "A tag has at most 128 characters.");
+    }
+    tag
+}
+
+/// A number of ids.
+pub fn count(count: Option<impl Into<i64>>) -> u64 {
+    let count = given(count, "count").into();
+    match u64::try_from(count) {
+        Ok(count) if count > 0 => count,
+        _ => bad(
+            format!("count must be at least 1, not {count}"),
+            "Ask for one id or more.",
+        ),
+    }
+}
+
+/// A number of ids in a segment.
+pub fn step(step: i32) -> i32 {
+    if step < 1 {
+        bad(
+            format!("step must be at least 1, not {step}"),
+            "A step is the number of ids fetched at once; 1000 is a good start.",
+        );
+    }
+    step
+}
+
+/// What a person says of a tag.
+pub fn description(description: Option<&[u8]>) -> Option<&[u8]> {
+    if description.is_some_and(|text| datum::characters(text) > MAX_DESCRIPTION) {
+        bad(
+            "description is too long",
+            "A description has at most 256 characters.",
+        );
+    }
+    description
+}
+
+/// The name to store for a grantee: that of a role, or `public`.
+pub fn grantee(role: Option<&CStr>) -> CString {
+    let name = role.unwrap_or_else(|| {
+        bad(
+            "role must not be null",
+            "Name a role, or use PUBLIC for everybody.",
+        )
+    });
+    if role::by_name(name).is_some() {
+        return name.to_owned();
+    }
+    if name.to_bytes().eq_ignore_ascii_case(b"public") {
+        return PUBLIC.to_owned();
+    }
+    let role = display(name.to_bytes());
+    SegmentError::NoSuchRole { role }.raise()
+}
+
+/// First and last id of the end of a block.
+pub fn block(first: Option<i64>, last: Option<i64>) -> (i64, i64) {
+    let (first, last) = (given(first, "first_id"), given(last, "last_id"));
+    if last < first {
+        bad(
+            format!("last_id {last} is less than first_id {first}"),
+            "Give the first and the last id of the unused end of a block.",
+        );
+    }
+    (first, last)
+}
+
+/// A layout by its name.
+pub fn layout(name: Option<&[u8]>) -> Layout {
+    let name = display(given(name, "layout"));
+    name.parse().unwrap_or_else(|error| {
+        bad(
+            format!("unknown layout: {error}"),
+            "Name one of the layouts that leaf.snowflake_layout takes.",
+        )
+    })
+}
+
+/// The name of a node that is no server.
+pub fn node(node: Option<&[u8]>) -> String {
+    let node = node.unwrap_or_default();
+    if node.is_empty() || datum::characters(node) > MAX_NODE {
+        bad(
+            "the name of a node must have 1 to 256 characters",
+            "Name the node so that a person who reads leaf.worker knows it.",
+        );
+    }
+    if node.starts_with(lease::SERVER.as_bytes()) {
+        bad(
+            format!(
+                "names of nodes that begin with \"{}\" are reserved",
+                lease::SERVER
+            ),
+            "They are for the servers themselves.",
+        );
+    }
+    display(node)
+}
+
+/// The worker id that a node insists on, if any.
+pub fn wanted_worker_id(worker_id: Option<i32>) -> Option<u64> {
+    worker_id.map(|worker_id| {
+        u64::try_from(worker_id).unwrap_or_else(|_| {
+            bad(
+                format!("worker id {worker_id} is negative"),
+                "Leave it out to lease any, or name one of the layout's.",
+            )
+        })
+    })
+}
+
+/// How far ahead of the clock a ceiling is to be, in microseconds.
+pub fn ahead(ahead: Option<Interval>) -> i64 {
+    let Some(ahead) = ahead else {
+        return lease::default_ahead_us();
+    };
+    match ahead.as_us() {
+        Some(us) if AHEAD_US.contains(&us) => us,
+        _ => bad(
+            "ahead is out of range",
+            "A ceiling is from 100 milliseconds to one day ahead.",
+        ),
+    }
+}
+
+/// What proves that a lease is the caller's.
+pub fn proof(worker_id: Option<i32>, nonce: Option<[u8; 16]>, token: Option<i64>) -> Proof {
+    let (Some(worker_id), Some(nonce), Some(token)) = (worker_id, nonce, token) else {
+        bad(
+            "worker id, nonce and token must not be null",
+            "Give what leaf_worker_register and the last leaf_worker_renew returned.",
+        );
+    };
+    Proof {
+        worker_id: i64::from(worker_id),
+        nonce,
+        token,
+    }
+}

@@ -1,0 +1,100 @@
+//! The trigger of `leaf.worker`.
+
+use leaf_core::snowflake::Scheme;
+
+use crate::api::args;
+use crate::catalog::registry::{self, TriggerRow};
+use crate::error::{Error as CommonError, Problem};
+use crate::pg::call::{Call, sql_functions};
+use crate::pg::clock;
+use crate::pg::trigger::{self, Answer, Event};
+use crate::snowflake::error::Error;
+use crate::snowflake::releasing::is_releasing;
+
+sql_functions!(leaf_worker_check);
+
+/// Before a change of `leaf.worker`: the time up to which a worker id was used
+/// must not be forgotten while it may still be in use.
+fn leaf_worker_check(call: Call<'_>) -> Answer {
+    let Some((table, event)) = trigger::event(call) else {
+        CommonError::NotATrigger {
+            function: "leaf_worker_check",
+            table: "leaf.worker",
+        }
+        .raise();
+    };
+    match event {
+        Event::Insert { new } => {
+            let new = TriggerRow(new);
+            check_scheme(&new, registry::scheme_in(table));
+            Answer::go_on_with(new.0)
+        }
+        Event::Update { old, new } => {
+            let new = check_update(&TriggerRow(old), TriggerRow(new));
+            Answer::go_on_with(new.0)
+        }
+        Event::Delete { old } => {
+            let old = TriggerRow(old);
+            match old.ceiling() > clock::now() {
+                // No row: it stays.
+                true if trigger::is_replica() => Answer::NOTHING,
+                true => in_use(&old),
+                false => Answer::go_on_with(old.0),
+            }
+        }
+        Event::Truncate => Error::Truncated.raise(),
+    }
+}
+
+/// All rows have one layout and epoch.
+fn check_scheme(row: &TriggerRow, registered: Option<Scheme>) {
+    let Some(wanted) = row.scheme() else {
+        args::bad(
+            "unknown layout",
+            "Name one of the layouts that leaf.snowflake_layout takes.",
+        );
+    };
+    if let Some(registered) = registered
+        && registered != wanted
+    {
+        Error::OtherScheme { registered, wanted }.raise();
+    }
+}
+
+/// The row as it may be stored. A replica takes what is not lower: its origin,
+/// where a lease has ended early, was not wrong.
+fn check_update(old: &TriggerRow, new: TriggerRow) -> TriggerRow {
+    check_scheme(&new, old.scheme());
+    if new.worker_id() != old.worker_id() {
+        args::bad(
+            format!(
+                "worker id {} cannot become {}",
+                old.worker_id(),
+                new.worker_id()
+            ),
+            "Register the node anew with leaf_worker_register.",
+        );
+    }
+    if new.ceiling() >= old.ceiling() || is_releasing() {
+        return new;
+    }
+    if !trigger::is_replica() {
+        args::bad(
+            format!(
+                "the ceiling of worker id {} cannot be lowered",
+                old.worker_id()
+            ),
+            "Ids up to it may have been issued; the next lease starts there.",
+        );
+    }
+    new.with_ceiling(old.ceiling())
+}
+
+fn in_use(old: &TriggerRow) -> ! {
+    Error::InUse {
+        worker_id: old.worker_id(),
+        node: old.node(),
+        ceiling_us: clock::to_unix_us(old.ceiling()),
+    }
+    .raise()
+}

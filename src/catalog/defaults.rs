@@ -1,0 +1,117 @@
+//! Columns whose default calls a function of leaf.
+
+use std::ffi::CString;
+
+use pgrx::pg_sys;
+
+use super::statement::{bigint, column_of, query, text};
+use crate::pg::datum::bigint_arg;
+use crate::pg::expression;
+
+/// A column, and a tag that its default draws from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DefaultOfTag {
+    /// `None` if the tag is not a constant.
+    pub tag: Option<Vec<u8>>,
+    /// The oid of the table.
+    pub table: i64,
+    /// The oid of the partitioned table it belongs to, or its own.
+    pub root: i64,
+    /// The column, quoted and with its table, for people.
+    pub column: String,
+    attribute: String,
+    /// The query of the largest number in the column, if it holds numbers.
+    largest: Option<String>,
+}
+
+/// The columns whose default, their own or their domain's, calls
+/// `leaf_segment_next(text)` in the schema of the function `sibling`: a row for each
+/// call, by tag, table and column. Partitions are left out where their partitioned
+/// table is there, which is read with them.
+pub fn of_tags(sibling: pg_sys::Oid) -> Vec<DefaultOfTag> {
+    let Some(function) = function_oid(sibling) else {
+        return Vec::new();
+    };
+    let mut found: Vec<DefaultOfTag> = candidates(function)
+        .into_iter()
+        .flat_map(|(column, expression)| {
+            let tags = expression::constant_arguments(&expression, function);
+            tags.into_iter().map(move |tag| DefaultOfTag {
+                tag,
+                ..column.clone()
+            })
+        })
+        .collect();
+    let all = found.clone();
+    found.retain(|one| {
+        let is_read_with = |other: &DefaultOfTag| {
+            (other.table, &other.attribute, &other.tag) == (one.root, &one.attribute, &one.tag)
+        };
+        one.root == one.table || !all.iter().any(is_read_with)
+    });
+    found.sort_by(|a, b| (&a.tag, &a.column).cmp(&(&b.tag, &b.column)));
+    found
+}
+
+fn function_oid(sibling: pg_sys::Oid) -> Option<pg_sys::Oid> {
+    let oids = query(
+        "SELECT f.oid::bigint FROM pg_proc AS f JOIN pg_proc AS s ON s.pronamespace = f.pronamespace \
+          WHERE s.oid = $1::oid AND f.proname = 'leaf_segment_next' AND f.proargtypes = '25'::oidvector",
+        &[bigint_arg(i64::from(sibling.to_u32()))],
+        |row| bigint(row, 1),
+    );
+    oids.first().map(|&oid| pg_sys::Oid::from(oid as u32))
+}
+
+/// Columns with a default that depends on the function, each with the expression.
+fn candidates(function: pg_sys::Oid) -> Vec<(DefaultOfTag, CString)> {
+    query(
+        "WITH found AS ( \
+             SELECT f.attrelid, f.attname, f.atttypid, d.adbin AS expression \
+               FROM pg_depend AS p \
+               JOIN pg_attrdef AS d ON p.classid = 'pg_attrdef'::regclass AND d.oid = p.objid \
+               JOIN pg_attribute AS f ON f.attrelid = d.adrelid AND f.attnum = d.adnum \
+              WHERE p.refclassid = 'pg_proc'::regclass AND p.refobjid = $1::oid \
+              UNION ALL \
+             SELECT f.attrelid, f.attname, f.atttypid, t.typdefaultbin \
+               FROM pg_depend AS p \
+               JOIN pg_type AS t ON p.classid = 'pg_type'::regclass AND t.oid = p.objid \
+               JOIN pg_attribute AS f ON f.atttypid = t.oid AND NOT f.attisdropped AND NOT f.atthasdef \
+              WHERE p.refclassid = 'pg_proc'::regclass AND p.refobjid = $1::oid) \
+         SELECT c.oid::bigint, \
+                (CASE WHEN c.relispartition THEN pg_partition_root(c.oid) ELSE c.oid END)::bigint, \
+                f.attname::text, format('%s.%I', c.oid::regclass, f.attname), f.expression::text, \
+                CASE WHEN t.typoutput IN ('int2out'::regproc, 'int4out'::regproc, \
+                                          'int8out'::regproc, 'numeric_out'::regproc) \
+                     THEN format('SELECT CASE WHEN m <= 9223372036854775806 THEN m::bigint END \
+                                    FROM (SELECT max(%I) FROM %s) AS t(m)', f.attname, c.oid::regclass) \
+                END \
+           FROM found AS f \
+           JOIN pg_class AS c ON c.oid = f.attrelid AND c.relkind IN ('r', 'p', 'f') \
+           JOIN pg_type AS t ON t.oid = f.atttypid \
+          GROUP BY c.oid, f.attname, f.expression::text, t.typoutput",
+        &[bigint_arg(i64::from(function.to_u32()))],
+        |row| {
+            let column = DefaultOfTag {
+                tag: None,
+                table: bigint(row, 1),
+                root: bigint(row, 2),
+                attribute: text(row, 3),
+                column: text(row, 4),
+                largest: column_of(row, 6),
+            };
+            (column, CString::new(text(row, 5)).unwrap_or_default())
+        },
+    )
+}
+
+impl DefaultOfTag {
+    /// The largest number in the column that can be an id, as the current role may
+    /// read it; what is no id, such as NaN, does not count.
+    pub fn largest(&self) -> Option<i64> {
+        let largest = self.largest.as_ref()?;
+        query(largest, &[], |row| column_of::<i64>(row, 1))
+            .pop()
+            .flatten()
+    }
+}

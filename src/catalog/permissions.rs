@@ -1,0 +1,73 @@
+//! Who may do what with a tag, as its row of `leaf.alloc` says.
+
+use std::ffi::CStr;
+
+use pgrx::pg_sys;
+
+use super::alloc::column;
+use super::relation;
+use crate::pg::{heap, role};
+
+/// Stands for everybody among a tag's grantees. No role can have this name.
+pub const PUBLIC: &CStr = c"public";
+
+/// What a role may do with a tag.
+#[derive(Clone, Debug)]
+pub struct Permissions {
+    /// The identity of the row.
+    pub incarnation: [u8; 16],
+    /// Whether the role may draw.
+    pub may_draw: bool,
+    /// Whether the role may alter, grant and drop.
+    pub is_owner: bool,
+    /// Whether the present transaction, or in a parallel worker its leader's, wrote
+    /// the row: nobody else sees it as it is.
+    pub is_uncommitted: bool,
+}
+
+/// `leaf.alloc` and its index, locked so that they can be read.
+pub struct Readable {
+    _lock: heap::Readable,
+    alloc: pg_sys::Oid,
+    index: Option<pg_sys::Oid>,
+}
+
+/// Waits until `leaf.alloc` can be read, in short sleeps between which
+/// `keep_waiting` may give up.
+pub fn wait_until_readable(mut keep_waiting: impl FnMut()) -> Readable {
+    loop {
+        let (alloc, index) = (relation::require_alloc(), relation::alloc_index());
+        let relations: Vec<_> = [Some(alloc), index].into_iter().flatten().collect();
+        let lock = heap::wait_until_readable(&relations, &mut keep_waiting);
+        // With the lock comes all that others have changed: they may have dropped
+        // the extension, and created it again.
+        if relation::require_alloc() == alloc {
+            return Readable {
+                _lock: lock,
+                alloc,
+                index,
+            };
+        }
+    }
+}
+
+impl Readable {
+    /// What `user` may do with a tag, as its row says now; `None` without a row.
+    pub fn permissions(&self, tag: &[u8], user: pg_sys::Oid) -> Option<Permissions> {
+        heap::find_by_text(self.alloc, self.index, tag, |row| {
+            let is = |name: &CStr| {
+                let role = role::by_name(name);
+                role.is_some_and(|role| role::has_privileges_of(user, role))
+            };
+            let is_owner = row.name(column::OWNER).is_some_and(is) || role::is_superuser(user);
+            let grantees = row.names(column::GRANTEES);
+            let may_draw = is_owner || grantees.into_iter().any(|name| name == PUBLIC || is(name));
+            Permissions {
+                incarnation: row.uuid(column::INCARNATION).unwrap_or_default(),
+                may_draw,
+                is_owner,
+                is_uncommitted: row.is_from_this_transaction(),
+            }
+        })
+    }
+}

@@ -1,0 +1,49 @@
+//! Running SQL statements, and reading the columns of their results.
+
+use pgrx::spi::{Spi, SpiHeapTupleData};
+
+use crate::pg::datum::Arg;
+
+/// A row of a result.
+pub type ResultRow<'a> = SpiHeapTupleData<'a>;
+
+/// Runs a statement; how many rows it has touched.
+pub fn execute(statement: &str, args: &[Arg]) -> usize {
+    Spi::connect_mut(|client| match client.update(statement, None, args) {
+        Ok(table) => table.len(),
+        Err(error) => pgrx::error!("statement on a table of leaf failed: {error}"),
+    })
+}
+
+/// Runs a statement and reads each row of its result.
+pub fn query<R>(statement: &str, args: &[Arg], read: impl Fn(&ResultRow<'_>) -> R) -> Vec<R> {
+    Spi::connect_mut(|client| match client.update(statement, None, args) {
+        Ok(table) => table.map(|row| read(&row)).collect(),
+        Err(error) => pgrx::error!("statement on a table of leaf failed: {error}"),
+    })
+}
+
+/// A column, counted from 1.
+pub fn column_of<T: pgrx::FromDatum + pgrx::IntoDatum>(
+    row: &ResultRow<'_>,
+    ordinal: usize,
+) -> Option<T> {
+    row.get::<T>(ordinal)
+        .unwrap_or_else(|error| pgrx::error!("unexpected column {ordinal}: {error}"))
+}
+
+/// A column of type `bigint`; 0 for NULL.
+pub fn bigint(row: &ResultRow<'_>, ordinal: usize) -> i64 {
+    column_of::<i64>(row, ordinal).unwrap_or_default()
+}
+
+/// A column of type `text`; empty for NULL.
+pub fn text(row: &ResultRow<'_>, ordinal: usize) -> String {
+    column_of::<String>(row, ordinal).unwrap_or_default()
+}
+
+/// A column of type `uuid` that is never NULL.
+pub fn uuid(row: &ResultRow<'_>, ordinal: usize) -> [u8; 16] {
+    let uuid = column_of::<pgrx::Uuid>(row, ordinal);
+    *uuid.expect("the column is not null").as_bytes()
+}

@@ -1,0 +1,45 @@
+//! The database of this process, and others.
+
+use pgrx::pg_sys;
+
+/// The oid of the database that this process is connected to.
+pub fn current() -> u32 {
+    // SAFETY: a plain variable of this process.
+    unsafe { pg_sys::MyDatabaseId }.to_u32()
+}
+
+/// Whether there is a database of that oid.
+pub fn exists(database: u32) -> bool {
+    let cache = pg_sys::SysCacheIdentifier::DATABASEOID as _;
+    // SAFETY: a catalogue look-up inside a transaction.
+    unsafe {
+        let zero = pg_sys::Datum::from(0);
+        let database = pg_sys::Datum::from(pg_sys::Oid::from(database));
+        pg_sys::SearchSysCacheExists(cache, database, zero, zero, zero)
+    }
+}
+
+/// Whether this process may go on using its database: nobody holds or awaits
+/// the lock that dropping, copying, renaming or moving it takes. Needs a
+/// transaction.
+pub fn is_free(database: u32) -> bool {
+    let tag = pg_sys::LOCKTAG {
+        locktag_field1: 0,
+        locktag_field2: pg_sys::DatabaseRelationId.to_u32(),
+        locktag_field3: database,
+        locktag_field4: 0,
+        locktag_type: pg_sys::LockTagType::LOCKTAG_OBJECT as u8,
+        locktag_lockmethodid: pg_sys::DEFAULT_LOCKMETHOD as u8,
+    };
+    let mode = pg_sys::RowExclusiveLock as _;
+    // SAFETY: a well-formed tag. The lock is a question, not a claim: it is
+    // released at once, because the commit that follows may wait for a standby.
+    unsafe {
+        let answer = pg_sys::LockAcquire(&raw const tag, mode, false, true);
+        let is_free = answer != pg_sys::LockAcquireResult::LOCKACQUIRE_NOT_AVAIL;
+        if is_free {
+            pg_sys::LockRelease(&raw const tag, mode, false);
+        }
+        is_free
+    }
+}

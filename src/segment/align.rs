@@ -1,0 +1,89 @@
+//! Moving tags past the largest ids in the columns that draw from them.
+
+use leaf_core::grant::MAX_ID;
+use pgrx::pg_sys;
+
+use super::error::Error;
+use super::key::key;
+use super::owner::require_owner;
+use crate::catalog::defaults::{self, DefaultOfTag};
+use crate::catalog::{self, alloc};
+use crate::error::Problem;
+use crate::pg::display;
+use crate::shmem;
+
+/// A column, and where its tag stands now.
+pub struct Aligned {
+    /// The tag; `None` if the default computes it.
+    pub tag: Option<Vec<u8>>,
+    /// The column.
+    pub used_in: String,
+    /// The largest id in the column.
+    pub highest: Option<i64>,
+    /// The next id of the tag.
+    pub position: Option<i64>,
+    /// Whether the tag was moved.
+    pub moved: bool,
+}
+
+/// Aligns one tag, or all. `sibling` is any function of the extension.
+pub fn align(tag: Option<&[u8]>, sibling: pg_sys::Oid) -> Vec<Aligned> {
+    if let Some(tag) = tag
+        && position(tag).is_none()
+    {
+        Error::NoSuchTag { tag: display(tag) }.raise();
+    }
+    let mut aligned: Vec<Aligned> = Vec::new();
+    for column in defaults::of_tags(sibling) {
+        if tag.is_none() || column.tag.as_deref() == tag {
+            let before = aligned.last().filter(|it| it.tag == column.tag);
+            let next = align_to(column, before);
+            aligned.push(next);
+        }
+    }
+    aligned
+}
+
+/// Moves the tag of a column past the column's largest id; `before` is what was
+/// found for the same tag's last column.
+fn align_to(column: DefaultOfTag, before: Option<&Aligned>) -> Aligned {
+    let highest = column.largest();
+    let tag = column.tag;
+    // After the maximum: what was drawn meanwhile is no sign of being behind. A tag
+    // that was moved stands where this transaction has put it.
+    let position = match before {
+        Some(before) if before.moved => before.position,
+        _ => tag.as_deref().and_then(position),
+    };
+    let behind = match (&tag, highest, position) {
+        (Some(tag), Some(highest), Some(position)) if highest >= position => Some((tag, highest)),
+        _ => None,
+    };
+    let moved_to = behind.map(|(tag, highest)| move_past(tag, highest));
+    Aligned {
+        used_in: column.column,
+        highest,
+        position: moved_to.or(position),
+        moved: moved_to.is_some(),
+        tag,
+    }
+}
+
+/// The next id of a tag, if there is such a tag.
+fn position(tag: &[u8]) -> Option<i64> {
+    let max_id = catalog::as_owner(|| alloc::max_id(tag))?;
+    let mut position = None;
+    let index = &shmem::require().index;
+    index.with(key(tag), |slot| position = slot.buffer.levels().position);
+    Some(position.unwrap_or(max_id))
+}
+
+/// Moves a tag past an id, and past what is granted: buffers may hold ids that are in
+/// use. Returns the next id.
+fn move_past(tag: &[u8], highest: i64) -> i64 {
+    require_owner(tag);
+    let granted = catalog::as_owner(|| alloc::max_id(tag)).unwrap_or(highest);
+    let next = highest.max(granted).min(MAX_ID) + 1;
+    catalog::as_owner(|| alloc::update(tag, None, Some(next), None, None));
+    next
+}

@@ -1,0 +1,47 @@
+//! The end of a transaction that has to do with tags.
+
+use pgrx::pg_sys::SubTransactionId;
+
+use super::error::Error;
+use super::{blocks, changes, own_tags, single_user};
+use crate::error::Problem;
+use crate::pg::xact_end::Observer;
+
+/// Brings rows and shared memory in line with what a transaction has done.
+pub struct AtEnd;
+
+impl Observer for AtEnd {
+    fn before_commit(&self) {
+        own_tags::before_commit();
+        changes::drop_stale_ids();
+    }
+
+    /// What shared memory must learn at the commit would be lost with this session.
+    fn before_prepare(&self) {
+        if !changes::is_empty() || !own_tags::is_empty() {
+            Error::Prepared.raise();
+        }
+    }
+
+    fn after_commit(&self) {
+        own_tags::end();
+        changes::after_commit();
+    }
+
+    fn after_abort(&self) {
+        blocks::withdraw();
+        single_user::after_abort(own_tags::end());
+        changes::after_abort();
+    }
+
+    fn after_sub_commit(&self, sub: SubTransactionId, parent: SubTransactionId) {
+        own_tags::after_sub_commit(sub, parent);
+        changes::after_sub_commit(sub, parent);
+    }
+
+    fn after_sub_abort(&self, sub: SubTransactionId) {
+        blocks::withdraw();
+        own_tags::after_sub_abort(sub);
+        changes::after_sub_abort(sub);
+    }
+}

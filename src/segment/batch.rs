@@ -1,0 +1,78 @@
+//! Drawing many ids of a tag, one after the other.
+
+use std::collections::VecDeque;
+
+use leaf_core::buffer::Run;
+
+use super::draw::draw_many;
+use super::own_tags;
+use super::tags::{self, Origin, SlotOfTag};
+use crate::patience::{Ids, Patience};
+use crate::pg::process;
+
+/// The rest of a batch: draws as it goes, so that a batch of any size needs no more
+/// memory than one draw.
+pub struct Batch {
+    tag: Vec<u8>,
+    left: u64,
+    drawn: VecDeque<Run>,
+    /// From where `drawn` was drawn, if it may become void.
+    drawn_from: Option<SlotOfTag>,
+}
+
+impl Batch {
+    /// A batch of `count` ids.
+    pub fn new(tag: &[u8], count: u64) -> Self {
+        Batch {
+            tag: tag.to_vec(),
+            left: count,
+            drawn: VecDeque::with_capacity(2),
+            drawn_from: None,
+        }
+    }
+
+    fn draw(&mut self) {
+        let patience = Patience::new(Ids::OfTag(&self.tag));
+        self.drawn_from = None;
+        while self.drawn.is_empty() {
+            match tags::resolve(&self.tag, &patience) {
+                Origin::Own => self.drawn.push_back(own_tags::take(&self.tag, self.left)),
+                Origin::Slot(from) => {
+                    let runs = draw_many(&from, &self.tag, self.left, &patience);
+                    self.drawn.extend(runs.iter().flat_map(|runs| runs.iter()));
+                    self.drawn_from = Some(from);
+                }
+            }
+        }
+    }
+}
+
+impl Iterator for Batch {
+    type Item = i64;
+
+    fn next(&mut self) -> Option<i64> {
+        if self.left == 0 {
+            return None;
+        }
+        // A cursor may stay open while the tag is dropped, or the role changes.
+        if self
+            .drawn_from
+            .is_some_and(|from| !tags::is_still_good(&self.tag, &from))
+        {
+            self.drawn.clear();
+        }
+        if self.drawn.is_empty() {
+            process::check_for_interrupts();
+            self.draw();
+        }
+        let run = self.drawn.front_mut()?;
+        let id = run.first;
+        run.first += 1;
+        run.len -= 1;
+        if run.len == 0 {
+            self.drawn.pop_front();
+        }
+        self.left -= 1;
+        Some(id)
+    }
+}

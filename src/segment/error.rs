@@ -1,0 +1,122 @@
+//! What can be wrong with segment ids and tags.
+
+use pgrx::PgSqlErrorCode as Code;
+
+use crate::error::{Problem, Report};
+
+/// Why there are no segment ids, or a tag cannot be changed.
+#[derive(Debug)]
+pub enum Error {
+    NoSuchTag {
+        tag: String,
+    },
+    TagExists {
+        tag: String,
+    },
+    NoSuchRole {
+        role: String,
+    },
+    /// The current role may not draw ids of the tag.
+    MayNotDraw {
+        tag: String,
+        role: String,
+    },
+    /// The current role does not own the tag.
+    NotOwner {
+        tag: String,
+        role: String,
+    },
+    /// The tag's row would move backwards.
+    Backwards {
+        tag: String,
+        granted_up_to: i64,
+    },
+    /// The tag has too few ids left.
+    Exhausted {
+        tag: String,
+    },
+    /// The transaction that waits holds what it waits for.
+    OwnChange {
+        tag: String,
+    },
+    /// Every slot waits for a load.
+    NoSlot {
+        tag: String,
+    },
+    /// A parallel plan met a tag that its transaction made or changed.
+    ParallelQuery {
+        tag: String,
+    },
+    /// Two-phase commit of a change of tags.
+    Prepared,
+}
+
+impl Problem for Error {
+    fn report(self) -> Report {
+        match self {
+            Error::NoSuchTag { tag } => Report::new(
+                Code::ERRCODE_UNDEFINED_OBJECT,
+                format!("tag \"{tag}\" does not exist"),
+                "Create it with leaf_tag_create.",
+            ),
+            Error::TagExists { tag } => Report::new(
+                Code::ERRCODE_DUPLICATE_OBJECT,
+                format!("tag \"{tag}\" already exists"),
+                "Choose another name, or change the tag with leaf_tag_alter.",
+            ),
+            Error::NoSuchRole { role } => Report::new(
+                Code::ERRCODE_UNDEFINED_OBJECT,
+                format!("role \"{role}\" does not exist"),
+                "Create the role first, or use PUBLIC for everybody.",
+            ),
+            Error::MayNotDraw { tag, role } => Report::new(
+                Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
+                format!("permission denied for tag \"{tag}\""),
+                "Its owner can allow it with leaf_tag_grant.",
+            )
+            .detail(format!(
+                "Role \"{role}\" is neither its owner nor one of its grantees."
+            )),
+            Error::NotOwner { tag, role } => Report::new(
+                Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
+                format!("must be owner of tag \"{tag}\""),
+                "Act as the owner, a member of the owner, or a superuser.",
+            )
+            .detail(format!("Role \"{role}\" is not.")),
+            Error::Backwards { tag, granted_up_to } => Report::new(
+                Code::ERRCODE_INVALID_PARAMETER_VALUE,
+                format!("tag \"{tag}\" cannot move backwards"),
+                "Choose a larger number, or drop the tag and create it again.",
+            )
+            .detail(format!("It has granted numbers up to {granted_up_to}.")),
+            Error::Exhausted { tag } => Report::new(
+                Code::ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED,
+                format!("tag \"{tag}\" has reached its maximum value"),
+                "Raise max_value with leaf_tag_alter, or ask for fewer ids at once.",
+            ),
+            Error::OwnChange { tag } => Report::new(
+                Code::ERRCODE_LOCK_NOT_AVAILABLE,
+                format!("no ids for tag \"{tag}\" before this transaction ends"),
+                "Commit the change before drawing more ids.",
+            )
+            .detail("It has changed the tag's row, and the ids in memory are used up."),
+            Error::NoSlot { tag } => Report::new(
+                Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
+                format!("no room in shared memory for tag \"{tag}\""),
+                "Raise leaf.max_tags and restart the server.",
+            )
+            .detail("Every slot is waiting for a load."),
+            Error::ParallelQuery { tag } => Report::new(
+                Code::ERRCODE_FEATURE_NOT_SUPPORTED,
+                format!("cannot draw ids of tag \"{tag}\" in a parallel query"),
+                "Commit the tag first, or set max_parallel_workers_per_gather to 0.",
+            )
+            .detail("The tag was created or changed by the transaction that runs the query."),
+            Error::Prepared => Report::new(
+                Code::ERRCODE_FEATURE_NOT_SUPPORTED,
+                "cannot PREPARE a transaction that has changed leaf.alloc",
+                "Change tags in a transaction of their own and commit it.",
+            ),
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! What there is to grant: slots whose ids run low, and blocks to reserve.
+
+use leaf_core::grant::{Past, Wanted};
+use leaf_core::time::Monotonic;
+
+use crate::pg::clock;
+use crate::shmem::Shared;
+use crate::shmem::index::Found;
+use crate::shmem::key::OwnedKey;
+use crate::shmem::mailbox::BlockRequest;
+use crate::shmem::slot::Verdict;
+
+/// One grant to be made.
+#[derive(Clone, Debug)]
+pub enum Job {
+    /// A segment for a slot, as it was when the loader looked: the row is read
+    /// after this, and what it grants is published only if the epoch is still
+    /// the same.
+    Segment { key: OwnedKey, found: Found },
+    /// A block for a session.
+    Block(BlockRequest),
+}
+
+impl Job {
+    /// The tag whose row grants it.
+    pub fn key(&self) -> &OwnedKey {
+        match self {
+            Job::Segment { key, .. } => key,
+            Job::Block(request) => &request.key,
+        }
+    }
+
+    /// What is asked of the tag.
+    pub fn wanted(&self) -> Wanted {
+        match self {
+            Job::Segment { .. } => Wanted::Segment,
+            Job::Block(request) => Wanted::Block {
+                incarnation: request.incarnation,
+                count: request.count,
+            },
+        }
+    }
+
+    /// What memory knows of the tag's grants so far.
+    pub fn past(&self, shared: &Shared) -> Past {
+        let found = match self {
+            Job::Segment { found, .. } => Some(*found),
+            Job::Block(request) => shared.index.find(request.key.as_ref()),
+        };
+        let Some(found) = found else {
+            return Past::NONE;
+        };
+        let state = shared.index.slot(found.number).state.read();
+        Past {
+            high_water: state.high_water,
+            step: state.step,
+            lasted: clock::monotonic().since(state.loaded_at),
+        }
+    }
+
+    /// Whether the slot has begun a new epoch since the job was collected: what its
+    /// row, locked by now, would grant could not be published. Changes drop a slot's
+    /// ids before they are visible.
+    pub fn is_stale(&self, shared: &Shared) -> bool {
+        match self {
+            Job::Segment { found, .. } => {
+                shared.index.slot(found.number).buffer.epoch() != found.epoch
+            }
+            Job::Block(_) => false,
+        }
+    }
+}
+
+/// All that can be done now for the database.
+pub fn collect(shared: &Shared, database: u32) -> Vec<Job> {
+    let now = clock::monotonic();
+    let requests = shared.mailbox.take(database);
+    let mut jobs: Vec<Job> = requests.into_iter().map(Job::Block).collect();
+    for number in shared.index.requests_of(database) {
+        let slot = shared.index.slot(number);
+        if slot.retry_at.get() > now {
+            continue;
+        }
+        shared.index.take_request(number);
+        let Some((key, found)) = shared.index.owner_of(number) else {
+            continue;
+        };
+        if key.database == database && slot.buffer.is_due() && slot.buffer.has_room() {
+            jobs.push(Job::Segment { key, found });
+        }
+    }
+    jobs
+}
+
+/// Requests the segments that a session should have requested and has not.
+pub fn request_overdue(shared: &Shared, database: u32) {
+    shared.index.each_of(database, |_, number, slot| {
+        let buffer = &slot.buffer;
+        if buffer.has_ids()
+            && buffer.is_due()
+            && buffer.has_room()
+            && slot.state.read().verdict == Verdict::Loadable
+        {
+            shared.index.request(number, database);
+        }
+    });
+}
+
+/// When a job may be tried, if there is any.
+pub fn next_try(shared: &Shared, database: u32) -> Option<Monotonic> {
+    let requests = shared.index.requests_of(database);
+    let slots = requests.map(|number| shared.index.slot(number).retry_at.get());
+    slots.chain(shared.mailbox.next_try(database)).min()
+}

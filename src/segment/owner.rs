@@ -1,0 +1,32 @@
+//! Who may alter, grant and drop a tag.
+
+use super::error::Error;
+use super::tags;
+use crate::catalog::{self, alloc};
+use crate::error::Problem;
+use crate::patience::{Ids, Patience};
+use crate::pg::{display, role};
+
+/// Raises an error unless the current role owns the tag, and locks its row so
+/// that this stays so until the transaction ends.
+pub fn require_owner(tag: &[u8]) {
+    check_owner(tag);
+    catalog::as_owner(|| alloc::lock_position(tag));
+    // Who held the row before may have changed its owner, or dropped it.
+    check_owner(tag);
+}
+
+fn check_owner(tag: &[u8]) {
+    let user = role::current();
+    let readable = tags::wait_until_readable(&Patience::new(Ids::OfTag(tag)));
+    let Some(permissions) = readable.permissions(tag, user) else {
+        Error::NoSuchTag { tag: display(tag) }.raise();
+    };
+    if !permissions.is_owner {
+        Error::NotOwner {
+            tag: display(tag),
+            role: display(role::name_of(user).to_bytes()),
+        }
+        .raise();
+    }
+}

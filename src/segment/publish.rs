@@ -1,0 +1,127 @@
+//! Making known what was granted: segments to slots, blocks to the sessions that
+//! asked for them. Nothing here raises an error.
+
+use leaf_core::grant::{Decision, Grant};
+use leaf_core::time::Monotonic;
+
+use super::jobs::Job;
+use crate::pg::{self, clock};
+use crate::settings::segment as settings;
+use crate::shmem::Shared;
+use crate::shmem::index::Found;
+use crate::shmem::mailbox::{Answer, BlockRequest};
+use crate::shmem::slot::Verdict;
+
+/// Tells those who wait what their grants came to.
+pub struct Publisher<'a> {
+    pub shared: &'a Shared,
+    pub database: u32,
+}
+
+impl Publisher<'_> {
+    /// Makes the outcome of a job known, after the commit.
+    pub fn settle(&self, job: &Job, decision: Decision) {
+        match decision {
+            Decision::Busy => self.failed(job, "the tag's row is locked by another transaction"),
+            Decision::Below { high_water } => self.failed(
+                job,
+                &format!("the tag's row lies below {high_water}, which has been handed out; raise its max_id"),
+            ),
+            Decision::Granted { grant, step } => match job {
+                Job::Segment { found, .. } => self.publish(*found, grant, step),
+                Job::Block(request) => self.answer(request, Answer::Granted { first: grant.first }),
+            },
+            Decision::Exhausted => match job {
+                Job::Segment { found, .. } => self.pointless(*found, Verdict::Exhausted),
+                Job::Block(request) => self.answer(request, Answer::Exhausted),
+            },
+            Decision::Missing | Decision::Changed => match job {
+                Job::Segment { found, .. } => self.pointless(*found, Verdict::Missing),
+                Job::Block(request) => self.answer(request, Answer::Changed),
+            },
+        }
+    }
+
+    fn answer(&self, request: &BlockRequest, answer: Answer) {
+        self.shared.mailbox.answer(request.id, answer);
+    }
+
+    /// Gives a committed grant to whoever draws from the slot, unless the slot
+    /// has begun a new epoch since the job was collected.
+    fn publish(&self, found: Found, grant: Grant, step: u64) {
+        let slot = self.shared.index.slot(found.number);
+        let now = clock::monotonic();
+        let mut state = slot.state.write();
+        if slot.buffer.epoch() != found.epoch {
+            return;
+        }
+        let prefetch_after = settings::prefetch_after(grant.len);
+        let Ok(is_due) = slot.buffer.publish(grant.first, grant.len, prefetch_after) else {
+            return;
+        };
+        let lasted = now.since(state.loaded_at).as_micros().max(1);
+        if state.loads > 0 {
+            state.ids_per_second = state.step as f64 * 1e6 / lasted as f64;
+        }
+        state.high_water = grant.first + grant.len as i64;
+        state.step = step;
+        state.loaded_at = now;
+        state.loads += 1;
+        state.verdict = Verdict::Loadable;
+        state.failures.end();
+        slot.retry_at.set(Monotonic::ZERO);
+        drop(state);
+        slot.changed.broadcast();
+        if is_due {
+            self.shared.index.request(found.number, self.database);
+        }
+    }
+
+    /// Tells who waits for the slot that no load will help.
+    fn pointless(&self, found: Found, verdict: Verdict) {
+        let slot = self.shared.index.slot(found.number);
+        let mut state = slot.state.write();
+        if slot.buffer.epoch() == found.epoch {
+            state.verdict = verdict;
+        }
+        drop(state);
+        slot.changed.broadcast();
+    }
+
+    /// Records that the whole transaction has failed, for each of its jobs.
+    pub fn all_failed(&self, jobs: &[Job], message: &str) {
+        for job in jobs {
+            self.failed(job, message);
+        }
+    }
+
+    /// Records a failure after which another try may succeed, and asks for that try.
+    fn failed(&self, job: &Job, message: &str) {
+        match job {
+            Job::Block(request) => self.shared.mailbox.put_back(request.id, message),
+            Job::Segment { found, .. } => {
+                if self.slot_failed(*found, message) {
+                    let tag = pg::display(&job.key().tag);
+                    pg::log(&format!("could not load ids for tag \"{tag}\": {message}"));
+                }
+            }
+        }
+    }
+
+    /// Notes a failure in the slot, unless it has begun a new epoch. Whether it
+    /// is the first in a row.
+    fn slot_failed(&self, found: Found, message: &str) -> bool {
+        let slot = self.shared.index.slot(found.number);
+        let mut state = slot.state.write();
+        if slot.buffer.epoch() != found.epoch {
+            return false;
+        }
+        let failure = state.failures.record(message);
+        slot.retry_at.set(failure.retry_at);
+        drop(state);
+        self.shared
+            .index
+            .repeat_request(found.number, self.database);
+        failure.is_first
+    }
+}

@@ -1,0 +1,51 @@
+//! Grants from the tags' rows of `leaf.alloc`: lock the rows, move them.
+
+use std::collections::BTreeSet;
+
+use leaf_core::grant::{Decision, Ledger};
+
+use super::grant_source::{GrantSource, Want};
+use super::granting::granting;
+use crate::catalog::{self, alloc};
+use crate::history;
+use crate::settings::segment as settings;
+
+/// The tags' rows.
+pub struct RowSource;
+
+impl GrantSource for RowSource {
+    fn grant(&self, wants: &[Want<'_>]) -> Vec<Decision> {
+        catalog::as_owner(|| from_rows(wants))
+    }
+}
+
+fn from_rows(wants: &[Want<'_>]) -> Vec<Decision> {
+    let history = history::current();
+    let tags: BTreeSet<&[u8]> = wants.iter().map(|want| want.tag).collect();
+    let tags: Vec<&[u8]> = tags.into_iter().collect();
+    let skip = settings::history_skip();
+    let mut ledgers: Vec<Ledger> = alloc::lock_for_grant(&tags, &history)
+        .into_iter()
+        .map(|found| Ledger::new(found, skip))
+        .collect();
+    let policy = settings::step_policy();
+    let decisions = wants
+        .iter()
+        .map(|want| {
+            if (want.is_void)() {
+                return Decision::Changed;
+            }
+            let at = tags.binary_search(&want.tag);
+            let ledger = &mut ledgers[at.expect("every wanted tag is listed")];
+            ledger.decide(&want.wanted, &want.past, &policy)
+        })
+        .collect();
+    let changed = tags.iter().zip(&ledgers);
+    let changed: Vec<_> = changed
+        .filter_map(|(tag, ledger)| Some((*tag, ledger.changed()?)))
+        .collect();
+    if !changed.is_empty() {
+        granting(|| alloc::store_grants(&changed, &history));
+    }
+    decisions
+}

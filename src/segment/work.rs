@@ -1,0 +1,36 @@
+//! What loaders do for segment ids.
+
+use leaf_core::time::Monotonic;
+
+use super::{grants, jobs};
+use crate::loader::work::{Done, Work};
+use crate::shmem::Shared;
+
+/// Grants segments and blocks.
+pub struct Granting;
+
+impl Work for Granting {
+    fn request_overdue(&self, shared: &Shared, database: u32) {
+        jobs::request_overdue(shared, database);
+    }
+
+    fn run(&self, shared: &Shared, database: u32) -> Done {
+        let jobs = jobs::collect(shared, database);
+        if jobs.is_empty() {
+            return Done::Nothing;
+        }
+        match grants::make(shared, database, jobs) {
+            true => Done::Something,
+            false => Done::Leave,
+        }
+    }
+
+    fn next_try(&self, shared: &Shared, database: u32) -> Option<Monotonic> {
+        jobs::next_try(shared, database)
+    }
+
+    fn hand_over(&self, shared: &Shared, database: u32) {
+        shared.mailbox.put_back_all(database);
+        shared.index.forget_requests(database);
+    }
+}

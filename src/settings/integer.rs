@@ -1,0 +1,78 @@
+//! Settings that are whole numbers.
+
+use std::ffi::CStr;
+
+use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting};
+
+/// A setting: everything about it in one place.
+pub struct Integer {
+    pub name: &'static CStr,
+    /// What it is, as a sentence.
+    pub short: &'static CStr,
+    /// What its values mean, and what happens if it is too low or too high.
+    pub long: &'static CStr,
+    pub default: GucSetting<i32>,
+    pub min: i32,
+    pub max: i32,
+    pub changed_by: ChangedBy,
+    pub unit: Unit,
+}
+
+/// What the number counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Ids, tags, percent: nothing that PostgreSQL has a unit for.
+    None,
+    Milliseconds,
+    Seconds,
+}
+
+/// Who can change a setting, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChangedBy {
+    /// The configuration file, at a restart.
+    Restart,
+    /// The configuration file, at a reload.
+    Reload,
+    /// As `Reload`, and superusers: for a session, a role or a database.
+    Superuser,
+    /// Anybody, for a session.
+    Anybody,
+}
+
+impl Integer {
+    /// The present value.
+    pub fn get(&self) -> i32 {
+        self.default.get()
+    }
+
+    /// The present value, which the setting's range keeps from being negative.
+    pub fn get_unsigned(&self) -> u64 {
+        self.get().max(0) as u64
+    }
+
+    /// Makes the setting known to PostgreSQL.
+    pub fn define(&'static self) {
+        let unit = match self.unit {
+            Unit::None => GucFlags::default(),
+            Unit::Milliseconds => GucFlags::UNIT_MS,
+            Unit::Seconds => GucFlags::UNIT_S,
+        };
+        let context = match self.changed_by {
+            ChangedBy::Restart => GucContext::Postmaster,
+            ChangedBy::Reload => GucContext::Sighup,
+            ChangedBy::Superuser => GucContext::Suset,
+            ChangedBy::Anybody => GucContext::Userset,
+        };
+        GucRegistry::define_int_guc(
+            self.name,
+            self.short,
+            self.long,
+            &self.default,
+            self.min,
+            self.max,
+            context,
+            unit,
+        );
+    }
+}

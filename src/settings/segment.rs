@@ -1,0 +1,87 @@
+//! The settings of segment ids.
+
+use std::time::Duration;
+
+use leaf_core::StepPolicy;
+use pgrx::GucSetting;
+
+use super::integer::{ChangedBy, Integer, Unit};
+
+pub(super) const ALL: [&Integer; 4] = [
+    &MAX_STEP,
+    &SEGMENT_DURATION,
+    &PREFETCH_THRESHOLD,
+    &HISTORY_SKIP,
+];
+
+/// Bounds what a crash can lose: two segments per tag.
+static MAX_STEP: Integer = Integer {
+    name: c"leaf.max_step",
+    short: c"Largest segment that leaf chooses by itself, in ids.",
+    long: c"A tag whose row asks for a larger step gets that step. If the value is too low, \
+        busy tags load often; if it is too high, a crash leaves wider gaps (at most two segments per tag).",
+    default: GucSetting::<i32>::new(1_000_000),
+    min: 1,
+    max: i32::MAX,
+    changed_by: ChangedBy::Reload,
+    unit: Unit::None,
+};
+
+/// How long the catalog may be out of reach without anybody noticing.
+static SEGMENT_DURATION: Integer = Integer {
+    name: c"leaf.segment_duration",
+    short: c"How long one segment should last.",
+    long: c"A segment that lasted less doubles the next one; one that lasted more than twice this halves it. \
+        If the value is too low, callers notice a slow or locked catalog.",
+    default: GucSetting::<i32>::new(15 * 60),
+    min: 1,
+    max: 7 * 24 * 3600,
+    changed_by: ChangedBy::Reload,
+    unit: Unit::Seconds,
+};
+
+/// How large the next segment of a tag is to be.
+pub fn step_policy() -> StepPolicy {
+    StepPolicy {
+        segment_duration: Duration::from_secs(SEGMENT_DURATION.get_unsigned()),
+        max_step: MAX_STEP.get_unsigned(),
+    }
+}
+
+/// Meituan Leaf fetches the next segment once a tenth of the current is gone.
+static PREFETCH_THRESHOLD: Integer = Integer {
+    name: c"leaf.prefetch_threshold",
+    short: c"Percentage of a segment after which the next one is fetched.",
+    long: c"With 100, the next segment is fetched only once nothing is left, and callers wait at every segment boundary.",
+    default: GucSetting::<i32>::new(10),
+    min: 0,
+    max: 100,
+    changed_by: ChangedBy::Reload,
+    unit: Unit::None,
+};
+
+/// After how many ids of a segment of `len` the next one is fetched.
+pub fn prefetch_after(len: u64) -> u64 {
+    let percent = PREFETCH_THRESHOLD.get_unsigned();
+    // Split to stay clear of overflow; exact enough for a threshold.
+    len / 100 * percent + len % 100 * percent / 100
+}
+
+/// A standby that is promoted may have missed this many of the last grants.
+static HISTORY_SKIP: Integer = Integer {
+    name: c"leaf.history_skip",
+    short: c"How many grants are skipped at the first grant after a promotion or a restore.",
+    long: c"Counted in the tag's last segment and its largest reserved block. If the value is too low, \
+        a promoted asynchronous standby that had missed more grants than this repeats ids; \
+        a value that is too high only leaves a wider gap.",
+    default: GucSetting::<i32>::new(10),
+    min: 0,
+    max: 1_000_000,
+    changed_by: ChangedBy::Reload,
+    unit: Unit::None,
+};
+
+/// How many of the last grants a new history of the cluster skips.
+pub fn history_skip() -> u64 {
+    HISTORY_SKIP.get_unsigned()
+}

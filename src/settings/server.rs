@@ -1,0 +1,87 @@
+//! The settings that concern both kinds of ids.
+
+use std::time::Duration;
+
+use pgrx::GucSetting;
+
+use super::integer::{ChangedBy, Integer, Unit};
+
+pub(super) const ALL: [&Integer; 4] = [
+    &MAX_TAGS,
+    &MAX_DATABASES,
+    &WAIT_TIMEOUT,
+    &LOADER_IDLE_TIMEOUT,
+];
+
+/// Shared memory is sized once, at server start.
+static MAX_TAGS: Integer = Integer {
+    name: c"leaf.max_tags",
+    short: c"Number of tags that shared memory holds at once.",
+    long: c"More tags are allowed; idle ones are evicted and lose their unused ids. \
+        If the value is too low, active tags evict each other and waste ids. \
+        Each tag takes about 1.3 kB of shared memory.",
+    default: GucSetting::<i32>::new(1024),
+    min: 16,
+    max: 1_000_000,
+    changed_by: ChangedBy::Restart,
+    unit: Unit::None,
+};
+
+/// How many tags shared memory holds at once.
+pub fn max_tags() -> usize {
+    MAX_TAGS.get_unsigned() as usize
+}
+
+/// Each database that issues snowflake ids has a generator in shared memory.
+static MAX_DATABASES: Integer = Integer {
+    name: c"leaf.max_databases",
+    short: c"Number of databases that can issue snowflake ids at once.",
+    long: c"Further databases get an error. Each takes about 2 kB of shared memory.",
+    default: GucSetting::<i32>::new(128),
+    min: 1,
+    max: 100_000,
+    changed_by: ChangedBy::Restart,
+    unit: Unit::None,
+};
+
+/// How many databases can issue snowflake ids at once.
+pub fn max_databases() -> usize {
+    MAX_DATABASES.get_unsigned() as usize
+}
+
+/// A caller that must wait is told why instead of waiting for ever.
+static WAIT_TIMEOUT: Integer = Integer {
+    name: c"leaf.wait_timeout",
+    short: c"How long a caller waits for ids before it gets an error.",
+    long: c"If the value is too low, callers fail while a grant is under way; \
+        if it is too high, they hang while the catalog is locked.",
+    default: GucSetting::<i32>::new(5_000),
+    min: 1,
+    max: i32::MAX,
+    changed_by: ChangedBy::Anybody,
+    unit: Unit::Milliseconds,
+};
+
+/// How long a caller waits for ids before it gets an error.
+pub fn wait_timeout() -> Duration {
+    Duration::from_millis(WAIT_TIMEOUT.get_unsigned())
+}
+
+/// A loader occupies a background worker slot, so it ends when nobody draws.
+static LOADER_IDLE_TIMEOUT: Integer = Integer {
+    name: c"leaf.loader_idle_timeout",
+    short: c"How long a loader without work stays.",
+    long:
+        c"If the value is too low, the first caller after a pause waits for a new loader to start; \
+        if it is too high, idle databases occupy background worker slots.",
+    default: GucSetting::<i32>::new(60_000),
+    min: 100,
+    max: i32::MAX,
+    changed_by: ChangedBy::Reload,
+    unit: Unit::Milliseconds,
+};
+
+/// How long a loader without work stays.
+pub fn loader_idle_timeout() -> Duration {
+    Duration::from_millis(LOADER_IDLE_TIMEOUT.get_unsigned())
+}

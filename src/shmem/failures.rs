@@ -1,0 +1,77 @@
+//! Failures of what a loader tries again and again, and the pauses between.
+
+use std::time::Duration;
+
+use leaf_core::time::Monotonic;
+use pgrx::pg_sys::TimestampTz;
+
+use super::text::Text;
+use crate::pg::clock;
+
+/// The first pause, and the longest.
+const SHORTEST: Duration = Duration::from_millis(10);
+const LONGEST: Duration = Duration::from_millis(500);
+
+/// What has failed since the last success, and before. Kept under a lock.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Failures {
+    /// How long the pause after the last of a row of failures is; zero after a
+    /// success.
+    pause: Duration,
+    /// When the last one was; 0 for never.
+    at: TimestampTz,
+    text: Text<254>,
+}
+
+/// A failure that was recorded.
+#[derive(Clone, Copy, Debug)]
+pub struct Recorded {
+    /// Whether it is the first in a row.
+    pub is_first: bool,
+    /// Before when another try makes no sense.
+    pub retry_at: Monotonic,
+}
+
+impl Failures {
+    /// No failure.
+    pub const NONE: Failures = Failures {
+        pause: Duration::ZERO,
+        at: 0,
+        text: Text::EMPTY,
+    };
+
+    /// Records a failure. The pause grows with each, so that one bad row costs
+    /// little.
+    pub fn record(&mut self, message: &str) -> Recorded {
+        let is_first = self.pause.is_zero();
+        self.pause = (self.pause * 2).clamp(SHORTEST, LONGEST);
+        self.text = Text::of(message);
+        self.at = clock::now();
+        Recorded {
+            is_first,
+            retry_at: clock::monotonic() + self.pause,
+        }
+    }
+
+    /// Ends a row of failures. The last one is remembered.
+    pub fn end(&mut self) {
+        self.pause = Duration::ZERO;
+    }
+
+    /// The last failure's message, if there has been one.
+    pub fn message(&self) -> Option<String> {
+        (self.at != 0).then(|| self.text.get())
+    }
+
+    /// When the last failure was, if there has been one.
+    pub fn at(&self) -> Option<TimestampTz> {
+        (self.at != 0).then_some(self.at)
+    }
+}
+
+impl Default for Failures {
+    fn default() -> Self {
+        Self::NONE
+    }
+}

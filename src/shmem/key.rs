@@ -1,0 +1,88 @@
+//! Whose slot it is: a tag of a database, by name.
+
+use leaf_core::tag;
+
+/// How many bytes of a tag a key holds.
+pub const TAG_BYTES: usize = tag::MAX_BYTES;
+
+/// A [`KeyRef`] in shared memory. The catalog's oid is part of it, so that an
+/// extension that was dropped and created again never meets its predecessor's
+/// slots.
+#[repr(C)]
+pub struct Key {
+    database: u32,
+    catalog: u32,
+    len: u32,
+    tag: [u8; TAG_BYTES],
+}
+
+/// A tag of a database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct KeyRef<'a> {
+    /// The database's oid; 0 for nobody's.
+    pub database: u32,
+    /// The oid of its `leaf.alloc`.
+    pub catalog: u32,
+    /// The tag, in the database's encoding.
+    pub tag: &'a [u8],
+}
+
+/// A [`KeyRef`] by value.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct OwnedKey {
+    /// The database's oid; 0 for nobody's.
+    pub database: u32,
+    /// The oid of its `leaf.alloc`.
+    pub catalog: u32,
+    /// The tag, in the database's encoding.
+    pub tag: Vec<u8>,
+}
+
+impl Key {
+    /// Nobody's.
+    pub const NOBODYS: Key = Key {
+        database: 0,
+        catalog: 0,
+        len: 0,
+        tag: [0; TAG_BYTES],
+    };
+
+    /// The key.
+    pub fn get(&self) -> KeyRef<'_> {
+        KeyRef {
+            database: self.database,
+            catalog: self.catalog,
+            tag: &self.tag[..self.len as usize],
+        }
+    }
+
+    /// Sets the key, whose tag has at most [`TAG_BYTES`].
+    pub fn set(&mut self, key: KeyRef<'_>) {
+        self.database = key.database;
+        self.catalog = key.catalog;
+        self.len = key.tag.len() as u32;
+        self.tag[..key.tag.len()].copy_from_slice(key.tag);
+    }
+}
+
+impl KeyRef<'_> {
+    /// The key by value.
+    pub fn to_owned(self) -> OwnedKey {
+        OwnedKey {
+            database: self.database,
+            catalog: self.catalog,
+            tag: self.tag.to_vec(),
+        }
+    }
+}
+
+impl OwnedKey {
+    /// The key by reference.
+    pub fn as_ref(&self) -> KeyRef<'_> {
+        KeyRef {
+            database: self.database,
+            catalog: self.catalog,
+            tag: &self.tag,
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! How callers fared who found no id at once.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Counters of waits.
+#[derive(Default)]
+#[repr(C)]
+pub struct Waits {
+    /// Calls that had to wait, and got ids.
+    count: AtomicU64,
+    /// The longest wait, in microseconds.
+    longest_us: AtomicU64,
+    /// Calls that gave up after `leaf.wait_timeout`.
+    timeouts: AtomicU64,
+}
+
+/// The counters at one moment.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct WaitCounts {
+    /// Calls that had to wait, and got ids.
+    pub waits: i64,
+    /// The longest wait.
+    pub longest_ms: f64,
+    /// Calls that gave up after `leaf.wait_timeout`.
+    pub timeouts: i64,
+}
+
+impl Waits {
+    /// Counts a wait that has ended with ids.
+    pub fn add(&self, lasted: Duration) {
+        self.count.fetch_add(1, Ordering::Relaxed);
+        self.longest_us
+            .fetch_max(lasted.as_micros() as u64, Ordering::Relaxed);
+    }
+
+    /// Counts a wait that was given up.
+    pub fn add_timeout(&self) {
+        self.timeouts.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The counters.
+    pub fn counts(&self) -> WaitCounts {
+        WaitCounts {
+            waits: self.count.load(Ordering::Relaxed) as i64,
+            longest_ms: self.longest_us.load(Ordering::Relaxed) as f64 / 1e3,
+            timeouts: self.timeouts.load(Ordering::Relaxed) as i64,
+        }
+    }
+
+    /// Begins at 0 again.
+    pub fn clear(&self) {
+        self.count.store(0, Ordering::Relaxed);
+        self.longest_us.store(0, Ordering::Relaxed);
+        self.timeouts.store(0, Ordering::Relaxed);
+    }
+}

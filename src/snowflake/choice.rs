@@ -1,0 +1,84 @@
+//! Which worker id a node gets, as the registry, the file of ceilings and the
+//! settings say.
+
+use leaf_core::snowflake::Scheme;
+use leaf_core::snowflake::lease::{Held, Holder, Refused, Request, choose};
+use uuid::Uuid;
+
+use super::ceilings;
+use super::error::Error;
+use super::lease::{Claimant, may_begin, micros, unusable};
+use crate::catalog::registry::Registered;
+use crate::pg::database;
+use crate::settings::snowflake as settings;
+
+/// Chooses a worker id for a claimant of the database's present history.
+pub fn choose_worker_id(
+    claimant: &Claimant,
+    rows: &[Registered],
+    history: &str,
+    scheme: Scheme,
+) -> Result<u64, Error> {
+    let mut held: Vec<Held> = rows
+        .iter()
+        .map(|row| held(claimant, row, history))
+        .collect();
+    if claimant.worker_id.is_none() {
+        hold_what_was_undone(&mut held, claimant.now_us);
+    }
+    let request = Request {
+        worker: claimant.worker_id,
+        workers: scheme.layout.workers(),
+        now_us: claimant.now_us,
+        reuse_after_us: micros(settings::worker_reuse_after()),
+        random: Uuid::new_v4().as_u64_pair().0,
+    };
+    choose(&held, &request).map_err(|refused| {
+        let worker_id = request.worker.unwrap_or_default();
+        let row = rows.iter().find(|row| row.worker_id == worker_id as i64);
+        let node = row.map_or_else(String::new, |row| row.node.clone());
+        match refused {
+            Refused::OutOfRange => Error::OutOfRange { worker_id, scheme },
+            Refused::Held => Error::Held { worker_id, node },
+            Refused::HeldInOtherHistory => Error::HeldInOtherHistory { worker_id, node },
+            Refused::NoneLeft => Error::NoWorkerId(scheme),
+        }
+    })
+}
+
+fn held(claimant: &Claimant, row: &Registered, history: &str) -> Held {
+    Held {
+        worker: row.worker_id as u64,
+        holder: if row.history != history {
+            Holder::OtherHistory
+        } else if claimant.is_server && row.node == claimant.node {
+            Holder::Self_
+        } else {
+            Holder::Other
+        },
+        // A lease that can only begin far ahead of the clock is none.
+        leased_until_us: match may_begin(row.ceiling_us, claimant.now_us) {
+            true => row.leased_until_us,
+            false => row.leased_until_us.max(row.ceiling_us),
+        },
+    }
+}
+
+/// A registration that was rolled back has no row, but its worker id has a ceiling:
+/// one that lies far ahead of the clock is of no use to anybody until then.
+fn hold_what_was_undone(held: &mut Vec<Held>, now_us: i64) {
+    let kept = ceilings::all(database::current());
+    for (worker_id, ceiling_us) in kept.unwrap_or_else(|error| unusable("read", error)) {
+        if may_begin(ceiling_us, now_us) {
+            continue;
+        }
+        match held.iter_mut().find(|row| row.worker == worker_id) {
+            Some(row) => row.leased_until_us = row.leased_until_us.max(ceiling_us),
+            None => held.push(Held {
+                worker: worker_id,
+                holder: Holder::Other,
+                leased_until_us: ceiling_us,
+            }),
+        }
+    }
+}

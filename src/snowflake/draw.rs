@@ -1,0 +1,173 @@
+//! Drawing snowflake ids, and waiting for the clock or for a lease.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use leaf_core::buffer::Run;
+use leaf_core::snowflake::generator::{Stop, Taken};
+use leaf_core::snowflake::{Generator, Scheme};
+
+use super::error::Error;
+use super::own_lease::{self, OwnLease};
+use super::source;
+use crate::error::{Error as CommonError, Problem, Report};
+use crate::patience::{Ids, Patience};
+use crate::pg::{clock, process};
+use crate::shmem::generators::GeneratorSlot;
+use crate::shmem::{self, Shared};
+
+/// Draws up to `count` ids, waiting if necessary.
+pub fn draw(count: u64) -> Run {
+    let shared = shmem::require();
+    if process::in_recovery() {
+        CommonError::InRecovery.raise();
+    }
+    let patience = Patience::new(Ids::Snowflake);
+    if let Some(own) = own_lease::case_for_one() {
+        return draw_own(shared, &own, count, &patience);
+    }
+    let mut waiting_since = None;
+    loop {
+        let attempt = match source::resolve(shared) {
+            Ok(source) => source.take(count).map_err(|stop| (source.slot, stop)),
+            Err(slot) => Err((slot, Stop::Ceiling)),
+        };
+        match attempt {
+            Ok(taken) => {
+                drawn(taken.due, waiting_since);
+                return run_of(taken);
+            }
+            Err((slot, stop)) => {
+                waiting_since.get_or_insert_with(Instant::now);
+                wait(shared, slot, stop, &patience);
+            }
+        }
+    }
+}
+
+/// As [`draw`], from the session's own lease.
+fn draw_own(shared: &Shared, own: &OwnLease, count: u64, patience: &Patience<'_>) -> Run {
+    loop {
+        match own.take(count) {
+            Ok(taken) => return run_of(taken),
+            Err(Stop::Ceiling) => own.obtain(shared),
+            Err(Stop::Wait { us }) if sleep(us, patience) => {}
+            Err(Stop::Wait { us }) => own.with(|scheme, generator| {
+                give_up(scheme, generator, us, patience);
+            }),
+            Err(Stop::ClockBehind { us }) => Error::ClockBehind { us }.raise(),
+            Err(Stop::TimeUsedUp) => Error::TimeUsedUp(source::scheme()).raise(),
+        }
+    }
+}
+
+fn run_of(taken: Taken) -> Run {
+    Run {
+        first: taken.first,
+        len: taken.len,
+    }
+}
+
+/// After ids were drawn on the slow path.
+fn drawn(due: bool, waiting_since: Option<Instant>) {
+    let Some(source) = source::known() else {
+        return;
+    };
+    if due {
+        source.request_renewal();
+    }
+    if let Some(since) = waiting_since {
+        source.slot.waits.add(since.elapsed());
+    }
+}
+
+/// Waits for whatever keeps the generator from giving ids, or raises an error.
+fn wait(shared: &Shared, slot: &'static GeneratorSlot, stop: Stop, patience: &Patience<'_>) {
+    match stop {
+        Stop::Ceiling => wait_for_lease(shared, slot, patience),
+        Stop::TimeUsedUp => Error::TimeUsedUp(source::scheme()).raise(),
+        Stop::ClockBehind { us } => Error::ClockBehind { us }.raise(),
+        Stop::Wait { us } => {
+            if !sleep(us, patience) {
+                slot.waits.add_timeout();
+                give_up(&source::scheme(), &slot.generator, us, patience);
+            }
+        }
+    }
+}
+
+/// A wait for the clock was too long: it is behind, or others were faster at
+/// every new tick.
+fn give_up(scheme: &Scheme, generator: &Generator, us: u64, patience: &Patience<'_>) -> ! {
+    let last_us = scheme.instant_of(generator.last_tick(&scheme.layout));
+    if last_us > clock::unix_us() {
+        Error::ClockBehind { us }.raise();
+    }
+    patience.give_up(Some("the ids of the present tick are used up".into()))
+}
+
+/// Sleeps for so many microseconds, or until patience is over: `false`. Can be
+/// cancelled.
+fn sleep(us: u64, patience: &Patience<'_>) -> bool {
+    /// A latch sleeps for whole milliseconds, and only a latch is woken by a
+    /// cancel: what is shorter than that sleeps without.
+    const LATCH_US: u64 = 2_000;
+    process::check_for_interrupts();
+    if patience.is_over() {
+        return false;
+    }
+    if us < LATCH_US {
+        std::thread::sleep(Duration::from_micros(us));
+    } else {
+        patience.nap_for(Duration::from_millis(us / 1_000 - 1));
+    }
+    true
+}
+
+/// What ends a wait for a lease.
+enum End {
+    Changed,
+    Refused(Report),
+}
+
+/// Waits until the loader has leased a worker id or raised its ceiling; raises
+/// the error that it was refused.
+fn wait_for_lease(shared: &Shared, slot: &'static GeneratorSlot, patience: &Patience<'_>) {
+    let registry = source::registry();
+    let attempts = slot.state.read().attempts;
+    let look = || {
+        let now = shared.generators.find(registry);
+        if now.is_none_or(|now| !std::ptr::eq(now, slot)) {
+            return Some(End::Changed);
+        }
+        let state = slot.state.read();
+        if state.attempts != attempts {
+            return Some(match &state.refusal {
+                Some(refusal) => End::Refused(refusal.report()),
+                None => End::Changed,
+            });
+        }
+        let scheme = state.scheme?;
+        drop(state);
+        has_room(slot, &scheme).then_some(End::Changed)
+    };
+    let request = || {
+        slot.requested.store(true, Ordering::Release);
+        patience.call_loader(shared);
+    };
+    match patience.wait_on(&slot.changed, look, request) {
+        Some(End::Changed) => {}
+        Some(End::Refused(report)) => report.raise(),
+        None => {
+            slot.waits.add_timeout();
+            let cause = slot.state.read().failures.message();
+            patience.give_up(cause);
+        }
+    }
+}
+
+/// Whether the ceiling leaves room for ids now.
+fn has_room(slot: &GeneratorSlot, scheme: &Scheme) -> bool {
+    let now = scheme.since_epoch(clock::unix_us());
+    slot.generator.has_room(&scheme.layout, now)
+}

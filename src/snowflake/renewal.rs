@@ -1,0 +1,188 @@
+//! What loaders do for snowflake ids: they lease the database's worker id, and keep
+//! its ceiling ahead.
+
+use std::sync::atomic::Ordering;
+
+use leaf_core::time::Monotonic;
+
+use super::error::Error;
+use super::lease::{self, Leased};
+use super::registration;
+use crate::catalog::{self, relation};
+use crate::error::Problem;
+use crate::loader::work::{Done, Work};
+use crate::pg::{self, clock, own_xact};
+use crate::settings::snowflake as settings;
+use crate::shmem::Shared;
+use crate::shmem::generators::{GeneratorSlot, Refusal, Registry, State};
+
+/// Leases and renews.
+pub struct Renewal;
+
+/// What the transaction came to.
+enum Outcome {
+    Tried(Result<Leased, Error>),
+    /// The registry is not the generator's any more.
+    Gone,
+}
+
+impl Work for Renewal {
+    /// Another worker id may be wanted.
+    fn reconsider(&self, shared: &Shared, database: u32) {
+        let Some(wanted) = settings::worker_id() else {
+            return;
+        };
+        for (_, slot) in shared.generators.of(database) {
+            let lease = slot.state.read().lease;
+            if lease.is_some_and(|lease| lease.worker_id != wanted) {
+                slot.requested.store(true, Ordering::Release);
+            }
+        }
+    }
+
+    fn request_overdue(&self, shared: &Shared, database: u32) {
+        for (_, slot) in shared.generators.of(database) {
+            let has_failed = slot.retry_at.get() != Monotonic::ZERO;
+            if slot.generator.is_leased() && slot.generator.is_due() && !has_failed {
+                slot.requested.store(true, Ordering::Release);
+            }
+        }
+    }
+
+    fn run(&self, shared: &Shared, database: u32) -> Done {
+        let now = clock::monotonic();
+        let is_due = |slot: &GeneratorSlot| {
+            slot.requested.load(Ordering::Acquire) && slot.retry_at.get() <= now
+        };
+        let slots = shared.generators.of(database);
+        match slots.into_iter().find(|(_, slot)| is_due(slot)) {
+            Some((registry, slot)) => lease_or_renew(shared, registry, slot),
+            None => Done::Nothing,
+        }
+    }
+
+    fn next_try(&self, shared: &Shared, database: u32) -> Option<Monotonic> {
+        let slots = shared.generators.of(database);
+        let requested = slots
+            .iter()
+            .filter(|(_, slot)| slot.requested.load(Ordering::Acquire));
+        requested.map(|(_, slot)| slot.retry_at.get()).min()
+    }
+
+    fn hand_over(&self, shared: &Shared, database: u32) {
+        for (_, slot) in shared.generators.of(database) {
+            slot.requested.store(false, Ordering::Release);
+        }
+    }
+}
+
+fn lease_or_renew(shared: &Shared, registry: Registry, slot: &'static GeneratorSlot) -> Done {
+    // Cleared before anything is looked at, so that a later request is not lost.
+    slot.requested.store(false, Ordering::SeqCst);
+    let current = current(&slot.state.read());
+    let last_us = current.map_or(i64::MIN, |it| last_us(slot, &it));
+    let outcome = own_xact::run_briefly(
+        || Some(attempt(registry, current, last_us)),
+        |outcome| match outcome {
+            Outcome::Tried(Ok(leased)) => settle(shared, registry, slot, &leased),
+            Outcome::Tried(Err(error)) => refused(slot, error),
+            Outcome::Gone => shared.generators.retire(registry),
+        },
+    );
+    match outcome {
+        Ok(true) => Done::Something,
+        Ok(false) => Done::Leave,
+        Err(failure) => {
+            failed(slot, &failure.message);
+            Done::Something
+        }
+    }
+}
+
+fn current(state: &State) -> Option<Leased> {
+    Some(Leased {
+        lease: state.lease?,
+        scheme: state.scheme?,
+        clock_offset_us: state.clock_offset_us,
+    })
+}
+
+fn last_us(slot: &GeneratorSlot, leased: &Leased) -> i64 {
+    let tick = slot.generator.last_tick(&leased.scheme.layout);
+    leased.scheme.instant_of(tick)
+}
+
+fn attempt(registry: Registry, current: Option<Leased>, last_us: i64) -> Outcome {
+    let alloc = relation::alloc().map(|oid| oid.to_u32());
+    if alloc != Some(registry.catalog) || relation::worker().is_none() {
+        return Outcome::Gone;
+    }
+    Outcome::Tried(catalog::as_owner(|| {
+        registration::for_server(current, last_us)
+    }))
+}
+
+/// Makes a committed lease known. Raises no error.
+fn settle(shared: &Shared, registry: Registry, slot: &'static GeneratorSlot, leased: &Leased) {
+    let has_other_scheme = |slot: &GeneratorSlot| {
+        let scheme = slot.state.read().scheme;
+        scheme.is_some_and(|scheme| scheme != leased.scheme)
+    };
+    if has_other_scheme(slot) {
+        // Somebody may be drawing with the old layout in mind: this generator is
+        // never given another. Whoever waits finds the next one.
+        shared.generators.retire(registry);
+        if let Some(fresh) = shared.generators.claim(registry)
+            && !has_other_scheme(fresh)
+        {
+            settle(shared, registry, fresh, leased);
+        }
+        return;
+    }
+    let mut state = slot.state.write();
+    let before = current(&state);
+    state.scheme = Some(leased.scheme);
+    state.lease = Some(leased.lease);
+    state.clock_offset_us = leased.clock_offset_us;
+    state.refusal = None;
+    state.failures.end();
+    state.attempts += 1;
+    slot.retry_at.set(Monotonic::ZERO);
+    lease::install(&slot.generator, before, leased);
+    drop(state);
+    slot.changed.broadcast();
+}
+
+/// Tells who waits why there is no lease.
+fn refused(slot: &GeneratorSlot, error: Error) {
+    let report = error.report();
+    let mut state = slot.state.write();
+    state.refusal = Some(Refusal::of(&report));
+    state.attempts += 1;
+    let is_first = record_failure(slot, &mut state, &report.message);
+    drop(state);
+    slot.changed.broadcast();
+    if is_first {
+        pg::log(&format!(
+            "no worker id for snowflake ids: {}",
+            report.message
+        ));
+    }
+}
+
+/// Records a failure after which another try may succeed; who waits asks for it.
+fn failed(slot: &GeneratorSlot, message: &str) {
+    let mut state = slot.state.write();
+    let is_first = record_failure(slot, &mut state, message);
+    drop(state);
+    if is_first {
+        pg::log(&format!("could not lease a worker id: {message}"));
+    }
+}
+
+/// Whether the failure is the first in a row.
+fn record_failure(slot: &GeneratorSlot, state: &mut State, message: &str) -> bool {
+    let failure = state.failures.record(message);
+    slot.retry_at.set(failure.retry_at);
+    failure.is_first
+}

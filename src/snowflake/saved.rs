@@ -1,0 +1,95 @@
+//! How far a generator has come, over a clean restart.
+
+use leaf_core::snowflake::Scheme;
+use serde::{Deserialize, Serialize};
+
+use super::lease::{self, Leased};
+use crate::pg::clock;
+use crate::settings::snowflake as settings;
+use crate::shmem::Shared;
+use crate::shmem::generators::{GeneratorSlot, Lease, Registry};
+
+/// A generator's lease, and the first instant of which it has issued no id.
+#[derive(Serialize, Deserialize)]
+pub struct SavedLease {
+    database: u32,
+    catalog: u32,
+    layout: String,
+    epoch_us: i64,
+    worker_id: u64,
+    nonce: [u8; 16],
+    token: i64,
+    ceiling_us: i64,
+    next_us: i64,
+}
+
+/// Ends all generators and says how far they have come.
+pub fn save(shared: &Shared) -> Vec<SavedLease> {
+    let generators = shared.generators.all().into_iter();
+    generators
+        .filter_map(|(registry, slot)| save_one(registry, slot))
+        .collect()
+}
+
+fn save_one(registry: Registry, slot: &GeneratorSlot) -> Option<SavedLease> {
+    let state = slot.state.write();
+    let (scheme, lease) = (state.scheme?, state.lease?);
+    slot.generator.fence();
+    let next = slot.generator.last_tick(&scheme.layout) + 1;
+    Some(SavedLease {
+        database: registry.database,
+        catalog: registry.catalog,
+        layout: scheme.layout.to_string(),
+        epoch_us: scheme.epoch_us,
+        worker_id: lease.worker_id,
+        nonce: lease.nonce,
+        token: lease.token,
+        ceiling_us: lease.ceiling_us,
+        next_us: scheme.instant_of(next),
+    })
+}
+
+/// Goes on with a lease, unless the settings want something else: then a
+/// registration has to say whether that can be had.
+pub fn restore(shared: &Shared, saved: &SavedLease) {
+    let Some(scheme) = scheme_of(saved) else {
+        return;
+    };
+    let lease = Lease {
+        worker_id: saved.worker_id,
+        nonce: saved.nonce,
+        token: saved.token,
+        from_us: saved.next_us,
+        ceiling_us: saved.ceiling_us,
+    };
+    let is_wanted = scheme == settings::scheme()
+        && settings::worker_id().is_none_or(|worker_id| worker_id == lease.worker_id);
+    if !is_wanted
+        || lease.worker_id >= scheme.layout.workers()
+        || !lease::may_begin(lease.from_us, clock::unix_us())
+    {
+        return;
+    }
+    let registry = Registry {
+        database: saved.database,
+        catalog: saved.catalog,
+    };
+    if let Some(slot) = shared.generators.claim(registry) {
+        let mut state = slot.state.write();
+        state.scheme = Some(scheme);
+        state.lease = Some(lease);
+        let leased = Leased {
+            lease,
+            scheme,
+            clock_offset_us: 0,
+        };
+        lease::install(&slot.generator, None, &leased);
+    }
+}
+
+fn scheme_of(saved: &SavedLease) -> Option<Scheme> {
+    Some(Scheme {
+        layout: saved.layout.parse().ok()?,
+        epoch_us: saved.epoch_us,
+    })
+}

@@ -1,0 +1,134 @@
+//! Where this session's snowflake ids come from: its database's generator.
+
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use leaf_core::snowflake::Scheme;
+use leaf_core::snowflake::generator::{Stop, Taken};
+
+use super::environment::Outside;
+use super::error::Error;
+use crate::catalog::{registry as registry_table, relation};
+use crate::error::Problem;
+use crate::loader::call::call_loader;
+use crate::pg::{database, inval};
+use crate::settings::snowflake as settings;
+use crate::shmem::generators::{GeneratorSlot, Registry};
+use crate::shmem::{self, Shared};
+
+/// A generator as this session found it.
+pub struct Source {
+    pub slot: &'static GeneratorSlot,
+    pub scheme: Scheme,
+    generation: u64,
+}
+
+/// The session's source; replaced when something about it may have changed. A
+/// static and not a thread local, because it is read for every id.
+static SOURCE: AtomicPtr<Source> = AtomicPtr::new(std::ptr::null_mut());
+
+/// The source, if it was found and nothing has changed since.
+#[inline(always)]
+pub fn known() -> Option<&'static Source> {
+    // SAFETY: null, or a source that is never freed while somebody refers to it.
+    let source = unsafe { SOURCE.load(Ordering::Relaxed).as_ref() }?;
+    (source.generation == inval::generation()).then_some(source)
+}
+
+impl Source {
+    /// Takes up to `count` ids without waiting.
+    #[inline(always)]
+    pub fn take(&self, count: u64) -> Result<Taken, Stop> {
+        let outside = Outside::new(&self.scheme);
+        self.slot
+            .generator
+            .take(&self.scheme.layout, count, &outside)
+    }
+
+    /// Asks the loader to raise the ceiling. Never waits, never fails.
+    #[cold]
+    pub fn request_renewal(&self) {
+        if !self.slot.requested.swap(true, Ordering::AcqRel)
+            && let Some(shared) = shmem::get()
+        {
+            call_loader(shared, database::current());
+        }
+    }
+}
+
+/// The session's source; the generator if it has no lease yet.
+pub fn resolve(shared: &Shared) -> Result<&'static Source, &'static GeneratorSlot> {
+    if let Some(source) = known()
+        && source.slot.generator.is_leased()
+    {
+        return Ok(source);
+    }
+    // Before the look-up: what changes meanwhile makes the source void.
+    let generation = inval::generation();
+    let slot = claim(shared, registry());
+    let scheme = slot.state.read().scheme;
+    if let (Some(scheme), true) = (scheme, slot.generator.is_leased()) {
+        let source = Box::new(Source {
+            slot,
+            scheme,
+            generation,
+        });
+        let source: &'static Source = Box::leak(source);
+        let old = SOURCE.swap(std::ptr::from_ref(source).cast_mut(), Ordering::Relaxed);
+        if !old.is_null() {
+            // SAFETY: made above by an earlier call; references to it do not
+            // outlive the call that asked for them.
+            drop(unsafe { Box::from_raw(old) });
+        }
+        return Ok(source);
+    }
+    Err(slot)
+}
+
+/// The registry of this database.
+pub fn registry() -> Registry {
+    Registry {
+        database: database::current(),
+        catalog: relation::require_alloc().to_u32(),
+    }
+}
+
+fn claim(shared: &Shared, registry: Registry) -> &'static GeneratorSlot {
+    let generators = &shared.generators;
+    if let Some(slot) = generators
+        .find(registry)
+        .or_else(|| generators.claim(registry))
+    {
+        return slot;
+    }
+    for database in generators.databases() {
+        if !database::exists(database) {
+            generators.free(database);
+        }
+    }
+    generators
+        .claim(registry)
+        .unwrap_or_else(|| Error::NoRoom.raise())
+}
+
+/// Layout and epoch of this database's ids: as registered, else as they would
+/// be now.
+pub fn scheme() -> Scheme {
+    if let Some(source) = known()
+        && source.slot.generator.is_leased()
+    {
+        return source.scheme;
+    }
+    let in_memory = || generator()?.state.read().scheme;
+    in_memory()
+        .or_else(registry_table::registered_scheme)
+        .unwrap_or_else(settings::scheme)
+}
+
+/// This database's generator in shared memory, if it has one.
+pub fn generator() -> Option<&'static GeneratorSlot> {
+    let registry = Registry {
+        database: database::current(),
+        catalog: relation::alloc()?.to_u32(),
+    };
+    shmem::get()?.generators.find(registry)
+}
