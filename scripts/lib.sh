@@ -1,10 +1,10 @@
-# Shared by the scripts of this folder; sourced, never run.
+# Shared by the scripts in this folder; to be sourced, not run.
 # shellcheck shell=bash
 #
-# Nothing here needs root or touches the system's PostgreSQL. leaf is built into
+# Nothing here needs root or changes the system's PostgreSQL. leaf is built into
 # $work, one folder per server version, and installed into $work/stage, a private
-# copy of the server. A server never runs as root: `as_server` changes to the
-# account `postgres` where the caller is root.
+# copy of the server. A server never runs as root: if the caller is root, `as_server`
+# switches to the account `postgres`.
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 target=${CARGO_TARGET_DIR:-$root/target}
@@ -19,12 +19,12 @@ die() {
 
 say() { printf '\n== %s\n' "$*"; }
 
-# Runs a command as an account that may run a PostgreSQL server. The environment
-# is reset so that PGHOST and its like cannot lead a client elsewhere.
+# Runs a command under an account that can run a PostgreSQL server. PGHOST and similar
+# variables are unset, so that a client cannot connect to another server.
 as_server() {
     local clean=(env -u PGHOST -u PGPORT -u PGUSER -u PGDATABASE -u PGOPTIONS -u PGSERVICE -u PGDATA LC_ALL=C)
     if [ "$(id -u)" = 0 ]; then
-        # From /, because the account may be unable to enter the current folder.
+        # From /, because the account may not have access to the current folder.
         (cd / && exec runuser -u postgres -- "${clean[@]}" "$@")
     else
         "${clean[@]}" "$@"
@@ -36,7 +36,7 @@ as_root() {
     if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi
 }
 
-# Installs Debian's packages; with none to install, does nothing.
+# Installs Debian packages; does nothing if none are given.
 install_packages() {
     if [ $# -eq 0 ]; then return; fi
     command -v apt-get >/dev/null ||
@@ -48,10 +48,10 @@ install_packages() {
     as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "$@"
 }
 
-# Answers `pg_config $1` of the chosen server.
+# Prints `pg_config --$1` of the chosen server.
 pg() { "$PG_CONFIG" "--$1"; }
 
-# Sets PG_CONFIG unless the caller chose one; fails if there is none.
+# Sets PG_CONFIG unless the caller has set it; fails if there is none.
 find_server() {
     local candidate
     if [ -z "${PG_CONFIG:-}" ]; then
@@ -62,10 +62,10 @@ find_server() {
     [ -n "${PG_CONFIG:-}" ] && [ -x "$(command -v "$PG_CONFIG")" ]
 }
 
-# Reads the chosen server's version and picks the folders for it:
+# Reads the version of the chosen server and sets:
 #   $major   e.g. 15
 #   $build   cargo's target folder for the extension
-#   $work    stage and data; equal to $build unless `postgres` cannot go there
+#   $work    stage and data; equal to $build unless `postgres` has no access to it
 #   $stage   the private copy of the server
 #   $bindir  its programs
 choose_server() {
@@ -80,8 +80,8 @@ choose_server() {
     bindir=$stage$(pg bindir)
 }
 
-# Root's checkout is often below /root, where `postgres` may not even look. Then
-# stage and data live in a folder made for this checkout under /var/tmp.
+# Root's checkout is often below /root, to which `postgres` has no access. In this case,
+# stage and data are in a folder below /var/tmp that is made for this checkout.
 work_dir() {
     local elsewhere
     if as_server test -x "$build"; then
@@ -89,13 +89,13 @@ work_dir() {
         return
     fi
     elsewhere=/var/tmp/leaf-$(id -u)-$(printf '%s' "$build" | cksum | cut -d' ' -f1)
-    # Never follow what somebody else put at this guessable name.
+    # The name can be guessed: use nothing that another user has put there.
     mkdir -m 755 "$elsewhere" 2>/dev/null || [ -O "$elsewhere" ] && [ ! -L "$elsewhere" ] ||
         die "$elsewhere belongs to somebody else; remove it"
     printf '%s\n' "$elsewhere"
 }
 
-# Makes a folder that belongs to the account of `as_server`.
+# Creates a folder that belongs to the account of `as_server`.
 server_dir() {
     mkdir -p "$1"
     if [ "$(id -u)" = 0 ]; then chown postgres: "$1"; fi
@@ -108,7 +108,8 @@ build_leaf() {
         cargo build --release -p leaf --no-default-features --features "pg$major"
 }
 
-# Copies a file into place in one step: a running server may have the old one mapped.
+# Copies a file into place in one step, because a running server may have the old one
+# mapped.
 put() { # put FILE FOLDER NAME [MODE]
     local temporary
     cmp -s "$1" "$2/$3" && [ ! -L "$2/$3" ] && return
@@ -119,7 +120,7 @@ put() { # put FILE FOLDER NAME [MODE]
     mv -f "$temporary" "$2/$3"
 }
 
-# Copies leaf's own files below $1 (nothing, for the server's own folders).
+# Copies leaf's files to the folders below $1 (empty for the server's own folders).
 put_leaf() {
     local script
     for script in sql/leaf--*.sql; do

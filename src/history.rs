@@ -17,6 +17,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Mutex;
 
+use leaf_core::file;
 use pgrx::pg_sys;
 use uuid::Uuid;
 
@@ -69,7 +70,7 @@ fn renew() -> Uuid {
             "could not write \"{}\": {error}",
             path().display()
         ));
-        let _ = data_directory::remove_durably(&path());
+        let _ = file::remove_durably(&path());
     }
     nonce
 }
@@ -79,5 +80,5 @@ fn store(nonce: Uuid) -> io::Result<()> {
     if let Some(directory) = path.parent() {
         fs::create_dir_all(directory)?;
     }
-    data_directory::write_durably(&path, format!("{nonce}\n").as_bytes())
+    file::write_durably(&path, format!("{nonce}\n").as_bytes())
 }

@@ -12,6 +12,7 @@
 use std::fs;
 use std::path::PathBuf;
 
+use leaf_core::file;
 use pgrx::{pg_guard, pg_sys};
 use serde::{Deserialize, Serialize};
 
@@ -60,7 +61,7 @@ pub fn at_server_start(shared: &Shared, control_file: Option<&ControlFile>) {
 /// Removes the file, and returns its content if it belongs to this start.
 fn take_file(control_file: Option<&ControlFile>) -> Option<Saved> {
     let content = fs::read(path()).ok();
-    if let Err(error) = data_directory::remove_durably(&path()) {
+    if let Err(error) = file::remove_durably(&path()) {
         // It may come back after a crash: then its ids must not be used now.
         pg::log(&format!(
             "could not remove \"{}\": {error}",
@@ -99,7 +100,7 @@ unsafe extern "C-unwind" fn at_postmaster_exit(_code: i32, _argument: pg_sys::Da
     };
     let written = serde_json::to_vec(&saved)
         .map_err(std::io::Error::from)
-        .and_then(|content| data_directory::write_durably(&path(), &content));
+        .and_then(|content| file::write_durably(&path(), &content));
     if let Err(error) = written {
         pg::log(&format!(
             "could not write \"{}\": {error}",

@@ -1,4 +1,4 @@
-//! The server under measurement and how long to measure.
+//! The server that is measured, and how long to measure.
 
 use std::sync::Barrier;
 use std::thread;
@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use leaf_tests::postgres::Client;
 use leaf_tests::{Draw, Server};
 
-/// The server's settings that differ from PostgreSQL's own, beside leaf's
-/// preload: as a careful operator would have them on such a machine, and with
-/// no plan that differs from run to run.
+/// The server's settings that differ from PostgreSQL's defaults, in addition to
+/// `shared_preload_libraries`: values that a careful administrator would use on such a
+/// machine, and that keep plans the same from run to run.
 pub const SETTINGS: [(&str, &str); 7] = [
     ("fsync", "on"),
     ("synchronous_commit", "on"),
@@ -20,10 +20,10 @@ pub const SETTINGS: [(&str, &str); 7] = [
     ("max_parallel_workers_per_gather", "0"),
 ];
 
-/// The tag that the works draw from.
+/// The tag that the workloads draw from.
 pub const TAG: &str = "t";
 
-/// The server and the size of the runs.
+/// The server, and the size of the runs.
 pub struct Bench {
     pub server: Server,
     pub repetitions: u32,
@@ -31,8 +31,8 @@ pub struct Bench {
 }
 
 impl Bench {
-    /// Starts the server and makes a tag and sequences. Their first use, and
-    /// the growth of the tag's step, are over when this returns.
+    /// Starts the server and creates a tag and sequences. When this returns, all have
+    /// been used, and the tag's step has stopped growing.
     pub fn start(repetitions: u32, quick: bool) -> Self {
         let options = SETTINGS
             .iter()
@@ -54,12 +54,12 @@ impl Bench {
         bench
     }
 
-    /// The smaller number if this run is only to try the benchmark.
+    /// `quick` if this run only tries the benchmark, otherwise `full`.
     pub fn size(&self, full: u64, quick: u64) -> u64 {
         if self.quick { quick } else { full }
     }
 
-    /// How long a run that is measured by time takes.
+    /// The duration of a run that is limited by time.
     pub fn duration(&self, full_seconds: u64) -> Duration {
         Duration::from_secs(self.size(full_seconds, 1))
     }
@@ -69,7 +69,7 @@ impl Bench {
         self.server.connect().stat(TAG, "waits")
     }
 
-    /// Runs `work` in so many sessions at once; how long the slowest took,
+    /// Runs `work` in several sessions at once. Returns how long the slowest one took,
     /// from the moment when all were connected.
     pub fn in_sessions(&self, sessions: usize, work: impl Fn(&mut Client) + Sync) -> Duration {
         let connected = Barrier::new(sessions + 1);

@@ -1,6 +1,6 @@
-//! Two things measured in turn, and what their figures come to.
+//! Measures two things in turn, and summarises the figures.
 
-/// The median of some figures, and how far they spread.
+/// The median of some figures, and their range.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spread {
     pub median: f64,
@@ -9,7 +9,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Of at least one figure.
+    /// The spread of at least one figure.
     pub fn of(figures: impl IntoIterator<Item = f64>) -> Self {
         let mut figures: Vec<f64> = figures.into_iter().collect();
         figures.sort_by(f64::total_cmp);
@@ -26,17 +26,17 @@ impl Spread {
     }
 }
 
-/// leaf and something else, in the same unit.
+/// The figures of leaf and of something else, in the same unit.
 #[derive(Clone, Copy, Debug)]
 pub struct Comparison {
     pub leaf: Spread,
     pub other: Spread,
-    /// leaf's figure by the other's, of each pair of runs.
+    /// leaf's figure divided by the other one, for each pair of runs.
     pub ratio: Spread,
 }
 
 impl Comparison {
-    /// Of pairs of figures measured right after each other.
+    /// The comparison of pairs of figures that were measured one after the other.
     pub fn of(pairs: &[(f64, f64)]) -> Self {
         Comparison {
             leaf: Spread::of(pairs.iter().map(|pair| pair.0)),
@@ -47,7 +47,7 @@ impl Comparison {
 }
 
 /// Runs both once to warm up, then in turn. Every second pair runs in reverse
-/// order, so that neither always comes right after the other's traces.
+/// order, so that after-effects of one do not always fall on the other.
 pub fn in_turn(
     repetitions: u32,
     mut leaf: impl FnMut() -> f64,
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn the_ratio_is_taken_pair_by_pair() {
-        // Both slow down to a tenth in the second run: the ratio stays.
+        // In the second run both are ten times slower: the ratio stays the same.
         let comparison = Comparison::of(&[(20.0, 10.0), (2.0, 1.0), (30.0, 10.0)]);
         assert_eq!(comparison.ratio.median, 2.0);
     }

@@ -1,5 +1,5 @@
-/* The least that a function called from SQL can cost: it takes a tag, as
- * leaf_segment_next does, and returns a constant. */
+/* The minimum cost of a function called from SQL: like leaf_segment_next, it takes
+ * a tag, but it returns a constant. */
 #include "postgres.h"
 #include "fmgr.h"
 

@@ -1,4 +1,4 @@
-//! Compiles a C function that returns a constant and makes it callable.
+//! Compiles a C function that returns a constant, and creates it in the database.
 
 use std::ffi::OsString;
 use std::fs;
@@ -8,8 +8,8 @@ use leaf_tests::{Draw, Server};
 
 const LIBRARY: &str = "bench_constant.so";
 
-/// Creates the SQL function `bench_constant(text)`, declared as
-/// `leaf_segment_next` is.
+/// Creates the SQL function `bench_constant(text)`, with the same declaration as
+/// `leaf_segment_next`.
 pub fn create(server: &Server) {
     server.write(LIBRARY, &compile());
     let library = server.data().join(LIBRARY);

@@ -1,4 +1,4 @@
-//! What the figures were measured on.
+//! The machine and the server that were measured.
 
 use std::fs;
 use std::process::Command;
@@ -38,7 +38,7 @@ pub fn describe(bench: &Bench) -> Vec<(&'static str, String)> {
         ),
         ("compiler", rustc()),
         ("settings", settings.join(", ")),
-        ("leaf's settings", "as they come".to_owned()),
+        ("leaf's settings", "defaults".to_owned()),
         (
             "repetitions",
             format!(
@@ -53,7 +53,8 @@ fn read(path: &str) -> String {
     fs::read_to_string(path).unwrap_or_default()
 }
 
-/// What follows `name` and a colon on a line of the file.
+/// The text after `name` and a colon, on the first line of the file that starts with
+/// `name`.
 fn after(path: &str, name: &str) -> String {
     read(path)
         .lines()

@@ -1,8 +1,8 @@
-//! Measures leaf against what PostgreSQL offers, side by side on one server.
+//! Compares leaf with what PostgreSQL offers, on one server.
 //!
-//! Every comparison runs both sides in turn, several times, so that whatever
-//! else the machine does hits both; what counts is the median of the ratios.
-//! The tables are printed and, after a full run, written to `RESULTS.md`.
+//! Every comparison runs both sides in turn, several times, so that other activity on
+//! the machine affects both. The result is the median of the ratios. The tables are
+//! printed and, after a full run, written to `RESULTS.md`.
 
 mod bench;
 mod compare;
@@ -23,18 +23,18 @@ use works::WORKS;
 
 const RESULTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/RESULTS.md");
 
-/// Measures leaf against sequences on one private server.
+/// Compares leaf with sequences on a private server.
 #[derive(Parser)]
 struct Arguments {
-    /// Short runs, to try the benchmark itself; the figures mean little.
+    /// Use short runs, to try the benchmark itself; the figures mean little.
     #[arg(long)]
     quick: bool,
 
-    /// Only the works whose name contains this.
+    /// Run only the workloads whose name contains TEXT.
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
 
-    /// How often each side of a comparison runs.
+    /// Run each side of a comparison this often.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     repetitions: u32,
 }
@@ -58,7 +58,7 @@ fn main() {
 
     println!("{}", report.for_terminal());
     if arguments.quick || arguments.only.is_some() {
-        eprintln!("not a full run: {RESULTS} is left as it was");
+        eprintln!("not a full run: {RESULTS} is unchanged");
         return;
     }
     fs::write(RESULTS, report.for_markdown()).expect("RESULTS.md can be written");

@@ -1,12 +1,12 @@
-//! Transactions per second as `pgbench` counts them.
+//! Transactions per second, as reported by `pgbench`.
 
 use std::io::Write;
 use std::process::Stdio;
 
 use crate::bench::Bench;
 
-/// Runs one statement over and over in so many prepared sessions; returns how
-/// many per second.
+/// Runs one statement repeatedly, as a prepared statement, in `clients` sessions;
+/// returns the number of executions per second.
 pub fn tps(bench: &Bench, clients: u32, statement: &str) -> f64 {
     let mut child = bench
         .server

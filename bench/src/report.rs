@@ -1,4 +1,4 @@
-//! The tables: on the terminal and in `RESULTS.md`.
+//! The tables, for the terminal and for `RESULTS.md`.
 
 use std::fmt::Write;
 
@@ -6,12 +6,12 @@ use comfy_table::{ContentArrangement, Table, presets};
 
 use crate::compare::{Comparison, Spread};
 
-/// What a ratio is to reach.
+/// The bound that a ratio must meet.
 #[derive(Clone, Copy, Debug)]
 pub enum Bound {
     AtLeast(f64),
     AtMost(f64),
-    /// Nothing in particular.
+    /// No bound.
     None,
 }
 
@@ -41,7 +41,7 @@ impl Bound {
     }
 }
 
-/// How a figure is written.
+/// The unit of a figure.
 #[derive(Clone, Copy, Debug)]
 pub enum Unit {
     /// Rows or transactions per second.
@@ -59,7 +59,7 @@ impl Unit {
     }
 }
 
-/// How long single calls took in one kind of work, in milliseconds.
+/// The durations of single calls in one workload, in milliseconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Latency {
     pub calls_per_second: f64,
@@ -78,7 +78,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// An empty report on a machine.
+    /// An empty report; `about` describes the machine.
     pub fn new(about: Vec<(&'static str, String)>) -> Self {
         Report {
             about,
@@ -88,7 +88,7 @@ impl Report {
         }
     }
 
-    /// Adds one comparison to the main table.
+    /// Adds a comparison to the main table.
     pub fn compared(
         &mut self,
         work: &str,
@@ -109,7 +109,7 @@ impl Report {
         ]);
     }
 
-    /// Adds one line to the table of latencies.
+    /// Adds a line to the table of latencies.
     pub fn latency(&mut self, call: &str, latency: &Latency) {
         let ms = |figure| Unit::Milliseconds.text(figure);
         self.latencies.add_row([
@@ -122,12 +122,12 @@ impl Report {
         ]);
     }
 
-    /// Adds a figure that is compared with nothing.
+    /// Adds a figure without a comparison.
     pub fn fact(&mut self, what: &str, figure: String) {
         self.facts.add_row([what.to_owned(), figure]);
     }
 
-    /// The tables as a terminal shows them.
+    /// The tables, for a terminal.
     pub fn for_terminal(&mut self) -> String {
         self.tables()
             .map(|(_, table)| {
@@ -143,8 +143,8 @@ impl Report {
     /// The whole content of `RESULTS.md`.
     pub fn for_markdown(&mut self) -> String {
         let mut text =
-            "# Benchmark\n\nWritten by `make bench`. Each ratio is leaf's figure by the \
-            other's: the median over all pairs of runs, with the lowest and the highest.\n\n"
+            "# Benchmark\n\nWritten by `make bench`. Each ratio is leaf's figure divided \
+            by the other one: the median of all pairs of runs, with the lowest and the highest.\n\n"
                 .to_owned();
         for (name, value) in &self.about {
             writeln!(text, "- {name}: {value}").expect("a string takes all");
@@ -158,7 +158,7 @@ impl Report {
         text
     }
 
-    /// Those that have a line.
+    /// The tables that have at least one line.
     fn tables(&mut self) -> impl Iterator<Item = (&'static str, &mut Table)> {
         [
             ("leaf against what PostgreSQL offers", &mut self.ratios),

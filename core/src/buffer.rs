@@ -4,49 +4,51 @@
 //!
 //! A buffer holds one ticket `cursor` that only grows, a `limit` (the first
 //! ticket that no published segment covers) and two cells. A cell maps the
-//! tickets `[first, end)` to the ids `[base, base + end - first)`. A draw is
-//! one `fetch_add` on the cursor, followed by reading the cell that covers the
-//! ticket. No ticket is ever given twice, so a thread that sleeps between the
-//! two steps can lose its ticket (a gap), never repeat an id.
+//! tickets `[first, end)` to the ids `[base, base + end - first)`. A *draw* takes
+//! an id: it is one `fetch_add` on the cursor, followed by reading the cell that
+//! covers the ticket. No ticket is returned twice. Therefore, a thread that sleeps
+//! between the two steps can lose its ticket, which leaves a gap, but can never
+//! repeat an id.
 //!
 //! # Who may call what
 //!
 //! [`draw`](DoubleBuffer::draw) and [`draw_many`](DoubleBuffer::draw_many) may
-//! be called by anyone at any time. Everything that writes a cell, the limit
+//! be called by any thread or process at any time. The functions that write a cell, the limit
 //! or the epoch ([`publish`](DoubleBuffer::publish),
 //! [`take_rest`](DoubleBuffer::take_rest),
-//! [`bump_epoch`](DoubleBuffer::bump_epoch)) must be called by one at a time:
-//! the owner holds a lock of its own for that. Breaking this rule cannot break
-//! memory safety, but it can repeat ids.
+//! [`bump_epoch`](DoubleBuffer::bump_epoch)) must be called by one caller at a
+//! time, which holds a lock of the buffer's owner. A violation of this rule cannot
+//! break memory safety, but it can repeat ids.
 //!
 //! # Rules that keep ids unique
 //!
-//! - Cursor and limit never decrease, not even when the buffer is given to
+//! - Cursor and limit never decrease, not even when the buffer is assigned to
 //!   another tag.
-//! - A published segment starts at `max(limit, cursor)`: tickets that callers
-//!   drew beyond the limit while the buffer was empty cost no ids.
-//! - A cell is overwritten only once the cursor has passed its end.
-//! - Whoever moves the cursor to the limit with `fetch_max` owns exactly the
-//!   tickets it jumped over.
+//! - A published segment starts at `max(limit, cursor)`: tickets beyond the limit,
+//!   drawn while the buffer was empty, cost no ids.
+//! - A cell is overwritten only after the cursor has passed its end.
+//! - A caller that moves the cursor to the limit with `fetch_max` owns exactly the
+//!   tickets in between.
 //!
-//! The double buffer as such is Meituan Leaf's ("Leaf-segment").
+//! The idea of the double buffer comes from Meituan Leaf ("Leaf-segment").
 
+use crate::run::Run;
 use crate::sync::{AtomicU64, Ordering};
 
-/// The most ids one [`DoubleBuffer::draw_many`] takes: what a caller that dies
-/// in the middle of a batch can lose.
+/// Maximum number of ids that one [`DoubleBuffer::draw_many`] takes. A caller that
+/// is killed in the middle of a batch loses no more than this.
 pub const MAX_DRAW: u64 = 1024;
 
-/// The id of a segment of `len` ids, counted from 0, with which the next segment is
-/// due: after `percent` percent of them, where more than 100 are taken for 100.
-/// Rounded down. What [`DoubleBuffer::publish`] takes as `prefetch_after`.
+/// The number, counted from 0, of the id in a segment of `len` ids at which the next
+/// segment is due: `percent` percent of `len`, rounded down. Values above 100 count as
+/// 100. The result is the argument `prefetch_after` of [`DoubleBuffer::publish`].
 ///
 /// ```
 /// use leaf_core::buffer::prefetch_after;
 ///
 /// assert_eq!(prefetch_after(1_000, 10), 100);
 /// assert_eq!(prefetch_after(1_000, 0), 0);
-/// // No id of the segment: the next one is fetched once this one is used up.
+/// // Beyond the last id: the next segment is fetched when this one is used up.
 /// assert_eq!(prefetch_after(1_000, 100), 1_000);
 /// ```
 pub fn prefetch_after(len: u64, percent: u64) -> u64 {
@@ -55,15 +57,15 @@ pub fn prefetch_after(len: u64, percent: u64) -> u64 {
     len / 100 * percent + len % 100 * percent / 100
 }
 
-/// `wake` while no prefetch is wanted: no ticket ever reaches it.
+/// Value of `wake` for no prefetch: no ticket ever reaches it.
 const NEVER: u64 = u64::MAX;
 
-/// A segment's place among the tickets.
+/// The tickets of a segment, and their ids.
 ///
-/// Needs no version number: every segment begins at or after the end of all
-/// before it. A reader that loads `end` first and `first` last, and meets a
-/// writer in between, holds the `end` of an old segment and the `first` of a
-/// later one: a range without tickets, so what it read is never used.
+/// No version number is needed, because every segment begins at or after the end of
+/// all earlier ones. A reader loads `end` first and `first` last. If a writer changes
+/// the cell in between, the reader has the `end` of an old segment and the `first` of
+/// a later one: a range without tickets, so that the values are never used.
 #[repr(C)]
 #[derive(Debug)]
 struct Cell {
@@ -75,8 +77,8 @@ struct Cell {
     first: AtomicU64,
 }
 
-/// What a reader found in a [`Cell`]: one segment, or nothing that covers a
-/// ticket.
+/// The values that a reader found in a [`Cell`]: one segment, or a range that covers
+/// no ticket.
 #[derive(Clone, Copy, Debug, Default)]
 struct View {
     end: u64,
@@ -103,7 +105,7 @@ impl Cell {
         }
     }
 
-    /// The cell's content, read in the opposite order of [`write`](Self::write).
+    /// Reads the cell, in the opposite order of [`write`](Self::write).
     #[inline]
     fn read(&self) -> View {
         // Acquire: `offset` and `first` are at least as new as `end`.
@@ -116,41 +118,35 @@ impl Cell {
 
     fn write(&self, view: View) {
         self.first.store(view.first, Ordering::Relaxed);
-        // Release: whoever reads this reads no older `first`.
+        // Release: a reader that sees this value sees no older `first`.
         self.offset.store(view.offset, Ordering::Release);
-        // Release: whoever reads this reads no older `offset` or `first`.
+        // Release: a reader that sees this value sees no older `offset` or `first`.
         self.end.store(view.end, Ordering::Release);
     }
 }
 
-/// The two cells and what a draw reads beside them: one cache line that is
-/// written once per segment.
+/// The two cells and the other values that a draw only reads: one cache line, written
+/// once per segment.
 #[repr(C, align(64))]
 #[derive(Debug)]
 struct Window {
-    /// Changes whenever ids of this buffer start to mean something else.
+    /// Changes whenever the buffer's ids are no longer those that callers were allowed
+    /// to draw, for example because the buffer is assigned to another tag.
     epoch: AtomicU64,
-    /// The ticket whose drawer asks for the next segment.
+    /// The ticket at which the next segment is due: the caller that draws it requests
+    /// the segment.
     wake: AtomicU64,
     cells: [Cell; 2],
 }
 
-/// Keeps the cursor's cache line, which every draw writes, and its neighbour,
-/// which the hardware prefetches with it, apart from what draws only read.
+/// The cursor, in a cache line of its own, because every draw writes it. The alignment
+/// also keeps the neighbouring line, which hardware prefetches with it, apart from the
+/// values that draws only read.
 #[repr(C, align(128))]
 #[derive(Debug)]
 struct Cursor(AtomicU64);
 
-/// A run of consecutive ids.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Run {
-    /// The first id.
-    pub first: i64,
-    /// How many ids; never 0.
-    pub len: u64,
-}
-
-/// At most two runs of ids, ascending: what one access to the buffer yields.
+/// At most two runs of ids, ascending: the result of one access to the buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Runs {
     runs: [Option<Run>; 2],
@@ -162,12 +158,12 @@ impl Runs {
         self.runs.into_iter().flatten()
     }
 
-    /// How many ids all runs hold together.
+    /// Number of ids in all runs together.
     pub fn len(&self) -> u64 {
         self.iter().map(|run| run.len).sum()
     }
 
-    /// Whether there is no id in here.
+    /// Whether there are no ids.
     pub fn is_empty(&self) -> bool {
         self.runs[0].is_none()
     }
@@ -183,8 +179,8 @@ impl Runs {
 pub struct Drawn {
     /// The id; no other draw returns it.
     pub id: i64,
-    /// Whether this draw crossed the prefetch threshold: exactly one caller
-    /// per segment is told, and shall ask for the next segment.
+    /// Whether this draw crossed the prefetch threshold. That is true for exactly one
+    /// caller per segment, which must request the next segment.
     pub due: bool,
 }
 
@@ -197,27 +193,27 @@ pub struct DrawnMany {
     pub due: bool,
 }
 
-/// Why [`DoubleBuffer::publish`] took nothing: both cells hold unused ids.
+/// Error of [`DoubleBuffer::publish`]: both cells hold unused ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
-/// What a buffer holds at one moment; exact only while nobody draws.
+/// What a buffer holds at one moment; exact only while no caller draws.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Levels {
-    /// Ids left in the segment being consumed.
+    /// Ids left in the segment in use.
     pub current: u64,
-    /// Ids in the segment behind it.
+    /// Ids in the next segment.
     pub next: u64,
-    /// The id the next draw returns, if there is one.
+    /// The id that the next draw returns, if there is one.
     pub position: Option<i64>,
 }
 
-/// Two segments of ids and the cursor that consumes them; see the
-/// [module](self) for the rules.
+/// Two segments of ids and the cursor of the draws; see the [module](self) for
+/// the rules.
 ///
-/// `#[repr(C)]` and free of pointers: it may lie in memory that several
-/// processes map at different addresses. A draw costs one `fetch_add` plus
-/// loads of a cache line that is otherwise only written once per segment.
+/// `#[repr(C)]` and without pointers: it can lie in memory that several processes
+/// map at different addresses. A draw costs one `fetch_add`, and loads from a cache
+/// line that is written only once per segment.
 ///
 /// ```
 /// use leaf_core::DoubleBuffer;
@@ -234,7 +230,7 @@ pub struct DoubleBuffer {
     /// The next ticket. Written by every draw.
     cursor: Cursor,
     window: Window,
-    /// The first ticket beyond every published segment. Written by `publish`.
+    /// The first ticket after all published segments. Written by `publish`.
     limit: AtomicU64,
 }
 
@@ -258,8 +254,8 @@ impl DoubleBuffer {
         }
     }
 
-    /// The buffer's epoch. Read it *after* a draw and drop the ids unless it
-    /// is what it was when the caller learned whose ids these are.
+    /// The buffer's epoch. Read it *after* a draw, and drop the ids if it is not the
+    /// one for which the caller found out whose ids these are.
     #[inline]
     pub fn epoch(&self) -> u64 {
         self.window.epoch.load(Ordering::Acquire)
@@ -267,13 +263,14 @@ impl DoubleBuffer {
 
     /// Draws one id, or `None` when the buffer is empty.
     ///
-    /// A ticket that lies in no segment (its cell was overwritten while the
-    /// caller slept, or it was drawn beyond the limit) is dropped.
+    /// A ticket that no segment covers is dropped: its cell was overwritten while the
+    /// caller slept, or it was drawn beyond the limit.
     #[inline]
     pub fn draw(&self) -> Option<Drawn> {
         loop {
             // Acquire and release pair with the last line of `publish`: either
-            // this sees the new `wake`, or the publisher sees this ticket gone.
+            // this caller sees the new `wake`, or the publisher sees that the
+            // ticket is taken.
             let ticket = self.cursor.0.fetch_add(1, Ordering::AcqRel);
             let due = ticket == self.window.wake.load(Ordering::Acquire);
             for cell in &self.window.cells {
@@ -311,20 +308,20 @@ impl DoubleBuffer {
         }
     }
 
-    /// Whether a draw may succeed now. A waiter asks this before it draws
+    /// Whether a draw may succeed now. A waiting caller checks this before it draws
     /// again, so that waiting costs no tickets.
     pub fn has_ids(&self) -> bool {
         self.cursor.0.load(Ordering::Acquire) < self.limit.load(Ordering::Acquire)
     }
 
-    /// A number that moves with every draw, to tell a buffer in use from an
-    /// idle one.
+    /// A number that changes with every draw. It distinguishes a buffer in use from
+    /// an idle one.
     pub fn drawn(&self) -> u64 {
         self.cursor.0.load(Ordering::Relaxed)
     }
 
-    /// Whether the next segment should be fetched now: the prefetch threshold
-    /// is crossed, or nothing is left.
+    /// Whether the next segment should be fetched now: the prefetch threshold has
+    /// been crossed, or no ids are left.
     pub fn is_due(&self) -> bool {
         let cursor = self.cursor.0.load(Ordering::Acquire);
         cursor > self.window.wake.load(Ordering::Acquire)
@@ -337,15 +334,19 @@ impl DoubleBuffer {
         self.free_cell(cursor).is_some()
     }
 
-    /// Makes the ids `[base, base + len)` drawable, after all published before.
+    /// Adds the ids `[base, base + len)`, to be drawn after all that were published
+    /// before.
     ///
-    /// The draw that takes the segment's id number `prefetch_after` (counted
-    /// from 0) is told that the next one is due; a value of `len` or more
-    /// means nobody is told; see [`prefetch_after`]. Returns whether the
-    /// threshold has been crossed already.
+    /// The draw that takes id number `prefetch_after` of the segment (counted from 0)
+    /// returns that the next segment is due; with a value of `len` or more, no draw
+    /// does. See [`prefetch_after`]. Returns whether the threshold has already been
+    /// crossed.
     ///
-    /// The caller holds the buffer's lock and owns the ids; `len` is at least
-    /// 1 and `base + len` fits an `i64`.
+    /// The caller must hold the buffer's lock and own the ids. `len` must be at
+    /// least 1, and `base + len` must fit into an `i64`.
+    ///
+    /// # Errors
+    /// [`Full`] if both cells hold unused ids.
     pub fn publish(&self, base: i64, len: u64, prefetch_after: u64) -> Result<bool, Full> {
         debug_assert!(len > 0);
         let cursor = self.cursor.0.load(Ordering::Acquire);
@@ -362,14 +363,14 @@ impl DoubleBuffer {
             false => NEVER,
         };
         self.window.wake.store(wake, Ordering::Release);
-        // Adds nothing, but takes its place among the draws, which a load
-        // would not: every draw is either counted here or sees `wake`.
+        // Adds 0, but, unlike a load, is ordered among the draws: every draw
+        // either is counted here or sees `wake`.
         Ok(self.cursor.0.fetch_add(0, Ordering::AcqRel) > wake)
     }
 
-    /// Takes every id that is left; nobody else draws them afterwards.
+    /// Takes all ids that are left; they cannot be drawn afterwards.
     ///
-    /// Dropping the result discards the ids. The caller holds the buffer's
+    /// If the result is dropped, the ids are lost. The caller must hold the buffer's
     /// lock.
     pub fn take_rest(&self) -> Runs {
         let limit = self.limit.load(Ordering::Relaxed);
@@ -377,14 +378,14 @@ impl DoubleBuffer {
         self.runs(from.min(limit), limit)
     }
 
-    /// Starts a new epoch: draws made under the old one are dropped by their
-    /// callers. The caller holds the buffer's lock, and bumps before it writes
-    /// a cell for the new epoch.
+    /// Starts a new epoch: callers drop the ids that they drew in the old one. Returns
+    /// the new epoch. The caller must hold the buffer's lock, and must call this
+    /// before it writes a cell for the new epoch.
     pub fn bump_epoch(&self) -> u64 {
         self.window.epoch.fetch_add(1, Ordering::AcqRel) + 1
     }
 
-    /// What is left in the buffers, for people and monitoring.
+    /// What is left in the buffers, for monitoring.
     pub fn levels(&self) -> Levels {
         let cursor = self.cursor.0.load(Ordering::Acquire);
         let limit = self.limit.load(Ordering::Acquire);
@@ -398,8 +399,8 @@ impl DoubleBuffer {
         }
     }
 
-    /// Whether a ticket that no cell covered was overtaken rather than drawn
-    /// beyond the end: then ids may be left and the draw is repeated.
+    /// Whether a ticket that no cell covers lies below the limit, that is, its cell was
+    /// overwritten. Then ids may be left, and the draw is repeated.
     #[cold]
     fn recheck(&self, ticket: u64) -> bool {
         ticket < self.limit.load(Ordering::Acquire)
@@ -412,8 +413,8 @@ impl DoubleBuffer {
         (end(oldest) <= cursor).then_some(oldest)
     }
 
-    /// The ids of the tickets `[from, to)`, ascending, without those that no
-    /// cell covers.
+    /// The ids of the tickets `[from, to)`, ascending. Tickets that no cell covers are
+    /// left out.
     fn runs(&self, from: u64, to: u64) -> Runs {
         let [a, b] = &self.window.cells;
         let (a, b) = (a.read(), b.read());

@@ -1,21 +1,21 @@
-//! Files that survive a crash of the machine. The one module of this crate that
-//! does I/O: it holds no rule of leaf's, only how to make a change durable.
+//! Files that survive a crash of the machine. The only module of this crate that
+//! does I/O: it contains no rule of leaf's, only the steps that make a change durable.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-/// Writes a file so that there is the old content or the new after a crash, and
-/// never a part; once this has returned, the new.
+/// Writes a file so that it has either the old or the new content after a crash,
+/// never a part of it. Once this function has returned, it has the new content.
 ///
-/// The content is first written to a file beside it, whose name has `.tmp` at
-/// the end, and which a failure may leave behind. Callers that write one file
-/// take turns.
+/// The content is first written to a file in the same folder, with `.tmp` appended
+/// to the name. A failure can leave this file behind. Callers must not write the
+/// same file at the same time.
 ///
 /// # Errors
-/// What kept the file from being written. The old content may have been replaced
-/// by the new one if it could not be made durable.
+/// Why the file could not be written. If only the last step failed, which makes the
+/// change durable, the new content may already be in place.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
@@ -33,11 +33,11 @@ pub fn write_durably(path: &Path, content: &[u8]) -> io::Result<()> {
     sync(folder(path))
 }
 
-/// Removes a file so that it is still gone after a crash. Where there is no such
-/// file, or no such folder, nothing has to be removed.
+/// Removes a file so that it is still gone after a crash. If there is no such
+/// file, or no such folder, the call succeeds.
 ///
 /// # Errors
-/// What kept the file from being removed, or its removal from becoming durable.
+/// Why the file could not be removed, or its removal could not be made durable.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
@@ -50,12 +50,12 @@ pub fn write_durably(path: &Path, content: &[u8]) -> io::Result<()> {
 /// ```
 pub fn remove_durably(path: &Path) -> io::Result<()> {
     ignore_missing(fs::remove_file(path))?;
-    // A file that is missing may have been removed by a call that failed here.
+    // If the file is missing, an earlier call may have removed it and failed here.
     ignore_missing(sync(folder(path)))
 }
 
-/// The name with an ending of its own, instead of another extension: files that
-/// differ only in the extension do not share it.
+/// The name with `.tmp` appended. It does not replace the extension, because files
+/// that differ only in the extension would then share the temporary file.
 fn temporary(path: &Path) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(".tmp");

@@ -1,11 +1,11 @@
-//! What the savepoints of a transaction have done, in its order.
+//! The actions of a transaction and its savepoints, in order.
 
-/// A list of doings that forgets those of savepoints that are rolled back.
+/// A list of actions that drops those of a savepoint when it is rolled back.
 ///
-/// What a savepoint has done stands at the end of the list until the savepoint is
-/// over. So releasing one costs the same however much was done, and rolling one back
-/// costs as much as is forgotten. Savepoints are told apart by numbers; the
-/// transaction itself is the outermost.
+/// Until a savepoint ends, its actions are at the end of the list. Therefore, the
+/// cost of a release does not depend on the number of actions, and the cost of a
+/// rollback depends only on the number of actions dropped. Savepoints are identified
+/// by numbers; the transaction itself is the outermost one.
 ///
 /// ```
 /// use leaf_core::journal::Journal;
@@ -14,15 +14,15 @@
 /// journal.push(1, "outside");
 /// journal.push(2, "in a savepoint");
 /// let mut undone = Vec::new();
-/// journal.roll_back(2, |_, doing| undone.push(doing));
+/// journal.roll_back(2, |_, action| undone.push(action));
 /// assert_eq!(undone, ["in a savepoint"]);
 /// assert_eq!(journal.iter().collect::<Vec<_>>(), [&"outside"]);
 /// ```
 #[derive(Debug)]
 pub struct Journal<T> {
-    doings: Vec<T>,
-    /// Where the doings of each savepoint begin, outermost first. Those of one end
-    /// where those of the next begin.
+    actions: Vec<T>,
+    /// Where the actions of each savepoint begin, outermost first. The actions of one
+    /// end where those of the next begin.
     parts: Vec<Part>,
 }
 
@@ -35,48 +35,50 @@ struct Part {
 impl<T> Default for Journal<T> {
     fn default() -> Self {
         Journal {
-            doings: Vec::new(),
+            actions: Vec::new(),
             parts: Vec::new(),
         }
     }
 }
 
 impl<T> Journal<T> {
-    /// Whether nothing has been done.
+    /// Whether there are no actions.
     pub fn is_empty(&self) -> bool {
-        self.doings.is_empty()
+        self.actions.is_empty()
     }
 
-    /// Adds a doing of the innermost savepoint; returns its number.
-    pub fn push(&mut self, by: u32, doing: T) -> usize {
-        let number = self.doings.len();
+    /// Adds an action of `by`, the innermost savepoint; returns its number, counted
+    /// from 0.
+    pub fn push(&mut self, by: u32, action: T) -> usize {
+        let number = self.actions.len();
         if self.parts.last().is_none_or(|part| part.by != by) {
             self.parts.push(Part { by, begin: number });
         }
-        self.doings.push(doing);
+        self.actions.push(action);
         number
     }
 
-    /// The doing of a number, if the savepoint `by`, the innermost one, has done it.
+    /// The action with this number, if it is one of `by` and `by` is the innermost
+    /// savepoint.
     pub fn get_mut(&mut self, number: usize, by: u32) -> Option<&mut T> {
         let part = self.parts.last().filter(|part| part.by == by)?;
         (number >= part.begin)
-            .then(|| self.doings.get_mut(number))
+            .then(|| self.actions.get_mut(number))
             .flatten()
     }
 
-    /// The last doing, if the savepoint `by`, the innermost one, has done it.
+    /// The last action and its number, if it is one of `by`, the innermost savepoint.
     pub fn last_of(&self, by: u32) -> Option<(usize, &T)> {
         self.parts.last().filter(|part| part.by == by)?;
-        Some((self.doings.len() - 1, self.doings.last()?))
+        Some((self.actions.len() - 1, self.actions.last()?))
     }
 
-    /// All doings, the first one first.
+    /// All actions, the first one first.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
-        self.doings.iter()
+        self.actions.iter()
     }
 
-    /// A savepoint was released: its doings are its parent's.
+    /// A savepoint was released: its actions become its parent's.
     pub fn release(&mut self, by: u32, parent: u32) {
         let Some(last) = self.parts.pop_if(|part| part.by == by) else {
             return;
@@ -89,16 +91,16 @@ impl<T> Journal<T> {
         }
     }
 
-    /// A savepoint was rolled back: `undo` gets each of its doings with its number,
-    /// the last one first.
+    /// A savepoint was rolled back: calls `undo` for each of its actions, with the
+    /// action's number, the last one first.
     pub fn roll_back(&mut self, by: u32, mut undo: impl FnMut(usize, T)) {
         let Some(last) = self.parts.pop_if(|part| part.by == by) else {
             return;
         };
-        while self.doings.len() > last.begin
-            && let Some(doing) = self.doings.pop()
+        while self.actions.len() > last.begin
+            && let Some(action) = self.actions.pop()
         {
-            undo(self.doings.len(), doing);
+            undo(self.actions.len(), action);
         }
     }
 }
@@ -107,7 +109,7 @@ impl<T> Journal<T> {
 mod tests {
     use super::*;
 
-    fn doings(journal: &Journal<u32>) -> Vec<u32> {
+    fn actions(journal: &Journal<u32>) -> Vec<u32> {
         journal.iter().copied().collect()
     }
 
@@ -122,9 +124,9 @@ mod tests {
         journal.push(4, 40);
         journal.release(4, 2);
         let mut undone = Vec::new();
-        journal.roll_back(2, |number, doing| undone.push((number, doing)));
+        journal.roll_back(2, |number, action| undone.push((number, action)));
         assert_eq!(undone, [(4, 40), (3, 21), (2, 30), (1, 20)]);
-        assert_eq!(doings(&journal), [10]);
+        assert_eq!(actions(&journal), [10]);
     }
 
     #[test]
@@ -133,7 +135,7 @@ mod tests {
         journal.push(1, 10);
         journal.roll_back(2, |_, _| unreachable!());
         journal.release(3, 1);
-        assert_eq!(doings(&journal), [10]);
+        assert_eq!(actions(&journal), [10]);
     }
 
     #[test]
@@ -143,7 +145,7 @@ mod tests {
         journal.release(3, 2);
         journal.release(2, 1);
         journal.roll_back(2, |_, _| unreachable!());
-        assert_eq!(doings(&journal), [30]);
+        assert_eq!(actions(&journal), [30]);
         journal.roll_back(1, |_, _| {});
         assert!(journal.is_empty());
     }
@@ -163,8 +165,8 @@ mod tests {
 
     #[test]
     fn releasing_a_savepoint_does_not_look_at_what_was_done() {
-        // 100,000 savepoints that are all open, each with a doing: were each looked
-        // at with every release, this would take 5,000,000,000 looks.
+        // 100,000 open savepoints, each with one action: if every release looked at
+        // every action, this would take 5,000,000,000 steps.
         let mut journal = Journal::default();
         let count = 100_000;
         for by in 1..=count {

@@ -1,15 +1,18 @@
-//! The parts of leaf that know no PostgreSQL.
+//! The parts of leaf that do not depend on PostgreSQL.
 //!
-//! Nothing here reads a clock or holds `unsafe`, and [`mod@file`] alone does I/O:
-//! time and randomness come in as arguments, so every rule can be tested by itself.
-//! The extension places these types in shared memory; the client library uses
-//! the same ones in its own process.
+//! Nothing here reads a clock or contains `unsafe`, and only [`mod@file`] does I/O.
+//! Time and random numbers are passed as arguments, so that every rule can be tested
+//! by itself. The extension places these types in shared memory; the client library
+//! uses the same ones in its own process.
 //!
 //! - [`buffer`]: the double buffer that hands out ids of granted segments.
-//! - [`step`]: how large the next segment of a tag shall be.
-//! - [`grant`]: what a grant does to a tag's row of the catalog.
+//! - [`step`]: how large the next segment of a tag is.
+//! - [`grant`]: how numbers are taken from a tag's row in the catalog.
 //! - [`snowflake`]: ids made of time, worker id and sequence.
-//! - [`tag`]: what a tag may be called.
+//! - [`run`]: runs of consecutive ids.
+//! - [`journal`]: the actions of a transaction and its savepoints.
+//! - [`tag`]: how long the name of a tag can be.
+//! - [`time`]: kinds of time, as types that cannot be mixed.
 //! - [`mod@file`]: files that survive a crash of the machine.
 #![warn(missing_docs)]
 
@@ -17,6 +20,7 @@ pub mod buffer;
 pub mod file;
 pub mod grant;
 pub mod journal;
+pub mod run;
 pub mod snowflake;
 pub mod step;
 mod sync;
@@ -24,4 +28,5 @@ pub mod tag;
 pub mod time;
 
 pub use buffer::DoubleBuffer;
+pub use run::Run;
 pub use step::StepPolicy;

@@ -1,30 +1,30 @@
-//! How large the next segment of a tag shall be.
+//! How large the next segment of a tag is.
 //!
 //! The rule is Meituan Leaf's: a segment should last between one and two
 //! [`segment_duration`](StepPolicy::segment_duration)s (15 and 30 minutes), so
-//! that the catalog may be out of reach that long. One that lasted less doubles
-//! the next, one that lasted longer halves it, never under the step that the
-//! tag's row asks for.
+//! that the catalog can be out of reach for that long. If a segment lasted less, the
+//! next one is twice as large; if it lasted longer, the next one is half as large,
+//! but never smaller than the step in the tag's row.
 //!
-//! One rule is added: a segment that lasted less than a second shows a tag
-//! whose step is far off, so the next one grows by up to [`MAX_GROWTH`] at once
-//! and reaches its cruising size within a few loads.
+//! One rule is added: if a segment lasted less than a second, the step is far too
+//! small. The next segment then grows by a factor of up to [`MAX_GROWTH`], so that the
+//! step reaches its final size within a few loads.
 
 use std::time::Duration;
 
-/// The most a step grows from one segment to the next.
+/// The largest factor by which a step grows from one segment to the next.
 pub const MAX_GROWTH: u64 = 64;
 
-/// Segments shorter than this are far too small, not just a little.
+/// Segments that last less than this are far too small, not just a little.
 const FAR_TOO_SHORT: Duration = Duration::from_secs(1);
 
 /// The settings of the step policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StepPolicy {
-    /// How long a segment should last at least (Leaf: 15 minutes).
+    /// How long a segment should last at least (Meituan Leaf: 15 minutes).
     pub segment_duration: Duration,
-    /// The step never grows beyond this many ids (Leaf: 1,000,000). A row that
-    /// asks for more gets what it asks for, and no growth.
+    /// The step never grows beyond this many ids (Meituan Leaf: 1,000,000). If the
+    /// step in the tag's row is larger, that step is used and does not grow.
     pub max_step: u64,
 }
 
@@ -41,8 +41,8 @@ impl StepPolicy {
     /// The size of the next segment, in ids.
     ///
     /// `current` is the size of the last segment (0 if there was none),
-    /// `row_step` the step in the tag's row (at least 1), `lasted` the time
-    /// from that segment's load to this one.
+    /// `row_step` is the step in the tag's row (at least 1), and `lasted` is the time
+    /// from the load of the last segment to the load of this one.
     ///
     /// ```
     /// use leaf_core::StepPolicy;
@@ -70,8 +70,8 @@ impl StepPolicy {
     }
 }
 
-/// 2 for a segment that lasted a while; for one that lasted milliseconds, the
-/// power of two that would have made it last up to a second.
+/// The factor by which the step grows: 2, or, if the segment lasted less than a
+/// second, the power of two with which it would have lasted up to a second.
 fn growth(lasted: Duration) -> u64 {
     if lasted.is_zero() {
         return MAX_GROWTH;

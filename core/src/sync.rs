@@ -1,4 +1,5 @@
-//! The atomics in use: `loom`'s under its model checker, the real ones else.
+//! The atomics to use: those of `loom` under its model checker, otherwise the real
+//! ones.
 
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic::{AtomicU64, Ordering};

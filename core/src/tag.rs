@@ -1,9 +1,9 @@
-//! What a tag may be called.
+//! How long the name of a tag can be.
 
-/// The longest tag, in characters: `biz_tag` is a `varchar(128)`, as in
+/// Maximum length of a tag, in characters: `biz_tag` is a `varchar(128)`, as in
 /// Meituan Leaf's table.
 pub const MAX_CHARS: usize = 128;
 
-/// The longest tag in bytes, in the widest encoding PostgreSQL stores (4 bytes
-/// a character).
+/// Maximum length of a tag, in bytes: the widest server encodings of PostgreSQL
+/// have 4 bytes per character.
 pub const MAX_BYTES: usize = MAX_CHARS * 4;

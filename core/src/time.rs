@@ -1,18 +1,18 @@
-//! Kinds of time, as types that do not mix.
+//! Kinds of time, as types that cannot be mixed.
 //!
 //! - [`Monotonic`] measures how long something took or when to try again. It
 //!   never goes back, and says nothing about the date.
 //! - [`WallTime`] is an instant of the calendar. The clock behind it can step in
-//!   either direction, so the difference of two readings is no duration.
-//! - [`SinceEpoch`] is a wall time as ids count it: from the epoch of their
-//!   [`Scheme`](crate::snowflake::Scheme) on, and never before it.
+//!   either direction, so the difference of two readings is not a duration.
+//! - [`SinceEpoch`] is a wall time as it is counted in ids: from the epoch of their
+//!   [`Scheme`](crate::snowflake::Scheme) on, never negative.
 //!
 //! All count microseconds. Nothing here reads a clock.
 
 use std::time::Duration;
 
-/// An instant of a clock that never goes back, in microseconds since some
-/// instant that all who compare it have in common.
+/// An instant of a clock that never goes back, in microseconds. It is counted from
+/// an arbitrary instant, which must be the same for all values that are compared.
 ///
 /// ```
 /// use leaf_core::time::Monotonic;
@@ -41,7 +41,7 @@ impl Monotonic {
         self.0
     }
 
-    /// How long after `earlier` it is; zero if it is not after it.
+    /// How long this instant is after `earlier`; zero if it is not after it.
     pub fn since(self, earlier: Monotonic) -> Duration {
         let us = self.0.saturating_sub(earlier.0).max(0);
         Duration::from_micros(us as u64)
@@ -67,6 +67,8 @@ impl std::ops::Add<Duration> for Monotonic {
 /// assert_eq!(at.plus_us(500_000).unix_us(), 2_000_000);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(transparent))]
 #[repr(transparent)]
 pub struct WallTime(i64);
 
@@ -86,12 +88,12 @@ impl WallTime {
         self.0
     }
 
-    /// The instant so many microseconds later, or earlier if negative.
+    /// The instant `us` microseconds later, or earlier if `us` is negative.
     pub const fn plus_us(self, us: i64) -> Self {
         WallTime(self.0.saturating_add(us))
     }
 
-    /// How many microseconds it is after another instant; negative if before.
+    /// How many microseconds this instant is after `other`; negative if it is before.
     pub const fn us_after(self, other: WallTime) -> i64 {
         self.0.saturating_sub(other.0)
     }
@@ -122,7 +124,7 @@ impl SinceEpoch {
     }
 }
 
-/// A duration in microseconds, as far as they fit.
+/// A duration in microseconds, `i64::MAX` at most.
 fn micros(duration: Duration) -> i64 {
     i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
 }

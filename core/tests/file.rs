@@ -1,5 +1,6 @@
 //! Files that are written and removed durably. That they survive a crash is up to
 //! the system; here is what can be seen without one.
+#![cfg(not(loom))]
 
 use std::fs;
 use std::io::ErrorKind;

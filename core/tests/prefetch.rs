@@ -1,4 +1,5 @@
 //! After how many ids of a segment the next one is fetched.
+#![cfg(not(loom))]
 
 use leaf_core::buffer::prefetch_after;
 use proptest::prelude::*;

@@ -1,19 +1,26 @@
 //! How far ahead a ceiling is set, and when it is due to be raised.
+#![cfg(not(loom))]
+
+use std::time::Duration;
 
 use leaf_core::snowflake::{Layout, Scheme, ceiling};
+use leaf_core::time::WallTime;
 
-const SECOND: i64 = 1_000_000;
-const NOW: i64 = 1_800_000_000 * SECOND;
+const NOW: WallTime = WallTime::from_unix_us(1_800_000_000_000_000);
+
+const fn seconds(count: u64) -> Duration {
+    Duration::from_secs(count)
+}
 
 #[test]
 fn ceiling_is_as_far_ahead_of_the_clock_as_wanted() {
     for layout in [Layout::LEAF, Layout::JS53, Layout::SONYFLAKE, Layout::UID] {
         let scheme = Scheme::of(layout);
-        let tick = layout.tick_us() as i64;
-        for last in [0, NOW - 100 * SECOND, NOW] {
-            let next = ceiling::next(&scheme, NOW, last, 60 * SECOND);
-            let ahead = next - (NOW + 60 * SECOND);
-            assert!((0..tick).contains(&ahead), "{layout}: {ahead}");
+        let tick_us = layout.tick_us() as i64;
+        for last in [WallTime::default(), NOW.plus_us(-100_000_000), NOW] {
+            let next = ceiling::next(&scheme, NOW, last, seconds(60));
+            let ahead_us = next.us_after(NOW + seconds(60));
+            assert!((0..tick_us).contains(&ahead_us), "{layout}: {ahead_us}");
         }
     }
 }
@@ -21,9 +28,9 @@ fn ceiling_is_as_far_ahead_of_the_clock_as_wanted() {
 #[test]
 fn ids_ahead_of_the_clock_get_a_quarter() {
     let scheme = Scheme::of(Layout::LEAF);
-    let next = |last| ceiling::next(&scheme, NOW, last, 4 * SECOND);
-    assert_eq!(next(NOW + 3 * SECOND), NOW + 4 * SECOND);
-    assert_eq!(next(NOW + 30 * SECOND), NOW + 31 * SECOND);
+    let next = |last| ceiling::next(&scheme, NOW, last, seconds(4));
+    assert_eq!(next(NOW + seconds(3)), NOW + seconds(4));
+    assert_eq!(next(NOW + seconds(30)), NOW + seconds(31));
 }
 
 #[test]
@@ -33,10 +40,14 @@ fn restarts_without_end_do_not_run_away_from_the_clock() {
     for _ in 0..1_000 {
         // Each life begins at the ceiling of the one before, and lasts a second
         // and a half.
-        last = ceiling::next(&scheme, clock, last, 5 * SECOND);
-        clock += 3 * SECOND / 2;
+        last = ceiling::next(&scheme, clock, last, seconds(5));
+        clock = clock + seconds(3) / 2;
     }
-    assert!(last - clock < 5 * SECOND, "{} us ahead", last - clock);
+    assert!(
+        last < clock + seconds(5),
+        "{} us ahead",
+        last.us_after(clock)
+    );
 }
 
 #[test]
@@ -44,8 +55,9 @@ fn ceiling_is_two_ticks_ahead_however_long_they_are() {
     let layout = Layout::custom(30, 4, 8, 60_000_000).expect("a layout");
     for layout in [layout, Layout::UID, Layout::LEAF] {
         let scheme = Scheme::of(layout);
-        for last in [NOW, NOW + 7 * SECOND, NOW + 61 * SECOND] {
-            for ahead in [0, 1, 100_000] {
+        for last in [NOW, NOW + seconds(7), NOW + seconds(61)] {
+            for ahead_us in [0, 1, 100_000] {
+                let ahead = Duration::from_micros(ahead_us);
                 let next = ceiling::next(&scheme, NOW, last, ahead);
                 let ticks = scheme.tick_at(next) - scheme.tick_at(last);
                 assert!(ticks >= 2, "{layout}: {ticks} ticks");
@@ -58,16 +70,17 @@ fn ceiling_is_two_ticks_ahead_however_long_they_are() {
 fn ceiling_ends_with_the_layouts_time() {
     let scheme = Scheme::of(Layout::LEAF);
     let end = scheme.ends_at();
+    let zero = WallTime::default();
     for (clock, last) in [
         (end, end),
-        (end - 1, 0),
-        (i64::MAX, i64::MAX),
-        (0, i64::MAX),
+        (end.plus_us(-1), zero),
+        (WallTime::MAX, WallTime::MAX),
+        (zero, WallTime::MAX),
     ] {
-        assert_eq!(ceiling::next(&scheme, clock, last, i64::MAX), end);
+        assert_eq!(ceiling::next(&scheme, clock, last, Duration::MAX), end);
     }
     // Before the epoch there are two ticks.
-    let first = ceiling::next(&scheme, i64::MIN, i64::MIN, 0);
+    let first = ceiling::next(&scheme, WallTime::MIN, WallTime::MIN, Duration::ZERO);
     assert_eq!(scheme.tick_at(first), 2);
 }
 

@@ -6,6 +6,7 @@ mod rig;
 
 use leaf_core::snowflake::generator::{ClockPolicy, Span, Stop};
 use leaf_core::snowflake::{Layout, Scheme};
+use leaf_core::time::WallTime;
 use rig::{MS, NEVER, Rig, SPAN, behind, wait};
 
 #[test]
@@ -81,7 +82,7 @@ fn the_wait_policy_waits_however_far_behind_the_clock_is() {
     rig.one().unwrap();
     rig.clock(10);
     assert_eq!(rig.one(), Err(wait(80 * MS - 500)));
-    rig.outside.now.set(0);
+    rig.clock_us(0);
     assert_eq!(rig.one(), Err(wait(90 * MS)));
 }
 
@@ -110,13 +111,13 @@ fn nothing_is_borrowed_beyond_the_largest_lead() {
     let rig = Rig::at(20);
     rig.policy(ClockPolicy::Borrow, 2 * MS, 5 * MS);
     rig.one().unwrap();
-    rig.outside.now.set(15 * MS - 1);
+    rig.clock_us(15 * MS - 1);
     assert_eq!(rig.one(), Err(wait(1)));
-    rig.outside.now.set(13 * MS);
+    rig.clock_us(13 * MS);
     assert_eq!(rig.one(), Err(wait(2 * MS)));
-    rig.outside.now.set(13 * MS - 1);
+    rig.clock_us(13 * MS - 1);
     assert_eq!(rig.one(), Err(behind(7 * MS + 1)));
-    rig.outside.now.set(15 * MS);
+    rig.clock_us(15 * MS);
     assert_eq!(rig.one(), Ok((20, 2, 1)));
 }
 
@@ -125,7 +126,7 @@ fn borrowed_ids_are_never_further_ahead_than_the_largest_lead() {
     let rig = Rig::at(20);
     rig.policy(ClockPolicy::Borrow, 0, 5 * MS);
     rig.one().unwrap();
-    rig.outside.now.set(18 * MS);
+    rig.clock_us(18 * MS);
     let ids = std::iter::from_fn(|| rig.one().ok());
     assert_eq!(ids.last(), Some((23, 2, 7)));
     assert_eq!(rig.one(), Err(wait(MS)));
@@ -169,7 +170,7 @@ fn the_usual_rules_return_once_the_clock_has_caught_up() {
         rig.one().unwrap();
         rig.clock(caught_up_at);
         assert!(rig.one().is_ok());
-        rig.outside.now.set(caught_up_at * MS - 1);
+        rig.clock_us(caught_up_at * MS - 1);
         assert_eq!(rig.one(), Err(behind(1)));
     }
 }
@@ -196,12 +197,12 @@ fn a_lease_forgets_the_head_start_of_the_one_before() {
 #[test]
 fn a_clock_before_the_epoch_is_behind() {
     let rig = Rig::at(20);
-    rig.outside.now.set(0);
+    rig.clock_us(0);
     rig.install(Span { from: 0, ..SPAN });
     assert_eq!(rig.one(), Err(wait(MS)), "tick 0 is never used");
     rig.forward(MS);
     assert_eq!(rig.one(), Ok((1, 2, 0)));
-    rig.outside.now.set(0);
+    rig.clock_us(0);
     assert_eq!(rig.one(), Err(behind(MS)));
 }
 
@@ -217,22 +218,22 @@ fn the_last_id_of_all_is_the_largest_and_none_follows() {
     ] {
         let layout: Layout = layout.parse().unwrap();
         let span = Span {
-            worker: layout.workers() - 1,
+            worker_id: layout.worker_ids() - 1,
             from: 1,
             ceiling: layout.ticks(),
             renew_at: NEVER,
         };
         let rig = Rig::of(layout, span, layout.ticks() - 1);
-        let taken = rig.take(NEVER).unwrap();
-        let end = Scheme::of(layout).floor(i64::MAX);
-        let last = taken.first + (taken.len - 1) as i64;
+        let run = rig.take(NEVER).unwrap().run;
+        let end = Scheme::of(layout).floor(WallTime::MAX);
+        let last = run.first + (run.len - 1) as i64;
         assert!(last == end - 1 || last == i64::MAX, "{layout}: {last}");
         assert_eq!(rig.one(), Err(wait(layout.tick_us().div_ceil(2))));
         for tick in [layout.ticks(), layout.ticks() + 1, 2 * layout.ticks()] {
             rig.clock(tick);
             assert_eq!(rig.one(), Err(Stop::TimeUsedUp), "{layout}");
         }
-        rig.outside.now.set(i64::MAX as u64);
+        rig.clock_us(i64::MAX as u64);
         assert_eq!(rig.one(), Err(Stop::TimeUsedUp), "{layout}");
     }
 }
@@ -242,7 +243,7 @@ fn a_lease_beyond_the_end_of_time_gives_no_ids() {
     let layout = Layout::custom(3, 1, 1, MS).unwrap();
     for (from, now) in [(8, 7), (8, 0), (9, 8), (NEVER, 100)] {
         let span = Span {
-            worker: 1,
+            worker_id: 1,
             from,
             ceiling: NEVER,
             renew_at: NEVER,

@@ -9,6 +9,7 @@ use leaf_core::snowflake::Layout;
 use leaf_core::snowflake::generator::{
     ClockPolicy, ClockRules, Environment, Generator, Span, Stop,
 };
+use leaf_core::time::SinceEpoch;
 use rig::{Id, MS, NEVER, Outside, Rig, SPAN, STRICT, wait};
 
 #[test]
@@ -20,7 +21,7 @@ fn without_a_lease_there_are_no_ids() {
 }
 
 #[test]
-fn a_lease_gives_the_ids_of_its_worker_from_where_it_begins() {
+fn a_lease_gives_the_ids_of_its_worker_id_from_where_it_begins() {
     let rig = Rig::at(10);
     assert!(rig.generator.is_leased());
     assert_eq!(rig.generator.last_tick(&rig.layout), 9);
@@ -67,16 +68,19 @@ fn a_raised_ceiling_lets_ids_go_on() {
 fn there_is_room_exactly_where_the_next_id_lies_below_the_ceiling() {
     let rig = Rig::at(98);
     let has_room = || rig.generator.has_room(&rig.layout, rig.outside.now.get());
-    for worker in 0..4 {
-        rig.install(Span { worker, ..SPAN });
+    for worker_id in 0..4 {
+        rig.install(Span { worker_id, ..SPAN });
         for (tick, expected) in [(98, true), (99, true), (100, false), (5_000, false)] {
             rig.clock(tick);
-            assert_eq!(has_room(), expected, "worker {worker}, tick {tick}");
+            assert_eq!(has_room(), expected, "worker id {worker_id}, tick {tick}");
         }
         rig.clock(99);
         rig.use_up();
         rig.clock(98);
-        assert!(!has_room(), "the last tick of worker {worker} is used up");
+        assert!(
+            !has_room(),
+            "the last tick of worker id {worker_id} is used up"
+        );
         rig.generator.fence();
         assert!(!has_room(), "without a lease");
     }
@@ -153,11 +157,11 @@ fn a_batch_ends_with_its_tick() {
 }
 
 #[test]
-fn another_workers_lease_gives_its_ids_and_no_others() {
+fn a_lease_of_another_worker_id_gives_its_ids_and_no_others() {
     let rig = Rig::at(20);
     rig.one().unwrap();
     rig.install(Span {
-        worker: 3,
+        worker_id: 3,
         from: 15,
         ceiling: 22,
         renew_at: NEVER,
@@ -174,9 +178,9 @@ fn another_workers_lease_gives_its_ids_and_no_others() {
 }
 
 #[test]
-fn a_worker_that_follows_another_begins_above_its_last_id() {
+fn a_worker_id_that_follows_another_begins_above_its_last_id() {
     let span = Span {
-        worker: 1,
+        worker_id: 1,
         from: 15,
         ceiling: 22,
         renew_at: NEVER,
@@ -189,7 +193,7 @@ fn a_worker_that_follows_another_begins_above_its_last_id() {
     assert_eq!(rig.one(), Ok((21, 1, 0)));
 
     let later = Span {
-        worker: 0,
+        worker_id: 0,
         from: 30,
         ceiling: 40,
         renew_at: NEVER,
@@ -199,13 +203,13 @@ fn a_worker_that_follows_another_begins_above_its_last_id() {
 }
 
 #[test]
-fn a_worker_that_follows_another_begins_in_its_span_if_that_ends_below() {
+fn a_worker_id_that_follows_another_begins_in_its_span_if_that_ends_below() {
     for ceiling in [20, 21] {
         let rig = Rig::at(20);
         rig.one().unwrap();
         rig.clock(17);
         rig.install_above(Span {
-            worker: 1,
+            worker_id: 1,
             from: 15,
             ceiling,
             renew_at: NEVER,
@@ -215,11 +219,11 @@ fn a_worker_that_follows_another_begins_in_its_span_if_that_ends_below() {
 }
 
 #[test]
-fn a_worker_that_follows_one_ahead_of_the_clock_keeps_its_head_start() {
+fn a_worker_id_that_follows_one_ahead_of_the_clock_keeps_its_head_start() {
     let rig = Rig::of(Layout::custom(10, 2, 3, MS).unwrap(), SPAN, 5);
     assert_eq!(rig.one(), Ok((10, 2, 0)));
     rig.install_above(Span {
-        worker: 1,
+        worker_id: 1,
         from: 3,
         ceiling: 50,
         renew_at: NEVER,
@@ -285,7 +289,7 @@ struct Sleeper<'a, F: Fn()> {
 }
 
 impl<F: Fn()> Environment for Sleeper<'_, F> {
-    fn now(&self) -> u64 {
+    fn now(&self) -> SinceEpoch {
         let now = self.rig.outside.now();
         if let Some(meanwhile) = self.meanwhile.take() {
             meanwhile();
@@ -309,7 +313,7 @@ fn asleep(rig: &Rig, meanwhile: impl Fn()) -> Result<Id, Stop> {
         meanwhile: Cell::new(Some(meanwhile)),
     };
     let taken = rig.generator.take(&rig.layout, 1, &sleeper)?;
-    Ok(rig.layout.unpack(taken.first as u64))
+    Ok(rig.layout.unpack(taken.run.first as u64))
 }
 
 #[test]
@@ -328,14 +332,14 @@ fn a_caller_that_sleeps_over_a_lease_takes_an_id_of_the_next() {
     let rig = Rig::at(20);
     rig.one().unwrap();
     let next = Span {
-        worker: 3,
+        worker_id: 3,
         from: 15,
         ceiling: 21,
         renew_at: NEVER,
     };
     assert_eq!(asleep(&rig, || rig.install(next)), Ok((20, 3, 0)));
     let next = Span {
-        worker: 1,
+        worker_id: 1,
         from: 15,
         ceiling: 20,
         renew_at: NEVER,

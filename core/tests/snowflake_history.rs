@@ -8,15 +8,17 @@
 mod nodes;
 mod rig;
 
+use std::time::Duration;
+
 use nodes::{NODES, Op, TICK_US, Then, World};
 use proptest::prelude::*;
 use rig::rules;
 
 /// With which a node comes into the world.
 const FIRST_LEASE: Op = Op::Register {
-    worker: None,
+    worker_id: None,
     ahead: 20,
-    lasts_us: 10,
+    lasts: Duration::from_micros(10),
     random: 0,
     then: Then::Uses,
 };
@@ -44,12 +46,12 @@ fn simple_op() -> impl Strategy<Value = (usize, Op)> {
         2 => -60..60i64,
         1 => -2_000..2_000i64,
     ];
-    let worker = prop_oneof![3 => Just(None), 1 => (0..4u64).prop_map(Some)];
-    let register = (worker, 0..20u64, 0..100i64, any::<u64>(), then()).prop_map(
-        |(worker, ahead, lasts_us, random, then)| Op::Register {
-            worker,
+    let worker_id = prop_oneof![3 => Just(None), 1 => (0..4u64).prop_map(Some)];
+    let register = (worker_id, 0..20u64, 0..100u64, any::<u64>(), then()).prop_map(
+        |(worker_id, ahead, lasts_us, random, then)| Op::Register {
+            worker_id,
             ahead,
-            lasts_us,
+            lasts: Duration::from_micros(lasts_us),
             random,
             then,
         },

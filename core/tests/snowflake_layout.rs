@@ -2,9 +2,11 @@
 #![cfg(not(loom))]
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use leaf_core::snowflake::scheme::Parts;
+use leaf_core::snowflake::scheme::Fields;
 use leaf_core::snowflake::{Layout, Scheme};
+use leaf_core::time::{SinceEpoch, WallTime};
 use proptest::prelude::*;
 
 /// Computed without this crate; shared by all that reads or makes ids.
@@ -13,7 +15,7 @@ const VECTORS: &str = include_str!("../vectors/snowflake.csv");
 #[derive(Debug)]
 struct Vector {
     scheme: Scheme,
-    parts: Parts,
+    fields: Fields,
     id: i64,
 }
 
@@ -28,18 +30,18 @@ fn vectors() -> Vec<Vector> {
 }
 
 fn vector(line: &str) -> Vector {
-    let fields: Vec<&str> = line.split(';').collect();
-    let [layout, epoch, created, worker, sequence, id] = fields[..] else {
-        panic!("not six fields: {line}");
+    let columns: Vec<&str> = line.split(';').collect();
+    let [layout, epoch, created_at, worker_id, sequence, id] = columns[..] else {
+        panic!("not six columns: {line}");
     };
     Vector {
         scheme: Scheme {
             layout: layout.parse().unwrap(),
-            epoch_us: epoch.parse().unwrap(),
+            epoch: at(epoch.parse().unwrap()),
         },
-        parts: Parts {
-            created_us: created.parse().unwrap(),
-            worker: worker.parse().unwrap(),
+        fields: Fields {
+            created_at: at(created_at.parse().unwrap()),
+            worker_id: worker_id.parse().unwrap(),
             sequence: sequence.parse().unwrap(),
         },
         id: id.parse().unwrap(),
@@ -50,40 +52,44 @@ fn layout(text: &str) -> Layout {
     text.parse().unwrap()
 }
 
-const fn parts(created_us: i64, worker: u32, sequence: u32) -> Parts {
-    Parts {
-        created_us,
-        worker,
+const fn at(unix_us: i64) -> WallTime {
+    WallTime::from_unix_us(unix_us)
+}
+
+const fn fields(created_at: WallTime, worker_id: u32, sequence: u32) -> Fields {
+    Fields {
+        created_at,
+        worker_id,
         sequence,
     }
 }
 
 #[test]
 fn every_vectors_id_says_what_the_vector_says() {
-    for Vector { scheme, parts, id } in vectors() {
-        assert_eq!(scheme.decode(id), Some(parts), "{id} of {scheme:?}");
+    for Vector { scheme, fields, id } in vectors() {
+        assert_eq!(scheme.decode(id), Some(fields), "{id} of {scheme:?}");
     }
 }
 
 #[test]
 fn every_vectors_fields_make_its_id() {
-    for Vector { scheme, parts, id } in vectors() {
-        assert_eq!(scheme.encode(parts), Some(id), "{parts:?} of {scheme:?}");
+    for Vector { scheme, fields, id } in vectors() {
+        assert_eq!(scheme.encode(fields), Some(id), "{fields:?} of {scheme:?}");
     }
 }
 
 #[test]
 fn every_instant_of_a_tick_makes_the_same_id() {
-    for Vector { scheme, parts, id } in vectors() {
+    for Vector { scheme, fields, id } in vectors() {
         let tick_us = scheme.layout.tick_us() as i64;
-        let until = |created_us| {
-            scheme.encode(Parts {
-                created_us,
-                ..parts
+        let after = |us| {
+            scheme.encode(Fields {
+                created_at: fields.created_at.plus_us(us),
+                ..fields
             })
         };
-        assert_eq!(until(parts.created_us + tick_us - 1), Some(id));
-        assert_ne!(until(parts.created_us + tick_us), Some(id));
+        assert_eq!(after(tick_us - 1), Some(id));
+        assert_ne!(after(tick_us), Some(id));
     }
 }
 
@@ -108,22 +114,22 @@ fn the_vectors_reach_the_ends_of_every_field_of_every_layout() {
         assert!(by_layout.keys().any(|key| is_custom(&key)), "{tick_us}us");
     }
     for (name, vectors) in by_layout {
-        let has = |tick: u64, worker: u64, sequence: u64| {
+        let has = |tick: u64, worker_id: u64, sequence: u64| {
             vectors.iter().any(|vector| {
-                let Vector { scheme, parts, .. } = vector;
-                let found = (u64::from(parts.worker), u64::from(parts.sequence));
-                scheme.tick_at(parts.created_us) == tick && found == (worker, sequence)
+                let Vector { scheme, fields, .. } = vector;
+                let found = (u64::from(fields.worker_id), u64::from(fields.sequence));
+                scheme.tick_at(fields.created_at) == tick && found == (worker_id, sequence)
             })
         };
         let layout = vectors[0].scheme.layout;
-        let (tick, worker) = (layout.ticks() - 1, layout.workers() - 1);
+        let (tick, worker_id) = (layout.ticks() - 1, layout.worker_ids() - 1);
         let sequence = layout.ids_per_tick() - 1;
         assert!(has(0, 0, 0), "{name}: the smallest id");
         assert!(has(1, 0, 0), "{name}: the second tick");
         assert!(has(tick, 0, 0), "{name}: the last tick");
-        assert!(has(0, worker, 0), "{name}: the last worker");
+        assert!(has(0, worker_id, 0), "{name}: the last worker id");
         assert!(has(0, 0, sequence), "{name}: the last sequence");
-        assert!(has(tick, worker, sequence), "{name}: the largest id");
+        assert!(has(tick, worker_id, sequence), "{name}: the largest id");
     }
 }
 
@@ -136,13 +142,13 @@ fn the_named_layouts_are_what_they_are_known_for() {
         ("js53", 1_000, 1 << 41, 1 << 5, 1 << 7),
         ("decimal", 1_000_000, 9_223_372_036, 100, 10_000_000),
     ];
-    for (name, tick_us, ticks, workers, sequences) in known {
+    for (name, tick_us, ticks, worker_ids, sequences) in known {
         let layout = layout(name);
         assert_eq!(layout.tick_us(), tick_us, "{name}");
         assert_eq!(layout.ticks(), ticks, "{name}");
-        assert_eq!(layout.workers(), workers, "{name}");
+        assert_eq!(layout.worker_ids(), worker_ids, "{name}");
         assert_eq!(layout.ids_per_tick(), sequences, "{name}");
-        assert_eq!(layout.ids_of_a_tick(), workers * sequences, "{name}");
+        assert_eq!(layout.ids_of_a_tick(), worker_ids * sequences, "{name}");
     }
 }
 
@@ -159,20 +165,21 @@ fn a_layout_comes_with_the_epoch_it_is_known_for() {
     ];
     for (name, epoch_us) in known {
         let layout = layout(name);
-        assert_eq!(Scheme::of(layout), Scheme { layout, epoch_us }, "{name}");
+        let epoch = at(epoch_us);
+        assert_eq!(Scheme::of(layout), Scheme { layout, epoch }, "{name}");
     }
 }
 
 #[test]
 fn the_largest_js53_id_is_the_largest_integer_javascript_has() {
     let scheme = Scheme::of(Layout::JS53);
-    let last = parts(scheme.ends_at() - 1, 31, 127);
+    let last = fields(scheme.ends_at().plus_us(-1), 31, 127);
     assert_eq!(scheme.encode(last), Some((1 << 53) - 1));
 }
 
 #[test]
-fn decimal_ids_read_as_seconds_worker_and_sequence() {
-    let id = Scheme::of(Layout::DECIMAL).encode(parts(1_700_000_000_999_999, 7, 42));
+fn decimal_ids_read_as_seconds_worker_id_and_sequence() {
+    let id = Scheme::of(Layout::DECIMAL).encode(fields(at(1_700_000_000_999_999), 7, 42));
     let digits = ["1700000000", "07", "0000042"].concat();
     assert_eq!(id.map(|id| id.to_string()), Some(digits));
 }
@@ -221,26 +228,35 @@ fn fields_out_of_range_make_no_id() {
         "custom:10,0,1,1s",
     ] {
         let scheme = Scheme::of(layout(name));
-        let (first, end) = (scheme.epoch_us, scheme.ends_at());
-        let worker = (scheme.layout.workers() - 1) as u32;
+        let (first, end) = (scheme.epoch, scheme.ends_at());
+        let last = end.plus_us(-1);
+        let worker_id = (scheme.layout.worker_ids() - 1) as u32;
         let sequence = (scheme.layout.ids_per_tick() - 1) as u32;
-        assert!(scheme.encode(parts(first, worker, sequence)).is_some());
-        assert!(scheme.encode(parts(end - 1, worker, sequence)).is_some());
-        assert_eq!(scheme.encode(parts(first - 1, 0, 0)), None, "{name}");
-        assert_eq!(scheme.encode(parts(i64::MIN, 0, 0)), None, "{name}");
-        assert_eq!(scheme.encode(parts(end, 0, 0)), None, "{name}");
-        assert_eq!(scheme.encode(parts(i64::MAX, 0, 0)), None, "{name}");
-        assert_eq!(scheme.encode(parts(first, worker + 1, 0)), None, "{name}");
-        assert_eq!(scheme.encode(parts(first, 0, sequence + 1)), None, "{name}");
+        assert!(scheme.encode(fields(first, worker_id, sequence)).is_some());
+        assert!(scheme.encode(fields(last, worker_id, sequence)).is_some());
+        for out_of_range in [
+            fields(first.plus_us(-1), 0, 0),
+            fields(WallTime::MIN, 0, 0),
+            fields(end, 0, 0),
+            fields(WallTime::MAX, 0, 0),
+            fields(first, worker_id + 1, 0),
+            fields(first, 0, sequence + 1),
+        ] {
+            assert_eq!(
+                scheme.encode(out_of_range),
+                None,
+                "{name}: {out_of_range:?}"
+            );
+        }
     }
 }
 
 #[test]
 fn a_floor_before_the_epoch_is_0() {
     for Vector { scheme, .. } in vectors() {
-        assert_eq!(scheme.floor(scheme.epoch_us), 0);
-        assert_eq!(scheme.floor(scheme.epoch_us - 1), 0);
-        assert_eq!(scheme.floor(i64::MIN), 0);
+        assert_eq!(scheme.floor(scheme.epoch), 0);
+        assert_eq!(scheme.floor(scheme.epoch.plus_us(-1)), 0);
+        assert_eq!(scheme.floor(WallTime::MIN), 0);
     }
 }
 
@@ -253,8 +269,8 @@ fn a_floor_after_the_end_is_no_id_or_the_largest_number() {
             Ok(next) => assert_eq!(end, next, "{scheme:?}"),
             Err(_) => assert_eq!(end, i64::MAX, "{scheme:?}"),
         }
-        assert_eq!(scheme.floor(i64::MAX), end);
-        assert!(scheme.floor(scheme.ends_at() - 1) < end);
+        assert_eq!(scheme.floor(WallTime::MAX), end);
+        assert!(scheme.floor(scheme.ends_at().plus_us(-1)) < end);
     }
 }
 
@@ -263,17 +279,18 @@ fn arithmetic_on_instants_saturates_where_the_epoch_is_extreme() {
     let layout = layout("custom:62,0,1,1us");
     let late = Scheme {
         layout,
-        epoch_us: i64::MAX,
+        epoch: WallTime::MAX,
     };
-    assert_eq!(late.ends_at(), i64::MAX);
-    assert_eq!(late.since_epoch(i64::MIN), 0);
+    assert_eq!(late.ends_at(), WallTime::MAX);
+    assert_eq!(late.since_epoch(WallTime::MIN), SinceEpoch::default());
     let early = Scheme {
         layout,
-        epoch_us: i64::MIN,
+        epoch: WallTime::MIN,
     };
-    assert_eq!(early.since_epoch(i64::MAX), i64::MAX as u64);
-    assert_eq!(early.floor(i64::MAX), i64::MAX);
-    assert_eq!(early.instant_of(u64::MAX), -1);
+    let longest = SinceEpoch::from_us(i64::MAX as u64);
+    assert_eq!(early.since_epoch(WallTime::MAX), longest);
+    assert_eq!(early.floor(WallTime::MAX), i64::MAX);
+    assert_eq!(early.instant_of(u64::MAX), at(-1));
 }
 
 /// Any layout there is, of bits.
@@ -295,7 +312,10 @@ fn any_layout() -> impl Strategy<Value = Layout> {
 fn any_scheme() -> impl Strategy<Value = Scheme> {
     let named = ["leaf", "uid", "sonyflake", "js53", "decimal"].map(layout);
     let layout = prop_oneof![1 => prop::sample::select(named.to_vec()), 3 => any_layout()];
-    (layout, -(1i64 << 61)..1 << 61).prop_map(|(layout, epoch_us)| Scheme { layout, epoch_us })
+    (layout, -(1i64 << 61)..1 << 61).prop_map(|(layout, epoch_us)| Scheme {
+        layout,
+        epoch: at(epoch_us),
+    })
 }
 
 /// A scheme and `N` points of it: tick, worker id and sequence.
@@ -306,7 +326,7 @@ fn points<const N: usize>() -> impl Strategy<Value = (Scheme, [(u64, u64, u64); 
         let near = |end: u64| prop_oneof![0..end, 0..end.min(3), Just(end - 1)];
         let point = (
             near(layout.ticks()),
-            near(layout.workers()),
+            near(layout.worker_ids()),
             near(layout.ids_per_tick()),
         );
         let points = prop::collection::vec(point, N);
@@ -317,9 +337,13 @@ fn points<const N: usize>() -> impl Strategy<Value = (Scheme, [(u64, u64, u64); 
     })
 }
 
-fn at(scheme: &Scheme, (tick, worker, sequence): (u64, u64, u64)) -> Parts {
-    let created_us = scheme.epoch_us + (tick * scheme.layout.tick_us()) as i64;
-    parts(created_us, worker as u32, sequence as u32)
+fn fields_of(scheme: &Scheme, (tick, worker_id, sequence): (u64, u64, u64)) -> Fields {
+    let since_epoch = Duration::from_micros(tick * scheme.layout.tick_us());
+    fields(
+        scheme.epoch + since_epoch,
+        worker_id as u32,
+        sequence as u32,
+    )
 }
 
 proptest! {
@@ -330,41 +354,43 @@ proptest! {
         (scheme, [point]) in points(),
         later in 0..3_600_000_000i64,
     ) {
-        let parts = at(&scheme, point);
+        let fields = fields_of(&scheme, point);
         let later = later % scheme.layout.tick_us() as i64;
-        let id = scheme.encode(Parts { created_us: parts.created_us + later, ..parts }).unwrap();
+        let created_at = fields.created_at.plus_us(later);
+        let id = scheme.encode(Fields { created_at, ..fields }).unwrap();
         prop_assert!(id >= 0);
-        prop_assert_eq!(scheme.decode(id), Some(parts));
+        prop_assert_eq!(scheme.decode(id), Some(fields));
         prop_assert_eq!(scheme.layout.unpack(id as u64), point);
     }
 
     #[test]
-    fn ids_are_in_the_order_of_time_then_worker_then_sequence((scheme, [a, b]) in points()) {
-        let id = |point| scheme.encode(at(&scheme, point)).unwrap();
+    fn ids_are_in_the_order_of_time_then_worker_id_then_sequence((scheme, [a, b]) in points()) {
+        let id = |point| scheme.encode(fields_of(&scheme, point)).unwrap();
         prop_assert_eq!(id(a).cmp(&id(b)), a.cmp(&b));
     }
 
     #[test]
     fn any_number_is_an_id_or_says_nothing(scheme in any_scheme(), number: i64) {
         match scheme.decode(number) {
-            Some(parts) => prop_assert_eq!(scheme.encode(parts), Some(number)),
+            Some(fields) => prop_assert_eq!(scheme.encode(fields), Some(number)),
             None => prop_assert!(number < 0 || number >= scheme.floor(scheme.ends_at())),
         }
     }
 
     #[test]
     fn a_floor_is_the_smallest_id_of_its_tick((scheme, [point]) in points(), later in 0..3_600_000_000i64) {
-        let first = at(&scheme, (point.0, 0, 0));
-        let floor = scheme.floor(first.created_us + later % scheme.layout.tick_us() as i64);
+        let first = fields_of(&scheme, (point.0, 0, 0));
+        let later = later % scheme.layout.tick_us() as i64;
+        let floor = scheme.floor(first.created_at.plus_us(later));
         prop_assert_eq!(Some(floor), scheme.encode(first));
-        prop_assert!(scheme.encode(at(&scheme, point)) >= Some(floor));
+        prop_assert!(scheme.encode(fields_of(&scheme, point)) >= Some(floor));
         let before = floor.checked_sub(1).and_then(|id| scheme.decode(id));
-        prop_assert!(before.is_none_or(|parts| parts.created_us < first.created_us));
+        prop_assert!(before.is_none_or(|fields| fields.created_at < first.created_at));
     }
 
     #[test]
     fn a_later_instant_never_has_a_smaller_floor(scheme in any_scheme(), a: i64, b: i64) {
-        let (earlier, later) = (a.min(b), a.max(b));
+        let (earlier, later) = (at(a.min(b)), at(a.max(b)));
         prop_assert!(0 <= scheme.floor(earlier));
         prop_assert!(scheme.floor(earlier) <= scheme.floor(later));
     }
@@ -375,7 +401,7 @@ proptest! {
         later in 0..3_600_000_000i64,
     ) {
         let tick_us = scheme.layout.tick_us() as i64;
-        let instant = scheme.instant_of(tick) + later % tick_us;
+        let instant = scheme.instant_of(tick).plus_us(later % tick_us);
         prop_assert_eq!(scheme.tick_at(instant), tick);
         let from = scheme.tick_from(instant);
         prop_assert!(scheme.instant_of(from) >= instant);

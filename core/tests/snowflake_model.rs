@@ -5,7 +5,8 @@
 mod rig;
 
 use leaf_core::snowflake::Layout;
-use leaf_core::snowflake::generator::{ClockPolicy, ClockRules, Generator, Span, Stop};
+use leaf_core::snowflake::generator::{ClockPolicy, ClockRules, Generator, Span, Stop, Taken};
+use leaf_core::time::SinceEpoch;
 use proptest::prelude::*;
 use rig::{Outside, rules};
 
@@ -13,28 +14,29 @@ use rig::{Outside, rules};
 struct Model {
     layout: Layout,
     lease: Option<Span>,
-    /// The last id's worker, tick and sequence.
+    /// The last id's worker id, tick and sequence.
     last: (u64, u64, u64),
-    /// How far ahead of the clock ids may be until it has caught up.
+    /// How far ahead of the clock ids may be until it has caught up, in
+    /// microseconds.
     head_start: u64,
     /// Whether the clock was behind when it was last looked at.
     is_behind: bool,
     rollbacks: u64,
 }
 
-/// Worker, tick, sequences, and whether the ceiling is due.
-type Run = (u64, u64, std::ops::Range<u64>, bool);
+/// Worker id, tick, sequences, and whether the ceiling is due.
+type Ids = (u64, u64, std::ops::Range<u64>, bool);
 
 impl Model {
     fn begin_of(&self, tick: u64) -> u64 {
         tick * self.layout.tick_us()
     }
 
-    fn install(&mut self, span: Span, now: u64) {
+    fn install(&mut self, span: Span, now: SinceEpoch) {
         self.begin(span, span.from, now);
     }
 
-    fn install_above(&mut self, span: Span, now: u64) {
+    fn install_above(&mut self, span: Span, now: SinceEpoch) {
         let above = self.last.1 + 1;
         let has_room = above < span.ceiling;
         let from = if has_room {
@@ -45,10 +47,11 @@ impl Model {
         self.begin(span, from, now);
     }
 
-    fn begin(&mut self, span: Span, from: u64, now: u64) {
+    fn begin(&mut self, span: Span, from: u64, now: SinceEpoch) {
+        let now = now.as_us();
         let from = from.max(1).min(self.layout.ticks());
         self.lease = Some(span);
-        self.last = (span.worker, from - 1, self.layout.ids_per_tick() - 1);
+        self.last = (span.worker_id, from - 1, self.layout.ids_per_tick() - 1);
         let is_ahead = now < self.begin_of(from - 1);
         self.head_start = if is_ahead {
             self.begin_of(from) - now
@@ -58,7 +61,7 @@ impl Model {
         self.is_behind = false;
     }
 
-    fn take(&mut self, count: u64, outside: &Outside) -> Result<Run, Stop> {
+    fn take(&mut self, count: u64, outside: &Outside) -> Result<Ids, Stop> {
         let Some(lease) = self.lease else {
             return Err(Stop::Ceiling);
         };
@@ -70,15 +73,15 @@ impl Model {
             return Err(Stop::Ceiling);
         }
         let end = self.layout.ids_per_tick().min(start.saturating_add(count));
-        self.last = (lease.worker, tick, end - 1);
+        self.last = (lease.worker_id, tick, end - 1);
         let due = tick >= lease.renew_at.min(self.layout.ticks());
-        Ok((lease.worker, tick, start..end, due))
+        Ok((lease.worker_id, tick, start..end, due))
     }
 
     /// Tick and sequence of the next id.
     fn next(&mut self, outside: &Outside) -> Result<(u64, u64), Stop> {
         let (_, tick, sequence) = self.last;
-        let now = outside.now.get();
+        let now = outside.now.get().as_us();
         let is_used_up = sequence == self.layout.ids_per_tick() - 1;
         let lead = self.lead(now, outside.rules.get())?;
         let now_tick = now / self.layout.tick_us();
@@ -141,7 +144,7 @@ enum Op {
         due_in: u64,
     },
     Install {
-        worker: u64,
+        worker_id: u64,
         ahead: i64,
         span: u64,
         due_in: u64,
@@ -173,8 +176,8 @@ fn op() -> impl Strategy<Value = Op> {
         15 => us.prop_map(|us| Op::Clock { us }),
         3 => rules().prop_map(Op::Rules),
         3 => (0..100u64, due_in).prop_map(|(by, due_in)| Op::Extend { by, due_in }),
-        2 => lease.prop_map(|(worker, ahead, span, due_in, above)| {
-            Op::Install { worker, ahead, span, due_in, above }
+        2 => lease.prop_map(|(worker_id, ahead, span, due_in, above)| {
+            Op::Install { worker_id, ahead, span, due_in, above }
         }),
         1 => Just(Op::Fence),
     ]
@@ -205,21 +208,21 @@ impl Pair {
         }
     }
 
-    fn take(&mut self, count: u64) -> Result<Run, Stop> {
+    fn take(&mut self, count: u64) -> Result<Ids, Stop> {
         let layout = self.model.layout;
         let had_room = self.has_room();
         let taken = self.generator.take(&layout, count, &self.outside);
-        let run = taken.map(|taken| {
-            let (tick, worker, start) = layout.unpack(taken.first as u64);
-            (worker, tick, start..start + taken.len, taken.due)
+        let ids = taken.map(|Taken { run, due }| {
+            let (tick, worker_id, start) = layout.unpack(run.first as u64);
+            (worker_id, tick, start..start + run.len, due)
         });
-        assert_eq!(run, self.model.take(count, &self.outside));
-        match run {
+        assert_eq!(ids, self.model.take(count, &self.outside));
+        match ids {
             Ok(_) => assert!(had_room),
             Err(Stop::Ceiling) => assert!(!had_room),
             Err(_) => {}
         }
-        run
+        ids
     }
 
     fn has_room(&self) -> bool {
@@ -230,13 +233,16 @@ impl Pair {
     fn run(&mut self, op: Op) {
         let layout = self.model.layout;
         let now = self.outside.now.get();
-        let now_tick = now / TICK_US;
+        let now_tick = now.as_us() / TICK_US;
         match op {
             Op::Take { count, random } => {
                 self.outside.random.set(random);
                 let _ = self.take(count);
             }
-            Op::Clock { us } => self.outside.now.set(now.saturating_add_signed(us)),
+            Op::Clock { us } => {
+                let now = now.as_us().saturating_add_signed(us);
+                self.outside.now.set(SinceEpoch::from_us(now));
+            }
             Op::Rules(rules) => self.outside.rules.set(rules),
             Op::Extend { by, due_in } => {
                 let Some(lease) = &mut self.model.lease else {
@@ -248,7 +254,7 @@ impl Pair {
                 self.generator.extend(&layout, ceiling, renew_at);
             }
             Op::Install {
-                worker,
+                worker_id,
                 ahead,
                 span,
                 due_in,
@@ -256,7 +262,7 @@ impl Pair {
             } => {
                 let from = now_tick.saturating_add_signed(ahead).max(1);
                 let span = Span {
-                    worker,
+                    worker_id,
                     from,
                     ceiling: from + span,
                     renew_at: from.saturating_add(due_in),
@@ -305,7 +311,7 @@ proptest! {
         rules in rules(),
     ) {
         let mut pair = Pair::new(2, 1_000);
-        pair.run(Op::Install { worker: 1, ahead: 0, span: 1 << 20, due_in: 0, above: false });
+        pair.run(Op::Install { worker_id: 1, ahead: 0, span: 1 << 20, due_in: 0, above: false });
         ops.into_iter().for_each(|op| pair.run(op));
         pair.run(Op::Rules(rules));
         let end = pair.model.begin_of(pair.model.last.1 + 1);
@@ -315,7 +321,7 @@ proptest! {
             let too_early = pair.take(1);
             prop_assert!(matches!(too_early, Err(Stop::Wait { .. })), "{:?}", too_early);
             pair.run(Op::Clock { us: 1 });
-            prop_assert!(pair.outside.now.get() <= end, "waits for another tick");
+            prop_assert!(pair.outside.now.get().as_us() <= end, "waits for another tick");
         }
     }
 }

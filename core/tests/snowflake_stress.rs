@@ -11,11 +11,12 @@ use leaf_core::snowflake::Layout;
 use leaf_core::snowflake::generator::{
     ClockPolicy, ClockRules, Environment, Generator, Span, Stop,
 };
+use leaf_core::time::SinceEpoch;
 
 const CALLERS: usize = 4;
 const DURATION: Duration = Duration::from_millis(500);
 const LAYOUT: Layout = Layout::LEAF;
-const WORKERS: usize = 3;
+const WORKER_IDS: usize = 3;
 
 /// After so many rounds of the keeper everything has happened.
 const ENOUGH: usize = 80;
@@ -33,10 +34,10 @@ struct Clock {
 }
 
 impl Environment for &Clock {
-    fn now(&self) -> u64 {
+    fn now(&self) -> SinceEpoch {
         let elapsed = self.start.elapsed().as_micros() as u64;
         // It begins a while after the epoch: it may step back below zero.
-        1_000_000 + elapsed - self.stepped_back.load(Ordering::SeqCst)
+        SinceEpoch::from_us(1_000_000 + elapsed - self.stepped_back.load(Ordering::SeqCst))
     }
 
     fn clock_rules(&self) -> ClockRules {
@@ -56,23 +57,23 @@ impl Environment for &Clock {
 struct World {
     generator: Generator,
     clock: Clock,
-    /// Each worker's ceiling, noted before the generator knows it.
-    ceilings: [AtomicU64; WORKERS],
-    /// Each worker's highest id that was returned.
-    highest: [AtomicI64; WORKERS],
+    /// Each worker id's ceiling, noted before the generator knows it.
+    ceilings: [AtomicU64; WORKER_IDS],
+    /// Each worker id's highest id that was returned.
+    highest: [AtomicI64; WORKER_IDS],
     over: AtomicBool,
 }
 
 #[test]
-fn no_id_twice_and_each_workers_in_order_under_real_threads() {
+fn no_id_twice_and_those_of_a_worker_id_in_order_under_real_threads() {
     let world = World {
         generator: Generator::new(),
         clock: Clock {
             start: Instant::now(),
             stepped_back: AtomicU64::new(0),
         },
-        ceilings: [const { AtomicU64::new(1) }; WORKERS],
-        highest: [const { AtomicI64::new(0) }; WORKERS],
+        ceilings: [const { AtomicU64::new(1) }; WORKER_IDS],
+        highest: [const { AtomicI64::new(0) }; WORKER_IDS],
         over: AtomicBool::new(false),
     };
     let all = Mutex::new(Vec::new());
@@ -97,7 +98,7 @@ fn no_id_twice_and_each_workers_in_order_under_real_threads() {
     assert!(all.len() > 10_000, "only {} ids", all.len());
     assert!(world.generator.rollbacks() > 0, "no step back was seen");
     for highest in world.highest {
-        assert!(highest.into_inner() > 0, "a worker has issued nothing");
+        assert!(highest.into_inner() > 0, "a worker id was never used");
     }
 }
 
@@ -105,8 +106,8 @@ impl World {
     /// Raises the ceiling again and again; now and then steps the clock back or
     /// passes the lease on.
     fn keep_lease(&self) {
-        let mut worker = 0;
-        self.lease(worker);
+        let mut worker_id = 0;
+        self.lease(worker_id);
         for round in 1.. {
             thread::sleep(Duration::from_micros(500));
             if self.clock.start.elapsed() > DURATION && round > ENOUGH {
@@ -118,22 +119,22 @@ impl World {
             }
             if round % 13 == 0 {
                 // Each twice in a row.
-                worker = round / 26 % WORKERS;
+                worker_id = round / 26 % WORKER_IDS;
                 if round % 2 == 0 {
                     self.generator.fence();
                 }
-                self.lease(worker);
+                self.lease(worker_id);
             }
-            let ceiling = self.raise(worker);
+            let ceiling = self.raise(worker_id);
             self.generator.extend(&LAYOUT, ceiling, ceiling);
         }
     }
 
-    fn lease(&self, worker: usize) {
-        let from = self.ceilings[worker].load(Ordering::SeqCst);
-        let ceiling = self.raise(worker);
+    fn lease(&self, worker_id: usize) {
+        let from = self.ceilings[worker_id].load(Ordering::SeqCst);
+        let ceiling = self.raise(worker_id);
         let span = Span {
-            worker: worker as u64,
+            worker_id: worker_id as u64,
             from,
             ceiling,
             renew_at: ceiling,
@@ -142,34 +143,33 @@ impl World {
         self.generator.install(&LAYOUT, span, now);
     }
 
-    fn raise(&self, worker: usize) -> u64 {
-        let ceiling = (&self.clock).now() / LAYOUT.tick_us() + AHEAD;
-        let before = self.ceilings[worker].fetch_max(ceiling, Ordering::SeqCst);
+    fn raise(&self, worker_id: usize) -> u64 {
+        let ceiling = (&self.clock).now().as_us() / LAYOUT.tick_us() + AHEAD;
+        let before = self.ceilings[worker_id].fetch_max(ceiling, Ordering::SeqCst);
         before.max(ceiling)
     }
 
-    /// Takes, and checks that every id lies above all of its worker whose take
-    /// had returned before, and below the worker's ceiling.
+    /// Takes, and checks that every id lies above all of its worker id whose take
+    /// had returned before, and below the worker id's ceiling.
     fn take_until_over(&self, count: u64) -> Vec<i64> {
         let mut all = Vec::new();
         while !self.over.load(Ordering::SeqCst) {
             let before = self.highest.each_ref().map(|id| id.load(Ordering::SeqCst));
-            let taken = match self.generator.take(&LAYOUT, count, &&self.clock) {
-                Ok(taken) => taken,
+            let run = match self.generator.take(&LAYOUT, count, &&self.clock) {
+                Ok(taken) => taken.run,
                 Err(Stop::Ceiling | Stop::Wait { .. }) => {
                     thread::yield_now();
                     continue;
                 }
                 Err(stop) => panic!("{stop:?}"),
             };
-            let last = taken.first + (taken.len - 1) as i64;
-            let (tick, worker, _) = LAYOUT.unpack(last as u64);
-            let before = before[worker as usize];
-            let first = taken.first;
+            let (first, last) = (run.first, run.first + (run.len - 1) as i64);
+            let (tick, worker_id, _) = LAYOUT.unpack(last as u64);
+            let before = before[worker_id as usize];
             assert!(first > before, "{first} was taken after {before}");
-            let ceiling = self.ceilings[worker as usize].load(Ordering::SeqCst);
+            let ceiling = self.ceilings[worker_id as usize].load(Ordering::SeqCst);
             assert!(tick < ceiling, "tick {tick} under the ceiling {ceiling}");
-            self.highest[worker as usize].fetch_max(last, Ordering::SeqCst);
+            self.highest[worker_id as usize].fetch_max(last, Ordering::SeqCst);
             all.extend(first..=last);
         }
         all

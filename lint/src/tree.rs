@@ -80,10 +80,10 @@ impl Tree {
     /// The module that defines what `path` means in module `from`; `None` if that is
     /// not of this crate, or is a module.
     pub fn definition(&self, from: usize, path: &[String]) -> Option<usize> {
-        self.find(from, path, true, 0)
+        self.find(from, path, 0)
     }
 
-    fn find(&self, at: usize, path: &[String], is_first: bool, depth: usize) -> Option<usize> {
+    fn find(&self, at: usize, path: &[String], depth: usize) -> Option<usize> {
         let (first, rest) = path.split_first()?;
         let module = &self.modules[at];
         // Imports can import each other.
@@ -91,13 +91,13 @@ impl Tree {
             return None;
         }
         match first.as_str() {
-            "crate" => return self.find(0, rest, false, depth),
-            "self" => return self.find(at, rest, false, depth),
-            "super" => return self.find(module.parent, rest, is_first, depth),
+            "crate" => return self.find(0, rest, depth),
+            "self" => return self.find(at, rest, depth),
+            "super" => return self.find(module.parent, rest, depth),
             _ => {}
         }
         if let Some(&child) = module.children.get(first) {
-            return self.find(child, rest, false, depth);
+            return self.find(child, rest, depth);
         }
         if module.defined.contains(first) {
             return Some(at);
@@ -108,11 +108,11 @@ impl Tree {
                 return None;
             }
             let whole: Vec<_> = import.iter().chain(rest).cloned().collect();
-            return self.find(at, &whole, true, depth + 1);
+            return self.find(at, &whole, depth + 1);
         }
         module.globs.iter().find_map(|glob| {
             let whole: Vec<_> = glob.iter().chain(path).cloned().collect();
-            self.find(at, &whole, true, depth + 1)
+            self.find(at, &whole, depth + 1)
         })
     }
 }

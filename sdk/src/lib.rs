@@ -21,7 +21,7 @@ mod time;
 pub use calls::asynchronous;
 #[cfg(feature = "sync")]
 pub use calls::sync;
-pub use calls::{Aligned, Block, Decoded, NewTag, TagChange, TagStatus, WorkerStatus};
+pub use calls::{Aligned, Block, Decoded, NewTag, SnowflakeStatus, TagChange, TagStatus};
 pub use config::Config;
 pub use error::{ClockError, Error};
 pub use global::{init, leaf, next};

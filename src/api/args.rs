@@ -3,6 +3,7 @@
 
 use std::ffi::{CStr, CString};
 use std::ops::RangeInclusive;
+use std::time::Duration;
 
 use leaf_core::snowflake::Layout;
 use leaf_core::tag::MAX_CHARS;
@@ -12,10 +13,11 @@ use crate::error::{Error, Problem};
 use crate::pg::call::Interval;
 use crate::pg::{datum, display, role};
 use crate::segment::error::Error as SegmentError;
+use crate::settings::snowflake as settings;
 use crate::snowflake::lease::{self, Proof};
 
 /// How far ahead of the clock a node may have its ceiling.
-const AHEAD_US: RangeInclusive<i64> = 100_000..=86_400_000_000;
+const AHEAD: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_hours(24);
 
 /// The longest name of a node, in characters.
 const MAX_NODE: usize = 256;
@@ -161,13 +163,13 @@ pub fn wanted_worker_id(worker_id: Option<i32>) -> Option<u64> {
     })
 }
 
-/// How far ahead of the clock a ceiling is to be, in microseconds.
-pub fn ahead(ahead: Option<Interval>) -> i64 {
+/// How far ahead of the clock a ceiling is to be.
+pub fn ahead(ahead: Option<Interval>) -> Duration {
     let Some(ahead) = ahead else {
-        return lease::default_ahead_us();
+        return settings::ceiling_ahead();
     };
-    match ahead.as_us() {
-        Some(us) if AHEAD_US.contains(&us) => us,
+    match ahead.length() {
+        Some(length) if AHEAD.contains(&length) => length,
         _ => bad(
             "ahead is out of range",
             "A ceiling is from 100 milliseconds to one day ahead.",

@@ -1,13 +1,13 @@
 //! Drawing snowflake ids, and turning ids into instants and back.
 
-use leaf_core::buffer::Run;
+use leaf_core::Run;
 use leaf_core::snowflake::Scheme;
 use pgrx::pg_sys;
 
 use super::args;
 use crate::pg::call::{self, Call, Datum, describe_function, sql_functions};
+use crate::pg::process;
 use crate::pg::rows::Record;
-use crate::pg::{clock, process};
 use crate::shmem;
 use crate::snowflake::draw::draw;
 use crate::snowflake::source;
@@ -33,7 +33,7 @@ pub unsafe extern "C-unwind" fn leaf_snowflake_next(_fcinfo: pg_sys::FunctionCal
             // SAFETY: PostgreSQL has called this function.
             unsafe { call::guarded(|| source.request_renewal()) };
         }
-        return Datum::from(taken.first);
+        return Datum::from(taken.run.first);
     }
     // SAFETY: as above.
     unsafe { call::guarded(|| Datum::from(draw(1).first)) }
@@ -78,23 +78,23 @@ impl Iterator for Batch {
 fn leaf_snowflake_decode(call: Call<'_>) -> Record {
     let id = args::given(call.bigint(0), "id");
     let scheme = scheme_of(call);
-    let Some(parts) = scheme.decode(id) else {
+    let Some(fields) = scheme.decode(id) else {
         args::bad(
             format!("{id} is not an id of layout {}", scheme.layout),
             "Give the layout and epoch that the id was made with.",
         );
     };
     Record::new()
-        .with("created_at", clock::from_unix_us(parts.created_us))
-        .with("worker_id", parts.worker as i32)
-        .with("sequence", parts.sequence as i32)
+        .with("created_at", fields.created_at)
+        .with("worker_id", fields.worker_id as i32)
+        .with("sequence", fields.sequence as i32)
 }
 
 /// The smallest id of an instant, by this database's layout and epoch, or by
 /// those given.
 fn leaf_snowflake_floor(call: Call<'_>) -> i64 {
     let at = args::given(call.timestamp(0), "ts");
-    scheme_of(call).floor(clock::to_unix_us(at))
+    scheme_of(call).floor(at)
 }
 
 /// Layout and epoch from the second and third argument, if there are any.
@@ -104,6 +104,6 @@ fn scheme_of(call: Call<'_>) -> Scheme {
     }
     Scheme {
         layout: args::layout(call.text(1)),
-        epoch_us: clock::to_unix_us(args::given(call.timestamp(2), "epoch")),
+        epoch: args::given(call.timestamp(2), "epoch"),
     }
 }

@@ -3,6 +3,7 @@
 
 use leaf_core::buffer::Levels;
 use leaf_core::snowflake::Scheme;
+use leaf_core::time::WallTime;
 
 use super::args;
 use crate::catalog::relation;
@@ -85,25 +86,20 @@ fn leaf_snowflake_stats(_call: Call<'_>) -> Record {
         SeenGenerator::of(slot, &scheme)
     });
     let lease = seen.lease;
-    let lead_us = seen
-        .last_us
-        .map(|last_us| last_us.saturating_sub(clock::unix_us()));
+    let lead_us = seen.last.map(|last| last.us_after(clock::now()));
     let record = Record::new()
         .with("worker_id", lease.map(|lease| lease.worker_id as i32))
         .with("layout", scheme.layout.to_string())
-        .with("epoch", clock::from_unix_us(scheme.epoch_us))
-        .with(
-            "ceiling",
-            lease.map(|lease| clock::from_unix_us(lease.ceiling_us)),
-        )
-        .with("last_issued_at", seen.last_us.map(clock::from_unix_us))
+        .with("epoch", scheme.epoch)
+        .with("ceiling", lease.map(|lease| lease.ceiling))
+        .with("last_issued_at", seen.last)
         .with("clock_lead_ms", lead_us.map(|us| us as f64 / 1e3))
         .with(
             "clock_offset_ms",
             lease.map(|_| seen.clock_offset_us as f64 / 1e3),
         )
         .with("rollbacks", seen.rollbacks)
-        .with("runs_out_at", clock::from_unix_us(scheme.ends_at()));
+        .with("runs_out_at", scheme.ends_at());
     with_common(record, seen.waits, &seen.failures)
 }
 
@@ -112,7 +108,7 @@ fn leaf_snowflake_stats(_call: Call<'_>) -> Record {
 struct SeenGenerator {
     lease: Option<Lease>,
     /// Until its first id, a generator stands before the beginning of its lease.
-    last_us: Option<i64>,
+    last: Option<WallTime>,
     clock_offset_us: i64,
     rollbacks: i64,
     waits: WaitCounts,
@@ -122,15 +118,15 @@ struct SeenGenerator {
 impl SeenGenerator {
     fn of(slot: &GeneratorSlot, scheme: &Scheme) -> Self {
         let state = slot.state.read();
-        let last_us = scheme.instant_of(slot.generator.last_tick(&scheme.layout));
-        let has_issued = |lease: &Lease| last_us >= lease.from_us;
+        let last = scheme.instant_of(slot.generator.last_tick(&scheme.layout));
+        let has_issued = |lease: &Lease| last >= lease.from;
         SeenGenerator {
             lease: state.lease,
-            last_us: state
+            last: state
                 .lease
                 .as_ref()
                 .filter(|it| has_issued(it))
-                .map(|_| last_us),
+                .map(|_| last),
             clock_offset_us: state.clock_offset_us,
             rollbacks: slot.generator.rollbacks() as i64,
             waits: slot.waits.counts(),

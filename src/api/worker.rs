@@ -1,11 +1,14 @@
 //! Worker ids for nodes that issue snowflake ids themselves.
 
+use leaf_core::time::WallTime;
+
 use super::args;
 use crate::catalog;
 use crate::error::{Error as CommonError, Problem};
 use crate::pg::call::{Call, sql_functions};
 use crate::pg::rows::Record;
 use crate::pg::{clock, guc, process};
+use crate::settings::snowflake as settings;
 use crate::shmem;
 use crate::snowflake::error::Error;
 use crate::snowflake::lease::{self, Claimant, Leased};
@@ -19,11 +22,11 @@ fn leaf_worker_register(call: Call<'_>) -> Record {
     let node = args::node(call.text(0));
     let worker_id = args::wanted_worker_id(call.integer(1));
     let clock = call.timestamp(2);
-    let ahead_us = args::ahead(call.interval(3));
+    let ahead = args::ahead(call.interval(3));
     let leased = in_registry(|| {
         registration::register(&Claimant {
             worker_id,
-            ahead_us,
+            ahead,
             ..claimant(node, clock)
         })
     });
@@ -32,17 +35,17 @@ fn leaf_worker_register(call: Call<'_>) -> Record {
         .with("worker_id", lease.worker_id as i32)
         .with("nonce", lease.nonce)
         .with("token", lease.token)
-        .with("start_at", clock::from_unix_us(lease.from_us))
-        .with("ceiling", clock::from_unix_us(lease.ceiling_us))
+        .with("start_at", lease.from)
+        .with("ceiling", lease.ceiling)
         .with("layout", scheme.layout.to_string())
-        .with("epoch", clock::from_unix_us(scheme.epoch_us))
+        .with("epoch", scheme.epoch)
 }
 
 /// Renews a node's lease.
 fn leaf_worker_renew(call: Call<'_>) -> Record {
     let proof = args::proof(call.integer(0), call.uuid(1), call.bigint(2));
     let clock = call.timestamp(3);
-    let ahead_us = args::ahead(call.interval(4));
+    let ahead = args::ahead(call.interval(4));
     let leased = in_registry(|| {
         let row = proof.row()?;
         let current = Leased {
@@ -51,21 +54,21 @@ fn leaf_worker_renew(call: Call<'_>) -> Record {
             clock_offset_us: 0,
         };
         let claimant = Claimant {
-            ahead_us,
+            ahead,
             ..claimant(row.node, clock)
         };
-        lease::renew(&claimant, &current, i64::MIN)?.ok_or(proof.lost())
+        lease::renew(&claimant, &current, WallTime::MIN)?.ok_or(proof.lost())
     });
     Record::new()
         .with("token", leased.lease.token)
-        .with("ceiling", clock::from_unix_us(leased.lease.ceiling_us))
+        .with("ceiling", leased.lease.ceiling)
 }
 
 /// Ends a node's lease.
 fn leaf_worker_release(call: Call<'_>) {
     let proof = args::proof(call.integer(0), call.uuid(1), call.bigint(2));
-    let used_until_us = call.timestamp(3).map(clock::to_unix_us);
-    in_registry(|| releasing(|| lease::release(&proof, used_until_us)));
+    let used_until = call.timestamp(3);
+    in_registry(|| releasing(|| lease::release(&proof, used_until)));
 }
 
 /// Runs `work` on the registry; its commit will be durable.
@@ -78,15 +81,15 @@ fn in_registry<R>(work: impl FnOnce() -> Result<R, Error>) -> R {
     catalog::as_owner(work).unwrap_or_else(|error| error.raise())
 }
 
-fn claimant(node: String, clock: Option<i64>) -> Claimant {
-    let now_us = clock::unix_us();
+fn claimant(node: String, clock: Option<WallTime>) -> Claimant {
+    let now = clock::now();
     Claimant {
         node,
         is_server: false,
         worker_id: None,
-        clock_us: clock.map_or(now_us, clock::to_unix_us),
-        now_us,
-        last_us: None,
-        ahead_us: lease::default_ahead_us(),
+        clock: clock.unwrap_or(now),
+        now,
+        last: None,
+        ahead: settings::ceiling_ahead(),
     }
 }

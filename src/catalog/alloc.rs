@@ -54,10 +54,10 @@ impl AllocRow {
 
     /// The row with `update_time` set to now.
     pub fn touched(self) -> AllocRow {
-        AllocRow(
-            self.0
-                .with(column::UPDATE_TIME, pg_sys::Datum::from(clock::now())),
-        )
+        AllocRow(self.0.with(
+            column::UPDATE_TIME,
+            pg_sys::Datum::from(clock::to_timestamp(clock::now())),
+        ))
     }
 }
 

@@ -1,12 +1,13 @@
 //! `leaf.worker`: the registry of worker ids.
 
 use leaf_core::snowflake::Scheme;
+use leaf_core::time::WallTime;
 use pgrx::datum::{DatumWithOid, TimestampWithTimeZone};
 use pgrx::pg_sys;
 
 use super::relation;
 use super::statement::{ResultRow, bigint, column_of, execute, query, text, uuid};
-use crate::pg::datum::{Arg, bigint_arg, text_arg};
+use crate::pg::datum::{Arg, bigint_arg, text_arg, timestamp_arg, uuid_arg};
 use crate::pg::{clock, heap};
 use crate::shmem::generators::Lease;
 
@@ -19,7 +20,7 @@ mod column {
     pub const CEILING: i16 = 8;
 }
 
-/// A row of the registry. Instants are in microseconds since 1970.
+/// A row of the registry.
 #[derive(Clone, Debug)]
 pub struct Registered {
     pub worker_id: i64,
@@ -30,9 +31,9 @@ pub struct Registered {
     /// The history of the database in which it was last renewed.
     pub history: String,
     pub layout: String,
-    pub epoch_us: i64,
-    pub ceiling_us: i64,
-    pub leased_until_us: i64,
+    pub epoch: WallTime,
+    pub ceiling: WallTime,
+    pub leased_until: WallTime,
     /// How far its holder's clock was off the registry's.
     pub clock_offset_us: i64,
 }
@@ -40,7 +41,7 @@ pub struct Registered {
 impl Registered {
     /// Layout and epoch, as registered.
     pub fn scheme(&self) -> Scheme {
-        to_scheme(&self.layout, self.epoch_us)
+        to_scheme(&self.layout, self.epoch)
     }
 
     /// The lease that it records.
@@ -49,14 +50,14 @@ impl Registered {
             worker_id: self.worker_id as u64,
             nonce: self.nonce,
             token: self.token,
-            from_us: i64::MIN,
-            ceiling_us: self.ceiling_us,
+            from: WallTime::MIN,
+            ceiling: self.ceiling,
         }
     }
 
     /// Whether its lease has not expired at an instant.
-    pub fn is_live(&self, now_us: i64) -> bool {
-        self.leased_until_us >= now_us
+    pub fn is_live(&self, now: WallTime) -> bool {
+        self.leased_until >= now
     }
 }
 
@@ -66,8 +67,8 @@ pub struct Registration<'a> {
     pub lease: Lease,
     pub node: &'a str,
     pub history: &'a str,
-    pub leased_until_us: i64,
-    pub now_us: i64,
+    pub leased_until: WallTime,
+    pub now: WallTime,
     pub clock_offset_us: i64,
 }
 
@@ -101,16 +102,16 @@ fn scheme_of(row: &heap::Row) -> Option<Scheme> {
     let layout = String::from_utf8_lossy(row.text(column::LAYOUT)?).parse();
     Some(Scheme {
         layout: layout.ok()?,
-        epoch_us: clock::to_unix_us(row.timestamp(column::EPOCH)?),
+        epoch: row.timestamp(column::EPOCH)?,
     })
 }
 
-fn to_scheme(layout: &str, epoch_us: i64) -> Scheme {
+fn to_scheme(layout: &str, epoch: WallTime) -> Scheme {
     let layout = layout.parse();
     Scheme {
         layout: layout
             .unwrap_or_else(|error| pgrx::error!("unexpected layout in leaf.worker: {error}")),
-        epoch_us,
+        epoch,
     }
 }
 
@@ -132,13 +133,14 @@ impl TriggerRow {
         scheme_of(&self.0)
     }
 
-    pub fn ceiling(&self) -> pg_sys::TimestampTz {
+    pub fn ceiling(&self) -> WallTime {
         self.0.timestamp(column::CEILING).unwrap_or_default()
     }
 
     /// The row with another ceiling.
-    pub fn with_ceiling(self, ceiling: pg_sys::TimestampTz) -> TriggerRow {
-        let row = self.0.with(column::CEILING, pg_sys::Datum::from(ceiling));
+    pub fn with_ceiling(self, ceiling: WallTime) -> TriggerRow {
+        let ceiling = pg_sys::Datum::from(clock::to_timestamp(ceiling));
+        let row = self.0.with(column::CEILING, ceiling);
         TriggerRow(row)
     }
 }
@@ -151,9 +153,9 @@ fn read(row: &ResultRow<'_>) -> Registered {
         token: bigint(row, 4),
         history: text(row, 5),
         layout: text(row, 6),
-        epoch_us: instant(row, 7),
-        ceiling_us: instant(row, 8),
-        leased_until_us: instant(row, 9),
+        epoch: instant(row, 7),
+        ceiling: instant(row, 8),
+        leased_until: instant(row, 9),
         clock_offset_us: bigint(row, 10),
     }
 }
@@ -167,7 +169,7 @@ pub fn register(
 ) -> bool {
     let mut args = values(registration);
     args.push(text_arg(scheme.layout.to_string().as_bytes()));
-    args.push(instant_arg(scheme.epoch_us));
+    args.push(timestamp_arg(scheme.epoch));
     let Some(over) = over else {
         return execute(
             "INSERT INTO leaf.worker (worker_id, nonce, token, ceiling, leased_until, renewed_at, \
@@ -215,15 +217,15 @@ pub fn lock_row(worker_id: i64) -> Option<Registered> {
 }
 
 /// Ends a lease, whose row is locked: the worker id may be given away from now
-/// on, and goes on at `ceiling_us`.
-pub fn release(worker_id: i64, ceiling_us: i64, now_us: i64) {
+/// on, and goes on at `ceiling`.
+pub fn release(worker_id: i64, ceiling: WallTime, now: WallTime) {
     execute(
         "UPDATE leaf.worker SET leased_until = $3, ceiling = $2, token = token + 1 \
           WHERE worker_id = $1",
         &[
             bigint_arg(worker_id),
-            instant_arg(ceiling_us),
-            instant_arg(now_us),
+            timestamp_arg(ceiling),
+            timestamp_arg(now),
         ],
     );
 }
@@ -235,26 +237,16 @@ fn values(registration: &Registration<'_>) -> Vec<Arg> {
         bigint_arg(lease.worker_id as i64),
         uuid_arg(lease.nonce),
         bigint_arg(lease.token),
-        instant_arg(lease.ceiling_us),
-        instant_arg(registration.leased_until_us),
-        instant_arg(registration.now_us),
+        timestamp_arg(lease.ceiling),
+        timestamp_arg(registration.leased_until),
+        timestamp_arg(registration.now),
         DatumWithOid::from(registration.clock_offset_us as f64 / 1e3),
         text_arg(registration.history.as_bytes()),
         text_arg(registration.node.as_bytes()),
     ]
 }
 
-fn uuid_arg(uuid: [u8; 16]) -> Arg {
-    DatumWithOid::from(pgrx::Uuid::from_bytes(uuid))
-}
-
-fn instant_arg(us: i64) -> Arg {
-    let at = pg_sys::Datum::from(clock::from_unix_us(us));
-    // SAFETY: a timestamptz is its 64 bits.
-    unsafe { DatumWithOid::new(at, pg_sys::TIMESTAMPTZOID) }
-}
-
-fn instant(row: &ResultRow<'_>, ordinal: usize) -> i64 {
+fn instant(row: &ResultRow<'_>, ordinal: usize) -> WallTime {
     let at = column_of::<TimestampWithTimeZone>(row, ordinal).expect("instants are not null");
-    clock::to_unix_us(at.into())
+    clock::from_timestamp(at.into())
 }

@@ -17,10 +17,12 @@
 
 use std::ffi::CStr;
 use std::marker::PhantomData;
+use std::time::Duration;
 
+use leaf_core::time::WallTime;
 use pgrx::pg_sys;
 
-use super::datum;
+use super::{clock, datum};
 
 /// A value as PostgreSQL passes it.
 pub use pgrx::pg_sys::Datum;
@@ -109,8 +111,8 @@ impl<'call> Call<'call> {
     }
 
     /// An argument of type `timestamptz`.
-    pub fn timestamp(self, number: usize) -> Option<pg_sys::TimestampTz> {
-        self.bigint(number)
+    pub fn timestamp(self, number: usize) -> Option<WallTime> {
+        self.bigint(number).map(clock::from_timestamp)
     }
 
     /// An argument of type `uuid`.
@@ -206,13 +208,12 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Its length in microseconds; `None` with months, whose length depends on the
-    /// calendar, or if it is too long.
-    pub fn as_us(self) -> Option<i64> {
+    /// Its length; `None` if it is negative or too long, or has months, whose length
+    /// depends on the calendar.
+    pub fn length(self) -> Option<Duration> {
         let days_us = i64::from(self.days).checked_mul(86_400_000_000)?;
-        (self.months == 0)
-            .then(|| self.us.checked_add(days_us))
-            .flatten()
+        let us = u64::try_from(self.us.checked_add(days_us)?).ok()?;
+        (self.months == 0).then_some(Duration::from_micros(us))
     }
 }
 

@@ -2,13 +2,13 @@
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use leaf_core::time::Monotonic;
+use leaf_core::time::{Monotonic, WallTime};
 use pgrx::pg_sys;
 
-/// The system's clock, in microseconds since 1970.
+/// The system's clock.
 #[inline]
-pub fn unix_us() -> i64 {
-    read(libc::CLOCK_REALTIME)
+pub fn now() -> WallTime {
+    WallTime::from_unix_us(read(libc::CLOCK_REALTIME))
 }
 
 /// A clock that never goes back, comparable between processes of one server.
@@ -27,30 +27,24 @@ fn read(clock: libc::clockid_t) -> i64 {
     time.tv_sec * 1_000_000 + time.tv_nsec / 1_000
 }
 
-/// Now, as PostgreSQL counts it.
-pub fn now() -> pg_sys::TimestampTz {
-    // SAFETY: reads the system clock.
-    unsafe { pg_sys::GetCurrentTimestamp() }
-}
-
 /// Microseconds from 1970-01-01, as instants in ids are counted, to 2000-01-01,
 /// as PostgreSQL counts them.
 const EPOCH_DISTANCE_US: i64 = 946_684_800_000_000;
 
-/// An instant of PostgreSQL's in microseconds since 1970.
-pub fn to_unix_us(at: pg_sys::TimestampTz) -> i64 {
-    at.saturating_add(EPOCH_DISTANCE_US)
+/// An instant that PostgreSQL has counted.
+pub fn from_timestamp(at: pg_sys::TimestampTz) -> WallTime {
+    WallTime::from_unix_us(at).plus_us(EPOCH_DISTANCE_US)
 }
 
-/// An instant in microseconds since 1970 as PostgreSQL counts it.
-pub fn from_unix_us(us: i64) -> pg_sys::TimestampTz {
-    us.saturating_sub(EPOCH_DISTANCE_US)
+/// An instant as PostgreSQL counts it.
+pub fn to_timestamp(at: WallTime) -> pg_sys::TimestampTz {
+    at.plus_us(-EPOCH_DISTANCE_US).unix_us()
 }
 
 /// An instant as text.
-pub fn timestamp_text(at: pg_sys::TimestampTz) -> String {
+pub fn text(at: WallTime) -> String {
     // SAFETY: returns a C string in a buffer of its own.
-    let text = unsafe { std::ffi::CStr::from_ptr(pg_sys::timestamptz_to_str(at)) };
+    let text = unsafe { std::ffi::CStr::from_ptr(pg_sys::timestamptz_to_str(to_timestamp(at))) };
     text.to_string_lossy().into_owned()
 }
 

@@ -3,8 +3,11 @@
 //! Tags are handled as bytes in the database's encoding: leaf never needs to
 //! know what they spell.
 
+use leaf_core::time::WallTime;
 use pgrx::datum::DatumWithOid;
 use pgrx::{pg_sys, varlena};
+
+use super::clock;
 
 /// The bytes of a `text` or `varchar` datum that is neither compressed nor
 /// stored out of line, and `None` for one that is.
@@ -62,6 +65,18 @@ pub fn optional_text_arg(text: Option<&[u8]>) -> Arg {
 /// A `bigint` parameter or NULL.
 pub fn bigint_arg(value: impl Into<Option<i64>>) -> Arg {
     DatumWithOid::from(value.into())
+}
+
+/// A `timestamptz` parameter.
+pub fn timestamp_arg(at: WallTime) -> Arg {
+    let at = pg_sys::Datum::from(clock::to_timestamp(at));
+    // SAFETY: a timestamptz is its 64 bits.
+    unsafe { DatumWithOid::new(at, pg_sys::TIMESTAMPTZOID) }
+}
+
+/// A `uuid` parameter.
+pub fn uuid_arg(uuid: [u8; 16]) -> Arg {
+    DatumWithOid::from(pgrx::Uuid::from_bytes(uuid))
 }
 
 /// A `text[]` parameter.

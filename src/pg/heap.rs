@@ -3,7 +3,10 @@
 
 use std::ffi::CStr;
 
+use leaf_core::time::WallTime;
 use pgrx::pg_sys;
+
+use super::clock;
 
 /// A relation's oid by name, if it exists.
 pub fn relation_oid(schema: &CStr, relation: &CStr) -> Option<pg_sys::Oid> {
@@ -169,9 +172,9 @@ impl Row {
     }
 
     /// A column of type `timestamptz`.
-    pub fn timestamp(&self, column: i16) -> Option<pg_sys::TimestampTz> {
+    pub fn timestamp(&self, column: i16) -> Option<WallTime> {
         self.datum(column, &[pg_sys::TIMESTAMPTZOID])
-            .map(|datum| datum.value() as i64)
+            .map(|datum| clock::from_timestamp(datum.value() as i64))
     }
 
     /// A column of type `bigint`.

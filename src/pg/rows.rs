@@ -2,9 +2,11 @@
 
 use std::ffi::CStr;
 
+use leaf_core::time::WallTime;
 use pgrx::{IntoDatum, PgMemoryContexts, pg_sys};
 
 use super::call::{Call, Datum, Returns};
+use super::clock;
 use super::datum::text_datum;
 
 /// A value of a column: a number, a text, an instant, or `None` for NULL.
@@ -33,6 +35,13 @@ impl Value for &[u8] {
 impl Value for String {
     fn datum(self) -> Option<Datum> {
         self.as_bytes().datum()
+    }
+}
+
+/// A `timestamptz`.
+impl Value for WallTime {
+    fn datum(self) -> Option<Datum> {
+        clock::to_timestamp(self).datum()
     }
 }
 

@@ -20,7 +20,7 @@ pub trait Observer: Sync {
     fn after_commit(&self);
     /// After a rollback. Raises no error.
     fn after_abort(&self);
-    /// A savepoint was released: its doings are its parent's.
+    /// A savepoint was released: its actions are its parent's.
     fn after_sub_commit(&self, sub: SubTransactionId, parent: SubTransactionId);
     /// A savepoint was rolled back.
     fn after_sub_abort(&self, sub: SubTransactionId);

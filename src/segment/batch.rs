@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use leaf_core::buffer::Run;
+use leaf_core::Run;
 
 use super::draw::draw_many;
 use super::own_tags;

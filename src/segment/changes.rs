@@ -199,7 +199,7 @@ pub fn after_abort() {
     }
 }
 
-/// A savepoint was released: its doings are its parent's.
+/// A savepoint was released: its actions are its parent's.
 pub fn after_sub_commit(sub: SubTransactionId, parent: SubTransactionId) {
     with(|it| {
         it.made.release(sub, parent);

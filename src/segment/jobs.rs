@@ -1,5 +1,7 @@
 //! What there is to grant: slots whose ids run low, and blocks to reserve.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use leaf_core::grant::{Past, Wanted};
 use leaf_core::time::Monotonic;
 
@@ -111,4 +113,19 @@ pub fn next_try(shared: &Shared, database: u32) -> Option<Monotonic> {
     let requests = shared.index.requests_of(database);
     let slots = requests.map(|number| shared.index.slot(number).retry_at.get());
     slots.chain(shared.mailbox.next_try(database)).min()
+}
+
+/// Whether all jobs are of one tag.
+pub fn are_of_one_tag(jobs: &[Job]) -> bool {
+    let tags: BTreeSet<_> = jobs.iter().map(|job| &job.key().tag).collect();
+    tags.len() == 1
+}
+
+/// The jobs of each tag.
+pub fn by_tag(jobs: Vec<Job>) -> impl Iterator<Item = Vec<Job>> {
+    let mut groups: BTreeMap<Vec<u8>, Vec<Job>> = BTreeMap::new();
+    for job in jobs {
+        groups.entry(job.key().tag.clone()).or_default().push(job);
+    }
+    groups.into_values()
 }

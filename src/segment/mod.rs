@@ -20,8 +20,8 @@
 //! # In the loader
 //!
 //! - [`jobs`]: what there is to grant; [`work`] runs it.
-//! - [`grants`]: one transaction that grants; [`grant_source`] says where the numbers
-//!   come from, [`row_source`] is the tag's row.
+//! - [`grants`]: transactions that grant; [`decide`] is what happens in one. A
+//!   [`grant_source`] says where the numbers come from; [`row_source`] is the tag's row.
 //! - [`publish`]: makes known what was granted, or why not.
 //!
 //! [`align`] moves tags past the ids in use; [`saved`] keeps unused ids over a clean restart.
@@ -31,6 +31,7 @@ pub mod at_end;
 pub mod batch;
 pub mod blocks;
 pub mod changes;
+mod decide;
 pub mod draw;
 pub mod error;
 mod grant_source;

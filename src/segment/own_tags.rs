@@ -10,7 +10,7 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 
-use leaf_core::buffer::Run;
+use leaf_core::Run;
 use leaf_core::journal::Journal;
 use pgrx::pg_sys::{Oid, SubTransactionId};
 
@@ -24,15 +24,15 @@ use crate::settings::segment as settings;
 /// A tag that this transaction has created.
 #[derive(Debug)]
 struct OwnTag {
-    /// The numbers of the doings that created it, unless it was adopted, and dropped
-    /// it; see [`OwnTags::doings`].
+    /// The numbers of the actions that created it, unless it was adopted, and dropped
+    /// it; see [`OwnTags::actions`].
     created: Option<usize>,
     dropped: Option<usize>,
     /// Granted and not handed out yet: `[next, end)`; both `i64::MIN` without a
     /// grant that still stands.
     next: i64,
     end: i64,
-    /// The number of the doing that granted them.
+    /// The number of the action that granted them.
     granted: usize,
     /// One past the highest id handed out; `i64::MIN` before the first.
     high_water: i64,
@@ -69,7 +69,7 @@ impl OwnTag {
         self.end.abs_diff(self.next)
     }
 
-    /// The doing of a number, and all after it, are undone.
+    /// The action of a number, and all after it, are undone.
     fn undo(&mut self, number: usize) {
         if self.dropped.is_some_and(|dropped| dropped >= number) {
             self.dropped = None;
@@ -86,7 +86,7 @@ struct OwnTags {
     /// back with its savepoint.
     versions: HashMap<Vec<u8>, Vec<OwnTag>>,
     /// Which tag was created, dropped or granted from, in this order.
-    doings: Journal<Vec<u8>>,
+    actions: Journal<Vec<u8>>,
 }
 
 impl OwnTags {
@@ -99,11 +99,11 @@ impl OwnTags {
         self.versions.entry(tag.to_vec()).or_default().push(own);
     }
 
-    /// Notes a doing; returns its number.
+    /// Notes an action; returns its number.
     fn note(&mut self, sub: SubTransactionId, tag: &[u8]) -> usize {
-        match self.doings.last_of(sub) {
+        match self.actions.last_of(sub) {
             Some((number, last)) if last == tag => number,
-            _ => self.doings.push(sub, tag.to_vec()),
+            _ => self.actions.push(sub, tag.to_vec()),
         }
     }
 
@@ -129,7 +129,7 @@ pub fn create(tag: &[u8]) {
     xact_end::involve();
     let sub = xact::current_sub();
     with(|it| {
-        let created = it.doings.push(sub, tag.to_vec());
+        let created = it.actions.push(sub, tag.to_vec());
         it.add(tag, OwnTag::new(Some(created), i64::MIN));
     });
 }
@@ -148,7 +148,7 @@ pub fn drop_tag(tag: &[u8]) {
     let sub = xact::current_sub();
     with(|it| {
         if it.get(tag).is_some() {
-            let dropped = it.doings.push(sub, tag.to_vec());
+            let dropped = it.actions.push(sub, tag.to_vec());
             if let Some(own) = it.get(tag) {
                 own.dropped = Some(dropped);
             }
@@ -315,16 +315,16 @@ pub fn end() -> Vec<(Vec<u8>, i64)> {
         .collect()
 }
 
-/// A savepoint was released: its doings are its parent's.
+/// A savepoint was released: its actions are its parent's.
 pub fn after_sub_commit(sub: SubTransactionId, parent: SubTransactionId) {
-    with(|it| it.doings.release(sub, parent));
+    with(|it| it.actions.release(sub, parent));
 }
 
 /// A savepoint was rolled back: tags it created are gone, tags it dropped are back,
 /// and what it granted is granted no more.
 pub fn after_sub_abort(sub: SubTransactionId) {
     with(|it| {
-        it.doings.roll_back(sub, |number, tag| {
+        it.actions.roll_back(sub, |number, tag| {
             let Some(versions) = it.versions.get_mut(&tag) else {
                 return;
             };

@@ -1,7 +1,8 @@
 //! Making known what was granted: segments to slots, blocks to the sessions that
 //! asked for them. Nothing here raises an error.
 
-use leaf_core::grant::{Decision, Grant};
+use leaf_core::Run;
+use leaf_core::grant::Decision;
 use leaf_core::time::Monotonic;
 
 use super::jobs::Job;
@@ -27,9 +28,9 @@ impl Publisher<'_> {
                 job,
                 &format!("the tag's row lies below {high_water}, which has been handed out; raise its max_id"),
             ),
-            Decision::Granted { grant, step } => match job {
-                Job::Segment { found, .. } => self.publish(*found, grant, step),
-                Job::Block(request) => self.answer(request, Answer::Granted { first: grant.first }),
+            Decision::Granted { run, step } => match job {
+                Job::Segment { found, .. } => self.publish(*found, run, step),
+                Job::Block(request) => self.answer(request, Answer::Granted { first: run.first }),
             },
             Decision::Exhausted => match job {
                 Job::Segment { found, .. } => self.pointless(*found, Verdict::Exhausted),
@@ -48,22 +49,22 @@ impl Publisher<'_> {
 
     /// Gives a committed grant to whoever draws from the slot, unless the slot
     /// has begun a new epoch since the job was collected.
-    fn publish(&self, found: Found, grant: Grant, step: u64) {
+    fn publish(&self, found: Found, run: Run, step: u64) {
         let slot = self.shared.index.slot(found.number);
         let now = clock::monotonic();
         let mut state = slot.state.write();
         if slot.buffer.epoch() != found.epoch {
             return;
         }
-        let prefetch_after = settings::prefetch_after(grant.len);
-        let Ok(is_due) = slot.buffer.publish(grant.first, grant.len, prefetch_after) else {
+        let prefetch_after = settings::prefetch_after(run.len);
+        let Ok(is_due) = slot.buffer.publish(run.first, run.len, prefetch_after) else {
             return;
         };
         let lasted = now.since(state.loaded_at).as_micros().max(1);
         if state.loads > 0 {
             state.ids_per_second = state.step as f64 * 1e6 / lasted as f64;
         }
-        state.high_water = grant.first + grant.len as i64;
+        state.high_water = run.first + run.len as i64;
         state.step = step;
         state.loaded_at = now;
         state.loads += 1;

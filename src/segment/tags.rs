@@ -123,7 +123,9 @@ pub fn resolve(tag: &[u8], patience: &Patience<'_>) -> Origin {
     match changes::state_of(tag) {
         RowState::Created => {
             let readable = wait_until_readable(patience);
-            own_tags::permit(tag, user, || drop(require_draw(&readable, tag, user)));
+            own_tags::permit(tag, user, || {
+                let _permissions = require_draw(&readable, tag, user);
+            });
             Origin::Own
         }
         RowState::Changed => {

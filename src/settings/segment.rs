@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leaf_core::StepPolicy;
+use leaf_core::{StepPolicy, buffer};
 use pgrx::GucSetting;
 
 use super::integer::{ChangedBy, Integer, Unit};
@@ -62,9 +62,7 @@ static PREFETCH_THRESHOLD: Integer = Integer {
 
 /// After how many ids of a segment of `len` the next one is fetched.
 pub fn prefetch_after(len: u64) -> u64 {
-    let percent = PREFETCH_THRESHOLD.get_unsigned();
-    // Split to stay clear of overflow; exact enough for a threshold.
-    len / 100 * percent + len % 100 * percent / 100
+    buffer::prefetch_after(len, PREFETCH_THRESHOLD.get_unsigned())
 }
 
 /// A standby that is promoted may have missed this many of the last grants.

@@ -12,6 +12,7 @@ use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use leaf_core::snowflake::generator::{ClockPolicy, ClockRules};
 use leaf_core::snowflake::{Layout, Scheme};
+use leaf_core::time::WallTime;
 use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting, PostgresGucEnum};
 
 use super::integer::{ChangedBy, Integer, Unit};
@@ -68,8 +69,8 @@ pub fn scheme() -> Scheme {
     };
     // Both were checked when they were set.
     let mut scheme = Scheme::of(text(&LAYOUT).parse().unwrap_or(Layout::LEAF));
-    if let Ok(Some(epoch_us)) = parse_epoch(&text(&EPOCH)) {
-        scheme.epoch_us = epoch_us;
+    if let Ok(Some(epoch)) = parse_epoch(&text(&EPOCH)) {
+        scheme.epoch = epoch;
     }
     scheme
 }
@@ -241,8 +242,8 @@ impl Check for EpochText {
     }
 }
 
-/// An instant in microseconds since 1970; `None` for the layout's own.
-fn parse_epoch(text: &str) -> Result<Option<i64>, String> {
+/// An instant; `None` for the layout's own.
+fn parse_epoch(text: &str) -> Result<Option<WallTime>, String> {
     let text = text.trim();
     if text.is_empty() {
         return Ok(None);
@@ -252,7 +253,7 @@ fn parse_epoch(text: &str) -> Result<Option<i64>, String> {
         Ok::<_, jiff::Error>(in_utc.timestamp())
     });
     match instant {
-        Ok(instant) => Ok(Some(instant.as_microsecond())),
+        Ok(instant) => Ok(Some(WallTime::from_unix_us(instant.as_microsecond()))),
         Err(error) => Err(format!("\"{text}\" is not a time in UTC: {error}")),
     }
 }

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use leaf_core::time::Monotonic;
-use pgrx::pg_sys::TimestampTz;
+use leaf_core::time::{Monotonic, WallTime};
 
 use super::text::Text;
 use crate::pg::clock;
@@ -19,8 +18,8 @@ pub struct Failures {
     /// How long the pause after the last of a row of failures is; zero after a
     /// success.
     pause: Duration,
-    /// When the last one was; 0 for never.
-    at: TimestampTz,
+    /// When the last one was.
+    at: Option<WallTime>,
     text: Text<254>,
 }
 
@@ -37,7 +36,7 @@ impl Failures {
     /// No failure.
     pub const NONE: Failures = Failures {
         pause: Duration::ZERO,
-        at: 0,
+        at: None,
         text: Text::EMPTY,
     };
 
@@ -47,7 +46,7 @@ impl Failures {
         let is_first = self.pause.is_zero();
         self.pause = (self.pause * 2).clamp(SHORTEST, LONGEST);
         self.text = Text::of(message);
-        self.at = clock::now();
+        self.at = Some(clock::now());
         Recorded {
             is_first,
             retry_at: clock::monotonic() + self.pause,
@@ -61,12 +60,12 @@ impl Failures {
 
     /// The last failure's message, if there has been one.
     pub fn message(&self) -> Option<String> {
-        (self.at != 0).then(|| self.text.get())
+        self.at.map(|_| self.text.get())
     }
 
     /// When the last failure was, if there has been one.
-    pub fn at(&self) -> Option<TimestampTz> {
-        (self.at != 0).then_some(self.at)
+    pub fn at(&self) -> Option<WallTime> {
+        self.at
     }
 }
 

@@ -9,7 +9,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use leaf_core::snowflake::{Generator, Scheme};
-use leaf_core::time::Monotonic;
+use leaf_core::time::{Monotonic, WallTime};
 use pgrx::PgSqlErrorCode;
 
 use super::failures::Failures;
@@ -85,10 +85,10 @@ pub struct Lease {
     pub nonce: [u8; 16],
     /// Which of its renewals this is: whoever renews compares and swaps it.
     pub token: i64,
-    /// From when ids may be issued, in microseconds since 1970.
-    pub from_us: i64,
-    /// Up to when they may, as the registry knows it.
-    pub ceiling_us: i64,
+    /// From when ids may be issued.
+    pub from: WallTime,
+    /// Up to when they may, as the registry has it.
+    pub ceiling: WallTime,
 }
 
 /// An error that the loader met and callers are to raise.

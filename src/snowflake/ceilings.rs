@@ -11,6 +11,8 @@ use std::fs::{self, File};
 use std::io;
 use std::path::PathBuf;
 
+use leaf_core::file::{remove_durably, write_durably};
+use leaf_core::time::WallTime;
 use serde::{Deserialize, Serialize};
 
 use crate::pg::data_directory;
@@ -21,8 +23,8 @@ const VERSION: u32 = 1;
 #[derive(Serialize, Deserialize)]
 struct Content {
     version: u32,
-    /// For each worker id, in microseconds since 1970.
-    ceilings: BTreeMap<u64, i64>,
+    /// For each worker id; microseconds since 1970 in the file.
+    ceilings: BTreeMap<u64, WallTime>,
 }
 
 /// What [`raise`] came to.
@@ -35,17 +37,22 @@ pub enum Raised {
 }
 
 /// The ceiling of a worker id, if this node has used it in the database.
-pub fn read(database: u32, worker_id: u64) -> io::Result<Option<i64>> {
+pub fn read(database: u32, worker_id: u64) -> io::Result<Option<WallTime>> {
     Ok(load(database)?.ceilings.get(&worker_id).copied())
 }
 
 /// The ceilings of all worker ids that this node has used in the database.
-pub fn all(database: u32) -> io::Result<BTreeMap<u64, i64>> {
+pub fn all(database: u32) -> io::Result<BTreeMap<u64, WallTime>> {
     Ok(load(database)?.ceilings)
 }
 
 /// Raises the ceiling of a worker id, durably, from what [`read`] has said.
-pub fn raise(database: u32, worker_id: u64, from: Option<i64>, to: i64) -> io::Result<Raised> {
+pub fn raise(
+    database: u32,
+    worker_id: u64,
+    from: Option<WallTime>,
+    to: WallTime,
+) -> io::Result<Raised> {
     fs::create_dir_all(folder())?;
     // Released when closed; held for a moment only.
     let lock = File::open(folder())?;
@@ -64,7 +71,7 @@ pub fn raise(database: u32, worker_id: u64, from: Option<i64>, to: i64) -> io::R
 
 /// Lowers the ceiling of a worker id whose lease was ended before its time, if
 /// it still is `from`.
-pub fn lower(database: u32, worker_id: u64, from: i64, to: i64) -> io::Result<()> {
+pub fn lower(database: u32, worker_id: u64, from: WallTime, to: WallTime) -> io::Result<()> {
     let lock = File::open(folder())?;
     lock.lock()?;
     let mut content = load(database)?;
@@ -86,7 +93,7 @@ pub fn remove_of(is_gone: impl Fn(u32) -> bool) -> io::Result<()> {
         if let Some(database) = database
             && is_gone(database)
         {
-            data_directory::remove_durably(&path(database))?;
+            remove_durably(&path(database))?;
         }
     }
     Ok(())
@@ -111,7 +118,7 @@ fn load(database: u32) -> io::Result<Content> {
 }
 
 fn store(database: u32, content: &Content) -> io::Result<()> {
-    data_directory::write_durably(&path(database), &serde_json::to_vec(content)?)
+    write_durably(&path(database), &serde_json::to_vec(content)?)
 }
 
 fn folder() -> PathBuf {

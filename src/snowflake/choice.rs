@@ -2,12 +2,13 @@
 //! settings say.
 
 use leaf_core::snowflake::Scheme;
-use leaf_core::snowflake::lease::{Held, Holder, Refused, Request, choose};
+use leaf_core::snowflake::choice::{Held, Holder, Refused, Request, choose};
+use leaf_core::time::WallTime;
 use uuid::Uuid;
 
 use super::ceilings;
 use super::error::Error;
-use super::lease::{Claimant, may_begin, micros, unusable};
+use super::lease::{Claimant, may_begin, unusable};
 use crate::catalog::registry::Registered;
 use crate::pg::database;
 use crate::settings::snowflake as settings;
@@ -24,17 +25,17 @@ pub fn choose_worker_id(
         .map(|row| held(claimant, row, history))
         .collect();
     if claimant.worker_id.is_none() {
-        hold_what_was_undone(&mut held, claimant.now_us);
+        hold_what_was_undone(&mut held, claimant.now);
     }
     let request = Request {
-        worker: claimant.worker_id,
-        workers: scheme.layout.workers(),
-        now_us: claimant.now_us,
-        reuse_after_us: micros(settings::worker_reuse_after()),
+        worker_id: claimant.worker_id,
+        worker_ids: scheme.layout.worker_ids(),
+        now: claimant.now,
+        reuse_after: settings::worker_reuse_after(),
         random: Uuid::new_v4().as_u64_pair().0,
     };
     choose(&held, &request).map_err(|refused| {
-        let worker_id = request.worker.unwrap_or_default();
+        let worker_id = request.worker_id.unwrap_or_default();
         let row = rows.iter().find(|row| row.worker_id == worker_id as i64);
         let node = row.map_or_else(String::new, |row| row.node.clone());
         match refused {
@@ -48,7 +49,7 @@ pub fn choose_worker_id(
 
 fn held(claimant: &Claimant, row: &Registered, history: &str) -> Held {
     Held {
-        worker: row.worker_id as u64,
+        worker_id: row.worker_id as u64,
         holder: if row.history != history {
             Holder::OtherHistory
         } else if claimant.is_server && row.node == claimant.node {
@@ -57,27 +58,27 @@ fn held(claimant: &Claimant, row: &Registered, history: &str) -> Held {
             Holder::Other
         },
         // A lease that can only begin far ahead of the clock is none.
-        leased_until_us: match may_begin(row.ceiling_us, claimant.now_us) {
-            true => row.leased_until_us,
-            false => row.leased_until_us.max(row.ceiling_us),
+        leased_until: match may_begin(row.ceiling, claimant.now) {
+            true => row.leased_until,
+            false => row.leased_until.max(row.ceiling),
         },
     }
 }
 
 /// A registration that was rolled back has no row, but its worker id has a ceiling:
 /// one that lies far ahead of the clock is of no use to anybody until then.
-fn hold_what_was_undone(held: &mut Vec<Held>, now_us: i64) {
+fn hold_what_was_undone(held: &mut Vec<Held>, now: WallTime) {
     let kept = ceilings::all(database::current());
-    for (worker_id, ceiling_us) in kept.unwrap_or_else(|error| unusable("read", error)) {
-        if may_begin(ceiling_us, now_us) {
+    for (worker_id, ceiling) in kept.unwrap_or_else(|error| unusable("read", error)) {
+        if may_begin(ceiling, now) {
             continue;
         }
-        match held.iter_mut().find(|row| row.worker == worker_id) {
-            Some(row) => row.leased_until_us = row.leased_until_us.max(ceiling_us),
+        match held.iter_mut().find(|row| row.worker_id == worker_id) {
+            Some(row) => row.leased_until = row.leased_until.max(ceiling),
             None => held.push(Held {
-                worker: worker_id,
+                worker_id,
                 holder: Holder::Other,
-                leased_until_us: ceiling_us,
+                leased_until: ceiling,
             }),
         }
     }

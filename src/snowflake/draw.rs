@@ -3,8 +3,8 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use leaf_core::buffer::Run;
-use leaf_core::snowflake::generator::{Stop, Taken};
+use leaf_core::Run;
+use leaf_core::snowflake::generator::Stop;
 use leaf_core::snowflake::{Generator, Scheme};
 
 use super::error::Error;
@@ -35,7 +35,7 @@ pub fn draw(count: u64) -> Run {
         match attempt {
             Ok(taken) => {
                 drawn(taken.due, waiting_since);
-                return run_of(taken);
+                return taken.run;
             }
             Err((slot, stop)) => {
                 waiting_since.get_or_insert_with(Instant::now);
@@ -49,7 +49,7 @@ pub fn draw(count: u64) -> Run {
 fn draw_own(shared: &Shared, own: &OwnLease, count: u64, patience: &Patience<'_>) -> Run {
     loop {
         match own.take(count) {
-            Ok(taken) => return run_of(taken),
+            Ok(taken) => return taken.run,
             Err(Stop::Ceiling) => own.obtain(shared),
             Err(Stop::Wait { us }) if sleep(us, patience) => {}
             Err(Stop::Wait { us }) => own.with(|scheme, generator| {
@@ -58,13 +58,6 @@ fn draw_own(shared: &Shared, own: &OwnLease, count: u64, patience: &Patience<'_>
             Err(Stop::ClockBehind { us }) => Error::ClockBehind { us }.raise(),
             Err(Stop::TimeUsedUp) => Error::TimeUsedUp(source::scheme()).raise(),
         }
-    }
-}
-
-fn run_of(taken: Taken) -> Run {
-    Run {
-        first: taken.first,
-        len: taken.len,
     }
 }
 
@@ -99,8 +92,8 @@ fn wait(shared: &Shared, slot: &'static GeneratorSlot, stop: Stop, patience: &Pa
 /// A wait for the clock was too long: it is behind, or others were faster at
 /// every new tick.
 fn give_up(scheme: &Scheme, generator: &Generator, us: u64, patience: &Patience<'_>) -> ! {
-    let last_us = scheme.instant_of(generator.last_tick(&scheme.layout));
-    if last_us > clock::unix_us() {
+    let last = scheme.instant_of(generator.last_tick(&scheme.layout));
+    if last > clock::now() {
         Error::ClockBehind { us }.raise();
     }
     patience.give_up(Some("the ids of the present tick are used up".into()))
@@ -168,6 +161,6 @@ fn wait_for_lease(shared: &Shared, slot: &'static GeneratorSlot, patience: &Pati
 
 /// Whether the ceiling leaves room for ids now.
 fn has_room(slot: &GeneratorSlot, scheme: &Scheme) -> bool {
-    let now = scheme.since_epoch(clock::unix_us());
+    let now = scheme.since_epoch(clock::now());
     slot.generator.has_room(&scheme.layout, now)
 }

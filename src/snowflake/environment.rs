@@ -3,6 +3,8 @@
 use leaf_core::snowflake::Scheme;
 use leaf_core::snowflake::generator::{ClockRules, Environment};
 
+use leaf_core::time::SinceEpoch;
+
 use crate::pg::{clock, process};
 use crate::settings;
 
@@ -19,8 +21,8 @@ impl<'a> Outside<'a> {
 
 impl Environment for Outside<'_> {
     #[inline(always)]
-    fn now(&self) -> u64 {
-        self.0.since_epoch(clock::unix_us())
+    fn now(&self) -> SinceEpoch {
+        self.0.since_epoch(clock::now())
     }
 
     fn clock_rules(&self) -> ClockRules {

@@ -1,19 +1,19 @@
 //! What can be wrong with snowflake ids, and with leases of worker ids.
 
 use leaf_core::snowflake::Scheme;
+use leaf_core::time::WallTime;
 use pgrx::PgSqlErrorCode as Code;
 
 use crate::error::{Problem, Report};
 use crate::pg::clock;
 
-/// Why there is no snowflake id, or no worker id. Instants and durations are in
-/// microseconds.
+/// Why there is no snowflake id, or no worker id. Durations are in microseconds.
 #[derive(Debug)]
 pub enum Error {
     /// The clock is behind the last id.
     ClockBehind { us: u64 },
     /// The clock is too far behind the ceiling of the worker id.
-    BelowCeiling { worker_id: u64, ceiling_us: i64 },
+    BelowCeiling { worker_id: u64, ceiling: WallTime },
     /// The clock is too far off others'.
     NotCredible {
         offset_us: i64,
@@ -45,7 +45,7 @@ pub enum Error {
     InUse {
         worker_id: i32,
         node: String,
-        ceiling_us: i64,
+        ceiling: WallTime,
     },
     /// The registry may not be emptied as a whole.
     Truncated,
@@ -67,12 +67,12 @@ impl Problem for Error {
                 "Correct the clock or wait; leaf.clock_policy and leaf.clock_tolerance say what to do about a clock that went back.",
             )
             .detail(format!("It has to catch up {}.", duration(us))),
-            Error::BelowCeiling { worker_id, ceiling_us } => Report::new(
+            Error::BelowCeiling { worker_id, ceiling } => Report::new(
                 Code::ERRCODE_SYSTEM_ERROR,
                 "the clock is behind the time up to which snowflake ids may have been issued",
                 "Correct the clock, wait until it has passed that time, or set leaf.worker_id to one that was never used.",
             )
-            .detail(format!("That is {} for worker id {worker_id}.", at(ceiling_us))),
+            .detail(format!("That is {} for worker id {worker_id}.", at(ceiling))),
             Error::NotCredible { offset_us, mean_us } => Report::new(
                 Code::ERRCODE_SYSTEM_ERROR,
                 "the clock is not credible",
@@ -100,7 +100,7 @@ impl Problem for Error {
             .detail(format!(
                 "Layout {} has {}, and all are leased.",
                 scheme.layout,
-                scheme.layout.workers()
+                scheme.layout.worker_ids()
             )),
             Error::OutOfRange { worker_id, scheme } => Report::new(
                 Code::ERRCODE_INVALID_PARAMETER_VALUE,
@@ -110,7 +110,7 @@ impl Problem for Error {
             .detail(format!(
                 "Layout {} has the worker ids 0 to {}.",
                 scheme.layout,
-                scheme.layout.workers() - 1
+                scheme.layout.worker_ids() - 1
             )),
             Error::Held { worker_id, node } => Report::new(
                 Code::ERRCODE_OBJECT_IN_USE,
@@ -158,12 +158,12 @@ impl Problem for Error {
                 "Commit first, or set max_parallel_workers_per_gather to 0.",
             )
             .detail("The extension was created by the transaction that runs the query."),
-            Error::InUse { worker_id, node, ceiling_us } => Report::new(
+            Error::InUse { worker_id, node, ceiling } => Report::new(
                 Code::ERRCODE_OBJECT_IN_USE,
                 format!("worker id {worker_id} is in use"),
                 "Stop that node, or try again after that time.",
             )
-            .detail(format!("Node \"{node}\" may issue ids with it until {}.", at(ceiling_us))),
+            .detail(format!("Node \"{node}\" may issue ids with it until {}.", at(ceiling))),
             Error::Truncated => Report::new(
                 Code::ERRCODE_FEATURE_NOT_SUPPORTED,
                 "cannot truncate leaf.worker",
@@ -180,11 +180,11 @@ impl Problem for Error {
 }
 
 fn describe(scheme: &Scheme) -> String {
-    format!("Layout {}, epoch {}.", scheme.layout, at(scheme.epoch_us))
+    format!("Layout {}, epoch {}.", scheme.layout, at(scheme.epoch))
 }
 
-fn at(us: i64) -> String {
-    clock::timestamp_text(clock::from_unix_us(us))
+fn at(instant: WallTime) -> String {
+    clock::text(instant)
 }
 
 fn duration(us: u64) -> String {

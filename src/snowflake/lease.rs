@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use leaf_core::snowflake::ceiling::{self, renew_at};
 use leaf_core::snowflake::generator::Span;
 use leaf_core::snowflake::{Generator, Scheme};
+use leaf_core::time::WallTime;
 
 use super::ceilings::{self, Raised};
 use super::error::Error;
@@ -27,34 +29,34 @@ pub struct Claimant {
     pub is_server: bool,
     /// The worker id it insists on.
     pub worker_id: Option<u64>,
-    /// Its clock, in microseconds since 1970.
-    pub clock_us: i64,
+    /// Its clock.
+    pub clock: WallTime,
     /// The registry's clock, read at the same time.
-    pub now_us: i64,
+    pub now: WallTime,
     /// The time of the last id it has issued with another worker id.
-    pub last_us: Option<i64>,
+    pub last: Option<WallTime>,
     /// How far ahead of the clock its ceiling is to be.
-    pub ahead_us: i64,
+    pub ahead: Duration,
 }
 
 impl Claimant {
     /// This server, for the present database.
     pub fn server() -> Self {
-        let now_us = clock::unix_us();
+        let now = clock::now();
         Claimant {
             node: format!("{SERVER}{}", database_history()),
             is_server: true,
             worker_id: settings::worker_id(),
-            clock_us: now_us,
-            now_us,
-            last_us: None,
-            ahead_us: default_ahead_us(),
+            clock: now,
+            now,
+            last: None,
+            ahead: settings::ceiling_ahead(),
         }
     }
 
     /// How far its clock is ahead of the registry's.
     pub fn offset_us(&self) -> i64 {
-        self.clock_us.saturating_sub(self.now_us)
+        self.clock.us_after(self.now)
     }
 }
 
@@ -98,29 +100,29 @@ pub fn database_history() -> String {
     format!("{}/{}", history::current(), database::current())
 }
 
-/// How far ahead of its use a ceiling is made durable.
-pub fn default_ahead_us() -> i64 {
-    micros(settings::ceiling_ahead())
-}
-
 /// Whether ids may begin at an instant while the clock says another.
-pub fn may_begin(from_us: i64, clock_us: i64) -> bool {
-    from_us.saturating_sub(clock_us) <= micros(settings::max_clock_lead())
+pub fn may_begin(from: WallTime, clock: WallTime) -> bool {
+    from <= clock + settings::max_clock_lead()
 }
 
 /// Renews a lease; `None` if it is lost.
-pub fn renew(claimant: &Claimant, current: &Leased, last_us: i64) -> Result<Option<Leased>, Error> {
+pub fn renew(
+    claimant: &Claimant,
+    current: &Leased,
+    last: WallTime,
+) -> Result<Option<Leased>, Error> {
     let lease = &current.lease;
     let kept = kept_ceiling(lease.worker_id);
-    if kept.is_some_and(|ceiling| ceiling > lease.ceiling_us) {
+    if kept.is_some_and(|ceiling| ceiling > lease.ceiling) {
         // Another transaction leased it and was rolled back, or this lease's
         // own renewal did not commit.
         return Ok(None);
     }
-    let ceiling_us = next_ceiling(claimant, &current.scheme, lease.from_us.max(last_us));
+    let last = lease.from.max(last);
+    let ceiling = ceiling::next(&current.scheme, claimant.clock, last, claimant.ahead);
     let renewed = Lease {
         token: lease.token + 1,
-        ceiling_us: ceiling_us.max(lease.ceiling_us),
+        ceiling: ceiling.max(lease.ceiling),
         ..*lease
     };
     let history = database_history();
@@ -128,7 +130,7 @@ pub fn renew(claimant: &Claimant, current: &Leased, last_us: i64) -> Result<Opti
     if !registry::renew(&registration, lease.token) {
         return Ok(None);
     }
-    if !keep_ceiling(lease.worker_id, kept, renewed.ceiling_us) {
+    if !keep_ceiling(lease.worker_id, kept, renewed.ceiling) {
         Error::Contended.raise();
     }
     Ok(Some(Leased {
@@ -137,16 +139,16 @@ pub fn renew(claimant: &Claimant, current: &Leased, last_us: i64) -> Result<Opti
     }))
 }
 
-/// Ends a lease, of whose time nothing was used from `used_until_us` on, if that
+/// Ends a lease, of whose time nothing was used from `used_until` on, if that
 /// is known.
-pub fn release(proof: &Proof, used_until_us: Option<i64>) -> Result<(), Error> {
+pub fn release(proof: &Proof, used_until: Option<WallTime>) -> Result<(), Error> {
     let row = proof.row()?;
-    let ceiling_us = used_until_us.map_or(row.ceiling_us, |used_until_us| {
-        let tick = row.scheme().tick_from(used_until_us);
-        row.scheme().instant_of(tick).min(row.ceiling_us)
+    let ceiling = used_until.map_or(row.ceiling, |used_until| {
+        let tick = row.scheme().tick_from(used_until);
+        row.scheme().instant_of(tick).min(row.ceiling)
     });
-    registry::release(proof.worker_id, ceiling_us, clock::unix_us());
-    releases::record(row.worker_id as u64, row.ceiling_us, ceiling_us);
+    registry::release(proof.worker_id, ceiling, clock::now());
+    releases::record(row.worker_id as u64, row.ceiling, ceiling);
     Ok(())
 }
 
@@ -156,65 +158,46 @@ pub fn registration<'e>(
     lease: Lease,
     history: &'e str,
 ) -> Registration<'e> {
-    let kept_for = micros(settings::worker_lease());
     Registration {
         lease,
         node: &claimant.node,
         history,
-        leased_until_us: claimant
-            .now_us
-            .max(lease.ceiling_us)
-            .saturating_add(kept_for),
-        now_us: claimant.now_us,
+        leased_until: claimant.now.max(lease.ceiling) + settings::worker_lease(),
+        now: claimant.now,
         clock_offset_us: claimant.offset_us(),
     }
-}
-
-/// Up to when ids may be issued: a while ahead of the clock, and at least a
-/// part of it, and two ticks, ahead of the last id, which may be ahead of the
-/// clock itself.
-pub fn next_ceiling(claimant: &Claimant, scheme: &Scheme, last_us: i64) -> i64 {
-    let (clock_us, ahead_us) = (claimant.clock_us, claimant.ahead_us);
-    let wanted = (clock_us.saturating_add(ahead_us)).max(last_us.saturating_add(ahead_us / 4));
-    let two_ticks = scheme.tick_at(clock_us.max(last_us)).saturating_add(2);
-    let tick = scheme.tick_from(wanted).max(two_ticks);
-    scheme.instant_of(tick.min(scheme.layout.ticks()))
 }
 
 /// Makes a lease known to a generator that had `before`.
 pub fn install(generator: &Generator, before: Option<Leased>, leased: &Leased) {
     let (scheme, lease) = (&leased.scheme, &leased.lease);
-    let ceiling = scheme.tick_at(lease.ceiling_us);
-    let now_us = scheme.since_epoch(clock::unix_us());
-    let from = scheme.tick_at(lease.from_us);
-    let begins = scheme.tick_at(clock::unix_us()).max(from);
+    let ceiling = scheme.tick_at(lease.ceiling);
+    let now = clock::now();
+    let from = scheme.tick_at(lease.from);
+    let begins = scheme.tick_at(now).max(from);
     let is_renewal = before.is_some_and(|before| before.lease.nonce == lease.nonce);
     if is_renewal {
         let begins = begins.max(generator.last_tick(&scheme.layout));
-        generator.extend(&scheme.layout, ceiling, midway(begins, ceiling));
+        generator.extend(&scheme.layout, ceiling, renew_at(begins, ceiling));
     } else {
         let span = Span {
-            worker: lease.worker_id,
+            worker_id: lease.worker_id,
             from,
             ceiling,
-            renew_at: midway(begins, ceiling),
+            renew_at: renew_at(begins, ceiling),
         };
         // Where another worker id comes into force, later ids are still larger.
-        generator.install_above(&scheme.layout, span, now_us);
+        generator.install_above(&scheme.layout, span, scheme.since_epoch(now));
     }
 }
 
-fn midway(from: u64, to: u64) -> u64 {
-    from + to.saturating_sub(from) / 2
-}
-
 /// What the file says of a worker id.
-pub fn kept_ceiling(worker_id: u64) -> Option<i64> {
+pub fn kept_ceiling(worker_id: u64) -> Option<WallTime> {
     ceilings::read(database::current(), worker_id).unwrap_or_else(|error| unusable("read", error))
 }
 
 /// Raises what the file says; `false` if somebody else has done so meanwhile.
-pub fn keep_ceiling(worker_id: u64, from: Option<i64>, to: i64) -> bool {
+pub fn keep_ceiling(worker_id: u64, from: Option<WallTime>, to: WallTime) -> bool {
     match ceilings::raise(database::current(), worker_id, from, to) {
         Ok(raised) => raised == Raised::Done,
         Err(error) => unusable("write", error),
@@ -225,9 +208,4 @@ pub fn keep_ceiling(worker_id: u64, from: Option<i64>, to: i64) -> bool {
 pub fn unusable(what: &'static str, cause: std::io::Error) -> ! {
     let path = ceilings::path(database::current()).display().to_string();
     Error::File { what, path, cause }.raise()
-}
-
-/// A duration in microseconds, as far as they fit.
-pub fn micros(duration: Duration) -> i64 {
-    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
 }

@@ -9,6 +9,7 @@ use std::cell::RefCell;
 
 use leaf_core::snowflake::generator::{Stop, Taken};
 use leaf_core::snowflake::{Generator, Scheme};
+use leaf_core::time::WallTime;
 
 use super::environment::Outside;
 use super::error::Error;
@@ -90,10 +91,10 @@ impl OwnLease {
             let tick = kept.generator.last_tick(&kept.leased.scheme.layout);
             Some((kept.leased, kept.leased.scheme.instant_of(tick)))
         });
-        let (current, last_us) = current.unzip();
+        let (current, last) = current.unzip();
         let leased = xact::writable(|| {
-            let last_us = last_us.unwrap_or(i64::MIN);
-            catalog::as_owner(|| registration::for_server(current, last_us))
+            let last = last.unwrap_or(WallTime::MIN);
+            catalog::as_owner(|| registration::for_server(current, last))
         });
         let leased = leased.unwrap_or_else(|error| error.raise());
         KEPT.with_borrow_mut(|kept| {

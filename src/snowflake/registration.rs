@@ -1,16 +1,16 @@
 //! Leasing a worker id. Runs in a transaction, as the owner of the registry;
 //! nothing may be issued before that has committed.
 
-use leaf_core::snowflake::Scheme;
-use leaf_core::snowflake::lease::is_credible;
+use leaf_core::snowflake::choice::is_credible;
+use leaf_core::snowflake::{Scheme, ceiling};
+use leaf_core::time::WallTime;
 use uuid::Uuid;
 
 use super::ceilings;
 use super::choice::choose_worker_id;
 use super::error::Error;
 use super::lease::{
-    Claimant, Leased, database_history, keep_ceiling, kept_ceiling, may_begin, micros,
-    next_ceiling, registration, renew,
+    Claimant, Leased, database_history, keep_ceiling, kept_ceiling, may_begin, registration, renew,
 };
 use crate::catalog::registry::{self, Registered};
 use crate::error::Problem;
@@ -22,8 +22,8 @@ use crate::shmem::generators::Lease;
 const TRIES: usize = 20;
 
 /// Leases a worker id for this server, as the setting says. `current` is the
-/// lease it has, `last_us` the time of the last id.
-pub fn for_server(current: Option<Leased>, last_us: i64) -> Result<Leased, Error> {
+/// lease it has, `last` the time of the last id.
+pub fn for_server(current: Option<Leased>, last: WallTime) -> Result<Leased, Error> {
     let mut claimant = Claimant::server();
     // Without rows, nothing is registered any more: it begins anew.
     if let Some(registered) = registry::registered_scheme() {
@@ -33,19 +33,19 @@ pub fn for_server(current: Option<Leased>, last_us: i64) -> Result<Leased, Error
         && claimant
             .worker_id
             .is_none_or(|worker_id| worker_id == current.lease.worker_id)
-        && let Some(renewed) = renew(&claimant, &current, last_us)?
+        && let Some(renewed) = renew(&claimant, &current, last)?
     {
         return Ok(renewed);
     }
     forget_dropped_databases();
     // Unless the clock has gone back far: then another worker id is the way out.
-    claimant.last_us = current
-        .map(|_| last_us)
-        .filter(|&last_us| may_begin(last_us, claimant.clock_us));
+    claimant.last = current
+        .map(|_| last)
+        .filter(|&last| may_begin(last, claimant.clock));
     register(&claimant)
 }
 
-/// Registers a node: it gets a worker id, and may issue ids from its `from_us`
+/// Registers a node: it gets a worker id, and may issue ids from its `from`
 /// on, below its ceiling.
 pub fn register(claimant: &Claimant) -> Result<Leased, Error> {
     registry::lock_registry();
@@ -62,7 +62,7 @@ fn try_to_register(claimant: &Claimant) -> Result<Option<Leased>, Error> {
     let rows = registry::all();
     let history = database_history();
     let scheme = scheme(rows.first())?;
-    if scheme.epoch_us > claimant.now_us {
+    if scheme.epoch > claimant.now {
         return Err(Error::FutureEpoch(scheme));
     }
     let mean_us = check_clock(claimant, &rows)?;
@@ -70,25 +70,25 @@ fn try_to_register(claimant: &Claimant) -> Result<Option<Leased>, Error> {
     let row = rows.iter().find(|row| row.worker_id == worker_id as i64);
 
     let kept = kept_ceiling(worker_id);
-    let from_us = begin_at(claimant, &scheme, row, kept);
-    if !may_begin(from_us, claimant.clock_us) {
+    let from = begin_at(claimant, &scheme, row, kept);
+    if !may_begin(from, claimant.clock) {
         return Err(Error::BelowCeiling {
             worker_id,
-            ceiling_us: from_us,
+            ceiling: from,
         });
     }
     let lease = Lease {
         worker_id,
         nonce: *Uuid::new_v4().as_bytes(),
         token: 1,
-        from_us,
-        ceiling_us: next_ceiling(claimant, &scheme, from_us),
+        from,
+        ceiling: ceiling::next(&scheme, claimant.clock, from, claimant.ahead),
     };
     let registration = registration(claimant, lease, &history);
     if !registry::register(&registration, &scheme, row) {
         return Ok(None);
     }
-    if !keep_ceiling(worker_id, kept, lease.ceiling_us) {
+    if !keep_ceiling(worker_id, kept, lease.ceiling) {
         // What was written for it must go, too.
         Error::Contended.raise();
     }
@@ -105,14 +105,12 @@ fn begin_at(
     claimant: &Claimant,
     scheme: &Scheme,
     row: Option<&Registered>,
-    kept: Option<i64>,
-) -> i64 {
-    let ceiling_us = row.map(|row| row.ceiling_us).max(kept);
-    let start = ceiling_us.map_or(0, |ceiling_us| scheme.tick_from(ceiling_us));
-    let above = claimant
-        .last_us
-        .map_or(0, |last_us| scheme.tick_at(last_us) + 1);
-    let start = start.max(scheme.tick_at(claimant.clock_us)).max(above);
+    kept: Option<WallTime>,
+) -> WallTime {
+    let ceiling = row.map(|row| row.ceiling).max(kept);
+    let start = ceiling.map_or(0, |ceiling| scheme.tick_from(ceiling));
+    let above = claimant.last.map_or(0, |last| scheme.tick_at(last) + 1);
+    let start = start.max(scheme.tick_at(claimant.clock)).max(above);
     scheme.instant_of(start.min(scheme.layout.ticks()))
 }
 
@@ -139,7 +137,7 @@ fn check_scheme(registered: &Scheme) -> Result<(), Error> {
 fn check_clock(claimant: &Claimant, rows: &[Registered]) -> Result<Option<i64>, Error> {
     let others: Vec<i64> = rows
         .iter()
-        .filter(|row| row.is_live(claimant.now_us))
+        .filter(|row| row.is_live(claimant.now))
         .filter(|row| !(claimant.is_server && row.node == claimant.node))
         .map(|row| row.clock_offset_us)
         .collect();
@@ -148,7 +146,7 @@ fn check_clock(claimant: &Claimant, rows: &[Registered]) -> Result<Option<i64>, 
         count => Some(others.iter().sum::<i64>() / count as i64),
     };
     let offset_us = claimant.offset_us();
-    match is_credible(offset_us, &others, micros(settings::max_clock_offset())) {
+    match is_credible(offset_us, &others, settings::max_clock_offset()) {
         true => Ok(mean_us),
         false => Err(Error::NotCredible { offset_us, mean_us }),
     }

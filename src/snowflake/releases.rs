@@ -7,6 +7,7 @@
 use std::cell::RefCell;
 
 use leaf_core::journal::Journal;
+use leaf_core::time::WallTime;
 use pgrx::pg_sys::SubTransactionId;
 
 use super::ceilings;
@@ -15,8 +16,8 @@ use crate::pg::{self, database, xact, xact_end};
 struct Release {
     worker_id: u64,
     /// The ceiling so far, and the one that the holder says is enough.
-    from_us: i64,
-    to_us: i64,
+    from: WallTime,
+    to: WallTime,
 }
 
 thread_local! {
@@ -24,12 +25,12 @@ thread_local! {
 }
 
 /// Has the file lowered at the commit.
-pub fn record(worker_id: u64, from_us: i64, to_us: i64) {
+pub fn record(worker_id: u64, from: WallTime, to: WallTime) {
     xact_end::involve();
     let release = Release {
         worker_id,
-        from_us,
-        to_us,
+        from,
+        to,
     };
     RELEASES.with_borrow_mut(|releases| {
         releases.push(xact::current_sub(), release);
@@ -43,10 +44,10 @@ pub fn after_commit() {
     for release in RELEASES.take().iter() {
         let Release {
             worker_id,
-            from_us,
-            to_us,
+            from,
+            to,
         } = *release;
-        if let Err(error) = ceilings::lower(database, worker_id, from_us, to_us) {
+        if let Err(error) = ceilings::lower(database, worker_id, from, to) {
             pg::log(&format!(
                 "could not lower the ceiling of worker id {worker_id}: {error}"
             ));
@@ -60,7 +61,7 @@ pub fn forget() {
     RELEASES.take();
 }
 
-/// After a savepoint was released: its doings are its parent's.
+/// After a savepoint was released: its actions are its parent's.
 pub fn after_sub_commit(sub: SubTransactionId, parent: SubTransactionId) {
     RELEASES.with_borrow_mut(|releases| releases.release(sub, parent));
 }

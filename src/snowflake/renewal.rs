@@ -3,7 +3,7 @@
 
 use std::sync::atomic::Ordering;
 
-use leaf_core::time::Monotonic;
+use leaf_core::time::{Monotonic, WallTime};
 
 use super::error::Error;
 use super::lease::{self, Leased};
@@ -80,9 +80,9 @@ fn lease_or_renew(shared: &Shared, registry: Registry, slot: &'static GeneratorS
     // Cleared before anything is looked at, so that a later request is not lost.
     slot.requested.store(false, Ordering::SeqCst);
     let current = current(&slot.state.read());
-    let last_us = current.map_or(i64::MIN, |it| last_us(slot, &it));
+    let last = current.map_or(WallTime::MIN, |it| last(slot, &it));
     let outcome = own_xact::run_briefly(
-        || Some(attempt(registry, current, last_us)),
+        || Some(attempt(registry, current, last)),
         |outcome| match outcome {
             Outcome::Tried(Ok(leased)) => settle(shared, registry, slot, &leased),
             Outcome::Tried(Err(error)) => refused(slot, error),
@@ -107,18 +107,18 @@ fn current(state: &State) -> Option<Leased> {
     })
 }
 
-fn last_us(slot: &GeneratorSlot, leased: &Leased) -> i64 {
+fn last(slot: &GeneratorSlot, leased: &Leased) -> WallTime {
     let tick = slot.generator.last_tick(&leased.scheme.layout);
     leased.scheme.instant_of(tick)
 }
 
-fn attempt(registry: Registry, current: Option<Leased>, last_us: i64) -> Outcome {
+fn attempt(registry: Registry, current: Option<Leased>, last: WallTime) -> Outcome {
     let alloc = relation::alloc().map(|oid| oid.to_u32());
     if alloc != Some(registry.catalog) || relation::worker().is_none() {
         return Outcome::Gone;
     }
     Outcome::Tried(catalog::as_owner(|| {
-        registration::for_server(current, last_us)
+        registration::for_server(current, last)
     }))
 }
 

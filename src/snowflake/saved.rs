@@ -1,6 +1,7 @@
 //! How far a generator has come, over a clean restart.
 
 use leaf_core::snowflake::Scheme;
+use leaf_core::time::WallTime;
 use serde::{Deserialize, Serialize};
 
 use super::lease::{self, Leased};
@@ -15,12 +16,12 @@ pub struct SavedLease {
     database: u32,
     catalog: u32,
     layout: String,
-    epoch_us: i64,
+    epoch: WallTime,
     worker_id: u64,
     nonce: [u8; 16],
     token: i64,
-    ceiling_us: i64,
-    next_us: i64,
+    ceiling: WallTime,
+    next: WallTime,
 }
 
 /// Ends all generators and says how far they have come.
@@ -40,12 +41,12 @@ fn save_one(registry: Registry, slot: &GeneratorSlot) -> Option<SavedLease> {
         database: registry.database,
         catalog: registry.catalog,
         layout: scheme.layout.to_string(),
-        epoch_us: scheme.epoch_us,
+        epoch: scheme.epoch,
         worker_id: lease.worker_id,
         nonce: lease.nonce,
         token: lease.token,
-        ceiling_us: lease.ceiling_us,
-        next_us: scheme.instant_of(next),
+        ceiling: lease.ceiling,
+        next: scheme.instant_of(next),
     })
 }
 
@@ -59,14 +60,14 @@ pub fn restore(shared: &Shared, saved: &SavedLease) {
         worker_id: saved.worker_id,
         nonce: saved.nonce,
         token: saved.token,
-        from_us: saved.next_us,
-        ceiling_us: saved.ceiling_us,
+        from: saved.next,
+        ceiling: saved.ceiling,
     };
     let is_wanted = scheme == settings::scheme()
         && settings::worker_id().is_none_or(|worker_id| worker_id == lease.worker_id);
     if !is_wanted
-        || lease.worker_id >= scheme.layout.workers()
-        || !lease::may_begin(lease.from_us, clock::unix_us())
+        || lease.worker_id >= scheme.layout.worker_ids()
+        || !lease::may_begin(lease.from, clock::now())
     {
         return;
     }
@@ -90,6 +91,6 @@ pub fn restore(shared: &Shared, saved: &SavedLease) {
 fn scheme_of(saved: &SavedLease) -> Option<Scheme> {
     Some(Scheme {
         layout: saved.layout.parse().ok()?,
-        epoch_us: saved.epoch_us,
+        epoch: saved.epoch,
     })
 }

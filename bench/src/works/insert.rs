@@ -41,7 +41,7 @@ pub fn single_rows(bench: &mut Bench, report: &mut Report) {
     );
 }
 
-/// Two tables alike but for where their ids come from.
+/// Creates two tables that differ only in the source of their ids.
 fn create_tables(bench: &Bench) {
     bench.server.connect().run(&format!(
         "DROP TABLE IF EXISTS by_leaf, by_identity;
@@ -71,7 +71,8 @@ fn insert_one_by_one(bench: &Bench, table: &str) -> f64 {
     )
 }
 
-/// Empties the table and lets no write of the run before reach into this one.
+/// Truncates the table, and writes a checkpoint so that pending writes of the last run
+/// do not affect the next one.
 fn empty(bench: &Bench, table: &str) -> leaf_tests::postgres::Client {
     let mut client = bench.server.connect();
     client.run(&format!("TRUNCATE {table}"));

@@ -48,7 +48,7 @@ pub fn against_select_1(bench: &mut Bench, report: &mut Report) {
     report.fact(&format!("waits: {}", line.work), waits.to_string());
 }
 
-/// Calls one statement over and over in 8 sessions.
+/// Runs one statement repeatedly in 8 sessions.
 pub fn run(bench: &Bench, call: &str) -> Latency {
     let duration = bench.duration(3);
     let all = Mutex::new(Vec::new());
@@ -70,7 +70,7 @@ pub fn run(bench: &Bench, call: &str) -> Latency {
     summary_of(all.into_inner().expect("no session failed"), took)
 }
 
-/// What many calls in so much time come to.
+/// Summarises the calls that were made in the time `took`.
 pub fn summary_of(mut all: Vec<Duration>, took: Duration) -> Latency {
     all.sort_unstable();
     Latency {
@@ -94,7 +94,7 @@ pub fn summary(runs: &[Latency]) -> Latency {
     }
 }
 
-/// In milliseconds; the durations are in order.
+/// A percentile in milliseconds; the durations must be sorted.
 fn percentile(sorted: &[Duration], share: f64) -> f64 {
     let index = (sorted.len() as f64 * share).ceil() as usize;
     sorted[index.clamp(1, sorted.len()) - 1].as_secs_f64() * 1e3

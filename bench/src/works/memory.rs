@@ -8,7 +8,7 @@ use crate::report::Report;
 const FEW: i64 = 1_000;
 const MANY: i64 = 11_000;
 
-/// Two sizes of `leaf.max_tags` tell what each further tag costs.
+/// Measures two values of `leaf.max_tags`; the difference shows the memory per tag.
 pub fn per_tag(bench: &mut Bench, report: &mut Report) {
     let few = allocated(&mut bench.server, FEW);
     let many = allocated(&mut bench.server, MANY);
@@ -20,7 +20,7 @@ pub fn per_tag(bench: &mut Bench, report: &mut Report) {
     );
 }
 
-/// Bytes of shared memory under leaf's names.
+/// Bytes of shared memory that leaf has allocated.
 fn allocated(server: &mut Server, max_tags: i64) -> i64 {
     server.configure(&format!("leaf.max_tags = {max_tags}\n"));
     server.restart(Mode::Fast);

@@ -1,4 +1,4 @@
-//! The works that are measured, in the order of the tables.
+//! The workloads that are measured, in the order of the tables.
 
 mod insert;
 mod latency;
@@ -13,11 +13,11 @@ use crate::bench::Bench;
 use crate::compare::{Comparison, in_turn};
 use crate::report::{Bound, Report, Unit};
 
-/// Measures something and adds it to the report.
+/// Measures a workload and adds it to the report.
 type Work = fn(&mut Bench, &mut Report);
 
-/// Names, for `--only`, and what to do. The last ones change settings that
-/// the others must not see.
+/// The workloads and their names, for `--only`. The last ones change settings that
+/// would affect the others.
 pub const WORKS: [(&str, Work); 20] = [
     ("rows against nextval", rows::against_nextval),
     (
@@ -33,18 +33,18 @@ pub const WORKS: [(&str, Work); 20] = [
     ("latency of single rows", latency::against_select_1),
     ("bulk insert", insert::bulk),
     ("single-row inserts", insert::single_rows),
-    ("snowflake against ceiling", snowflake::against_ceiling),
+    ("snowflake against maximum", snowflake::against_maximum),
     (
-        "snowflake in two sessions against ceiling",
-        snowflake::two_sessions_against_ceiling,
+        "snowflake in two sessions against maximum",
+        snowflake::two_sessions_against_maximum,
     ),
     (
-        "snowflake batch against ceiling",
-        snowflake::batch_against_ceiling,
+        "snowflake batch against maximum",
+        snowflake::batch_against_maximum,
     ),
     (
-        "snowflake batch in two sessions against ceiling",
-        snowflake::two_batches_against_ceiling,
+        "snowflake batch in two sessions against maximum",
+        snowflake::two_batches_against_maximum,
     ),
     (
         "snowflake single rows against nextval",
@@ -65,7 +65,7 @@ pub const WORKS: [(&str, Work); 20] = [
     ("memory per tag", memory::per_tag),
 ];
 
-/// What the main table says of a comparison.
+/// The texts and the bound of a comparison in the main table.
 struct Line {
     work: &'static str,
     against: &'static str,
@@ -73,8 +73,8 @@ struct Line {
 }
 
 impl Line {
-    /// Measures both sides in runs per second and reports them, together with
-    /// how often a caller waited for a segment once both had warmed up.
+    /// Measures both sides in rows or transactions per second and reports them, together
+    /// with the number of waits for a segment after the warm-up.
     fn measure(
         &self,
         bench: &Bench,

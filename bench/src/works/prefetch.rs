@@ -1,7 +1,7 @@
-//! What fetching the next segment ahead of its use saves the callers.
+//! How much callers gain if the next segment is fetched ahead of its use.
 //!
-//! The tag's segments are held at 1,000 ids, so that callers meet the end of
-//! one a hundred times a second.
+//! The tag's segments are kept at 1,000 ids, so that callers reach the end of
+//! a segment a hundred times per second.
 
 use leaf_tests::Draw;
 
@@ -12,7 +12,7 @@ use crate::report::Report;
 const TAG: &str = "small_segments";
 const STEP: &str = "1000";
 
-/// Percentages of a segment after which the next is fetched, and their names.
+/// Percentages of a segment after which the next one is fetched, and their names.
 const THRESHOLDS: [(&str, &str); 2] = [
     (
         "10",
@@ -24,7 +24,8 @@ const THRESHOLDS: [(&str, &str); 2] = [
     ),
 ];
 
-/// `leaf.prefetch_threshold` as it comes, and at 100: fetch when nothing is left.
+/// Compares the default of `leaf.prefetch_threshold` with 100, which fetches a segment
+/// only when no ids are left.
 pub fn with_and_without(bench: &mut Bench, report: &mut Report) {
     let server = &bench.server;
     let mut client = server.connect();

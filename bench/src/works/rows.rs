@@ -1,4 +1,4 @@
-//! Ids for many rows of one statement: what an id costs when nothing else does.
+//! Ids for many rows of one statement: the cost of an id without other costs.
 
 use leaf_tests::Draw;
 
@@ -58,7 +58,8 @@ fn compare(bench: &Bench, report: &mut Report, line: &Line, sessions: usize, oth
     );
 }
 
-/// How many rows per second all sessions together call `function` for.
+/// The number of rows per second, in all sessions together, for which `function` is
+/// called.
 fn rows_per_second(bench: &Bench, sessions: usize, function: &str) -> f64 {
     let rows = bench.size(5_000_000, 500_000);
     let query = format!("SELECT count({function}) FROM generate_series(1, {rows})");

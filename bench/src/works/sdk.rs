@@ -1,5 +1,5 @@
-//! The client library: ids in process against a bare atomic counter, and calls
-//! that go to the server against the driver's own.
+//! The client library: ids from process memory compared with an atomic counter, and
+//! calls to the server compared with the driver's own.
 
 use std::hint::black_box;
 use std::sync::Barrier;
@@ -60,7 +60,8 @@ pub fn buffered_against_fetch_add(bench: &mut Bench, report: &mut Report) {
     }
 }
 
-/// How long one call takes while buffers of 100,000 ids are refilled underneath.
+/// The duration of one call while buffers of 100,000 ids are refilled in the
+/// background.
 pub fn latency_while_refilling(bench: &mut Bench, report: &mut Report) {
     create_tag(bench);
     let leaf = leaf(bench, 100_000, 100_000);
@@ -73,14 +74,14 @@ pub fn latency_while_refilling(bench: &mut Bench, report: &mut Report) {
         let start = Instant::now();
         black_box(source.next().expect("an id"));
         latencies.push(start.elapsed());
-        // A million a second, about: what keeps a refill every 0.1 s busy.
+        // About a million per second, which needs a refill every 0.1 s.
         while start.elapsed() < Duration::from_nanos(800) {
             std::hint::spin_loop();
         }
     }
     let stats = &leaf.stats()[SDK_TAG];
     report.fact(
-        "client library: refills, and waits for them, in that run",
+        "client library: refills, and waits for them, at 1 M/s",
         format!("{}, {}", stats.refills - refills, stats.waits),
     );
     let name = "client library, ids in process, 1 M/s";
@@ -88,7 +89,7 @@ pub fn latency_while_refilling(bench: &mut Bench, report: &mut Report) {
     leaf.close().expect("the server answers");
 }
 
-/// One call per statement through the library, and the driver's own.
+/// One statement per call, through the library and through the driver alone.
 pub fn calls_against_the_driver(bench: &mut Bench, report: &mut Report) {
     let count = bench.size(50_000, 2_000);
     let rate = |call: &dyn Fn(&mut leaf_tests::postgres::Client)| {
@@ -133,7 +134,7 @@ fn leaf(bench: &Bench, min: u64, max: u64) -> Leaf {
     Leaf::new(config.steps(min, max)).expect("a handle")
 }
 
-/// A source with more than `ids` ids at hand.
+/// A source that has more than `ids` ids in memory.
 fn filled(bench: &Bench, ids: u64) -> SegmentSource {
     let leaf = leaf(bench, 2 * ids, 2 * ids);
     let source = leaf.segment(SDK_TAG);
@@ -141,7 +142,7 @@ fn filled(bench: &Bench, ids: u64) -> SegmentSource {
     source
 }
 
-/// How often a second all threads together do `work`.
+/// How often per second all threads together run `work`.
 fn per_second(threads: usize, count: u64, work: impl Fn() + Sync) -> f64 {
     let ready = Barrier::new(threads + 1);
     thread::scope(|scope| {

@@ -1,11 +1,11 @@
-//! One id per statement: what an application sees that asks for them one by one.
+//! One id per statement, as in an application that requests ids one by one.
 
 use super::Line;
 use crate::bench::{Bench, TAG};
 use crate::pgbench::tps;
 use crate::report::{Bound, Report};
 
-/// `pgbench` with 8 prepared sessions, `nextval`.
+/// `pgbench` with prepared statements in 8 sessions, against `nextval`.
 pub fn against_nextval(bench: &mut Bench, report: &mut Report) {
     let line = Line {
         work: "one id per statement, 8 sessions",

@@ -1,4 +1,4 @@
-//! Snowflake ids: against what their layout allows, and one id per statement.
+//! Snowflake ids: compared with the maximum of their layout, and one id per statement.
 
 use std::fs;
 use std::time::Instant;
@@ -12,33 +12,33 @@ use crate::compare::{Comparison, in_turn};
 use crate::pgbench::tps;
 use crate::report::{Bound, Report, Unit};
 
-/// What layout `leaf` allows one worker: 4,096 ids per millisecond.
-const CEILING: f64 = 4_096_000.0;
+/// Maximum of layout `leaf` for one worker id: 4,096 ids per millisecond.
+const MAXIMUM: f64 = 4_096_000.0;
 
-/// Layout `uid` allows 8,192 ids per second, so that its callers wait nearly
+/// A database with layout `uid`, which allows 8,192 ids per second: callers wait nearly
 /// all the time.
 const SLOW_DATABASE: &str = "slow";
 
-/// Clock ticks per second of the times in `/proc`, the same on all of Linux.
+/// Clock ticks per second of the times in `/proc`, the same on all Linux systems.
 const TICKS: f64 = 100.0;
 
 /// `leaf_snowflake_next` in one session.
-pub fn against_ceiling(bench: &mut Bench, report: &mut Report) {
+pub fn against_maximum(bench: &mut Bench, report: &mut Report) {
     flat_out(bench, report, "`leaf_snowflake_next`, 1 session", 1, NEXT);
 }
 
-/// The same in two sessions, which share one worker and its ceiling.
-pub fn two_sessions_against_ceiling(bench: &mut Bench, report: &mut Report) {
+/// The same in two sessions, which share one worker id and its maximum.
+pub fn two_sessions_against_maximum(bench: &mut Bench, report: &mut Report) {
     flat_out(bench, report, "`leaf_snowflake_next`, 2 sessions", 2, NEXT);
 }
 
 /// `leaf_snowflake_batch` in one session.
-pub fn batch_against_ceiling(bench: &mut Bench, report: &mut Report) {
+pub fn batch_against_maximum(bench: &mut Bench, report: &mut Report) {
     flat_out(bench, report, "`leaf_snowflake_batch`, 1 session", 1, BATCH);
 }
 
 /// `leaf_snowflake_batch` in two sessions.
-pub fn two_batches_against_ceiling(bench: &mut Bench, report: &mut Report) {
+pub fn two_batches_against_maximum(bench: &mut Bench, report: &mut Report) {
     flat_out(
         bench,
         report,
@@ -48,7 +48,7 @@ pub fn two_batches_against_ceiling(bench: &mut Bench, report: &mut Report) {
     );
 }
 
-/// Rows that are not collected before the first id is drawn.
+/// A query whose rows are not collected before the first id is drawn.
 const NEXT: fn(u64) -> String = |rows| {
     format!("SELECT count(leaf_snowflake_next()) FROM (SELECT generate_series(1, {rows})) AS r")
 };
@@ -71,21 +71,21 @@ fn flat_out(
         (rows * sessions as u64) as f64 / took.as_secs_f64()
     };
     rate();
-    let pairs: Vec<_> = (0..bench.repetitions).map(|_| (rate(), CEILING)).collect();
+    let pairs: Vec<_> = (0..bench.repetitions).map(|_| (rate(), MAXIMUM)).collect();
     let line = Line {
         work,
-        against: "4,096 ids per ms, the layout's ceiling",
+        against: "4,096 ids per ms, the layout's maximum",
         bound: Bound::AtLeast(0.99),
     };
     line.report(report, Unit::PerSecond, &Comparison::of(&pairs));
 }
 
-/// `pgbench` with 8 prepared sessions, `nextval`.
+/// `pgbench` with prepared statements in 8 sessions, against `nextval`.
 pub fn single_against_nextval(bench: &mut Bench, report: &mut Report) {
     single(bench, report, "`SELECT nextval`", "SELECT nextval('s')");
 }
 
-/// `pgbench` with 8 prepared sessions, `gen_random_uuid`.
+/// `pgbench` with prepared statements in 8 sessions, against `gen_random_uuid`.
 pub fn single_against_uuid(bench: &mut Bench, report: &mut Report) {
     let other = "SELECT gen_random_uuid()";
     single(bench, report, "`SELECT gen_random_uuid()`", other);
@@ -105,7 +105,7 @@ fn single(bench: &Bench, report: &mut Report, against: &'static str, other: &str
     line.report(report, Unit::PerSecond, &comparison);
 }
 
-/// How much of a processor a session takes that draws all its tick has.
+/// The share of a processor that a session uses while it draws all ids of each tick.
 pub fn processor_time(bench: &mut Bench, report: &mut Report) {
     let mut client = bench.server.connect();
     let rows = bench.size(10_000_000, 500_000);
@@ -130,7 +130,8 @@ pub fn processor_time(bench: &mut Bench, report: &mut Report) {
     client.run(&format!("DROP DATABASE {SLOW_DATABASE}"));
 }
 
-/// Processor time of the session's process by the time that a query takes.
+/// Processor time of the session's process during a query, divided by the duration of
+/// the query.
 fn share_of_processor(client: &mut Client, query: &str) -> f64 {
     let pid = client.number("SELECT pg_backend_pid()::bigint");
     client.number(query);
@@ -139,7 +140,7 @@ fn share_of_processor(client: &mut Client, query: &str) -> f64 {
     (processor_seconds(pid) - before) / start.elapsed().as_secs_f64()
 }
 
-/// User and system time of a process so far.
+/// User and system time of a process so far, in seconds.
 fn processor_seconds(pid: i64) -> f64 {
     let line = fs::read_to_string(format!("/proc/{pid}/stat")).expect("the process is there");
     let (_, fields) = line.rsplit_once(')').expect("a name in brackets");

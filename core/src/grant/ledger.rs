@@ -1,16 +1,17 @@
-//! The decisions of a grant, without the table they are about.
+//! The decisions of a grant, without access to the table.
 
 use std::time::Duration;
 
-use super::position::{Exhausted, Grant, Position, history_skip};
+use super::position::{Exhausted, Position, history_skip};
+use crate::run::Run;
 use crate::step::StepPolicy;
 
-/// A tag's row, as a grant finds it.
+/// A tag's row, as it is before a grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// How far it has granted.
+    /// How far its ids are granted.
     pub position: Position,
-    /// The smallest segment its owner wants.
+    /// The smallest number of ids in a segment.
     pub step: u64,
     /// The identity of the row: a tag that was dropped and created again has
     /// another one.
@@ -23,44 +24,44 @@ pub struct Row {
     pub largest_reserve: u64,
 }
 
-/// What was found in the place of a tag's row.
+/// What a search for a tag's row has found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
     /// The row, locked for the grant.
     Row(Row),
-    /// The row is locked by somebody else.
+    /// The row is locked by another transaction.
     Busy,
     /// There is no row.
     Missing,
 }
 
-/// What is asked of a tag.
+/// What is requested from a tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
-    /// A segment, as long as the step policy says.
+    /// A segment, of the size that the step policy determines.
     Segment,
-    /// A block of exactly `count` ids, of the row with that incarnation only.
+    /// A block of exactly `count` ids, only from the row with that incarnation.
     Block {
-        /// The identity of the row that the caller was allowed to draw from.
+        /// The identity of the row for which the caller's permissions were checked.
         incarnation: [u8; 16],
         /// How many ids.
         count: u64,
     },
 }
 
-/// What memory knows of the grants that a tag has had so far.
+/// What is kept in memory about the earlier grants of a tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Past {
     /// One past the largest id published, or `i64::MIN`.
     pub high_water: i64,
     /// Ids in the last segment; 0 before the first.
     pub step: u64,
-    /// How long the last segment has lasted.
+    /// How long the last segment lasted.
     pub lasted: Duration,
 }
 
 impl Past {
-    /// The past of a tag that memory knows nothing of.
+    /// The past of a tag that is not in memory.
     pub const NONE: Past = Past {
         high_water: i64::MIN,
         step: 0,
@@ -68,15 +69,15 @@ impl Past {
     };
 }
 
-/// What a grant came to.
+/// The result of a request for a grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// Ids were granted.
     Granted {
-        /// Which.
-        grant: Grant,
-        /// The length that a segment should have had: near the tag's end the
-        /// grant is shorter. Of a block, 0.
+        /// The ids.
+        run: Run,
+        /// The number of ids that the segment should have; the grant has fewer if the
+        /// tag has fewer left. For a block, 0.
         step: u64,
     },
     /// The tag has reached its `max_value`, or has fewer ids left than the block
@@ -84,19 +85,19 @@ pub enum Decision {
     Exhausted,
     /// There is no row.
     Missing,
-    /// The row is not the one that was asked for.
+    /// The row has another incarnation than the requested one.
     Changed,
-    /// Somebody else has locked the row.
+    /// Another transaction has locked the row.
     Busy,
-    /// The row lies below what was handed out of it. Granting from it would
-    /// repeat ids.
+    /// The row's `max_id` lies below ids that were handed out. A grant would repeat
+    /// them.
     Below {
         /// One past the largest id handed out.
         high_water: i64,
     },
 }
 
-/// A tag's row while grants are made from it, one after the other.
+/// A tag's row while several grants are made from it.
 ///
 /// ```
 /// use leaf_core::StepPolicy;
@@ -115,10 +116,10 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Begins with the row as it was found. If its last grant was made in
-    /// another history of the cluster, `history_skip_factor` times as many
-    /// numbers as its last grants had are skipped, because this copy may have
-    /// missed that many.
+    /// Starts with the row as it was found. If its last grant was made in another
+    /// history of the cluster, numbers are skipped, because this copy may have missed
+    /// the last grants: `history_skip_factor` times the last segment and the largest
+    /// reserved block.
     pub fn new(mut found: Found, history_skip_factor: u64) -> Self {
         if let Found::Row(row) = &mut found
             && row.from_other_history
@@ -132,7 +133,7 @@ impl Ledger {
         }
     }
 
-    /// Grants what is wanted, or says why not.
+    /// Grants what is requested, or returns the reason why not.
     pub fn decide(&mut self, wanted: &Wanted, past: &Past, policy: &StepPolicy) -> Decision {
         let row = match &mut self.found {
             Found::Row(row) => row,
@@ -154,15 +155,15 @@ impl Ledger {
             Wanted::Block { count, .. } => block(row, count),
         };
         match granted {
-            Ok((grant, step)) => {
+            Ok((run, step)) => {
                 self.is_changed = true;
-                Decision::Granted { grant, step }
+                Decision::Granted { run, step }
             }
             Err(Exhausted) => Decision::Exhausted,
         }
     }
 
-    /// The row as it has to be written, if anything was granted from it.
+    /// The row as it must be written, if anything was granted from it.
     pub fn changed(&self) -> Option<&Row> {
         match &self.found {
             Found::Row(row) if self.is_changed => Some(row),
@@ -171,17 +172,17 @@ impl Ledger {
     }
 }
 
-fn segment(row: &mut Row, past: &Past, policy: &StepPolicy) -> Result<(Grant, u64), Exhausted> {
+fn segment(row: &mut Row, past: &Past, policy: &StepPolicy) -> Result<(Run, u64), Exhausted> {
     let step = policy.next_step(past.step, row.step, past.lasted);
-    let grant = row.position.grant_up_to(step)?;
-    row.last_grant = grant.len;
-    Ok((grant, step))
+    let run = row.position.grant_up_to(step)?;
+    row.last_grant = run.len;
+    Ok((run, step))
 }
 
-fn block(row: &mut Row, count: u64) -> Result<(Grant, u64), Exhausted> {
-    let grant = row.position.grant_block(count)?;
-    row.largest_reserve = row.largest_reserve.max(grant.len);
-    Ok((grant, 0))
+fn block(row: &mut Row, count: u64) -> Result<(Run, u64), Exhausted> {
+    let run = row.position.grant_block(count)?;
+    row.largest_reserve = row.largest_reserve.max(run.len);
+    Ok((run, 0))
 }
 
 #[cfg(test)]
@@ -206,7 +207,7 @@ mod tests {
 
     fn granted(first: i64, len: u64, step: u64) -> Decision {
         Decision::Granted {
-            grant: Grant { first, len },
+            run: Run { first, len },
             step,
         }
     }

@@ -1,16 +1,17 @@
-//! Grants: how a tag's row of the catalog hands out numbers.
+//! Grants: how numbers are taken from a tag's row in the catalog.
 //!
-//! A grant moves the row's `max_id` (the first number not yet granted) forward
-//! and owns what it jumped over. A grant for the double buffer is a *segment*; a
-//! grant to a single caller is a *block*.
+//! A grant moves the row's `max_id` (the first number not yet granted) forward; the
+//! numbers in between belong to the grant. A grant that goes to the double buffer is
+//! a *segment*; a grant to one caller is a *block*. A *history* is the life of one copy
+//! of a cluster: a promotion or a restore begins another one.
 //!
 //! - [`position`]: the arithmetic.
-//! - [`ledger`]: the decisions: what a row gives, or why it gives nothing.
+//! - [`ledger`]: the decisions: what is granted, or why nothing is.
 //!
-//! Reading, writing and committing the row is the caller's.
+//! The caller reads, writes and commits the row.
 
 pub mod ledger;
 pub mod position;
 
 pub use ledger::{Decision, Found, Ledger, Past, Row, Wanted};
-pub use position::{Exhausted, Grant, MAX_ID, Position, history_skip};
+pub use position::{Exhausted, MAX_ID, Position, history_skip};

@@ -1,25 +1,18 @@
-//! The arithmetic of grants: how far a tag has granted, and what is left.
+//! The arithmetic of grants: how far the ids of a tag are granted, and what is left.
 
-/// The largest id a tag can grant. One less than the type holds, because the
-/// number after it must still fit the row.
+use crate::run::Run;
+
+/// The largest id that can be granted. It is one less than the type's maximum,
+/// because the row stores the next value.
 pub const MAX_ID: i64 = i64::MAX - 1;
 
-/// The part of a tag's row that grants move.
+/// The part of a tag's row that grants work with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Position {
     /// The first number not yet granted.
     pub max_id: i64,
-    /// The largest id the tag may grant.
+    /// The largest id that may be granted.
     pub max_value: i64,
-}
-
-/// What was granted: `len` ids from `first` on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Grant {
-    /// The first id.
-    pub first: i64,
-    /// How many ids; never 0.
-    pub len: u64,
 }
 
 /// Why nothing was granted: the tag has reached its `max_value`.
@@ -38,8 +31,8 @@ impl Position {
         (last.wrapping_sub(self.max_id) as u64) + 1
     }
 
-    /// Grants up to `count` ids: fewer when the tag is near its end.
-    pub fn grant_up_to(&mut self, count: u64) -> Result<Grant, Exhausted> {
+    /// Grants up to `count` ids: fewer if the tag has fewer left.
+    pub fn grant_up_to(&mut self, count: u64) -> Result<Run, Exhausted> {
         let len = count.min(self.left());
         if len == 0 {
             return Err(Exhausted);
@@ -48,23 +41,23 @@ impl Position {
     }
 
     /// Grants exactly `count` ids in one block, or none.
-    pub fn grant_block(&mut self, count: u64) -> Result<Grant, Exhausted> {
+    pub fn grant_block(&mut self, count: u64) -> Result<Run, Exhausted> {
         if count == 0 || count > self.left() {
             return Err(Exhausted);
         }
         Ok(self.take(count))
     }
 
-    /// Moves past `count` numbers without granting them, at most to the end.
+    /// Skips `count` numbers without granting them, or all if fewer are left.
     pub fn skip(&mut self, count: u64) {
         let count = count.min(self.left());
         self.max_id = self.max_id.wrapping_add_unsigned(count);
     }
 
-    fn take(&mut self, len: u64) -> Grant {
+    fn take(&mut self, len: u64) -> Run {
         let first = self.max_id;
         self.max_id = first.wrapping_add_unsigned(len);
-        Grant { first, len }
+        Run { first, len }
     }
 }
 
@@ -88,14 +81,14 @@ mod tests {
         let mut row = position(1, i64::MAX);
         assert_eq!(
             row.grant_up_to(1000),
-            Ok(Grant {
+            Ok(Run {
                 first: 1,
                 len: 1000
             })
         );
         assert_eq!(
             row.grant_block(5),
-            Ok(Grant {
+            Ok(Run {
                 first: 1001,
                 len: 5
             })
@@ -106,7 +99,7 @@ mod tests {
     #[test]
     fn the_last_segment_is_cut_and_then_the_tag_is_exhausted() {
         let mut row = position(1, 10);
-        assert_eq!(row.grant_up_to(1000), Ok(Grant { first: 1, len: 10 }));
+        assert_eq!(row.grant_up_to(1000), Ok(Run { first: 1, len: 10 }));
         assert_eq!(row.grant_up_to(1), Err(Exhausted));
         assert_eq!(row.grant_block(1), Err(Exhausted));
     }
@@ -116,7 +109,7 @@ mod tests {
         let mut row = position(1, 10);
         assert_eq!(row.grant_block(11), Err(Exhausted));
         assert_eq!(row.max_id, 1);
-        assert_eq!(row.grant_block(10), Ok(Grant { first: 1, len: 10 }));
+        assert_eq!(row.grant_block(10), Ok(Run { first: 1, len: 10 }));
     }
 
     #[test]

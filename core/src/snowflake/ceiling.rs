@@ -1,40 +1,46 @@
-//! How far a lease's ceiling is raised, and when.
+//! How far a lease's ceiling is raised, and when. The *ceiling* is the instant that the
+//! time of ids must stay below.
 
-use super::Scheme;
+use std::time::Duration;
 
-/// The instant to which the ceiling of a lease is raised, when the clock shows
-/// one instant and ids have been issued up to another: `ahead_us` microseconds
-/// ahead of the clock.
+use super::scheme::Scheme;
+use crate::time::WallTime;
+
+/// The instant to which the ceiling of a lease is raised when the clock shows
+/// `clock` and ids have been issued up to `last`: the clock plus `ahead`.
 ///
-/// Ids may be ahead of the clock themselves. The ceiling is then at least a
-/// quarter of `ahead_us` ahead of them, and no more, so that a node which
-/// crashes again and again, and begins at its ceiling each time, does not run
-/// away from the clock. It is always at least two ticks ahead of both, because
-/// ids are issued by the tick, and never beyond the end of the layout's time.
+/// The ids themselves may be ahead of the clock. The ceiling is then a quarter of
+/// `ahead` after them, if that is later, and no more. Therefore, a node that
+/// crashes again and again, and starts at its ceiling each time, does not run further
+/// and further ahead of the clock. The ceiling is always at least two ticks ahead of
+/// both, because ids are issued by the tick, and never beyond the end of the
+/// layout's time.
 ///
-/// The result can be below an earlier ceiling, when the clock has gone back: a
-/// caller that raises a ceiling takes the higher of the two.
+/// If the clock has gone back, the result can be below an earlier ceiling; the caller
+/// must use the higher of the two.
 ///
 /// ```
 /// use leaf_core::snowflake::{Layout, Scheme, ceiling};
+/// use leaf_core::time::WallTime;
+/// use std::time::Duration;
 ///
 /// let scheme = Scheme::of(Layout::LEAF);
-/// let now = 1_800_000_000_000_000;
-/// let second = 1_000_000;
-/// assert_eq!(ceiling::next(&scheme, now, now, 4 * second), now + 4 * second);
-/// let last = now + 10 * second;
-/// assert_eq!(ceiling::next(&scheme, now, last, 4 * second), last + second);
+/// let now = WallTime::from_unix_us(1_800_000_000_000_000);
+/// let ahead = Duration::from_secs(4);
+/// assert_eq!(ceiling::next(&scheme, now, now, ahead), now + ahead);
+/// let last = now + Duration::from_secs(10);
+/// assert_eq!(ceiling::next(&scheme, now, last, ahead), last + ahead / 4);
 /// ```
-pub fn next(scheme: &Scheme, clock_us: i64, last_us: i64, ahead_us: i64) -> i64 {
-    let of_clock = clock_us.saturating_add(ahead_us);
-    let of_ids = last_us.saturating_add(ahead_us / 4);
-    let two_ticks = scheme.tick_at(clock_us.max(last_us)).saturating_add(2);
+pub fn next(scheme: &Scheme, clock: WallTime, last: WallTime, ahead: Duration) -> WallTime {
+    let of_clock = clock + ahead;
+    let of_ids = last + ahead / 4;
+    let two_ticks = scheme.tick_at(clock.max(last)).saturating_add(2);
     let tick = scheme.tick_from(of_clock.max(of_ids)).max(two_ticks);
     scheme.instant_of(tick.min(scheme.layout.ticks()))
 }
 
-/// The tick from which on a ceiling is due to be raised, when ids are issued
-/// from the tick `from` on: half-way.
+/// The tick from which a ceiling is due to be raised: half-way from `from`, the first
+/// tick in which ids are issued, to the ceiling.
 ///
 /// ```
 /// use leaf_core::snowflake::ceiling;

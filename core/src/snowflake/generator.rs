@@ -1,55 +1,58 @@
 //! Hands out snowflake ids.
 //!
-//! The state that counts is one number: the last issued id itself, worker id
-//! and all. It only ever changes by compare-and-swap, and the worker id of the
-//! next id is the one in it: a lease that changes hands while a caller sleeps
-//! cannot make an id of one worker's time and another's number.
+//! The essential state is one number: the last issued id, including its worker id.
+//! It changes only by compare-and-swap, and the next id has the same worker id. If
+//! the generator gets the lease of another worker id while a caller sleeps, the
+//! caller therefore cannot combine the time of one worker id with the number of the
+//! other.
 //!
 //! # The ceiling
 //!
-//! Nothing is issued at or above the ceiling, which somebody else has made
-//! durable before it was set here. It names the worker id, too: a caller that
-//! sleeps while the lease changes hands, even there and back, sees that its
-//! last id and its ceiling are not of one worker. Between two leases of one
-//! worker id the order decides: [`install`](Generator::install) writes the
-//! ceiling after the last id, so a caller that has read it can no longer
-//! exchange the last id of an earlier lease.
+//! Ids at or above the *ceiling* are not issued. The caller that sets the ceiling here
+//! has made it durable before. The ceiling contains the worker id, too: a caller that
+//! sleeps while the worker id changes, even to another one and back, finds that its
+//! last id and its ceiling have different worker ids. Between two leases of the same
+//! worker id, the order of writes prevents a mix: [`install`](Generator::install)
+//! writes the ceiling after the last id, so that a caller that has read the new
+//! ceiling can no longer exchange the last id of an earlier lease.
 //!
 //! # Who may call what
 //!
-//! [`take`](Generator::take) may be called by anyone at any time;
+//! [`take`](Generator::take) may be called by any thread or process at any time;
 //! [`install`](Generator::install), [`extend`](Generator::extend) and
-//! [`fence`](Generator::fence) by one at a time, whose business is the lease.
+//! [`fence`](Generator::fence) by one caller at a time, the keeper of the lease.
 //!
 //! # The clock
 //!
-//! It is read after the last id. If it then stands before that id's time, it
-//! has gone back, or the ids run ahead of it: because the lease began ahead of
-//! it, at the ceiling of the life before, or because the rules allow to *borrow*
-//! from the time to come.
+//! The clock is read after the last id. If it is then behind that id's time, either
+//! it has gone back, or the ids are ahead of it. Ids are ahead of the clock if the
+//! lease began ahead of it, at the ceiling of an earlier lease, or if the rules allow
+//! ids to *borrow* time from the future.
 
-use super::Layout;
+use super::layout::Layout;
+use crate::run::Run;
 use crate::sync::{AtomicU64, Ordering};
+use crate::time::SinceEpoch;
 
-/// What the generator needs from outside, asked for only when needed.
+/// What the generator needs from outside. Each value is read only when needed.
 pub trait Environment {
-    /// The clock, in microseconds since the epoch of the ids; 0 before it.
-    /// Called once per attempt, after the last id was read.
-    fn now(&self) -> u64;
-    /// What to do when the clock is behind. Called only then.
+    /// The clock. Called once per attempt, after the last id was read.
+    fn now(&self) -> SinceEpoch;
+    /// What to do when the clock is behind. Called only in this case.
     fn clock_rules(&self) -> ClockRules;
-    /// Any number. Called once per tick.
+    /// A random number. Called once per tick.
     fn random(&self) -> u64;
 }
 
 /// What to do when the clock is behind the last issued id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClockPolicy {
-    /// Wait for a little, refuse beyond (Meituan Leaf's way).
+    /// Wait for a short time; refuse if the clock is further behind (as Meituan Leaf
+    /// does).
     Error,
     /// Wait, however long.
     Wait,
-    /// Go on from the last id's time.
+    /// Continue from the last id's time.
     Borrow,
 }
 
@@ -58,20 +61,17 @@ pub enum ClockPolicy {
 pub struct ClockRules {
     /// What to do.
     pub policy: ClockPolicy,
-    /// A clock that is behind by no more than this is waited for, whatever the
-    /// policy.
+    /// Whatever the policy, calls wait out a clock lag up to this.
     pub tolerance_us: u64,
-    /// How far ahead of the clock ids may be that are borrowed.
+    /// How far ahead of the clock borrowed ids can be.
     pub max_lead_us: u64,
 }
 
-/// Consecutive ids.
+/// Ids from [`Generator::take`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Taken {
-    /// The first.
-    pub first: i64,
-    /// How many; never 0.
-    pub len: u64,
+    /// The ids.
+    pub run: Run,
     /// Whether the ceiling should be raised soon.
     pub due: bool,
 }
@@ -79,43 +79,43 @@ pub struct Taken {
 /// Why there is no id now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// There is no lease, or its ceiling is reached.
+    /// There is no lease, or ids have reached its ceiling.
     Ceiling,
-    /// The tick's ids are used up, or the clock is a little behind: worth
-    /// another try after so many microseconds.
+    /// The tick's ids are used up, or the clock is a little behind: the caller should
+    /// try again later.
     Wait {
-        /// Until then, nothing changes by itself.
+        /// After how many microseconds. Until then, nothing changes by itself.
         us: u64,
     },
     /// The clock is behind the last id by more than the rules allow.
     ClockBehind {
-        /// By so many microseconds.
+        /// By how many microseconds.
         us: u64,
     },
     /// The time field has no more values.
     TimeUsedUp,
 }
 
-/// The generator of one worker; see the [module](self).
+/// The generator of one worker id; see the [module](self).
 ///
-/// `#[repr(C)]` and free of pointers: it may lie in memory that several
+/// `#[repr(C)]` and without pointers: it can lie in memory that several
 /// processes share.
 #[repr(C, align(128))]
 #[derive(Debug, Default)]
 pub struct Generator {
-    /// The last issued id. Written by every call, so it has a cache line to itself.
+    /// The last issued id. Every call writes it, so it has a cache line of its own.
     last: Line,
-    /// The first id of the lease's worker that must not be issued; 0 without a
+    /// The first id of the lease's worker id that must not be issued; 0 without a
     /// lease. Written by the lease's keeper.
     ceiling: AtomicU64,
-    /// From this id on, the ceiling is due to be raised. As above.
+    /// From this id on, the ceiling is due to be raised. Written by the lease's keeper.
     renew_at: AtomicU64,
     /// How far ahead of the clock the lease's ids began, in microseconds; 0 once
-    /// the clock has caught up. Ids may be that far ahead of it until then.
+    /// the clock has caught up. Until then, ids can be this far ahead of the clock.
     start_lead: AtomicU64,
     /// 1 while the clock is known to be behind.
     behind: AtomicU64,
-    /// How often the clock was seen to have gone back.
+    /// How often the clock was found to have gone back.
     rollbacks: AtomicU64,
 }
 
@@ -126,13 +126,13 @@ struct Line(AtomicU64);
 /// What a lease allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// Whose ids.
-    pub worker: u64,
+    /// The worker id of the ids.
+    pub worker_id: u64,
     /// The first tick that may be used, at least 1.
     pub from: u64,
-    /// The first tick that may not.
+    /// The first tick that may not be used.
     pub ceiling: u64,
-    /// The tick from which on the ceiling is due to be raised.
+    /// The tick from which the ceiling is due to be raised.
     pub renew_at: u64,
 }
 
@@ -142,12 +142,15 @@ impl Generator {
         Self::default()
     }
 
-    /// Takes up to `count` ids of one tick, ascending and above all taken
-    /// before. `count` is at least 1.
+    /// Takes up to `count` ids of one tick, ascending and above all that were taken
+    /// before. `count` must be at least 1.
+    ///
+    /// # Errors
+    /// Why there is no id now.
     #[inline]
     pub fn take(&self, layout: &Layout, count: u64, env: &impl Environment) -> Result<Taken, Stop> {
         loop {
-            // Acquire: a ceiling read after this is of the same lease or later.
+            // Acquire: a ceiling read after this is of the same lease or a later one.
             let last = self.last.0.load(Ordering::Acquire);
             // Acquire: pairs with `install`; see the module.
             let ceiling = self.ceiling.load(Ordering::Acquire);
@@ -155,7 +158,7 @@ impl Generator {
                 return Err(Stop::Ceiling);
             }
             if layout.unpack(ceiling).1 != layout.unpack(last).1 {
-                // A later lease's ceiling; its last id is there, too.
+                // The ceiling is of a later lease, whose last id is stored already.
                 continue;
             }
             let (first, len) = self.next(layout, last, count, env)?;
@@ -171,15 +174,17 @@ impl Generator {
             );
             if swapped.is_ok() {
                 return Ok(Taken {
-                    first: first as i64,
-                    len,
+                    run: Run {
+                        first: first as i64,
+                        len,
+                    },
                     due: new_last >= self.renew_at.load(Ordering::Relaxed),
                 });
             }
         }
     }
 
-    /// The ids that follow `last` now: the first, and how many of `count`.
+    /// The ids that follow `last` now: the first one, and how many, up to `count`.
     #[inline]
     fn next(
         &self,
@@ -188,9 +193,9 @@ impl Generator {
         count: u64,
         env: &impl Environment,
     ) -> Result<(u64, u64), Stop> {
-        let (tick, worker, sequence) = layout.unpack(last);
+        let (tick, worker_id, sequence) = layout.unpack(last);
         let used_up = sequence + 1 == layout.ids_per_tick();
-        let now = env.now();
+        let now = env.now().as_us();
         let now_tick = now / layout.tick_us();
         if now_tick >= tick {
             self.caught_up(last);
@@ -199,7 +204,7 @@ impl Generator {
             return self.in_new_tick(
                 layout,
                 now_tick,
-                worker,
+                worker_id,
                 used_up && now_tick == tick + 1,
                 count,
                 env,
@@ -220,35 +225,35 @@ impl Generator {
                 us: next_behind - lead,
             });
         }
-        fresh(layout, tick + 1, worker, 0, count)
+        fresh(layout, tick + 1, worker_id, 0, count)
     }
 
-    /// The clock has passed the last id's tick.
+    /// Like [`next`](Self::next), when the clock has passed the last id's tick.
     fn in_new_tick(
         &self,
         layout: &Layout,
         tick: u64,
-        worker: u64,
+        worker_id: u64,
         is_busy: bool,
         count: u64,
         env: &impl Environment,
     ) -> Result<(u64, u64), Stop> {
-        // Where every id of a tick is wanted, none is left out.
+        // If the last tick was used up, all ids of a tick may be needed.
         let start = match is_busy {
             true => 0,
             false => env.random() % layout.start_spread(),
         };
-        fresh(layout, tick, worker, start, count)
+        fresh(layout, tick, worker_id, start, count)
     }
 
-    /// The clock is no longer behind the last id.
+    /// Called when the clock is no longer behind the last id.
     #[inline]
     fn caught_up(&self, last: u64) {
         if self.behind.load(Ordering::Relaxed) != 0 {
             self.behind.store(0, Ordering::Relaxed);
         }
-        // Acquire: who reads a lease's head start reads its last id below, and
-        // does not end a head start that is not that of `last`.
+        // Acquire: a caller that sees a lease's head start also sees its last id
+        // below, and does not end the head start of another lease than that of `last`.
         let lead = self.start_lead.load(Ordering::Acquire);
         if lead != 0 && self.last.0.load(Ordering::Relaxed) == last {
             let _ = self
@@ -257,7 +262,8 @@ impl Generator {
         }
     }
 
-    /// How far ids may be ahead of the clock, which is behind the last one.
+    /// How far ids can be ahead of the clock, when the clock is behind the last id by
+    /// `behind` microseconds.
     #[cold]
     fn allowed_lead(&self, behind: u64, env: &impl Environment) -> Result<u64, Stop> {
         let rules = env.clock_rules();
@@ -285,18 +291,18 @@ impl Generator {
         })
     }
 
-    /// Begins a lease: issues ids of its span from now on, and no others.
+    /// Begins a lease: from now on, only ids of its span are issued.
     ///
-    /// `now_us` is the clock, in microseconds since the epoch: a span that
-    /// begins after it is counted from there until the clock has caught up.
-    pub fn install(&self, layout: &Layout, span: Span, now_us: u64) {
-        self.begin(layout, span, now_us, |_| span.from);
+    /// `now` is the clock. If the span begins after it, ids are counted from the start
+    /// of the span until the clock has caught up.
+    pub fn install(&self, layout: &Layout, span: Span, now: SinceEpoch) {
+        self.begin(layout, span, now, |_| span.from);
     }
 
-    /// As [`install`](Self::install), for a worker that follows another: begins
-    /// above the last id, where the ceiling leaves room for that.
-    pub fn install_above(&self, layout: &Layout, span: Span, now_us: u64) {
-        self.begin(layout, span, now_us, |last| {
+    /// Like [`install`](Self::install), for a worker id that follows another one:
+    /// begins above the last id, if the ceiling leaves room for that.
+    pub fn install_above(&self, layout: &Layout, span: Span, now: SinceEpoch) {
+        self.begin(layout, span, now, |last| {
             let above = layout.unpack(last).0.saturating_add(1);
             match above < span.ceiling {
                 true => span.from.max(above),
@@ -305,15 +311,15 @@ impl Generator {
         });
     }
 
-    /// `from` tells, from the last id, the tick to begin with.
-    fn begin(&self, layout: &Layout, span: Span, now_us: u64, from: impl Fn(u64) -> u64) {
+    /// Begins a lease; `from` returns the tick to begin with for a last id.
+    fn begin(&self, layout: &Layout, span: Span, now: SinceEpoch, from: impl Fn(u64) -> u64) {
         self.ceiling.store(0, Ordering::Relaxed);
         let mut last = self.last.0.load(Ordering::Relaxed);
         let before = loop {
             let before = from(last).clamp(1, layout.ticks()) - 1;
-            let first = layout.pack(before, span.worker, layout.ids_per_tick() - 1);
-            // Release: who reads this id reads no ceiling of an earlier lease.
-            // An exchange, because callers under way may still take an id.
+            let first = layout.pack(before, span.worker_id, layout.ids_per_tick() - 1);
+            // Release: a caller that sees this id sees no ceiling of an earlier
+            // lease. An exchange, because calls in progress may still take an id.
             let swapped =
                 self.last
                     .0
@@ -323,9 +329,9 @@ impl Generator {
                 Err(newer) => last = newer,
             }
         };
-        let start_lead = ((before + 1) * layout.tick_us()).saturating_sub(now_us);
-        // Waiting for the next tick is no head start.
-        let ahead = before * layout.tick_us() > now_us;
+        let start_lead = ((before + 1) * layout.tick_us()).saturating_sub(now.as_us());
+        // A wait for the next tick is not a head start.
+        let ahead = before * layout.tick_us() > now.as_us();
         // Release: pairs with `caught_up`.
         self.start_lead
             .store(if ahead { start_lead } else { 0 }, Ordering::Release);
@@ -337,15 +343,16 @@ impl Generator {
     pub fn extend(&self, layout: &Layout, ceiling: u64, renew_at: u64) {
         let id_at = |tick: u64| tick.min(layout.ticks()) * layout.ids_of_a_tick();
         self.renew_at.store(id_at(renew_at), Ordering::Relaxed);
-        // Callers change the last id, but never whose it is.
-        let (_, worker, _) = layout.unpack(self.last.0.load(Ordering::Relaxed));
-        let ceiling = id_at(ceiling) + worker * layout.ids_per_tick();
-        // Release: who reads this ceiling reads no last id of an earlier lease.
+        // Callers change the last id, but never its worker id.
+        let (_, worker_id, _) = layout.unpack(self.last.0.load(Ordering::Relaxed));
+        let ceiling = id_at(ceiling) + worker_id * layout.ids_per_tick();
+        // Release: a caller that sees this ceiling sees no last id of an earlier
+        // lease.
         self.ceiling.store(ceiling, Ordering::Release);
     }
 
-    /// Ends the lease: no caller that comes from now on gets an id. One that is
-    /// under way may still get one below the ceiling.
+    /// Ends the lease: later calls get no id. A call in progress may still get one
+    /// below the ceiling.
     pub fn fence(&self) {
         self.ceiling.store(0, Ordering::Release);
     }
@@ -355,12 +362,11 @@ impl Generator {
         self.ceiling.load(Ordering::Acquire) != 0
     }
 
-    /// Whether the next id lies below the ceiling, with a clock that shows so
-    /// many microseconds since the epoch.
-    pub fn has_room(&self, layout: &Layout, now_us: u64) -> bool {
+    /// Whether the next id lies below the ceiling, if the clock shows `now`.
+    pub fn has_room(&self, layout: &Layout, now: SinceEpoch) -> bool {
         let (tick, _, sequence) = layout.unpack(self.last.0.load(Ordering::Acquire));
         let used_up = sequence + 1 == layout.ids_per_tick();
-        let next = (now_us / layout.tick_us()).max(tick + u64::from(used_up));
+        let next = (now.as_us() / layout.tick_us()).max(tick + u64::from(used_up));
         next < layout.unpack(self.ceiling.load(Ordering::Acquire)).0
     }
 
@@ -369,18 +375,19 @@ impl Generator {
         self.last.0.load(Ordering::Relaxed) >= self.renew_at.load(Ordering::Relaxed)
     }
 
-    /// The tick of the last issued id, or the one before the span of a lease
-    /// that has issued none.
+    /// The tick of the last issued id. If the lease has issued none, the tick before
+    /// its span.
     pub fn last_tick(&self, layout: &Layout) -> u64 {
         layout.unpack(self.last.0.load(Ordering::Acquire)).0
     }
 
-    /// How often the clock was seen to have gone back.
+    /// How often the clock was found to have gone back.
     pub fn rollbacks(&self) -> u64 {
         self.rollbacks.load(Ordering::Relaxed)
     }
 
-    /// Forgets everything, for another registry.
+    /// Ends the lease and resets the clock state and the count of rollbacks, for another
+    /// registry.
     pub fn reset(&self) {
         self.fence();
         self.start_lead.store(0, Ordering::Relaxed);
@@ -389,12 +396,12 @@ impl Generator {
     }
 }
 
-/// Ids of a tick of which none was issued.
+/// Ids of a tick in which none was issued, from the sequence number `start` on.
 #[inline]
 fn fresh(
     layout: &Layout,
     tick: u64,
-    worker: u64,
+    worker_id: u64,
     start: u64,
     count: u64,
 ) -> Result<(u64, u64), Stop> {
@@ -402,5 +409,5 @@ fn fresh(
         return Err(Stop::TimeUsedUp);
     }
     let left = layout.ids_per_tick() - start;
-    Ok((layout.pack(tick, worker, start), count.min(left)))
+    Ok((layout.pack(tick, worker_id, start), count.min(left)))
 }

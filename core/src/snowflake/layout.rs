@@ -3,21 +3,21 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// The most worker ids and the most sequence numbers a layout can have: both
-/// are `integer`s in SQL.
+/// Maximum number of bits of the worker id and of the sequence: both are of type
+/// `integer` in SQL.
 const MAX_FIELD_BITS: u32 = 31;
 
 const SECOND_US: u64 = 1_000_000;
-/// Names and microseconds of the units of a tick, from small to large.
+/// Units for the length of a tick, and their microseconds, from small to large.
 const UNITS: [(&str, u64); 3] = [("us", 1), ("ms", 1_000), ("s", SECOND_US)];
 const MAX_TICK_US: u64 = 3600 * SECOND_US;
-/// What the time field may reach over: arithmetic on instants cannot overflow.
+/// Maximum range of the time field: arithmetic on instants cannot overflow.
 const MAX_SPAN_US: u128 = 1 << 62;
 
-/// The fields of an id: `(tick × workers + worker) × sequences + sequence`.
+/// The fields of an id: `(tick × worker ids + worker id) × sequences + sequence`.
 ///
-/// With powers of two these are bit fields; the `decimal` layout has decimal
-/// digits instead.
+/// If the factors are powers of two, these are bit fields; the `decimal` layout has
+/// decimal digits instead.
 ///
 /// ```
 /// use leaf_core::snowflake::Layout;
@@ -32,7 +32,7 @@ pub struct Layout {
     name: Name,
     tick_us: u64,
     ticks: u64,
-    workers: u64,
+    worker_ids: u64,
     sequences: u64,
 }
 
@@ -46,7 +46,7 @@ enum Name {
     Custom,
 }
 
-/// Why a text is no layout.
+/// Why a text is not a valid layout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadLayout(String);
 
@@ -59,23 +59,25 @@ impl fmt::Display for BadLayout {
 impl std::error::Error for BadLayout {}
 
 impl Layout {
-    /// Twitter's and Meituan Leaf's: 41 bits of milliseconds, 10 of worker id,
-    /// 12 of sequence.
+    /// The layout of Twitter and Meituan Leaf: 41 bits of milliseconds, 10 of worker
+    /// id, 12 of sequence.
     pub const LEAF: Layout = Layout::bits(Name::Leaf, 1_000, 41, 10, 12);
-    /// Baidu uid-generator's: 28 bits of seconds, 22 of worker id, 13 of sequence.
+    /// The layout of Baidu's uid-generator: 28 bits of seconds, 22 of worker id, 13 of
+    /// sequence.
     pub const UID: Layout = Layout::bits(Name::Uid, SECOND_US, 28, 22, 13);
-    /// Sonyflake's field sizes: 39 bits of 10 ms, 16 of worker id, 8 of sequence.
-    /// The worker id stands before the sequence, as in all other layouts.
+    /// The field sizes of Sonyflake: 39 bits of 10 ms, 16 of worker id, 8 of sequence.
+    /// The worker id is above the sequence, as in all other layouts.
     pub const SONYFLAKE: Layout = Layout::bits(Name::Sonyflake, 10_000, 39, 16, 8);
-    /// Fits the integers that JavaScript represents exactly: 41 bits of
-    /// milliseconds, 5 of worker id, 7 of sequence.
+    /// Ids that JavaScript represents exactly: 41 bits of milliseconds, 5 of worker id,
+    /// 7 of sequence.
     pub const JS53: Layout = Layout::bits(Name::Js53, 1_000, 41, 5, 7);
-    /// Readable: seconds, then 2 digits of worker id, then 7 of sequence.
+    /// Ids that people can read: seconds, then 2 digits of worker id, then 7 of
+    /// sequence.
     pub const DECIMAL: Layout = Layout {
         name: Name::Decimal,
         tick_us: SECOND_US,
         ticks: (1 << 63) / 1_000_000_000,
-        workers: 100,
+        worker_ids: 100,
         sequences: 10_000_000,
     };
 
@@ -92,13 +94,16 @@ impl Layout {
             name,
             tick_us,
             ticks: 1 << time,
-            workers: 1 << worker,
+            worker_ids: 1 << worker,
             sequences: 1 << sequence,
         }
     }
 
     /// A layout of bit fields; `tick_us` is the length of a tick in
-    /// microseconds, up to an hour.
+    /// microseconds, at most an hour.
+    ///
+    /// # Errors
+    /// Which argument is out of its range.
     pub fn custom(
         time: u32,
         worker: u32,
@@ -131,45 +136,47 @@ impl Layout {
         self.tick_us
     }
 
-    /// How many values the time field has.
+    /// Number of values of the time field.
     pub const fn ticks(&self) -> u64 {
         self.ticks
     }
 
-    /// How many worker ids there are; the first is 0.
-    pub const fn workers(&self) -> u64 {
-        self.workers
+    /// Number of worker ids; the first is 0.
+    pub const fn worker_ids(&self) -> u64 {
+        self.worker_ids
     }
 
-    /// How many ids one worker can issue in one tick.
+    /// Number of ids that one worker id has per tick.
     pub const fn ids_per_tick(&self) -> u64 {
         self.sequences
     }
 
-    /// The distance between two ticks' ids.
+    /// The distance between the ids of two successive ticks.
     pub const fn ids_of_a_tick(&self) -> u64 {
-        self.workers * self.sequences
+        self.worker_ids * self.sequences
     }
 
-    /// The id of three fields, each within its range.
-    pub const fn pack(&self, tick: u64, worker: u64, sequence: u64) -> u64 {
-        debug_assert!(tick < self.ticks && worker < self.workers && sequence < self.sequences);
-        (tick * self.workers + worker) * self.sequences + sequence
+    /// The id with these fields, each of which must be within its range.
+    pub const fn pack(&self, tick: u64, worker_id: u64, sequence: u64) -> u64 {
+        debug_assert!(
+            tick < self.ticks && worker_id < self.worker_ids && sequence < self.sequences
+        );
+        (tick * self.worker_ids + worker_id) * self.sequences + sequence
     }
 
-    /// Tick, worker id and sequence of an id. The tick of a number that is no
-    /// id of this layout is [`ticks`](Self::ticks) or more.
+    /// Tick, worker id and sequence of an id. If the number is not an id of this
+    /// layout, the tick is [`ticks`](Self::ticks) or more.
     pub const fn unpack(&self, id: u64) -> (u64, u64, u64) {
         let upper = id / self.sequences;
         (
-            upper / self.workers,
-            upper % self.workers,
+            upper / self.worker_ids,
+            upper % self.worker_ids,
             id % self.sequences,
         )
     }
 
-    /// The first sequence of a new tick is chosen below this number: ids then
-    /// spread over shards even where one is drawn per tick.
+    /// The first sequence number of a new tick is chosen at random below this number,
+    /// so that ids spread over shards even if only one is drawn per tick.
     pub const fn start_spread(&self) -> u64 {
         match self.sequences / 4 {
             0 => 1,
@@ -187,7 +194,7 @@ impl fmt::Display for Layout {
         }
         let (time, worker, sequence) = (
             self.ticks.ilog2(),
-            self.workers.ilog2(),
+            self.worker_ids.ilog2(),
             self.sequences.ilog2(),
         );
         let (unit, us) = UNITS

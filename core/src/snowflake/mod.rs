@@ -1,25 +1,25 @@
 //! Snowflake ids: time, worker id and sequence in one 64-bit number.
 //!
-//! - [`layout`]: how many values each field has, and where it stands.
-//! - [`scheme`]: a layout and the epoch its time counts from: instants to ids
-//!   and back.
-//! - [`generator`]: hands ids out, never twice, whatever the clock does.
-//! - [`lease`]: which worker id a node gets from a registry.
+//! - [`layout`]: how many values each field has, and the order of the fields.
+//! - [`scheme`]: a layout and its epoch, the instant from which the time is counted:
+//!   converts instants into ids and back.
+//! - [`generator`]: hands out ids, never one twice, whatever the clock does.
+//! - [`choice`]: which worker id a node gets from a registry.
 //! - [`ceiling`]: how far ahead a lease's ceiling is set, and when it is raised.
 //!
 //! # Why no id is issued twice
 //!
-//! A worker id and an instant make a point; all ids of that point belong to one
-//! node. A registry keeps for every worker id a *ceiling*: up to it, somebody
-//! may have issued ids. Whoever leases the worker id starts at the ceiling and
-//! raises it, durably, before it issues anything above it. So two holders of a
-//! worker id, one after the other, never meet, whatever their clocks say and
-//! whether or not the first has noticed that its time is over.
+//! All ids with the same worker id and the same time are issued by one *node*, the
+//! holder of the worker id. For every worker id, a registry stores a *ceiling*: an
+//! instant up to which ids may have been issued. A node that leases the worker id
+//! starts at the ceiling, and raises it durably before it issues ids above it.
+//! Therefore, two successive holders of a worker id never issue the same id, whatever
+//! their clocks show, and even if the first one does not notice that its lease is over.
 
 pub mod ceiling;
+pub mod choice;
 pub mod generator;
 pub mod layout;
-pub mod lease;
 pub mod scheme;
 
 pub use generator::Generator;

@@ -2,10 +2,12 @@
 
 use std::sync::{Arc, Mutex};
 
+use leaf_core::Run;
 use leaf_core::snowflake::Layout;
 use leaf_core::snowflake::generator::{
-    ClockPolicy, ClockRules, Environment, Generator, Span, Stop, Taken,
+    ClockPolicy, ClockRules, Environment, Generator, Span, Stop,
 };
+use leaf_core::time::SinceEpoch;
 use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use loom::thread;
 
@@ -22,8 +24,8 @@ fn layout() -> Layout {
 struct At(u64);
 
 impl Environment for At {
-    fn now(&self) -> u64 {
-        self.0 * TICK_US + TICK_US / 2
+    fn now(&self) -> SinceEpoch {
+        SinceEpoch::from_us(self.0 * TICK_US + TICK_US / 2)
     }
 
     fn clock_rules(&self) -> ClockRules {
@@ -40,9 +42,9 @@ impl Environment for At {
 }
 
 /// A lease whose ceiling is not due to be raised.
-const fn span(worker: u64, from: u64, ceiling: u64) -> Span {
+const fn span(worker_id: u64, from: u64, ceiling: u64) -> Span {
     Span {
-        worker,
+        worker_id,
         from,
         ceiling,
         renew_at: u64::MAX,
@@ -50,8 +52,8 @@ const fn span(worker: u64, from: u64, ceiling: u64) -> Span {
 }
 
 /// A generator whose keeper and callers are watched: no id twice, none outside
-/// the spans granted, and none at or below one of the same worker that was
-/// taken before this call began.
+/// the spans granted, and none at or below one of the same worker id that
+/// was taken before this call began.
 ///
 /// The record is kept with `std`, which the model checker does not see, so
 /// that keeping it orders nothing.
@@ -62,10 +64,10 @@ struct Watched {
     taken: Mutex<Vec<Id>>,
 }
 
-/// Worker, tick and sequence of an id: those of one worker in their order.
+/// Worker id, tick and sequence of an id: those of one worker id in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Id {
-    worker: u64,
+    worker_id: u64,
     tick: u64,
     sequence: u64,
 }
@@ -100,9 +102,9 @@ impl Watched {
 
     fn take_many(&self, tick: u64, count: u64) -> Result<Vec<Id>, Stop> {
         let before = self.taken.lock().unwrap().clone();
-        let taken = self.generator.take(&layout(), count, &At(tick))?;
-        assert!(taken.len <= count, "more ids than asked for");
-        let ids = ids(taken);
+        let run = self.generator.take(&layout(), count, &At(tick))?.run;
+        assert!(run.len <= count, "more ids than asked for");
+        let ids = ids(run);
         for id in &ids {
             self.record(&before, *id);
         }
@@ -112,14 +114,13 @@ impl Watched {
     fn record(&self, before: &[Id], id: Id) {
         let granted = self.granted.lock().unwrap();
         assert!(
-            granted.iter().any(
-                |span| span.worker == id.worker && (span.from..span.ceiling).contains(&id.tick)
-            ),
+            granted.iter().any(|span| span.worker_id == id.worker_id
+                && (span.from..span.ceiling).contains(&id.tick)),
             "{id:?} was never granted: {granted:?}"
         );
         let last = before
             .iter()
-            .filter(|other| other.worker == id.worker)
+            .filter(|other| other.worker_id == id.worker_id)
             .max();
         assert!(last < Some(&id), "{id:?} was taken after {last:?}");
         let mut taken = self.taken.lock().unwrap();
@@ -128,12 +129,12 @@ impl Watched {
     }
 }
 
-fn ids(taken: Taken) -> Vec<Id> {
-    let ids = taken.first..taken.first + taken.len as i64;
+fn ids(run: Run) -> Vec<Id> {
+    let ids = run.first..run.first + run.len as i64;
     ids.map(|id| {
-        let (tick, worker, sequence) = layout().unpack(id as u64);
+        let (tick, worker_id, sequence) = layout().unpack(id as u64);
         Id {
-            worker,
+            worker_id,
             tick,
             sequence,
         }
@@ -178,7 +179,7 @@ fn batches_overlap_nowhere() {
     });
 }
 
-/// The lease passes from one worker to another under a caller's hands.
+/// The lease passes from one worker id to another under a caller's hands.
 fn passes(old: Span, new: Span) {
     check(move || {
         let watched = Watched::new(old);
@@ -193,24 +194,24 @@ fn passes(old: Span, new: Span) {
 }
 
 #[test]
-fn a_new_workers_ids_stay_below_its_ceiling_under_the_old_ones_higher() {
+fn ids_of_a_new_worker_id_stay_below_its_ceiling_under_the_old_ones_higher() {
     passes(span(1, 1, 9), span(2, 1, 5));
 }
 
 #[test]
-fn an_old_workers_ids_stay_below_its_ceiling_under_the_new_ones_higher() {
+fn ids_of_an_old_worker_id_stay_below_its_ceiling_under_the_new_ones_higher() {
     passes(span(1, 1, 5), span(2, 1, 9));
 }
 
 #[test]
-fn a_worker_leased_again_never_repeats_an_id() {
+fn a_worker_id_leased_again_never_repeats_an_id() {
     passes(span(1, 1, 5), span(1, 5, 9));
 }
 
-/// Whoever follows another goes on above it, even above what callers take while
+/// A worker id that follows another goes on above it, even above what callers take while
 /// the lease passes.
 #[test]
-fn a_worker_that_follows_another_begins_above_all_its_ids() {
+fn a_worker_id_that_follows_another_begins_above_all_its_ids() {
     check(|| {
         let watched = Watched::new(span(1, 1, 9));
         let caller = spawn(&watched, |watched| {
@@ -221,8 +222,10 @@ fn a_worker_that_follows_another_begins_above_all_its_ids() {
         let _ = watched.take(5);
         caller.join().unwrap();
         let taken = watched.taken.lock().unwrap();
-        let ticks_of = |worker| {
-            let ids = taken.iter().filter(move |id: &&Id| id.worker == worker);
+        let ticks_of = |worker_id| {
+            let ids = taken
+                .iter()
+                .filter(move |id: &&Id| id.worker_id == worker_id);
             ids.map(|id| id.tick)
         };
         let (old, new) = (ticks_of(1).max(), ticks_of(2).min());
@@ -230,7 +233,7 @@ fn a_worker_that_follows_another_begins_above_all_its_ids() {
     });
 }
 
-/// The first worker had used up its span: when it comes back, the last id is
+/// The first worker id had used up its span: when it comes back, the last id is
 /// the one that the caller has read before it slept.
 #[test]
 fn a_caller_that_sleeps_over_two_leases_mixes_none() {
@@ -273,7 +276,7 @@ fn after_a_fence_no_caller_gets_an_id_before_the_next_lease() {
                 for _ in 0..2 {
                     let too_late = fenced.load(Ordering::Acquire);
                     if let Ok(id) = watched.take(5) {
-                        assert!(!too_late || id.worker == 2, "{id:?} after the fence");
+                        assert!(!too_late || id.worker_id == 2, "{id:?} after the fence");
                     }
                 }
             })
@@ -283,7 +286,7 @@ fn after_a_fence_no_caller_gets_an_id_before_the_next_lease() {
         assert_eq!(watched.take(5), Err(Stop::Ceiling));
         watched.install(span(2, 3, 9), 5);
         caller.join().unwrap();
-        assert_eq!(watched.take(7).map(|id| id.worker), Ok(2));
+        assert_eq!(watched.take(7).map(|id| id.worker_id), Ok(2));
     });
 }
 
@@ -306,8 +309,8 @@ fn a_lease_that_begins_ahead_of_the_clock_goes_on_there_whoever_sleeps() {
 struct Moving(Arc<AtomicU64>);
 
 impl Environment for Moving {
-    fn now(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
+    fn now(&self) -> SinceEpoch {
+        SinceEpoch::from_us(self.0.load(Ordering::Relaxed))
     }
 
     fn clock_rules(&self) -> ClockRules {
@@ -323,7 +326,7 @@ impl Environment for Moving {
 fn a_clock_that_only_goes_forward_is_never_found_behind() {
     check(|| {
         let generator = Arc::new(Generator::new());
-        generator.install(&layout(), span(1, 1, 9), TICK_US);
+        generator.install(&layout(), span(1, 1, 9), At(1).now());
         let clock = Arc::new(AtomicU64::new(2 * TICK_US));
         let caller = {
             let (generator, clock) = (generator.clone(), clock.clone());
@@ -342,7 +345,7 @@ fn a_clock_that_only_goes_forward_is_never_found_behind() {
 fn whoever_takes_an_id_of_a_new_lease_is_told_when_it_is_due() {
     check(|| {
         let generator = Arc::new(Generator::new());
-        generator.install(&layout(), span(1, 1, 9), TICK_US);
+        generator.install(&layout(), span(1, 1, 9), At(1).now());
         let caller = {
             let generator = generator.clone();
             thread::spawn(move || generator.take(&layout(), 1, &At(5)))
@@ -351,9 +354,9 @@ fn whoever_takes_an_id_of_a_new_lease_is_told_when_it_is_due() {
             renew_at: 5,
             ..span(2, 3, 9)
         };
-        generator.install(&layout(), new, 5 * TICK_US);
+        generator.install(&layout(), new, At(5).now());
         if let Ok(taken) = caller.join().unwrap() {
-            assert!(taken.due || ids(taken)[0].worker == 1);
+            assert!(taken.due || ids(taken.run)[0].worker_id == 1);
         }
         assert!(generator.take(&layout(), 1, &At(5)).unwrap().due);
     });

@@ -8,12 +8,14 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::time::Duration;
 
 use leaf_core::snowflake::Layout;
+use leaf_core::snowflake::choice::{Held, Holder, Request, choose};
 use leaf_core::snowflake::generator::{
     ClockPolicy, ClockRules, Environment, Generator, Span, Stop,
 };
-use leaf_core::snowflake::lease::{Held, Holder, Request, choose};
+use leaf_core::time::{SinceEpoch, WallTime};
 
 use crate::rig::STRICT;
 
@@ -29,11 +31,11 @@ struct Row {
     history: u64,
     /// Below this tick ids may have been issued.
     ceiling: u64,
-    leased_until_us: i64,
+    leased_until: WallTime,
 }
 
 struct Node {
-    now: Cell<u64>,
+    now: Cell<SinceEpoch>,
     rules: Cell<ClockRules>,
     history: Cell<u64>,
     /// Lost in a crash, but a caller under way still holds the old one.
@@ -56,7 +58,7 @@ struct Lease {
 pub struct World {
     layout: Layout,
     registry: RefCell<BTreeMap<u64, Row>>,
-    registry_now: Cell<i64>,
+    registry_now: Cell<WallTime>,
     leases: Cell<u64>,
     histories: Cell<u64>,
     nodes: [Node; NODES],
@@ -85,9 +87,9 @@ pub enum Op {
         meanwhile: Vec<(usize, Op)>,
     },
     Register {
-        worker: Option<u64>,
+        worker_id: Option<u64>,
         ahead: u64,
-        lasts_us: i64,
+        lasts: Duration,
         random: u64,
         then: Then,
     },
@@ -103,15 +105,16 @@ pub enum Op {
 }
 
 impl World {
-    pub fn new(worker_bits: u32, sequence_bits: u32, clocks: [u64; NODES]) -> Self {
+    /// The nodes' clocks stand so many microseconds after the epoch.
+    pub fn new(worker_bits: u32, sequence_bits: u32, clocks_us: [u64; NODES]) -> Self {
         World {
             layout: Layout::custom(12, worker_bits, sequence_bits, TICK_US).unwrap(),
             registry: RefCell::default(),
-            registry_now: Cell::new(0),
+            registry_now: Cell::default(),
             leases: Cell::new(0),
             histories: Cell::new(0),
-            nodes: clocks.map(|now| Node {
-                now: Cell::new(now),
+            nodes: clocks_us.map(|us| Node {
+                now: Cell::new(SinceEpoch::from_us(us)),
                 rules: Cell::new(STRICT),
                 history: Cell::new(0),
                 generator: RefCell::default(),
@@ -126,10 +129,10 @@ impl World {
         let node = &self.nodes[*number];
         match op {
             Op::Clock(us) => {
-                let now = node.now.get().saturating_add_signed(*us);
-                node.now.set(now);
+                let now = node.now.get().as_us().saturating_add_signed(*us);
+                node.now.set(SinceEpoch::from_us(now));
             }
-            Op::RegistryClock(us) => self.registry_now.set(self.registry_now.get() + us),
+            Op::RegistryClock(us) => self.registry_now.set(self.registry_now.get().plus_us(*us)),
             Op::Rules(rules) => node.rules.set(*rules),
             Op::Take {
                 count,
@@ -137,20 +140,20 @@ impl World {
                 meanwhile,
             } => self.take(*number, *count, *random, meanwhile),
             Op::Register {
-                worker,
+                worker_id,
                 ahead,
-                lasts_us,
+                lasts,
                 random,
                 then,
             } => {
                 let request = Request {
-                    worker: *worker,
-                    workers: self.layout.workers(),
-                    now_us: self.registry_now.get(),
-                    reuse_after_us: 50,
+                    worker_id: *worker_id,
+                    worker_ids: self.layout.worker_ids(),
+                    now: self.registry_now.get(),
+                    reuse_after: Duration::from_micros(50),
                     random: *random,
                 };
-                self.register(*number, &request, *ahead, *lasts_us, *then);
+                self.register(*number, &request, *ahead, *lasts, *then);
             }
             Op::Renew { ahead, then } => self.renew(node, *ahead, *then),
             Op::Fence => self.fence(node),
@@ -161,7 +164,7 @@ impl World {
                         .borrow_mut()
                         .get_mut(&row)
                         .unwrap()
-                        .leased_until_us = i64::MIN;
+                        .leased_until = WallTime::MIN;
                 }
             }
             Op::Crash => self.crash(node),
@@ -173,40 +176,40 @@ impl World {
         }
     }
 
-    fn register(&self, number: usize, request: &Request, ahead: u64, lasts_us: i64, then: Then) {
+    fn register(&self, number: usize, request: &Request, ahead: u64, lasts: Duration, then: Then) {
         let node = &self.nodes[number];
         let mut registry = self.registry.borrow_mut();
         let held: Vec<Held> = registry
             .iter()
-            .map(|(worker, row)| Held {
-                worker: *worker,
+            .map(|(worker_id, row)| Held {
+                worker_id: *worker_id,
                 holder: match row.history == node.history.get() {
                     true if row.holder == number => Holder::Self_,
                     true => Holder::Other,
                     false => Holder::OtherHistory,
                 },
-                leased_until_us: row.leased_until_us,
+                leased_until: row.leased_until,
             })
             .collect();
-        let Ok(worker) = choose(&held, request) else {
+        let Ok(worker_id) = choose(&held, request) else {
             return;
         };
         self.leases.set(self.leases.get() + 1);
-        let from = registry.get(&worker).map_or(1, |row| row.ceiling);
+        let from = registry.get(&worker_id).map_or(1, |row| row.ceiling);
         let ceiling = from.max(self.tick(node)) + ahead;
         let row = Row {
             lease: self.leases.get(),
             holder: number,
             history: node.history.get(),
             ceiling,
-            leased_until_us: request.now_us + lasts_us,
+            leased_until: request.now + lasts,
         };
-        registry.insert(worker, row);
+        registry.insert(worker_id, row);
         if then == Then::Crashes {
             return self.crash(node);
         }
         let span = Span {
-            worker,
+            worker_id,
             from,
             ceiling,
             renew_at: ceiling,
@@ -223,7 +226,7 @@ impl World {
             number: row.lease,
             span,
             from,
-            head_start_us: (from * TICK_US).saturating_sub(now),
+            head_start_us: (from * TICK_US).saturating_sub(now.as_us()),
             is_fenced: false,
         }));
         match follows {
@@ -238,13 +241,17 @@ impl World {
         let Some(mut lease) = node.lease.get().filter(|lease| !lease.is_fenced) else {
             return;
         };
-        let Some(worker) = self.row_of(node) else {
+        let Some(worker_id) = self.row_of(node) else {
             return;
         };
         let generator = node.generator.borrow().clone();
         let last = generator.last_tick(&self.layout);
         let ceiling = lease.span.ceiling.max(last.max(self.tick(node)) + ahead);
-        self.registry.borrow_mut().get_mut(&worker).unwrap().ceiling = ceiling;
+        self.registry
+            .borrow_mut()
+            .get_mut(&worker_id)
+            .unwrap()
+            .ceiling = ceiling;
         if then == Then::Crashes {
             return self.crash(node);
         }
@@ -256,8 +263,8 @@ impl World {
     /// The worker id of the node's lease, if the registry has it so.
     fn row_of(&self, node: &Node) -> Option<u64> {
         let lease = node.lease.get()?;
-        let row = *self.registry.borrow().get(&lease.span.worker)?;
-        (row.lease == lease.number).then_some(lease.span.worker)
+        let row = *self.registry.borrow().get(&lease.span.worker_id)?;
+        (row.lease == lease.number).then_some(lease.span.worker_id)
     }
 
     fn fence(&self, node: &Node) {
@@ -275,7 +282,7 @@ impl World {
     }
 
     fn tick(&self, node: &Node) -> u64 {
-        node.now.get() / TICK_US
+        node.now.get().as_us() / TICK_US
     }
 
     fn take(&self, number: usize, count: u64, random: u64, meanwhile: &[(usize, Op)]) {
@@ -287,15 +294,15 @@ impl World {
             node,
             random,
             meanwhile: Cell::new(meanwhile),
-            read: Cell::new(0),
+            read: Cell::default(),
         };
         let taken = generator.take(&self.layout, count, &caller);
         if !Rc::ptr_eq(&generator, &node.generator.borrow()) {
             // The caller died with its node.
             return;
         }
-        let taken = match taken {
-            Ok(taken) => taken,
+        let run = match taken {
+            Ok(taken) => taken.run,
             Err(Stop::ClockBehind { us }) => {
                 let rules = node.rules.get();
                 let is_right = us > rules.tolerance_us && rules.policy != ClockPolicy::Wait;
@@ -311,30 +318,26 @@ impl World {
             }
             Err(_) => return,
         };
-        assert!(
-            (1..=count).contains(&taken.len),
-            "{} ids of {count}",
-            taken.len
-        );
+        assert!((1..=count).contains(&run.len), "{run:?} of {count}");
         let lease = node.lease.get().expect("ids without a lease");
         let was_fenced =
             before.is_some_and(|before| before.number == lease.number && before.is_fenced);
         assert!(!was_fenced, "ids after a fence");
-        for id in taken.first..taken.first + taken.len as i64 {
+        for id in run.first..run.first + run.len as i64 {
             self.issue(id, &lease);
         }
         if meanwhile.is_empty() {
-            self.check_lead(node, &lease, taken.first as u64, caller.read.get());
+            self.check_lead(node, &lease, run.first as u64, caller.read.get());
         }
     }
 
     fn issue(&self, id: i64, lease: &Lease) {
         assert!(id > 0);
-        let (tick, worker, _) = self.layout.unpack(id as u64);
-        assert_eq!(worker, lease.span.worker, "another worker's id");
+        let (tick, worker_id, _) = self.layout.unpack(id as u64);
+        assert_eq!(worker_id, lease.span.worker_id, "an id of another lease");
         let ticks = lease.from..lease.span.ceiling;
         assert!(ticks.contains(&tick), "tick {tick} of {lease:?}");
-        let persisted = self.registry.borrow()[&worker].ceiling;
+        let persisted = self.registry.borrow()[&worker_id].ceiling;
         assert!(tick < persisted, "tick {tick} is above what was persisted");
         let last = self.last.borrow_mut().insert(lease.number, id);
         assert!(last < Some(id), "{id} after {last:?} in one lease");
@@ -342,9 +345,9 @@ impl World {
         assert_eq!(other, None, "{id} was issued twice, now by {lease:?}");
     }
 
-    fn check_lead(&self, node: &Node, lease: &Lease, first: u64, now: u64) {
+    fn check_lead(&self, node: &Node, lease: &Lease, first: u64, now: SinceEpoch) {
         let (tick, ..) = self.layout.unpack(first);
-        let lead = (tick * TICK_US).saturating_sub(now);
+        let lead = (tick * TICK_US).saturating_sub(now.as_us());
         let rules = node.rules.get();
         let borrowed = match rules.policy {
             ClockPolicy::Borrow => rules.max_lead_us,
@@ -364,11 +367,11 @@ struct Caller<'a> {
     random: u64,
     meanwhile: Cell<&'a [(usize, Op)]>,
     /// The clock as it last read it.
-    read: Cell<u64>,
+    read: Cell<SinceEpoch>,
 }
 
 impl Environment for Caller<'_> {
-    fn now(&self) -> u64 {
+    fn now(&self) -> SinceEpoch {
         let now = self.node.now.get();
         self.read.set(now);
         for op in self.meanwhile.take() {

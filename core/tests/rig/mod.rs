@@ -9,14 +9,15 @@ use leaf_core::snowflake::Layout;
 use leaf_core::snowflake::generator::{
     ClockPolicy, ClockRules, Environment, Generator, Span, Stop, Taken,
 };
+use leaf_core::time::SinceEpoch;
 use proptest::prelude::*;
 
 pub const MS: u64 = 1_000;
 pub const NEVER: u64 = u64::MAX;
 
-/// Worker 2's lease of the ticks 10 to 99.
+/// A lease of worker id 2 for the ticks 10 to 99.
 pub const SPAN: Span = Span {
-    worker: 2,
+    worker_id: 2,
     from: 10,
     ceiling: 100,
     renew_at: NEVER,
@@ -26,7 +27,7 @@ pub const SPAN: Span = Span {
 pub type Id = (u64, u64, u64);
 
 /// A generator, and the world around it. Eight ids a tick of a millisecond,
-/// four workers; a new tick starts at 0 or 1.
+/// four worker ids; a new tick starts at 0 or 1.
 pub struct Rig {
     pub layout: Layout,
     pub generator: Generator,
@@ -62,15 +63,20 @@ impl Rig {
 
     pub fn clock(&self, tick: u64) {
         let tick_us = self.layout.tick_us();
-        self.outside.now.set(tick * tick_us + tick_us / 2);
+        self.clock_us(tick * tick_us + tick_us / 2);
+    }
+
+    /// The clock stands so many microseconds after the epoch.
+    pub fn clock_us(&self, us: u64) {
+        self.outside.now.set(SinceEpoch::from_us(us));
     }
 
     pub fn back(&self, us: u64) {
-        self.outside.now.set(self.outside.now.get() - us);
+        self.clock_us(self.outside.now.get().as_us() - us);
     }
 
     pub fn forward(&self, us: u64) {
-        self.outside.now.set(self.outside.now.get() + us);
+        self.clock_us(self.outside.now.get().as_us() + us);
     }
 
     pub fn policy(&self, policy: ClockPolicy, tolerance_us: u64, max_lead_us: u64) {
@@ -86,8 +92,8 @@ impl Rig {
     }
 
     pub fn many(&self, count: u64) -> Result<Vec<Id>, Stop> {
-        let taken = self.take(count)?;
-        let ids = taken.first as u64..taken.first as u64 + taken.len;
+        let run = self.take(count)?.run;
+        let ids = run.first as u64..run.first as u64 + run.len;
         Ok(ids.map(|id| self.layout.unpack(id)).collect())
     }
 
@@ -133,8 +139,8 @@ pub fn rules() -> impl Strategy<Value = ClockRules> {
 
 /// An environment that a test sets, and that counts what it is asked for.
 pub struct Outside {
-    /// The clock, in microseconds since the epoch.
-    pub now: Cell<u64>,
+    /// The clock.
+    pub now: Cell<SinceEpoch>,
     /// What to do when it is behind.
     pub rules: Cell<ClockRules>,
     /// The next random number.
@@ -144,10 +150,10 @@ pub struct Outside {
 }
 
 impl Outside {
-    /// The clock at an instant, strict rules.
-    pub fn at(now: u64) -> Self {
+    /// The clock so many microseconds after the epoch, strict rules.
+    pub fn at(us: u64) -> Self {
         Outside {
-            now: Cell::new(now),
+            now: Cell::new(SinceEpoch::from_us(us)),
             rules: Cell::new(STRICT),
             random: Cell::new(0),
             asked: Default::default(),
@@ -161,7 +167,7 @@ impl Outside {
 }
 
 impl Environment for Outside {
-    fn now(&self) -> u64 {
+    fn now(&self) -> SinceEpoch {
         self.count(0);
         self.now.get()
     }

@@ -12,7 +12,7 @@ macro_rules! each_call {
             /// One block of `count` ids, durable before this returns, above everything
             /// granted before. `count` is at least 1.
             segment_reserve(tag: &str, count: i64) -> crate::calls::Block, "\"orders\", 10_000";
-            /// The next snowflake id of the server's own worker.
+            /// The next snowflake id with the server's own worker id.
             snowflake_next() -> crate::SnowflakeId, "";
             /// `count` snowflake ids, ascending. `count` is at least 1.
             snowflake_batch(count: i32) -> Vec<crate::SnowflakeId>, "100";
@@ -39,9 +39,9 @@ macro_rules! each_call {
             tag_align(tag: Option<&str>) -> Vec<crate::calls::Aligned>, "Some(\"orders\")";
             /// Statistics of a tag; needs the privileges of `pg_monitor`.
             tag_status(tag: &str) -> crate::calls::TagStatus, "\"orders\"";
-            /// Statistics of the server's own snowflake worker; needs the privileges of
-            /// `pg_monitor`.
-            snowflake_status() -> crate::calls::WorkerStatus, "";
+            /// Statistics of the snowflake ids with the server's own worker id; needs the
+            /// privileges of `pg_monitor`.
+            snowflake_status() -> crate::calls::SnowflakeStatus, "";
         }
     };
 }

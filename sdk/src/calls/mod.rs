@@ -19,4 +19,4 @@ pub mod asynchronous;
 #[cfg(feature = "sync")]
 pub mod sync;
 
-pub use types::{Aligned, Block, Decoded, NewTag, TagChange, TagStatus, WorkerStatus};
+pub use types::{Aligned, Block, Decoded, NewTag, SnowflakeStatus, TagChange, TagStatus};

@@ -4,14 +4,15 @@
 //! a name. This works through poolers that give every transaction another server
 //! connection.
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use leaf_core::snowflake::Scheme;
+use leaf_core::time::WallTime;
 use tokio_postgres::Row;
 use tokio_postgres::types::{FromSql, ToSql, Type};
 
-use super::types::{Aligned, Block, Decoded, NewTag, TagChange, TagStatus, WorkerStatus};
-use crate::time::to_unix_us;
+use super::types::{Aligned, Block, Decoded, NewTag, SnowflakeStatus, TagChange, TagStatus};
+use crate::time::{system_time, wall_time};
 use crate::{Error, SegmentId, SnowflakeId};
 
 /// A parameter and its type.
@@ -200,7 +201,7 @@ pub(crate) fn tag_status<'a>(tag: &'a &str) -> Statement<'a, TagStatus> {
     )
 }
 
-pub(crate) fn snowflake_status<'a>() -> Statement<'a, WorkerStatus> {
+pub(crate) fn snowflake_status<'a>() -> Statement<'a, SnowflakeStatus> {
     Statement::new(
         "SELECT worker_id, layout, epoch, ceiling, last_issued_at, rollbacks, waits, \
                 longest_wait_ms, timeouts, runs_out_at, last_error \
@@ -208,7 +209,7 @@ pub(crate) fn snowflake_status<'a>() -> Statement<'a, WorkerStatus> {
         vec![],
         |rows| {
             let row = only(rows)?;
-            Ok(WorkerStatus {
+            Ok(SnowflakeStatus {
                 worker_id: get(row, 0)?,
                 layout: get(row, 1)?,
                 epoch: get(row, 2)?,
@@ -225,21 +226,29 @@ pub(crate) fn snowflake_status<'a>() -> Statement<'a, WorkerStatus> {
     )
 }
 
-/// What a node asks of the registry for its lease.
+/// What a node asks of the registry for its lease, as parameters.
 pub(crate) struct LeaseRequest {
-    /// Its clock now.
-    pub(crate) clock: SystemTime,
-    /// How far ahead of that clock the ceiling should be, in seconds.
-    pub(crate) ahead: f64,
+    clock: SystemTime,
+    ahead_seconds: f64,
 }
 
-/// A lease as the registry grants it. Instants in microseconds since 1970.
+impl LeaseRequest {
+    /// Asks for a ceiling so far ahead of the node's clock, which shows `clock`.
+    pub(crate) fn new(clock: WallTime, ahead: Duration) -> Self {
+        LeaseRequest {
+            clock: system_time(clock),
+            ahead_seconds: ahead.as_secs_f64(),
+        }
+    }
+}
+
+/// A lease as the registry grants it.
 pub(crate) struct Granted {
     pub(crate) worker_id: i32,
     pub(crate) nonce: String,
     pub(crate) token: i64,
-    pub(crate) start_us: i64,
-    pub(crate) ceiling_us: i64,
+    pub(crate) start: WallTime,
+    pub(crate) ceiling: WallTime,
     pub(crate) scheme: Scheme,
 }
 
@@ -255,7 +264,7 @@ pub(crate) fn worker_register<'a>(
             (node, Type::TEXT),
             (worker_id, Type::INT4),
             (&request.clock, Type::TIMESTAMPTZ),
-            (&request.ahead, Type::FLOAT8),
+            (&request.ahead_seconds, Type::FLOAT8),
         ],
         |rows| {
             let row = only(rows)?;
@@ -264,13 +273,13 @@ pub(crate) fn worker_register<'a>(
                 worker_id: get(row, 0)?,
                 nonce: get(row, 1)?,
                 token: get(row, 2)?,
-                start_us: instant(row, 3)?,
-                ceiling_us: instant(row, 4)?,
+                start: instant(row, 3)?,
+                ceiling: instant(row, 4)?,
                 scheme: Scheme {
                     layout: layout
                         .parse()
                         .map_err(|error| Error::Protocol(format!("layout: {error}")))?,
-                    epoch_us: instant(row, 6)?,
+                    epoch: instant(row, 6)?,
                 },
             })
         },
@@ -283,7 +292,7 @@ pub(crate) fn worker_renew<'a>(
     nonce: &'a String,
     token: &'a i64,
     request: &'a LeaseRequest,
-) -> Statement<'a, (i64, i64)> {
+) -> Statement<'a, (i64, WallTime)> {
     Statement::new(
         "SELECT token, ceiling \
            FROM leaf_worker_renew($1, $2::text::uuid, $3, $4, make_interval(secs => $5))",
@@ -292,7 +301,7 @@ pub(crate) fn worker_renew<'a>(
             (nonce, Type::TEXT),
             (token, Type::INT8),
             (&request.clock, Type::TIMESTAMPTZ),
-            (&request.ahead, Type::FLOAT8),
+            (&request.ahead_seconds, Type::FLOAT8),
         ],
         |rows| {
             let row = only(rows)?;
@@ -319,10 +328,10 @@ pub(crate) fn worker_release<'a>(
     )
 }
 
-/// A `timestamptz` in microseconds since 1970.
-fn instant(row: &Row, column: usize) -> Result<i64, Error> {
+/// A `timestamptz`.
+fn instant(row: &Row, column: usize) -> Result<WallTime, Error> {
     let at: SystemTime = get(row, column)?;
-    Ok(to_unix_us(at))
+    Ok(wall_time(at))
 }
 
 fn only(rows: &[Row]) -> Result<&Row, Error> {

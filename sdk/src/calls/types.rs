@@ -31,15 +31,15 @@ pub struct Block {
 /// # #[cfg(feature = "sync")]
 /// # fn example(client: &mut postgres::Client) -> Result<(), leaf_sdk::Error> {
 /// let id = leaf_sdk::sync::snowflake_next(client)?;
-/// let parts = leaf_sdk::sync::snowflake_decode(client, id)?;
-/// println!("made at {:?} by worker {}", parts.created_at, parts.worker_id);
+/// let fields = leaf_sdk::sync::snowflake_decode(client, id)?;
+/// println!("made at {:?} with worker id {}", fields.created_at, fields.worker_id);
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decoded {
     /// When its tick began.
     pub created_at: SystemTime,
-    /// The node that issued it.
+    /// The worker id of the node that issued it.
     pub worker_id: i32,
     /// Which of the tick's ids it is.
     pub sequence: i32,
@@ -172,12 +172,12 @@ pub struct TagStatus {
 /// # #[cfg(feature = "sync")]
 /// # fn example(client: &mut postgres::Client) -> Result<(), leaf_sdk::Error> {
 /// let status = leaf_sdk::sync::snowflake_status(client)?;
-/// println!("worker {:?}, {} rollbacks of the clock", status.worker_id, status.rollbacks);
+/// println!("worker id {:?}, {} rollbacks of the clock", status.worker_id, status.rollbacks);
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct WorkerStatus {
+pub struct SnowflakeStatus {
     /// The server's own worker id, once it has one.
     pub worker_id: Option<i32>,
     /// How ids are divided into fields.

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 use leaf_core::file::{remove_durably, write_durably};
 use leaf_core::snowflake::Scheme;
+use leaf_core::time::WallTime;
 use serde_json::{Value, json};
 
 use super::lease::Lease;
@@ -75,16 +76,17 @@ impl Cache {
             return None;
         }
         let layout = value["layout"].as_str()?.parse().ok()?;
+        let instant = |key: &str| value[key].as_i64().map(WallTime::from_unix_us);
         Some(Lease {
             worker_id: i32::try_from(value["worker_id"].as_i64()?).ok()?,
             nonce: value["nonce"].as_str()?.to_owned(),
             token: value["token"].as_i64()?,
             scheme: Scheme {
                 layout,
-                epoch_us: value["epoch_us"].as_i64()?,
+                epoch: instant("epoch_us")?,
             },
-            registry_ceiling_us: value["registry_ceiling_us"].as_i64()?,
-            ceiling_us: value["ceiling_us"].as_i64()?,
+            registry_ceiling: instant("registry_ceiling_us")?,
+            ceiling: instant("ceiling_us")?,
         })
     }
 
@@ -99,9 +101,9 @@ impl Cache {
             "nonce": lease.nonce,
             "token": lease.token,
             "layout": lease.scheme.layout.to_string(),
-            "epoch_us": lease.scheme.epoch_us,
-            "registry_ceiling_us": lease.registry_ceiling_us,
-            "ceiling_us": lease.ceiling_us,
+            "epoch_us": lease.scheme.epoch.unix_us(),
+            "registry_ceiling_us": lease.registry_ceiling.unix_us(),
+            "ceiling_us": lease.ceiling.unix_us(),
         });
         write_durably(&self.path, value.to_string().as_bytes())
     }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
-use leaf_core::snowflake::generator::{Stop, Taken};
+use leaf_core::Run;
+use leaf_core::snowflake::generator::Stop;
 
 use super::config::SnowflakeConfig;
 use super::keeper;
@@ -14,7 +15,7 @@ use super::stats::SnowflakeStats;
 use crate::background::{Background, Last};
 use crate::draw::{self, Draw};
 use crate::gate::{Gate, Wait};
-use crate::time::from_unix_us;
+use crate::time::system_time;
 use crate::{Error, SnowflakeId};
 
 /// Snowflake ids at memory speed: made without a call to the server, and unique
@@ -146,7 +147,7 @@ impl SnowflakeGenerator {
     ///
     /// ```no_run
     /// # fn example(events: &leaf_sdk::SnowflakeGenerator) {
-    /// println!("this is worker {:?}", events.worker_id());
+    /// println!("the worker id is {:?}", events.worker_id());
     /// # }
     /// ```
     pub fn worker_id(&self) -> Option<i32> {
@@ -163,8 +164,8 @@ impl SnowflakeGenerator {
     /// # let _ = created_at; Ok(()) }
     /// ```
     pub fn created_at(&self, id: SnowflakeId) -> Option<SystemTime> {
-        let parts = self.node.scheme.get()?.decode(id.get())?;
-        Some(from_unix_us(parts.created_us))
+        let fields = self.node.scheme.get()?.decode(id.get())?;
+        Some(system_time(fields.created_at))
     }
 
     /// Statistics of the generator.
@@ -172,7 +173,7 @@ impl SnowflakeGenerator {
     /// ```no_run
     /// # fn example(events: &leaf_sdk::SnowflakeGenerator) {
     /// let stats = events.stats();
-    /// println!("worker {:?} until {:?}", stats.worker_id, stats.ceiling);
+    /// println!("worker id {:?} until {:?}", stats.worker_id, stats.ceiling);
     /// # }
     /// ```
     pub fn stats(&self) -> SnowflakeStats {
@@ -180,7 +181,7 @@ impl SnowflakeGenerator {
         let tally = self.node.gate.tally();
         SnowflakeStats {
             worker_id: lease.as_ref().map(|lease| lease.worker_id),
-            ceiling: lease.map(|lease| from_unix_us(lease.registry_ceiling_us)),
+            ceiling: lease.map(|lease| system_time(lease.registry_ceiling)),
             renewals: tally.successes,
             rollbacks: self.node.generator.rollbacks(),
             waits: tally.waits,
@@ -223,12 +224,12 @@ impl SnowflakeGenerator {
     }
 
     #[inline]
-    fn take_up_to(&self, count: u64) -> Result<Taken, Stop> {
+    fn take_up_to(&self, count: u64) -> Result<Run, Stop> {
         let taken = self.node.take(count)?;
         if taken.due {
             self.keep_ahead();
         }
-        Ok(taken)
+        Ok(taken.run)
     }
 
     /// Has the ceiling kept ahead, unless that is under way.
@@ -256,13 +257,13 @@ impl Draw for SnowflakeGenerator {
 
     #[inline]
     fn take(&self) -> Result<SnowflakeId, Stop> {
-        let taken = self.take_up_to(1)?;
-        Ok(SnowflakeId::new(taken.first))
+        let run = self.take_up_to(1)?;
+        Ok(SnowflakeId::new(run.first))
     }
 
     fn take_some(&self, count: usize, ids: &mut Vec<SnowflakeId>) -> Result<(), Stop> {
-        let taken = self.take_up_to(count as u64)?;
-        let numbers = (taken.first..).take(taken.len as usize);
+        let run = self.take_up_to(count as u64)?;
+        let numbers = (run.first..).take(run.len as usize);
         ids.extend(numbers.map(SnowflakeId::new));
         Ok(())
     }

@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::SystemTime;
+use std::time::Duration;
 
 use leaf_core::snowflake::ceiling;
 use leaf_core::snowflake::generator::Span;
+use leaf_core::time::WallTime;
 use tokio_postgres::error::SqlState;
 
-use super::clock::unix_us;
 use super::lease::Lease;
 use super::node::Node;
 use crate::Error;
@@ -17,10 +17,10 @@ use crate::calls::statement::{self, Granted, LeaseRequest};
 use crate::events::TARGET;
 use crate::gate::Attempt;
 use crate::link::Link;
-use crate::time::from_unix_us;
+use crate::time::{self, system_time};
 
 /// How far ahead of its use the ceiling is written to the cache.
-const CACHE_AHEAD_US: i64 = 5_000_000;
+const CACHE_AHEAD: Duration = Duration::from_secs(5);
 
 impl Node {
     /// Continues with the lease in the cache, above the ids that an earlier process
@@ -36,14 +36,14 @@ impl Node {
         if wanted.is_some_and(|wanted| wanted != lease.worker_id) {
             return;
         }
-        let from_us = lease.ceiling_us;
-        let lead_us = from_us.saturating_sub(unix_us());
-        if lead_us > self.config.rules.max_lead_us as i64 {
+        let (from, clock) = (lease.ceiling, time::now());
+        if from > clock + Duration::from_micros(self.config.rules.max_lead_us) {
+            let lead_us = from.us_after(clock);
             tracing::warn!(target: TARGET, lead_us, "the clock is behind the cached lease");
             return;
         }
         tracing::info!(target: TARGET, worker_id = lease.worker_id, "lease from the cache");
-        if let Err(error) = self.begin(lease, from_us) {
+        if let Err(error) = self.begin(lease, from) {
             self.gate.lock().failed(&error);
         }
     }
@@ -53,7 +53,7 @@ impl Node {
     /// # Errors
     /// [`Error::Cache`], [`Error::Closed`], or [`Error::Protocol`] if the ids would
     /// have another layout than before. The lease is then not used.
-    fn begin(&self, mut lease: Lease, from_us: i64) -> Result<(), Error> {
+    fn begin(&self, mut lease: Lease, from: WallTime) -> Result<(), Error> {
         let scheme = lease.scheme;
         if *self.scheme.get_or_init(|| scheme) != scheme {
             let changed = "the registry's layout or epoch has changed".into();
@@ -63,17 +63,17 @@ impl Node {
         if state.is_closed() {
             return Err(Error::Closed);
         }
-        let clock_us = unix_us();
-        let from_us = from_us.max(scheme.instant_of(scheme.tick_at(clock_us)));
-        self.set_ceiling(&mut lease, clock_us, from_us)?;
-        let (from, until) = (scheme.tick_from(from_us), scheme.tick_at(lease.ceiling_us));
+        let clock = time::now();
+        let from = from.max(scheme.instant_of(scheme.tick_at(clock)));
+        self.set_ceiling(&mut lease, clock, from)?;
+        let (from, until) = (scheme.tick_from(from), scheme.tick_at(lease.ceiling));
         let span = Span {
-            worker: lease.worker_id as u64,
+            worker_id: lease.worker_id as u64,
             from,
             ceiling: until,
             renew_at: ceiling::renew_at(from, until),
         };
-        let now = scheme.since_epoch(unix_us());
+        let now = scheme.since_epoch(time::now());
         self.generator.install_above(&scheme.layout, span, now);
         state.guarded = Some(lease);
         state.succeeded();
@@ -91,14 +91,14 @@ impl Node {
         };
         let mut lease = lease.clone();
         let scheme = lease.scheme;
-        let clock_us = unix_us();
-        let last_us = scheme.instant_of(self.generator.last_tick(&scheme.layout));
-        let used_us = last_us.max(clock_us);
-        if lease.ceiling_us < lease.registry_ceiling_us {
-            match self.set_ceiling(&mut lease, clock_us, last_us) {
+        let clock = time::now();
+        let last = scheme.instant_of(self.generator.last_tick(&scheme.layout));
+        let used = last.max(clock);
+        if lease.ceiling < lease.registry_ceiling {
+            match self.set_ceiling(&mut lease, clock, last) {
                 Ok(()) => {
-                    let until = scheme.tick_at(lease.ceiling_us);
-                    let renew_at = ceiling::renew_at(scheme.tick_at(used_us), until);
+                    let until = scheme.tick_at(lease.ceiling);
+                    let renew_at = ceiling::renew_at(scheme.tick_at(used), until);
                     self.generator.extend(&scheme.layout, until, renew_at);
                     state.guarded = Some(lease.clone());
                 }
@@ -107,21 +107,20 @@ impl Node {
         }
         drop(state);
         self.gate.wake();
-        let half = (self.config.lease.as_micros() / 2) as i64;
-        lease.registry_ceiling_us < used_us.saturating_add(half)
+        lease.registry_ceiling < used + self.config.lease / 2
     }
 
     /// Moves the ceiling ahead of the clock and of the last id, in the cache first.
-    fn set_ceiling(&self, lease: &mut Lease, clock_us: i64, last_us: i64) -> Result<(), Error> {
+    fn set_ceiling(&self, lease: &mut Lease, clock: WallTime, last: WallTime) -> Result<(), Error> {
         let Some(cache) = &self.cache else {
-            lease.ceiling_us = lease.registry_ceiling_us;
+            lease.ceiling = lease.registry_ceiling;
             return Ok(());
         };
-        let next_us = ceiling::next(&lease.scheme, clock_us, last_us, CACHE_AHEAD_US);
+        let next = ceiling::next(&lease.scheme, clock, last, CACHE_AHEAD);
         // Never lower, even if the clock has gone back: a concurrent draw may still
         // take an id below the earlier ceiling.
-        let next_us = next_us.max(lease.ceiling_us);
-        lease.ceiling_us = next_us.min(lease.registry_ceiling_us);
+        let next = next.max(lease.ceiling);
+        lease.ceiling = next.min(lease.registry_ceiling);
         cache.store(&self.config.node, lease).map_err(Error::cache)
     }
 }
@@ -167,12 +166,8 @@ async fn renew_with_patience(link: &Link, node: &Node) -> Result<(), (Attempt, E
 
 async fn try_to_renew(link: &Link, node: &Node) -> Result<(), Error> {
     let lease = node.gate.lock().guarded.clone();
-    let ahead = node.config.lease.as_secs_f64();
     if let Some(lease) = lease {
-        let request = LeaseRequest {
-            clock: SystemTime::now(),
-            ahead,
-        };
+        let request = LeaseRequest::new(time::now(), node.config.lease);
         let renewed = link
             .query(statement::worker_renew(
                 &lease.worker_id,
@@ -182,7 +177,7 @@ async fn try_to_renew(link: &Link, node: &Node) -> Result<(), Error> {
             ))
             .await;
         match renewed {
-            Ok((token, registry_ceiling_us)) => {
+            Ok((token, registry_ceiling)) => {
                 let mut state = node.gate.lock();
                 state.succeeded();
                 if let Some(kept) = state
@@ -191,7 +186,7 @@ async fn try_to_renew(link: &Link, node: &Node) -> Result<(), Error> {
                     .filter(|kept| kept.nonce == lease.nonce)
                 {
                     kept.token = token;
-                    kept.registry_ceiling_us = registry_ceiling_us;
+                    kept.registry_ceiling = registry_ceiling;
                 }
                 drop(state);
                 node.raise_ceiling();
@@ -204,7 +199,7 @@ async fn try_to_renew(link: &Link, node: &Node) -> Result<(), Error> {
             Err(error) => return Err(error),
         }
     }
-    register(link, node, ahead).await
+    register(link, node).await
 }
 
 /// Whether the registry no longer has the lease.
@@ -212,18 +207,15 @@ fn is_lost(error: &Error) -> bool {
     error.sqlstate() == Some(&SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE)
 }
 
-async fn register(link: &Link, node: &Node, ahead: f64) -> Result<(), Error> {
-    let request = LeaseRequest {
-        clock: SystemTime::now(),
-        ahead,
-    };
+async fn register(link: &Link, node: &Node) -> Result<(), Error> {
     let config = &node.config;
+    let request = LeaseRequest::new(time::now(), config.lease);
     let Granted {
         worker_id,
         nonce,
         token,
-        start_us,
-        ceiling_us,
+        start,
+        ceiling,
         scheme,
     } = link
         .query(statement::worker_register(
@@ -238,23 +230,23 @@ async fn register(link: &Link, node: &Node, ahead: f64) -> Result<(), Error> {
         nonce,
         token,
         scheme,
-        registry_ceiling_us: ceiling_us,
-        ceiling_us: start_us,
+        registry_ceiling: ceiling,
+        ceiling: start,
     };
     let unused = lease.clone();
-    match node.begin(lease, start_us) {
+    match node.begin(lease, start) {
         Ok(()) => Ok(()),
         Err(error) => {
             // Otherwise each attempt would keep another worker id.
-            end_lease(link, &unused, start_us).await?;
+            end_lease(link, &unused, start).await?;
             Err(error)
         }
     }
 }
 
 /// Releases a lease whose ids end at an instant.
-async fn end_lease(link: &Link, lease: &Lease, end_us: i64) -> Result<(), Error> {
-    let used_until = from_unix_us(end_us);
+async fn end_lease(link: &Link, lease: &Lease, end: WallTime) -> Result<(), Error> {
+    let used_until = system_time(end);
     let Lease {
         worker_id,
         nonce,
@@ -282,10 +274,10 @@ pub(super) async fn release(link: Arc<Link>, node: Arc<Node>) -> Result<(), Erro
     };
     // A concurrent draw may still take an id of the last tick or of the current one.
     let last = node.generator.last_tick(&lease.scheme.layout);
-    let now = lease.scheme.tick_at(unix_us());
-    let end_us = lease.scheme.instant_of(last.max(now) + 2);
+    let now = lease.scheme.tick_at(time::now());
+    let end = lease.scheme.instant_of(last.max(now) + 2);
     if let Some(cache) = &node.cache {
         cache.remove().map_err(Error::cache)?;
     }
-    end_lease(&link, &lease, end_us).await
+    end_lease(&link, &lease, end).await
 }

@@ -1,9 +1,9 @@
 //! What the registry grants.
 
 use leaf_core::snowflake::Scheme;
+use leaf_core::time::WallTime;
 
-/// A lease, as the registry and the cache know it. Instants in microseconds
-/// since 1970.
+/// A lease, as the registry and the cache know it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Lease {
     pub(super) worker_id: i32,
@@ -11,7 +11,7 @@ pub(crate) struct Lease {
     pub(super) token: i64,
     pub(super) scheme: Scheme,
     /// Until when the registry allows ids.
-    pub(super) registry_ceiling_us: i64,
+    pub(super) registry_ceiling: WallTime,
     /// Until when this process issues ids; the cache has it.
-    pub(super) ceiling_us: i64,
+    pub(super) ceiling: WallTime,
 }

@@ -8,12 +8,13 @@ use leaf_core::snowflake::{Generator, Scheme};
 use once_cell::sync::OnceCell;
 
 use super::cache::Cache;
-use super::clock::{Clock, unix_us};
+use super::clock::Clock;
 use super::config::SnowflakeConfig;
 use super::lease::Lease;
 use crate::Error;
 use crate::error::ClockError;
 use crate::gate::{Gate, Wait};
+use crate::time;
 
 /// This process as a node of the registry; shared by callers and background tasks.
 pub(super) struct Node {
@@ -75,7 +76,7 @@ impl Node {
     /// Whether the next id lies below the ceiling.
     pub(super) fn has_room(&self) -> bool {
         self.scheme.get().is_some_and(|scheme| {
-            let now = scheme.since_epoch(unix_us());
+            let now = scheme.since_epoch(time::now());
             self.generator.has_room(&scheme.layout, now)
         })
     }

@@ -94,7 +94,7 @@ fn in_use(old: &TriggerRow) -> ! {
     Error::InUse {
         worker_id: old.worker_id(),
         node: old.node(),
-        ceiling_us: clock::to_unix_us(old.ceiling()),
+        ceiling: old.ceiling(),
     }
     .raise()
 }

@@ -1,47 +1,54 @@
 //! Who gets which worker id, and whose clock is believed.
 #![cfg(not(loom))]
 
-use leaf_core::snowflake::lease::{Held, Holder, Refused, Request, choose, is_credible};
+use std::time::Duration;
+
+use leaf_core::snowflake::choice::{Held, Holder, Refused, Request, choose, is_credible};
+use leaf_core::time::WallTime;
 use proptest::prelude::*;
 
-const NOW: i64 = 1_000;
+const NOW: WallTime = WallTime::from_unix_us(1_000);
 
 /// Whatever worker id there is, of four.
 const ANY: Request = Request {
-    worker: None,
-    workers: 4,
-    now_us: NOW,
-    reuse_after_us: 500,
+    worker_id: None,
+    worker_ids: 4,
+    now: NOW,
+    reuse_after: us(500),
     random: 0,
 };
 
-const fn wants(worker: u64) -> Request {
+const fn us(count: u64) -> Duration {
+    Duration::from_micros(count)
+}
+
+const fn wants(worker_id: u64) -> Request {
     Request {
-        worker: Some(worker),
+        worker_id: Some(worker_id),
         ..ANY
     }
 }
 
-const fn held(worker: u64, holder: Holder, leased_until_us: i64) -> Held {
+const fn held(worker_id: u64, holder: Holder, leased_until: WallTime) -> Held {
     Held {
-        worker,
+        worker_id,
         holder,
-        leased_until_us,
+        leased_until,
     }
 }
 
-const fn own(worker: u64) -> Held {
-    held(worker, Holder::Self_, NOW + 100)
+const fn own(worker_id: u64) -> Held {
+    held(worker_id, Holder::Self_, NOW.plus_us(100))
 }
 
 /// Held by another node that lives.
-const fn live(worker: u64) -> Held {
-    held(worker, Holder::Other, NOW)
+const fn live(worker_id: u64) -> Held {
+    held(worker_id, Holder::Other, NOW)
 }
 
-/// Held by another node whose lease ran out so long ago.
-const fn expired(worker: u64, ago: i64) -> Held {
-    held(worker, Holder::Other, NOW - ago)
+/// Held by another node whose lease ran out so many microseconds ago.
+const fn expired(worker_id: u64, us_ago: i64) -> Held {
+    held(worker_id, Holder::Other, NOW.plus_us(-us_ago))
 }
 
 #[test]
@@ -52,7 +59,7 @@ fn the_first_of_all_gets_the_lowest() {
 #[test]
 fn a_node_keeps_the_worker_id_it_had() {
     assert_eq!(choose(&[live(0), own(2)], &ANY), Ok(2));
-    let long_ago = held(2, Holder::Self_, i64::MIN);
+    let long_ago = held(2, Holder::Self_, WallTime::MIN);
     assert_eq!(choose(&[live(0), long_ago], &ANY), Ok(2));
     assert_eq!(
         choose(&[own(3), own(1), live(0)], &ANY),
@@ -83,14 +90,14 @@ fn a_lease_holds_up_to_its_last_microsecond() {
 
 #[test]
 fn a_lease_of_another_history_holds_for_long_after() {
-    let row = |ago: i64| held(1, Holder::OtherHistory, NOW - ago);
-    for ago in [0, 1, 500] {
-        let refused = choose(&[row(ago)], &wants(1));
+    let row = |us_ago: i64| held(1, Holder::OtherHistory, NOW.plus_us(-us_ago));
+    for us_ago in [0, 1, 500] {
+        let refused = choose(&[row(us_ago)], &wants(1));
         assert_eq!(refused, Err(Refused::HeldInOtherHistory));
     }
     assert_eq!(choose(&[row(501)], &wants(1)), Ok(1));
     let others = [live(0), live(2), live(3)];
-    let rows = |ago: i64| [&others[..], &[row(ago)]].concat();
+    let rows = |us_ago: i64| [&others[..], &[row(us_ago)]].concat();
     assert_eq!(choose(&rows(500), &ANY), Err(Refused::NoneLeft));
     assert_eq!(choose(&rows(501), &ANY), Ok(1));
 }
@@ -98,13 +105,13 @@ fn a_lease_of_another_history_holds_for_long_after() {
 #[test]
 fn a_lease_for_ever_never_ends() {
     let rows = [
-        held(1, Holder::OtherHistory, i64::MAX),
-        held(2, Holder::Other, i64::MAX),
+        held(1, Holder::OtherHistory, WallTime::MAX),
+        held(2, Holder::Other, WallTime::MAX),
     ];
-    for now_us in [i64::MIN, 0, i64::MAX] {
-        let request = Request { now_us, ..wants(1) };
+    for now in [WallTime::MIN, WallTime::default(), WallTime::MAX] {
+        let request = Request { now, ..wants(1) };
         assert_eq!(choose(&rows, &request), Err(Refused::HeldInOtherHistory));
-        let request = Request { now_us, ..wants(2) };
+        let request = Request { now, ..wants(2) };
         assert_eq!(choose(&rows, &request), Err(Refused::Held));
     }
 }
@@ -129,8 +136,11 @@ fn rows_beyond_the_layout_do_not_count() {
 }
 
 #[test]
-fn a_layout_with_one_worker_has_one_holder() {
-    let request = Request { workers: 1, ..ANY };
+fn a_layout_with_one_worker_id_has_one_holder() {
+    let request = Request {
+        worker_ids: 1,
+        ..ANY
+    };
     assert_eq!(choose(&[], &request), Ok(0));
     assert_eq!(choose(&[live(0)], &request), Err(Refused::NoneLeft));
 }
@@ -140,7 +150,7 @@ fn a_layout_with_one_worker_has_one_holder() {
 fn beside_another_history_chance_decides_among_the_free() {
     let rows = [held(1, Holder::OtherHistory, NOW), live(3)];
     let request = |random: u64| Request {
-        workers: 8,
+        worker_ids: 8,
         random,
         ..ANY
     };
@@ -155,32 +165,32 @@ fn beside_another_history_chance_decides_among_the_free() {
 fn any_row() -> impl Strategy<Value = Held> {
     let holders = [Holder::Self_, Holder::Other, Holder::OtherHistory];
     let until = prop_oneof![
-        NOW - 600..NOW + 100,
+        (-600..100i64).prop_map(|us| NOW.plus_us(us)),
         Just(NOW),
-        Just(NOW - 500),
-        any::<i64>()
+        Just(NOW.plus_us(-500)),
+        any::<i64>().prop_map(WallTime::from_unix_us),
     ];
     // Nodes that have a worker id of their own are another matter.
     let holder = prop_oneof![1 => Just(holders[0]), 6 => Just(holders[1]), 6 => Just(holders[2])];
-    (0..12u64, holder, until).prop_map(|(worker, holder, until)| held(worker, holder, until))
+    (0..12u64, holder, until).prop_map(|(worker_id, holder, until)| held(worker_id, holder, until))
 }
 
 /// Rows of a registry, one for each worker id.
 fn any_rows() -> impl Strategy<Value = Vec<Held>> {
     prop::collection::vec(any_row(), 0..14).prop_map(|mut rows| {
-        rows.sort_by_key(|row| row.worker);
-        rows.dedup_by_key(|row| row.worker);
+        rows.sort_by_key(|row| row.worker_id);
+        rows.dedup_by_key(|row| row.worker_id);
         rows
     })
 }
 
 /// Whether somebody else may be using the worker id of a row.
 fn is_taken(row: &Held) -> bool {
-    let since = i128::from(NOW) - i128::from(row.leased_until_us);
+    let since = i128::from(NOW.unix_us()) - i128::from(row.leased_until.unix_us());
     match row.holder {
         Holder::Self_ => false,
         Holder::Other => since <= 0,
-        Holder::OtherHistory => since <= i128::from(ANY.reuse_after_us),
+        Holder::OtherHistory => since <= ANY.reuse_after.as_micros() as i128,
     }
 }
 
@@ -190,38 +200,42 @@ proptest! {
     #[test]
     fn nobody_gets_what_another_may_be_using_and_nobody_goes_without(
         rows in any_rows().prop_shuffle(),
-        workers in 1..10u64,
-        worker in prop::option::of(0..12u64),
+        worker_ids in 1..10u64,
+        worker_id in prop::option::of(0..12u64),
         random: u64,
     ) {
-        let is_free = |worker: u64| {
-            worker < workers && !rows.iter().any(|row| row.worker == worker && is_taken(row))
+        let is_free = |worker_id: u64| {
+            let mut rows = rows.iter().filter(|row| row.worker_id == worker_id);
+            worker_id < worker_ids && !rows.any(is_taken)
         };
-        let request = Request { worker, workers, random, ..ANY };
-        match (choose(&rows, &request), worker) {
+        let request = Request { worker_id, worker_ids, random, ..ANY };
+        match (choose(&rows, &request), worker_id) {
             (Ok(got), None) => prop_assert!(is_free(got)),
             (Ok(got), Some(wanted)) => prop_assert!(is_free(got) && got == wanted),
             (Err(_), Some(wanted)) => prop_assert!(!is_free(wanted)),
             (Err(why), None) => {
                 prop_assert_eq!(why, Refused::NoneLeft);
-                prop_assert!(!(0..workers).any(is_free));
+                prop_assert!(!(0..worker_ids).any(is_free));
             }
         }
     }
 
     #[test]
-    fn chance_reaches_every_worker_id_that_nobody_had(rows in any_rows(), workers in 1..10u64) {
-        let is_others = |row: &Held| row.holder != Holder::Self_ || row.worker >= workers;
+    fn chance_reaches_every_worker_id_that_nobody_had(
+        rows in any_rows(),
+        worker_ids in 1..10u64,
+    ) {
+        let is_others = |row: &Held| row.holder != Holder::Self_ || row.worker_id >= worker_ids;
         let rows: Vec<Held> = rows.into_iter().filter(is_others).collect();
-        let free: Vec<u64> = (0..workers)
-            .filter(|worker| !rows.iter().any(|row| row.worker == *worker))
+        let free: Vec<u64> = (0..worker_ids)
+            .filter(|worker_id| !rows.iter().any(|row| row.worker_id == *worker_id))
             .collect();
         let reached: Vec<u64> = (0..free.len() as u64)
-            .map(|random| choose(&rows, &Request { workers, random, ..ANY }).unwrap())
+            .map(|random| choose(&rows, &Request { worker_ids, random, ..ANY }).unwrap())
             .collect();
         match rows.iter().any(|row| row.holder == Holder::OtherHistory) {
             true => prop_assert_eq!(reached, free),
-            false => prop_assert!(reached.iter().all(|worker| *worker == free[0])),
+            false => prop_assert!(reached.iter().all(|worker_id| *worker_id == free[0])),
         }
     }
 
@@ -229,18 +243,18 @@ proptest! {
     fn a_clock_is_believed_near_the_registrys_and_near_the_mean(
         offset in prop_oneof![-20..20i64, any::<i64>()],
         others in prop::collection::vec(prop_oneof![-40..40i64, any::<i64>()], 0..5),
-        max in prop_oneof![0..20i64, 0..=i64::MAX],
+        most_us in prop_oneof![0..20u64, 0..=i64::MAX as u64, any::<u64>()],
     ) {
-        let (wide_offset, wide_max) = (i128::from(offset), i128::from(max));
+        let (wide_offset, wide_most) = (i128::from(offset), i128::from(most_us));
         let count = others.len() as i128;
         let sum: i128 = others.iter().map(|other| i128::from(*other)).sum();
-        let is_near = wide_offset.abs() <= wide_max;
+        let is_near = wide_offset.abs() <= wide_most;
         // Whole microseconds: a fraction of one decides nothing.
         let distance = (sum - wide_offset * count).abs();
-        let is_believed = is_credible(offset, &others, max);
-        if !is_near || distance >= (wide_max + 1) * count.max(1) {
+        let is_believed = is_credible(offset, &others, us(most_us));
+        if !is_near || distance >= (wide_most + 1) * count.max(1) {
             prop_assert!(!is_believed);
-        } else if distance <= wide_max * count {
+        } else if distance <= wide_most * count {
             prop_assert!(is_believed);
         }
     }
@@ -255,26 +269,26 @@ fn a_clock_off_the_registrys_is_not_believed() {
         (101, false),
         (-101, false),
     ] {
-        assert_eq!(is_credible(offset, &[], 100), believed, "{offset}");
+        assert_eq!(is_credible(offset, &[], us(100)), believed, "{offset}");
     }
-    assert!(!is_credible(i64::MIN, &[], i64::MAX));
-    assert!(is_credible(i64::MAX, &[], i64::MAX));
+    assert!(!is_credible(i64::MIN, &[], us(i64::MAX as u64)));
+    assert!(is_credible(i64::MAX, &[], us(i64::MAX as u64)));
 }
 
 #[test]
 fn a_clock_off_the_mean_of_the_others_is_not_believed() {
-    assert!(is_credible(50, &[150], 100));
-    assert!(!is_credible(50, &[151], 100));
-    assert!(!is_credible(-50, &[51], 100));
-    assert!(is_credible(0, &[-1_000, 1_100], 100));
-    assert!(!is_credible(0, &[-1_000, 1_204], 100));
-    assert!(!is_credible(0, &[i64::MAX, i64::MAX], 100));
-    assert!(is_credible(0, &[i64::MIN, i64::MAX], 100));
+    assert!(is_credible(50, &[150], us(100)));
+    assert!(!is_credible(50, &[151], us(100)));
+    assert!(!is_credible(-50, &[51], us(100)));
+    assert!(is_credible(0, &[-1_000, 1_100], us(100)));
+    assert!(!is_credible(0, &[-1_000, 1_204], us(100)));
+    assert!(!is_credible(0, &[i64::MAX, i64::MAX], us(100)));
+    assert!(is_credible(0, &[i64::MIN, i64::MAX], us(100)));
 }
 
 #[test]
 fn where_the_registrys_own_clock_is_wrong_the_others_do_not_vouch_for_it() {
-    assert!(is_credible(0, &[], 100));
-    assert!(!is_credible(0, &[5_000, 5_001, 4_999], 100));
-    assert!(!is_credible(5_000, &[5_000, 5_001, 4_999], 100));
+    assert!(is_credible(0, &[], us(100)));
+    assert!(!is_credible(0, &[5_000, 5_001, 4_999], us(100)));
+    assert!(!is_credible(5_000, &[5_000, 5_001, 4_999], us(100)));
 }

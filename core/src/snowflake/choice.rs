@@ -1,0 +1,180 @@
+//! Which worker id a node gets from a registry.
+//!
+//! The registry is a table of leases. This module only decides which node gets which
+//! worker id. That no id is issued twice does not depend on this choice: if a worker
+//! id passes to another node, that node starts at its ceiling, the time below which
+//! ids may have been issued. A good choice prevents nodes from taking worker ids from
+//! each other.
+
+use std::time::Duration;
+
+use crate::time::WallTime;
+
+/// A row of the registry, as seen by a node that requests a worker id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// The worker id.
+    pub worker_id: u64,
+    /// Which node holds it.
+    pub holder: Holder,
+    /// Until when its holder keeps it.
+    pub leased_until: WallTime,
+}
+
+/// Which node holds a worker id, as seen by the node that requests one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holder {
+    /// The node itself, before a restart.
+    Self_,
+    /// Another node that leases from this registry.
+    Other,
+    /// A node that leased it in another history of the registry, that is, from the
+    /// original or another copy of this database. It may still be alive and renew its
+    /// lease there.
+    OtherHistory,
+}
+
+/// The request of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// The worker id that the node must have, if any.
+    pub worker_id: Option<u64>,
+    /// How many worker ids the layout has.
+    pub worker_ids: u64,
+    /// The registry's clock.
+    pub now: WallTime,
+    /// How long after its lease has run out a worker id of another history can be
+    /// leased to another node.
+    pub reuse_after: Duration,
+    /// A random number.
+    pub random: u64,
+}
+
+/// Why a node gets no worker id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// The layout has no such worker id.
+    OutOfRange,
+    /// Another node holds it.
+    Held,
+    /// It was leased in another history of the registry.
+    HeldInOtherHistory,
+    /// All worker ids are leased.
+    NoneLeft,
+}
+
+/// Chooses a worker id: the requested one, the node's own, the lowest one that was
+/// never leased, or the one whose lease ran out first.
+///
+/// If the registry has leases of another history, other nodes may be choosing from
+/// copies of it at the same time. Then a random free one is chosen instead of the
+/// lowest, which all of them would choose.
+///
+/// # Errors
+/// Why the node gets no worker id.
+///
+/// ```
+/// use leaf_core::snowflake::choice::{choose, Held, Holder, Request};
+/// use leaf_core::time::WallTime;
+/// use std::time::Duration;
+///
+/// let request = Request {
+///     worker_id: None,
+///     worker_ids: 4,
+///     now: WallTime::from_unix_us(1000),
+///     reuse_after: Duration::ZERO,
+///     random: 0,
+/// };
+/// let leased_until = WallTime::from_unix_us(900);
+/// let held = Held { worker_id: 0, holder: Holder::Other, leased_until };
+/// assert_eq!(choose(&[], &request), Ok(0));
+/// assert_eq!(choose(&[held], &request), Ok(1));
+/// ```
+pub fn choose(held: &[Held], request: &Request) -> Result<u64, Refused> {
+    let is_expired = |row: &Held| match row.holder {
+        Holder::Self_ => true,
+        Holder::Other => row.leased_until < request.now,
+        Holder::OtherHistory => row.leased_until + request.reuse_after < request.now,
+    };
+    if let Some(worker_id) = request.worker_id {
+        if worker_id >= request.worker_ids {
+            return Err(Refused::OutOfRange);
+        }
+        return match held.iter().find(|row| row.worker_id == worker_id) {
+            Some(row) if is_expired(row) => Ok(worker_id),
+            Some(row) if row.holder == Holder::OtherHistory => Err(Refused::HeldInOtherHistory),
+            Some(_) => Err(Refused::Held),
+            None => Ok(worker_id),
+        };
+    }
+    let rows = || held.iter().filter(|row| row.worker_id < request.worker_ids);
+    let own = rows()
+        .filter(|row| row.holder == Holder::Self_)
+        .map(|row| row.worker_id)
+        .min();
+    let expired = || {
+        rows()
+            .filter(|row| is_expired(row))
+            .min_by_key(|row| (row.leased_until, row.worker_id))
+            .map(|row| row.worker_id)
+    };
+    own.or_else(|| free(held, request))
+        .or_else(expired)
+        .ok_or(Refused::NoneLeft)
+}
+
+/// A worker id without a row.
+fn free(held: &[Held], request: &Request) -> Option<u64> {
+    let mut taken: Vec<u64> = held
+        .iter()
+        .map(|row| row.worker_id)
+        .filter(|&worker_id| worker_id < request.worker_ids)
+        .collect();
+    taken.sort_unstable();
+    taken.dedup();
+    let count = request.worker_ids - taken.len() as u64;
+    if count == 0 {
+        return None;
+    }
+    let in_copies = held.iter().any(|row| row.holder == Holder::OtherHistory);
+    let mut free = match in_copies {
+        true => request.random % count,
+        false => 0,
+    };
+    // The free one that has so many free ones below it.
+    for taken in taken {
+        if taken <= free {
+            free += 1;
+        }
+    }
+    Some(free)
+}
+
+/// Whether a node's clock is credible: it is at most `most` off the registry's clock,
+/// and at most `most` off the mean of the other live nodes' clocks.
+///
+/// `offset_us` is how far the node's clock is ahead of the registry's, `others_us` the
+/// same for the other live nodes, in microseconds; negative if behind. The comparison
+/// with the other nodes reveals a wrong clock of the registry itself (Meituan Leaf's
+/// check).
+///
+/// ```
+/// use leaf_core::snowflake::choice::is_credible;
+/// use std::time::Duration;
+///
+/// let most = Duration::from_micros(100);
+/// assert!(is_credible(20, &[], most));
+/// assert!(!is_credible(200, &[], most));
+/// assert!(!is_credible(0, &[5_000, 5_000], most));
+/// ```
+pub fn is_credible(offset_us: i64, others_us: &[i64], most: Duration) -> bool {
+    if u128::from(offset_us.unsigned_abs()) > most.as_micros() {
+        return false;
+    }
+    if others_us.is_empty() {
+        return true;
+    }
+    let sum: i128 = others_us.iter().map(|&us| i128::from(us)).sum();
+    let mean = sum / others_us.len() as i128;
+    (mean - i128::from(offset_us)).unsigned_abs() <= most.as_micros()
+}

@@ -1,0 +1,34 @@
+//! What each job is given, in the loader's transaction.
+
+use leaf_core::grant::Decision;
+
+use super::grant_source::{GrantSource, Want};
+use super::jobs::Job;
+use super::row_source::RowSource;
+use crate::catalog::relation;
+use crate::shmem::Shared;
+
+/// Decides on each job, in their order; `None` when leaf is not in the database any
+/// more.
+pub fn decide(shared: &Shared, database: u32, jobs: &[Job]) -> Option<Vec<Decision>> {
+    let Some(alloc) = relation::alloc() else {
+        shared.index.free_all(database, |_| true);
+        return None;
+    };
+    let is_of_other = |job: &Job| job.key().catalog != alloc.to_u32();
+    if jobs.iter().any(is_of_other) {
+        // Slots of an extension that was dropped: nobody can draw from them.
+        let is_other = |catalog| catalog != alloc.to_u32();
+        shared.index.free_all(database, is_other);
+    }
+    let wants: Vec<_> = jobs
+        .iter()
+        .map(|job| Want {
+            tag: &job.key().tag,
+            wanted: job.wanted(),
+            past: job.past(shared),
+            is_void: Box::new(move || is_of_other(job) || job.is_stale(shared)),
+        })
+        .collect();
+    Some(RowSource.grant(&wants))
+}
