@@ -1,4 +1,4 @@
-# The commands people type. Each target is one script; `make help` lists them.
+# Commands for users and developers. Each target runs one script; `make help` lists them.
 #
 # PG_CONFIG chooses the PostgreSQL server: make test PG_CONFIG=/opt/pg17/bin/pg_config
 # scripts/build-server builds one: make test PG_CONFIG="$(scripts/build-server 18)"
@@ -10,28 +10,28 @@ export PG_CONFIG
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 12
 
-setup: ## install what is missing on this machine (Debian, Ubuntu)
+setup: ## install missing packages (Debian, Ubuntu)
 	@scripts/setup
 
-demo: ## a private server with a table that draws its ids from leaf
+demo: ## start a private server with tables whose ids come from leaf
 	@scripts/demo
 
-demo-stop: ## stop that server
+demo-stop: ## stop the server of the demo
 	@scripts/demo-stop
 
-test: ## the whole suite: algorithms, model checks, real servers
+test: ## run the whole suite: algorithms, model checks, real servers
 	@scripts/test
 
-test-server: ## the part of it that runs on real servers
+test-server: ## run the part of the suite that needs real servers
 	@scripts/test-server
 
-test-long: ## minutes of kills and of random calls
+test-long: ## kill processes and make random calls for some minutes
 	@scripts/test-long
 
-bench: ## measure leaf against sequences, write bench/RESULTS.md
+bench: ## compare leaf with sequences, write bench/RESULTS.md
 	@scripts/bench
 
-lint: ## format, clippy and documentation, warnings are errors
+lint: ## check versions, imports, format, clippy and documentation; warnings are errors
 	@scripts/lint
 
 stage: ## build leaf into a private copy of the server, for tests and demo
