@@ -143,7 +143,18 @@ impl Error {
         match self {
             Error::Connection(_) | Error::Timeout { .. } | Error::Clock(_) => true,
             Error::Server(cause) => is_transient(cause),
-            _ => false,
+            Error::UnknownTag(_)
+            | Error::Exhausted(_)
+            | Error::TimeUsedUp
+            | Error::Permission(_)
+            | Error::LeaseLost(_)
+            | Error::Config(_)
+            | Error::Cache(_)
+            | Error::Runtime(_)
+            | Error::WouldBlockRuntime
+            | Error::Closed
+            | Error::Global(_)
+            | Error::Protocol(_) => false,
         }
     }
 
@@ -159,7 +170,17 @@ impl Error {
             | Error::Connection(cause)
             | Error::Server(cause)
             | Error::Clock(ClockError::Server(cause)) => Some(cause),
-            _ => None,
+            Error::Clock(ClockError::Behind(_))
+            | Error::TimeUsedUp
+            | Error::LeaseLost(_)
+            | Error::Timeout { .. }
+            | Error::Config(_)
+            | Error::Cache(_)
+            | Error::Runtime(_)
+            | Error::WouldBlockRuntime
+            | Error::Closed
+            | Error::Global(_)
+            | Error::Protocol(_) => None,
         }
     }
 }

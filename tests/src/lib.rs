@@ -40,7 +40,7 @@ pub use pooler::Pooler;
 pub use process::signal;
 pub use server::{Mode, Options, Server, slow_grants, waiting_callers, waiting_loaders};
 pub use service::Service;
-pub use snowflake::{Lease, Parts, Snowflake};
+pub use snowflake::{Fields, Lease, Snowflake};
 pub use tls::Tls;
 pub use wait::{Stop, wait_until};
 

@@ -5,11 +5,11 @@ use postgres::{Client, Row};
 
 /// What `leaf_snowflake_decode` returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Parts {
+pub struct Fields {
     /// Milliseconds since 1970.
     pub created_at: i64,
     /// Whose id it is.
-    pub worker: i32,
+    pub worker_id: i32,
     /// Which of that instant's ids it is.
     pub sequence: i32,
 }
@@ -18,7 +18,7 @@ pub struct Parts {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lease {
     /// The leased worker id.
-    pub worker: i32,
+    pub worker_id: i32,
     /// Whose lease it is.
     pub nonce: String,
     /// How often it was renewed; the next renewal names it.
@@ -42,7 +42,7 @@ pub trait Snowflake {
     /// `leaf_snowflake_next` for each of `count` rows.
     fn snowflake_rows(&mut self, count: i32) -> Result<Vec<i64>, postgres::Error>;
     /// `leaf_snowflake_decode`; panics if it fails.
-    fn parts(&mut self, id: i64) -> Parts;
+    fn parts(&mut self, id: i64) -> Fields;
     /// A column of `leaf.stat_snowflake`; panics if there is no such row.
     fn snowflake_stat<T: FromSqlOwned>(&mut self, column: &str) -> Option<T>;
     /// `leaf_worker_register` with arguments as SQL has them.
@@ -52,7 +52,7 @@ pub trait Snowflake {
     /// `leaf_worker_release`.
     fn release(&mut self, lease: &Lease) -> Result<(), postgres::Error>;
     /// The ceiling of a row of `leaf.worker`, in milliseconds since 1970.
-    fn ceiling(&mut self, worker: i32) -> i64;
+    fn ceiling(&mut self, worker_id: i32) -> i64;
     /// The server's clock, in milliseconds since 1970.
     fn clock(&mut self) -> i64;
 }
@@ -84,7 +84,7 @@ impl Snowflake for Client {
         Ok(rows.iter().map(first).collect())
     }
 
-    fn parts(&mut self, id: i64) -> Parts {
+    fn parts(&mut self, id: i64) -> Fields {
         let query = format!(
             "SELECT {}, worker_id, sequence FROM leaf_snowflake_decode($1)",
             millis("created_at")
@@ -92,9 +92,9 @@ impl Snowflake for Client {
         let row = self
             .query_one(&query, &[&id])
             .unwrap_or_else(|e| panic!("{id}: {e:?}"));
-        Parts {
+        Fields {
             created_at: row.get(0),
-            worker: row.get(1),
+            worker_id: row.get(1),
             sequence: row.get(2),
         }
     }
@@ -116,7 +116,7 @@ impl Snowflake for Client {
         );
         let row = self.query_one(&query, &[])?;
         Ok(Lease {
-            worker: row.get(0),
+            worker_id: row.get(0),
             nonce: row.get(1),
             token: row.get(2),
             start_at: row.get(3),
@@ -131,7 +131,7 @@ impl Snowflake for Client {
             "SELECT token, {} FROM leaf_worker_renew($1, $2::text::uuid, $3)",
             millis("ceiling")
         );
-        let row = self.query_one(&query, &[&lease.worker, &lease.nonce, &lease.token])?;
+        let row = self.query_one(&query, &[&lease.worker_id, &lease.nonce, &lease.token])?;
         lease.token = row.get(0);
         lease.ceiling = row.get(1);
         Ok(())
@@ -140,17 +140,17 @@ impl Snowflake for Client {
     fn release(&mut self, lease: &Lease) -> Result<(), postgres::Error> {
         self.execute(
             "SELECT leaf_worker_release($1, $2::text::uuid, $3)",
-            &[&lease.worker, &lease.nonce, &lease.token],
+            &[&lease.worker_id, &lease.nonce, &lease.token],
         )?;
         Ok(())
     }
 
-    fn ceiling(&mut self, worker: i32) -> i64 {
+    fn ceiling(&mut self, worker_id: i32) -> i64 {
         let query = format!(
             "SELECT {} FROM leaf.worker WHERE worker_id = $1",
             millis("ceiling")
         );
-        first(&self.query_one(&query, &[&worker]).expect("a worker"))
+        first(&self.query_one(&query, &[&worker_id]).expect("a worker id"))
     }
 
     fn clock(&mut self) -> i64 {

@@ -74,7 +74,7 @@ fn ids_say_who_made_them_and_when() {
     let ids = generator(&server, "a");
     let id = ids.next().expect("an id");
     let parts = client.parts(id.get());
-    assert_eq!(Some(parts.worker), ids.worker_id());
+    assert_eq!(Some(parts.worker_id), ids.worker_id());
     let created = ids.created_at(id).expect("a lease");
     let since = created
         .duration_since(std::time::UNIX_EPOCH)

@@ -32,7 +32,7 @@ fn single_user_mode_draws_and_never_repeats_a_snowflake_id() {
         server.start_again();
         let mut client = server.connect();
         let ids = order.ascending(|| client.snowflakes(1_000)).expect("ids");
-        assert_eq!(client.parts(ids[0]).worker, 0, "it kept its lease");
+        assert_eq!(client.parts(ids[0]).worker_id, 0, "it kept its lease");
     }
 }
 

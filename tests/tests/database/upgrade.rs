@@ -127,9 +127,9 @@ fn upgraded_registry_keeps_its_leases_and_its_layout() {
     old.reload("leaf.snowflake_layout", "js53");
     let mut client = old.connect();
     let id = client.snowflake().expect("an id");
-    assert_eq!(client.parts(id).worker, 0);
+    assert_eq!(client.parts(id).worker_id, 0);
     let mut lease = client.register("'service'").expect("a lease");
-    assert_eq!(lease.worker, 1);
+    assert_eq!(lease.worker_id, 1);
     drop(client);
 
     // The new server has the settings of its own.
@@ -139,11 +139,11 @@ fn upgraded_registry_keeps_its_leases_and_its_layout() {
     new.reload("leaf.snowflake_layout", "js53");
     let after = client.snowflake().expect("an id");
     assert!(after > id);
-    let worker = client.parts(after).worker;
+    let worker = client.parts(after).worker_id;
     assert!(worker > 1, "{worker}: the old cluster may be alive");
     client.renew(&mut lease).expect("a renewal");
     for i in 0..5 {
         let other = client.register(&format!("'node {i}'")).expect("a lease");
-        assert!(![0, 1, worker].contains(&other.worker), "{other:?}");
+        assert!(![0, 1, worker].contains(&other.worker_id), "{other:?}");
     }
 }

@@ -247,7 +247,7 @@ fn clock_an_hour_ahead_and_back_again_is_an_hour_behind() {
         scene.server.clock().ahead(HOUR);
         let ids = scene.draw().expect("a jump ahead is nothing to wait for");
         assert!(scene.lead(&ids) <= 0);
-        assert_eq!(scene.client.parts(ids[0]).worker, 0);
+        assert_eq!(scene.client.parts(ids[0]).worker_id, 0);
         scene.server.clock().right();
         scene.is_refused();
         scene.server.clock().ahead(HOUR);

@@ -40,7 +40,7 @@ fn set_back_over_a_restart(by: Duration) {
         }
         let mut client = server.connect();
         let id = client.snowflake().expect("an id");
-        assert_eq!(client.parts(id).worker, 0, "it kept its lease");
+        assert_eq!(client.parts(id).worker_id, 0, "it kept its lease");
     }
 }
 

@@ -20,7 +20,7 @@ fn first_id_needs_no_configuration() {
     let after = client.clock();
     let parts = client.parts(id);
     assert!(id > 0);
-    assert_eq!(parts.worker, 0, "the lowest free worker id");
+    assert_eq!(parts.worker_id, 0, "the lowest free worker id");
     assert!(
         before <= parts.created_at && parts.created_at <= after,
         "{parts:?} was drawn between {before} and {after}"

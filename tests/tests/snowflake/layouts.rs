@@ -3,7 +3,7 @@
 
 use leaf_tests::postgres::Client;
 use leaf_tests::postgres::error::DbError;
-use leaf_tests::{Draw, Mode, Order, Parts, Server, Snowflake, refused, wait_until};
+use leaf_tests::{Draw, Fields, Mode, Order, Server, Snowflake, refused, wait_until};
 
 /// Milliseconds since 1970, of the epochs that the layouts have.
 const LEAF: i64 = 1_288_834_974_657;
@@ -123,9 +123,9 @@ fn ids_are_true_to(layout: &Layout) {
                 before - layout.tick < created_at && created_at <= after,
                 "{id} was drawn between {before} and {after}"
             );
-            let parts = Parts {
+            let parts = Fields {
                 created_at,
-                worker: layout.workers.0,
+                worker_id: layout.workers.0,
                 sequence: sequence as i32,
             };
             assert_eq!(worker, i64::from(layout.workers.0));

@@ -12,7 +12,7 @@ fn lease_says_what_its_holder_needs() {
     let before = client.clock();
     let lease = client.register("'service 1'").expect("a lease");
     let after = client.clock();
-    assert_eq!(lease.worker, 0);
+    assert_eq!(lease.worker_id, 0);
     assert_eq!(lease.layout, "leaf");
     assert_eq!(lease.epoch, 1_288_834_974_657);
     assert!(lease.start_at <= after, "a new worker id begins now");
@@ -36,12 +36,12 @@ fn nodes_registering_at_once_hold_distinct_ids() {
                 let mut client = server.connect();
                 scope.spawn(move || {
                     let lease = client.register(&format!("'node {node}'"));
-                    lease.expect("a lease").worker
+                    lease.expect("a lease").worker_id
                 })
             })
             .collect();
         let id = client.snowflake().expect("the server draws meanwhile");
-        let own = client.parts(id).worker;
+        let own = client.parts(id).worker_id;
         let leased = nodes.into_iter().map(|node| node.join().expect("a node"));
         leased.chain([own]).collect()
     });
@@ -119,7 +119,7 @@ fn stranger_to_a_lease_can_neither_renew_nor_release_it() {
             ..lease.clone()
         },
         Lease {
-            worker: 77,
+            worker_id: 77,
             ..lease.clone()
         },
     ] {
@@ -137,7 +137,7 @@ fn released_worker_id_is_reused_from_its_ceiling_on() {
     client.release(&lease).expect("a release");
     refused(client.renew(&mut lease), "55000");
     let next = client.register("'c'").expect("a lease");
-    assert_eq!(next.worker, 0);
+    assert_eq!(next.worker_id, 0);
     assert!(
         next.start_at >= lease.ceiling && next.ceiling > next.start_at,
         "{next:?} after {lease:?}"
@@ -152,7 +152,7 @@ fn expired_worker_id_is_reused_from_its_ceiling_on() {
     refused(client.register("'c'"), "53400");
     expire(&server, &mut client, &mut lease);
     let next = client.register("'c'").expect("a lease");
-    assert_eq!(next.worker, 1);
+    assert_eq!(next.worker_id, 1);
     assert!(
         next.start_at >= lease.ceiling && next.ceiling > next.start_at,
         "{next:?} after {lease:?}"
@@ -178,7 +178,7 @@ fn exhausted_worker_ids_are_53400_for_the_server_too() {
         client.snowflake().is_ok()
     });
     let id = client.snowflake().expect("an id");
-    assert_eq!(client.parts(id).worker, 0);
+    assert_eq!(client.parts(id).worker_id, 0);
     assert!(client.parts(id).created_at >= lease.ceiling);
 }
 
@@ -186,7 +186,7 @@ fn exhausted_worker_ids_are_53400_for_the_server_too() {
 fn chosen_worker_id_is_leased_if_it_is_free() {
     let (_server, mut client) = registry();
     let lease = client.register("'a', 7").expect("a lease");
-    assert_eq!(lease.worker, 7);
+    assert_eq!(lease.worker_id, 7);
     for out_of_range in ["-1", "1024", "2147483647"] {
         let arguments = format!("'b', {out_of_range}");
         refused(client.register(&arguments), "22023");
@@ -210,8 +210,11 @@ fn ceiling_is_as_far_ahead_as_the_node_asks_for() {
     // Nobody else gets it meanwhile, even when it was given up.
     client.release(&lease).expect("a release");
     let other = client.register("'b'").expect("a lease");
-    assert_ne!(other.worker, lease.worker);
-    refused(client.register(&format!("'c', {}", lease.worker)), "55006");
+    assert_ne!(other.worker_id, lease.worker_id);
+    refused(
+        client.register(&format!("'c', {}", lease.worker_id)),
+        "55006",
+    );
 }
 
 #[test]
@@ -221,10 +224,10 @@ fn worker_id_goes_on_where_its_holder_says_it_ended() {
     let used_until = client.clock() + 2_000;
     client.run(&format!(
         "SELECT leaf_worker_release({}, '{}', {}, to_timestamp({used_until} / 1000.0))",
-        lease.worker, lease.nonce, lease.token
+        lease.worker_id, lease.nonce, lease.token
     ));
-    assert_eq!(client.ceiling(lease.worker), used_until);
-    let next = client.register(&format!("'b', {}", lease.worker));
+    assert_eq!(client.ceiling(lease.worker_id), used_until);
+    let next = client.register(&format!("'b', {}", lease.worker_id));
     assert_eq!(next.expect("a lease").start_at, used_until);
 }
 
@@ -235,14 +238,14 @@ fn release_that_was_rolled_back_is_none() {
     let lease = client.register("'a', ahead => '30 s'").expect("a lease");
     let release = format!(
         "SELECT leaf_worker_release({}, '{}', {}, now())",
-        lease.worker, lease.nonce, lease.token
+        lease.worker_id, lease.nonce, lease.token
     );
     client.run(&format!("BEGIN; {release}; ROLLBACK"));
     client.run(&format!(
         "BEGIN; SAVEPOINT s; {release}; ROLLBACK TO s; COMMIT"
     ));
     client.run("DROP EXTENSION leaf; CREATE EXTENSION leaf");
-    let next = client.register(&format!("'b', {}", lease.worker));
+    let next = client.register(&format!("'b', {}", lease.worker_id));
     assert!(next.expect("a lease").start_at >= lease.ceiling);
 }
 
@@ -257,11 +260,11 @@ fn registration_that_was_rolled_back_is_in_nobodys_way() {
     admin.run("ROLLBACK");
     let id = admin.snowflake().expect("an id");
     let own = admin.parts(id);
-    assert_ne!(own.worker, undone.worker);
+    assert_ne!(own.worker_id, undone.worker_id);
     assert!(own.created_at < undone.ceiling);
     let next = admin.register("'b'").expect("a lease");
-    assert!(![own.worker, undone.worker].contains(&next.worker));
+    assert!(![own.worker_id, undone.worker_id].contains(&next.worker_id));
     // Whoever insists on it is told why not.
-    let insists = admin.register(&format!("'c', {}", undone.worker));
+    let insists = admin.register(&format!("'c', {}", undone.worker_id));
     refused(insists, "58000");
 }

@@ -20,7 +20,7 @@ pub fn full_registry() -> (Server, Client, [Lease; 2]) {
         .start();
     let mut client = server.connect();
     let leases = ["'a'", "'b'"].map(|node| client.register(node).expect("a lease"));
-    assert_eq!([leases[0].worker, leases[1].worker], [0, 1]);
+    assert_eq!([leases[0].worker_id, leases[1].worker_id], [0, 1]);
     (server, client, leases)
 }
 
@@ -32,7 +32,7 @@ pub fn expire(server: &Server, client: &mut Client, lease: &mut Lease) {
     let expired = format!(
         "SELECT count(*) FROM leaf.worker
           WHERE worker_id = {} AND leased_until < clock_timestamp()",
-        lease.worker
+        lease.worker_id
     );
     wait_until("the lease has run out", || client.number(&expired) == 1);
 }
@@ -60,14 +60,14 @@ fn row_of_another_history_is_taken_only_after_a_long_time() {
     refused(client.snowflake(), "53400");
     age(&mut client, 0, "31 days");
     let lease = client.register("'c'").expect("a lease");
-    assert_eq!(lease.worker, 0);
+    assert_eq!(lease.worker_id, 0);
     assert!(lease.start_at >= ceiling);
 
     client.run("UPDATE leaf.worker SET history = 'elsewhere' WHERE worker_id = 1");
     age(&mut client, 1, "3 hours");
     refused(client.register("'d'"), "53400");
     server.reload("leaf.worker_reuse_after", "2h");
-    assert_eq!(client.register("'d'").expect("a lease").worker, 1);
+    assert_eq!(client.register("'d'").expect("a lease").worker_id, 1);
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn row_of_another_history_can_be_deleted_by_an_administrator() {
         client.clock() > client.ceiling(0)
     });
     client.run("DELETE FROM leaf.worker WHERE worker_id = 0");
-    assert_eq!(client.register("'c'").expect("a lease").worker, 0);
+    assert_eq!(client.register("'c'").expect("a lease").worker_id, 0);
 }
 
 #[test]

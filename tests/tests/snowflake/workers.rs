@@ -9,7 +9,7 @@ use std::thread;
 /// Draws an id; whose it is.
 fn worker(client: &mut Client) -> i32 {
     let id = client.snowflake().expect("an id");
-    client.parts(id).worker
+    client.parts(id).worker_id
 }
 
 #[test]
@@ -102,14 +102,14 @@ fn worker_whose_lease_somebody_else_took_stops_at_its_ceiling() {
                 assert!(["55000", "55P03"].contains(&code), "{error:?}");
             }
         }
-        client.parts(drawn[drawn.len() - 1]).worker != 0
+        client.parts(drawn[drawn.len() - 1]).worker_id != 0
     });
     let mut ledger = Ledger::new();
     ledger.add(drawn.iter().copied());
     for id in drawn {
         let parts = client.parts(id);
         assert!(
-            parts.worker != 0 || parts.created_at < ceiling,
+            parts.worker_id != 0 || parts.created_at < ceiling,
             "{parts:?} is the thief's"
         );
     }
@@ -150,7 +150,7 @@ fn manual_worker_id_of_another_node_is_55006() {
     wait_until("the server has leased it", || client.snowflake().is_ok());
     let id = client.snowflake().expect("an id");
     let parts = client.parts(id);
-    assert_eq!(parts.worker, 7);
+    assert_eq!(parts.worker_id, 7);
     assert!(parts.created_at >= lease.ceiling);
 }
 
@@ -179,7 +179,7 @@ fn reload_of_the_worker_id_takes_effect_and_keeps_the_order() {
         let mut ids = Vec::new();
         wait_until("the ids are those of the new worker", || {
             ids = order.ascending(|| client.snowflakes(100)).expect("ids");
-            client.parts(ids[99]).worker == expected
+            client.parts(ids[99]).worker_id == expected
         });
     }
     assert_eq!(client.snowflake_stat("worker_id"), Some(7));
@@ -268,7 +268,7 @@ fn promoted_standby_takes_another_worker_id_than_the_old_primary() {
     for _ in 0..20 {
         for (client, expected) in [(&mut old, 0), (&mut new, promoted)] {
             let ids = client.snowflakes(5_000).expect("both go on");
-            assert_eq!(client.parts(ids[0]).worker, expected);
+            assert_eq!(client.parts(ids[0]).worker_id, expected);
             ledger.add(ids);
         }
     }

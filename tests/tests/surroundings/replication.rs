@@ -190,22 +190,25 @@ fn leases_that_end_at_the_publisher_do_not_stop_replication() {
     let lease = pair.from.register("'node', ahead => '2 hours'");
     let lease = lease.expect("a lease");
     pair.catch_up();
-    let ceiling = pair.to.ceiling(lease.worker);
+    let ceiling = pair.to.ceiling(lease.worker_id);
     assert_eq!(ceiling, lease.ceiling);
     pair.from.run(&format!(
         "SELECT leaf_worker_release({}, '{}', {}, now())",
-        lease.worker, lease.nonce, lease.token
+        lease.worker_id, lease.nonce, lease.token
     ));
     pair.catch_up();
-    assert!(pair.from.ceiling(lease.worker) < ceiling);
-    assert_eq!(pair.to.ceiling(lease.worker), ceiling);
+    assert!(pair.from.ceiling(lease.worker_id) < ceiling);
+    assert_eq!(pair.to.ceiling(lease.worker_id), ceiling);
     // A row that may be deleted there and not here stays here.
     wait_until("the ceiling has passed", || {
-        pair.from.clock() > pair.from.ceiling(lease.worker)
+        pair.from.clock() > pair.from.ceiling(lease.worker_id)
     });
-    let delete = format!("DELETE FROM leaf.worker WHERE worker_id = {}", lease.worker);
+    let delete = format!(
+        "DELETE FROM leaf.worker WHERE worker_id = {}",
+        lease.worker_id
+    );
     pair.from.run(&delete);
     pair.catch_up();
-    assert_eq!(pair.to.ceiling(lease.worker), ceiling);
+    assert_eq!(pair.to.ceiling(lease.worker_id), ceiling);
     refused(pair.to.batch_execute(&delete), "55006");
 }
