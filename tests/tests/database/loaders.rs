@@ -77,8 +77,12 @@ fn failed_start_of_a_loader_and_a_clock_that_goes_back_stop_nobody() {
         .set("leaf.loader_idle_timeout", "100ms")
         .start();
     let mut client = server.connect();
-    client.run("SELECT leaf_tag_create('orders')");
-    // A new loader does not find its library.
+    client.run("SELECT leaf_tag_create('orders'), leaf_tag_create('other')");
+    // This session has the library from here on; a new loader does not find it.
+    client.next("other").expect("an id");
+    wait_until("the idle loader is gone", || {
+        server.loaders("postgres").is_empty()
+    });
     server.reload("dynamic_library_path", "/nowhere");
     client.run("SET leaf.wait_timeout = '500ms'");
     client.fails("SELECT leaf_segment_next('orders')", "55P03");
