@@ -1,21 +1,21 @@
-//! How leaf raises errors, and those that several rooms raise. Each room has an
-//! enum of its own beside this one; a [`Report`] is what all of them become.
+//! How leaf raises errors, and the errors that several rooms raise. A room can have
+//! an enum of its own beside this one; all errors become a [`Report`].
 
 use std::time::Duration;
 
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::{PgLogLevel, PgSqlErrorCode as Code};
 
-/// What a caller is told.
+/// An error as the caller sees it.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// The SQLSTATE.
     pub code: Code,
     /// The primary message.
     pub message: String,
-    /// More about it, as sentences.
+    /// The DETAIL, in full sentences.
     pub detail: Option<String>,
-    /// The way out.
+    /// The HINT: what to do, in full sentences.
     pub hint: String,
 }
 
@@ -51,7 +51,7 @@ impl Report {
 
 /// Something that can go wrong.
 pub trait Problem: Sized {
-    /// What the caller is told.
+    /// The error as the caller sees it.
     fn report(self) -> Report;
 
     /// Raises the error.
@@ -60,12 +60,12 @@ pub trait Problem: Sized {
     }
 }
 
-/// What can go wrong anywhere.
+/// Errors that several rooms raise.
 #[derive(Debug)]
 pub enum Error {
     /// The server was started without leaf.
     NotPreloaded,
-    /// The catalog's table is not there.
+    /// The table `leaf.alloc` does not exist.
     NoCatalog,
     /// The server replays WAL.
     InRecovery,
@@ -79,10 +79,10 @@ pub enum Error {
     },
     /// No loader could be started within `leaf.wait_timeout`.
     NoLoader { ids: String },
-    /// A row of `leaf.alloc` did not take what was granted of it, as when a
-    /// trigger of the table's owner kept it from that.
+    /// A grant was not stored in its row of `leaf.alloc`, for example because of a
+    /// trigger of the table's owner.
     NotStored,
-    /// A trigger function was called as something else.
+    /// A trigger function was not called by its trigger.
     NotATrigger {
         function: &'static str,
         table: &'static str,
@@ -117,7 +117,7 @@ impl Problem for Error {
                 "Remove the cause and try again; leaf.wait_timeout sets how long to wait.",
             )
             .detail(match cause {
-                Some(cause) => format!("The last try failed: {cause}"),
+                Some(cause) => format!("The last attempt failed: {cause}"),
                 None => "The loader has not processed the request yet.".into(),
             }),
             Error::NoLoader { ids } => Report::new(
@@ -127,8 +127,8 @@ impl Problem for Error {
             ),
             Error::NotStored => Report::new(
                 Code::ERRCODE_TRIGGERED_ACTION_EXCEPTION,
-                "a grant was not stored in leaf.alloc as it was made",
-                "Make sure that your own triggers and rules on leaf.alloc leave updates and max_id alone.",
+                "a grant was not stored in leaf.alloc",
+                "Make sure that your own triggers and rules on leaf.alloc neither suppress updates nor change max_id.",
             ),
             Error::NotATrigger { function, table } => Report::new(
                 Code::ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED,

@@ -1,4 +1,4 @@
-//! How long a call may wait, and how it ends when that was not enough.
+//! How long a call may wait, and the error if that time was not sufficient.
 
 use std::cell::Cell;
 use std::fmt;
@@ -11,8 +11,8 @@ use crate::pg::{self, latch, process};
 use crate::settings;
 use crate::shmem::Shared;
 
-/// A waiter looks after the loader this often: it may have ended, or there may
-/// be a free worker slot by now.
+/// How long a waiting call sleeps before it checks the loader again: it may have
+/// ended, or a worker slot may have become free.
 const LONGEST_NAP: Duration = Duration::from_millis(100);
 
 /// Which ids a call waits for.
@@ -31,19 +31,19 @@ impl fmt::Display for Ids<'_> {
     }
 }
 
-/// How long one call may wait in all.
+/// How long one call may wait in total.
 pub struct Patience<'t> {
     ids: Ids<'t>,
     since: Instant,
     limit: Duration,
-    /// Whether any call for the loader has been answered.
+    /// Whether any call of the loader has been answered.
     answered: Cell<bool>,
-    /// Whether any call found no worker slot.
+    /// Whether any call of the loader found no free worker slot.
     refused: Cell<bool>,
 }
 
 impl<'t> Patience<'t> {
-    /// Patience for `leaf.wait_timeout` from now.
+    /// Allows waiting for `leaf.wait_timeout` from now on.
     pub fn new(ids: Ids<'t>) -> Self {
         Patience {
             ids,
@@ -59,9 +59,9 @@ impl<'t> Patience<'t> {
         self.since.elapsed() >= self.limit
     }
 
-    /// Sleeps until `ready` returns a value, looking whenever `changed` is signalled;
-    /// `None` once the time is up. Calls `ask` each time before it sleeps. Can be
-    /// cancelled.
+    /// Sleeps until `ready` returns a value, and calls it whenever `changed` is
+    /// signalled; `None` once the time is up. Calls `ask` each time before it sleeps.
+    /// Can be cancelled.
     pub fn wait_on<R>(
         &self,
         changed: &CondVar,
@@ -83,19 +83,20 @@ impl<'t> Patience<'t> {
         )
     }
 
-    /// Sleeps a moment; can be cancelled.
+    /// Sleeps for a few milliseconds; can be cancelled.
     pub fn nap(&self) {
         self.nap_for(Duration::from_millis(5));
     }
 
-    /// Sleeps so long, but not longer than until it is time to look again; can be
-    /// cancelled.
+    /// Sleeps for `duration`, but at most until the loader has to be checked again or
+    /// the time is up; can be cancelled.
     pub fn nap_for(&self, duration: Duration) {
         latch::wait(duration.min(self.next_nap()));
         process::check_for_interrupts();
     }
 
-    /// Sleeps a moment, unless the time is up; can be cancelled.
+    /// Sleeps for a few milliseconds, or raises the error if the time is up, with the
+    /// cause; can be cancelled.
     pub fn nap_or_give_up(&self, cause: &str) {
         if self.is_over() {
             self.give_up(Some(cause.into()));
@@ -109,7 +110,7 @@ impl<'t> Patience<'t> {
             .min(LONGEST_NAP)
     }
 
-    /// Calls the loader of this database.
+    /// Wakes the loader of this database, or has one started.
     pub fn call_loader(&self, shared: &Shared) {
         match call_loader(shared, pg::database::current()) {
             Call::Answered => self.answered.set(true),
@@ -118,7 +119,7 @@ impl<'t> Patience<'t> {
         }
     }
 
-    /// Gives up.
+    /// Raises the error for a wait that was too long, with the cause if there is one.
     pub fn give_up(&self, cause: Option<String>) -> ! {
         let ids = self.ids.to_string();
         if self.refused.get() && !self.answered.get() {

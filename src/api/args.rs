@@ -1,5 +1,5 @@
-//! The arguments of SQL functions: what is checked before anything is done, and
-//! what is said when it is wrong.
+//! The arguments of SQL functions: what is checked before anything is done, and the
+//! errors if it is wrong.
 
 use std::ffi::{CStr, CString};
 use std::ops::RangeInclusive;
@@ -16,7 +16,7 @@ use crate::segment::error::Error as SegmentError;
 use crate::settings::snowflake as settings;
 use crate::snowflake::lease::{self, Proof};
 
-/// How far ahead of the clock a node may have its ceiling.
+/// How far ahead of the clock the ceiling of a node may be.
 const AHEAD: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_hours(24);
 
 /// The longest name of a node, in characters.
@@ -41,9 +41,9 @@ pub fn given<T>(argument: Option<T>, name: &str) -> T {
     })
 }
 
-/// A tag, if it can be one at all.
+/// A tag that is neither empty nor too long.
 pub fn tag(tag: Option<&[u8]>) -> &[u8] {
-    let hint = "Name a tag, such as 'orders'.";
+    let hint = "Specify a tag, such as 'orders'.";
     let tag = tag.unwrap_or_else(|| bad("tag must not be null", hint));
     if tag.is_empty() {
         bad("tag must not be empty", hint);
@@ -72,13 +72,13 @@ pub fn step(step: i32) -> i32 {
     if step < 1 {
         bad(
             format!("step must be at least 1, not {step}"),
-            "A step is the number of ids fetched at once; 1000 is a good start.",
+            "A step is the number of ids fetched at once; 1000 is a good value to start with.",
         );
     }
     step
 }
 
-/// What a person says of a tag.
+/// The description of a tag.
 pub fn description(description: Option<&[u8]>) -> Option<&[u8]> {
     if description.is_some_and(|text| datum::characters(text) > MAX_DESCRIPTION) {
         bad(
@@ -94,7 +94,7 @@ pub fn grantee(role: Option<&CStr>) -> CString {
     let name = role.unwrap_or_else(|| {
         bad(
             "role must not be null",
-            "Name a role, or use PUBLIC for everybody.",
+            "Specify a role, or use PUBLIC for all roles.",
         )
     });
     if role::by_name(name).is_some() {
@@ -125,18 +125,18 @@ pub fn layout(name: Option<&[u8]>) -> Layout {
     name.parse().unwrap_or_else(|error| {
         bad(
             format!("unknown layout: {error}"),
-            "Name one of the layouts that leaf.snowflake_layout takes.",
+            "Use one of the layouts that leaf.snowflake_layout accepts.",
         )
     })
 }
 
-/// The name of a node that is no server.
+/// The name of a node that is not a server.
 pub fn node(node: Option<&[u8]>) -> String {
     let node = node.unwrap_or_default();
     if node.is_empty() || datum::characters(node) > MAX_NODE {
         bad(
             "the name of a node must have 1 to 256 characters",
-            "Name the node so that a person who reads leaf.worker knows it.",
+            "Choose a name that identifies the node to a reader of leaf.worker.",
         );
     }
     if node.starts_with(lease::SERVER.as_bytes()) {
@@ -145,25 +145,25 @@ pub fn node(node: Option<&[u8]>) -> String {
                 "names of nodes that begin with \"{}\" are reserved",
                 lease::SERVER
             ),
-            "They are for the servers themselves.",
+            "Choose another name; these are used for servers.",
         );
     }
     display(node)
 }
 
-/// The worker id that a node insists on, if any.
+/// The worker id that a node requires, if any.
 pub fn wanted_worker_id(worker_id: Option<i32>) -> Option<u64> {
     worker_id.map(|worker_id| {
         u64::try_from(worker_id).unwrap_or_else(|_| {
             bad(
                 format!("worker id {worker_id} is negative"),
-                "Leave it out to lease any, or name one of the layout's.",
+                "Leave it out to lease any worker id, or specify one of the layout.",
             )
         })
     })
 }
 
-/// How far ahead of the clock a ceiling is to be.
+/// How far ahead of the clock a ceiling should be.
 pub fn ahead(ahead: Option<Interval>) -> Duration {
     let Some(ahead) = ahead else {
         return settings::ceiling_ahead();
@@ -172,7 +172,7 @@ pub fn ahead(ahead: Option<Interval>) -> Duration {
         Some(length) if AHEAD.contains(&length) => length,
         _ => bad(
             "ahead is out of range",
-            "A ceiling is from 100 milliseconds to one day ahead.",
+            "A ceiling can be from 100 milliseconds to one day ahead.",
         ),
     }
 }

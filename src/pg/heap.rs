@@ -250,7 +250,9 @@ impl Row {
         // SAFETY: the descriptor is valid; see `new`.
         let found = unsafe { pg_sys::SPI_gettypeid(self.descriptor, column as i32) };
         if !expected.contains(&found) {
-            pgrx::error!("column {column} of a table of leaf is not what the extension made it");
+            pgrx::error!(
+                "column {column} of a table of leaf does not have the type it was created with"
+            );
         }
         let mut null = false;
         // SAFETY: the tuple and its descriptor belong together.

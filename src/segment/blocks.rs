@@ -119,7 +119,7 @@ fn ask_loader(
     let (mailbox, key) = (&shared.mailbox, key(tag));
     let post = || mailbox.post(key, incarnation, count);
     let Some(id) = patience.wait_on(mailbox.room(), post, || {}) else {
-        patience.give_up(Some("all requests to the loader are taken".into()));
+        patience.give_up(Some("too many requests to the loader are under way".into()));
     };
     xact_end::involve();
     REQUEST.set(Some(id));

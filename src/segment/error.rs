@@ -1,4 +1,4 @@
-//! What can be wrong with segment ids and tags.
+//! Errors of segment ids and tags.
 
 use pgrx::PgSqlErrorCode as Code;
 
@@ -35,19 +35,19 @@ pub enum Error {
     Exhausted {
         tag: String,
     },
-    /// The transaction that waits holds what it waits for.
+    /// The waiting transaction itself holds the lock on the tag's row.
     OwnChange {
         tag: String,
     },
-    /// Every slot waits for a load.
+    /// Every slot is waiting for a load.
     NoSlot {
         tag: String,
     },
-    /// A parallel plan met a tag that its transaction made or changed.
+    /// A parallel plan draws from a tag that its transaction created or changed.
     ParallelQuery {
         tag: String,
     },
-    /// Two-phase commit of a change of tags.
+    /// `PREPARE TRANSACTION` after a change of tags.
     Prepared,
 }
 
@@ -67,28 +67,30 @@ impl Problem for Error {
             Error::NoSuchRole { role } => Report::new(
                 Code::ERRCODE_UNDEFINED_OBJECT,
                 format!("role \"{role}\" does not exist"),
-                "Create the role first, or use PUBLIC for everybody.",
+                "Create the role first, or use PUBLIC for all roles.",
             ),
             Error::MayNotDraw { tag, role } => Report::new(
                 Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
                 format!("permission denied for tag \"{tag}\""),
-                "Its owner can allow it with leaf_tag_grant.",
+                "The owner of the tag can allow it with leaf_tag_grant.",
             )
             .detail(format!(
-                "Role \"{role}\" is neither its owner nor one of its grantees."
+                "Role \"{role}\" is neither the owner nor a grantee of the tag."
             )),
             Error::NotOwner { tag, role } => Report::new(
                 Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
                 format!("must be owner of tag \"{tag}\""),
-                "Act as the owner, a member of the owner, or a superuser.",
+                "Use the role of the owner, a member of it, or a superuser.",
             )
-            .detail(format!("Role \"{role}\" is not.")),
+            .detail(format!(
+                "Role \"{role}\" does not have the privileges of the owner."
+            )),
             Error::Backwards { tag, granted_up_to } => Report::new(
                 Code::ERRCODE_INVALID_PARAMETER_VALUE,
                 format!("tag \"{tag}\" cannot move backwards"),
                 "Choose a larger number, or drop the tag and create it again.",
             )
-            .detail(format!("It has granted numbers up to {granted_up_to}.")),
+            .detail(format!("Numbers up to {granted_up_to} have been granted.")),
             Error::Exhausted { tag } => Report::new(
                 Code::ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED,
                 format!("tag \"{tag}\" has reached its maximum value"),
@@ -99,7 +101,9 @@ impl Problem for Error {
                 format!("no ids for tag \"{tag}\" before this transaction ends"),
                 "Commit the change before drawing more ids.",
             )
-            .detail("It has changed the tag's row, and the ids in memory are used up."),
+            .detail(
+                "The transaction has changed the tag's row, and the ids in memory are used up.",
+            ),
             Error::NoSlot { tag } => Report::new(
                 Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
                 format!("no room in shared memory for tag \"{tag}\""),
@@ -109,13 +113,13 @@ impl Problem for Error {
             Error::ParallelQuery { tag } => Report::new(
                 Code::ERRCODE_FEATURE_NOT_SUPPORTED,
                 format!("cannot draw ids of tag \"{tag}\" in a parallel query"),
-                "Commit the tag first, or set max_parallel_workers_per_gather to 0.",
+                "Commit the transaction first, or set max_parallel_workers_per_gather to 0.",
             )
             .detail("The tag was created or changed by the transaction that runs the query."),
             Error::Prepared => Report::new(
                 Code::ERRCODE_FEATURE_NOT_SUPPORTED,
                 "cannot PREPARE a transaction that has changed leaf.alloc",
-                "Change tags in a transaction of their own and commit it.",
+                "Change tags in a separate transaction, and commit it without PREPARE TRANSACTION.",
             ),
         }
     }

@@ -26,7 +26,7 @@ impl Publisher<'_> {
             Decision::Busy => self.failed(job, "the tag's row is locked by another transaction"),
             Decision::Below { high_water } => self.failed(
                 job,
-                &format!("the tag's row lies below {high_water}, which has been handed out; raise its max_id"),
+                &format!("max_id of the tag's row is below {high_water}, up to which ids have been handed out; raise it"),
             ),
             Decision::Granted { run, step } => match job {
                 Job::Segment { found, .. } => self.publish(*found, run, step),

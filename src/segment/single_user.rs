@@ -64,7 +64,7 @@ unsafe extern "C-unwind" fn at_exit(_code: i32, _argument: pg_sys::Datum) {
     let outcome = own_xact::run(|| catalog::as_owner(|| raise_rows(&seen)), |(), _| {});
     if let Err(failure) = outcome {
         pg::log(&format!(
-            "could not keep positions of tags: {}",
+            "could not store the positions of tags: {}",
             failure.message
         ));
     }

@@ -4,7 +4,7 @@ use std::ffi::CStr;
 
 use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting};
 
-/// A setting: everything about it in one place.
+/// A setting and all its properties.
 pub struct Integer {
     pub name: &'static CStr,
     /// What it is, as a sentence.
@@ -21,7 +21,7 @@ pub struct Integer {
 /// What the number counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// Ids, tags, percent: nothing that PostgreSQL has a unit for.
+    /// Ids, tags or percent: PostgreSQL has no unit for them.
     None,
     Milliseconds,
     Seconds,
@@ -36,22 +36,22 @@ pub enum ChangedBy {
     Reload,
     /// As `Reload`, and superusers: for a session, a role or a database.
     Superuser,
-    /// Anybody, for a session.
+    /// Any role, for a session.
     Anybody,
 }
 
 impl Integer {
-    /// The present value.
+    /// The current value.
     pub fn get(&self) -> i32 {
         self.default.get()
     }
 
-    /// The present value, which the setting's range keeps from being negative.
+    /// The current value; 0 if it is negative.
     pub fn get_unsigned(&self) -> u64 {
         self.get().max(0) as u64
     }
 
-    /// Makes the setting known to PostgreSQL.
+    /// Defines the setting in PostgreSQL.
     pub fn define(&'static self) {
         let unit = match self.unit {
             Unit::None => GucFlags::default(),

@@ -1,5 +1,5 @@
-//! Every setting of leaf: a private static that says all about it, and one
-//! accessor beside it. Nobody else touches the statics.
+//! Every setting of leaf: a private static that describes it, and one accessor
+//! beside it. No other code uses the statics.
 
 mod integer;
 pub mod segment;

@@ -18,7 +18,7 @@ pub(super) const ALL: [&Integer; 4] = [
 static MAX_STEP: Integer = Integer {
     name: c"leaf.max_step",
     short: c"Largest segment that leaf chooses by itself, in ids.",
-    long: c"A tag whose row asks for a larger step gets that step. If the value is too low, \
+    long: c"If a tag's row has a larger step, that step is used. If the value is too low, \
         busy tags load often; if it is too high, a crash leaves wider gaps (at most two segments per tag).",
     default: GucSetting::<i32>::new(1_000_000),
     min: 1,
@@ -27,12 +27,12 @@ static MAX_STEP: Integer = Integer {
     unit: Unit::None,
 };
 
-/// How long the catalog may be out of reach without anybody noticing.
+/// How long the catalog can be out of reach before callers have to wait.
 static SEGMENT_DURATION: Integer = Integer {
     name: c"leaf.segment_duration",
     short: c"How long one segment should last.",
-    long: c"A segment that lasted less doubles the next one; one that lasted more than twice this halves it. \
-        If the value is too low, callers notice a slow or locked catalog.",
+    long: c"After a segment that lasted less, the next one is doubled; after one that lasted more than twice this, \
+        it is halved. If the value is too low, callers have to wait when the catalog is slow or locked.",
     default: GucSetting::<i32>::new(15 * 60),
     min: 1,
     max: 7 * 24 * 3600,
@@ -40,7 +40,7 @@ static SEGMENT_DURATION: Integer = Integer {
     unit: Unit::Seconds,
 };
 
-/// How large the next segment of a tag is to be.
+/// How large the next segment of a tag should be.
 pub fn step_policy() -> StepPolicy {
     StepPolicy {
         segment_duration: Duration::from_secs(SEGMENT_DURATION.get_unsigned()),
@@ -48,11 +48,11 @@ pub fn step_policy() -> StepPolicy {
     }
 }
 
-/// Meituan Leaf fetches the next segment once a tenth of the current is gone.
+/// Meituan Leaf fetches the next segment once a tenth of the current one is used.
 static PREFETCH_THRESHOLD: Integer = Integer {
     name: c"leaf.prefetch_threshold",
     short: c"Percentage of a segment after which the next one is fetched.",
-    long: c"With 100, the next segment is fetched only once nothing is left, and callers wait at every segment boundary.",
+    long: c"With 100, the next segment is fetched only when no ids are left, and callers wait at every segment boundary.",
     default: GucSetting::<i32>::new(10),
     min: 0,
     max: 100,
@@ -60,7 +60,7 @@ static PREFETCH_THRESHOLD: Integer = Integer {
     unit: Unit::None,
 };
 
-/// After how many ids of a segment of `len` the next one is fetched.
+/// The number of ids of a segment of `len` ids after which the next one is fetched.
 pub fn prefetch_after(len: u64) -> u64 {
     buffer::prefetch_after(len, PREFETCH_THRESHOLD.get_unsigned())
 }
@@ -69,9 +69,9 @@ pub fn prefetch_after(len: u64) -> u64 {
 static HISTORY_SKIP: Integer = Integer {
     name: c"leaf.history_skip",
     short: c"How many grants are skipped at the first grant after a promotion or a restore.",
-    long: c"Counted in the tag's last segment and its largest reserved block. If the value is too low, \
-        a promoted asynchronous standby that had missed more grants than this repeats ids; \
-        a value that is too high only leaves a wider gap.",
+    long: c"For each of them, the size of the tag's last segment and of its largest reserved block is skipped. \
+        If the value is too low, a promoted asynchronous standby that missed more grants than this repeats ids; \
+        if it is too high, the gap is wider than necessary.",
     default: GucSetting::<i32>::new(10),
     min: 0,
     max: 1_000_000,

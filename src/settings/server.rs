@@ -36,7 +36,7 @@ pub fn max_tags() -> usize {
 static MAX_DATABASES: Integer = Integer {
     name: c"leaf.max_databases",
     short: c"Number of databases that can issue snowflake ids at once.",
-    long: c"Further databases get an error. Each takes about 2 kB of shared memory.",
+    long: c"Sessions of further databases get an error. Each database takes about 2 kB of shared memory.",
     default: GucSetting::<i32>::new(128),
     min: 1,
     max: 100_000,
@@ -49,12 +49,12 @@ pub fn max_databases() -> usize {
     MAX_DATABASES.get_unsigned() as usize
 }
 
-/// A caller that must wait is told why instead of waiting for ever.
+/// A caller gets an error that names the cause instead of waiting without a limit.
 static WAIT_TIMEOUT: Integer = Integer {
     name: c"leaf.wait_timeout",
     short: c"How long a caller waits for ids before it gets an error.",
     long: c"If the value is too low, callers fail while a grant is under way; \
-        if it is too high, they hang while the catalog is locked.",
+        if it is too high, they wait for a long time while the catalog is locked.",
     default: GucSetting::<i32>::new(5_000),
     min: 1,
     max: i32::MAX,
@@ -67,10 +67,10 @@ pub fn wait_timeout() -> Duration {
     Duration::from_millis(WAIT_TIMEOUT.get_unsigned())
 }
 
-/// A loader occupies a background worker slot, so it ends when nobody draws.
+/// A loader occupies a background worker slot, so it ends when no session draws.
 static LOADER_IDLE_TIMEOUT: Integer = Integer {
     name: c"leaf.loader_idle_timeout",
-    short: c"How long a loader without work stays.",
+    short: c"How long a loader without work keeps running.",
     long:
         c"If the value is too low, the first caller after a pause waits for a new loader to start; \
         if it is too high, idle databases occupy background worker slots.",
@@ -81,7 +81,7 @@ static LOADER_IDLE_TIMEOUT: Integer = Integer {
     unit: Unit::Milliseconds,
 };
 
-/// How long a loader without work stays.
+/// How long a loader without work keeps running.
 pub fn loader_idle_timeout() -> Duration {
     Duration::from_millis(LOADER_IDLE_TIMEOUT.get_unsigned())
 }

@@ -1,8 +1,8 @@
 //! The settings of snowflake ids.
 //!
-//! Those that concern the lease are read by whoever leases for the database:
-//! its loader, which takes them from the configuration file and from
-//! `ALTER DATABASE`. What a session sets for itself changes no lease.
+//! Those that concern the lease are read by the process that leases for the
+//! database: its loader, which takes them from the configuration file and from
+//! `ALTER DATABASE`. Setting them in a session does not change the lease.
 
 use std::ffi::CString;
 use std::time::Duration;
@@ -28,7 +28,7 @@ pub(super) const INTEGERS: [&Integer; 7] = [
     &MAX_CLOCK_LEAD,
 ];
 
-/// Defines the settings that are no integers.
+/// Defines the settings that are not integers.
 pub(super) fn define_others() {
     guc::define_string::<LayoutText>(
         c"leaf.snowflake_layout",
@@ -40,15 +40,15 @@ pub(super) fn define_others() {
     guc::define_string::<EpochText>(
         c"leaf.snowflake_epoch",
         c"The instant from which the time in snowflake ids is counted.",
-        c"A time in UTC such as 2024-01-01T00:00:00Z; empty for the layout's own. \
+        c"A time in UTC such as 2024-01-01T00:00:00Z; empty for the layout's own epoch. \
           The first registration in a database fixes it; a different value is an error from then on.",
         &EPOCH,
     );
     GucRegistry::define_enum_guc(
         c"leaf.clock_policy",
         c"What to do when the clock is behind the last snowflake id by more than leaf.clock_tolerance.",
-        c"error refuses ids until the clock has caught up; wait waits for it up to leaf.wait_timeout; \
-          borrow continues from the last id's time, up to leaf.max_clock_lead ahead of the clock.",
+        c"With error, calls fail until the clock has caught up; with wait, they wait for it up to leaf.wait_timeout; \
+          with borrow, ids continue from the last id's time, up to leaf.max_clock_lead ahead of the clock.",
         &CLOCK_POLICY,
         GucContext::Suset,
         GucFlags::default(),
@@ -58,7 +58,7 @@ pub(super) fn define_others() {
 /// Systems that read ids elsewhere expect a certain layout.
 static LAYOUT: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(Some(c"leaf"));
 
-/// A recent epoch gives the time field the longest life.
+/// With a recent epoch, the time field lasts longest.
 static EPOCH: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(Some(c""));
 
 /// The layout and epoch that a first registration fixes.
@@ -75,7 +75,7 @@ pub fn scheme() -> Scheme {
     scheme
 }
 
-/// What a clock that went back means is for the application to say.
+/// The application determines what should happen when the clock has gone back.
 static CLOCK_POLICY: GucSetting<Policy> = GucSetting::<Policy>::new(Policy::Error);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PostgresGucEnum)]
@@ -91,7 +91,7 @@ enum Policy {
 /// Time services step clocks by a few milliseconds now and then.
 static CLOCK_TOLERANCE: Integer = Integer {
     name: c"leaf.clock_tolerance",
-    short: c"Calls wait out a clock that is behind the last snowflake id by up to this.",
+    short: c"How far behind the last snowflake id the clock may be for calls to wait for it.",
     long: c"If the value is too low, small corrections of the clock become errors; \
         if it is too high, callers wait that long.",
     default: GucSetting::<i32>::new(5),
@@ -118,7 +118,7 @@ pub fn clock_rules() -> ClockRules {
 static MAX_CLOCK_LEAD: Integer = Integer {
     name: c"leaf.max_clock_lead",
     short: c"How far ahead of the clock snowflake ids may run.",
-    long: c"Ids run ahead after a restart with a clock that is behind the ceiling, and with clock_policy = borrow. \
+    long: c"Ids run ahead after a restart with a clock that is behind the ceiling, and with leaf.clock_policy = borrow. \
         If the value is too low, a crash followed by a small step of the clock stops ids for a while; \
         if it is too high, ids carry future timestamps.",
     default: GucSetting::<i32>::new(60_000),
@@ -133,11 +133,11 @@ pub fn max_clock_lead() -> Duration {
     Duration::from_millis(MAX_CLOCK_LEAD.get_unsigned())
 }
 
-/// Where worker ids are planned by hand, one id per node.
+/// For installations in which worker ids are assigned by hand, one per node.
 static WORKER_ID: Integer = Integer {
     name: c"leaf.worker_id",
     short: c"The worker id in this server's snowflake ids.",
-    long: c"With -1, the server leases one. Any other value is checked against the registry: \
+    long: c"With -1, the server leases any worker id. Any other value is checked against the registry: \
         a worker id that another node holds is refused.",
     default: GucSetting::<i32>::new(-1),
     min: -1,
@@ -146,18 +146,18 @@ static WORKER_ID: Integer = Integer {
     unit: Unit::None,
 };
 
-/// The worker id to insist on.
+/// The worker id that this server must have, if one is set.
 pub fn worker_id() -> Option<u64> {
     u64::try_from(WORKER_ID.get()).ok()
 }
 
-/// Restarted containers would use up the worker ids if none came back.
+/// Restarted containers would use up the worker ids if these were never reused.
 static WORKER_LEASE: Integer = Integer {
     name: c"leaf.worker_lease",
     short: c"How long a node that does not renew its lease keeps its worker id.",
     long: c"If the value is too low, a node that was idle gets another worker id each time; \
-        if it is too high, nodes that are gone keep theirs. \
-        A worker id that changes hands continues above its ceiling in any case.",
+        if it is too high, nodes that are gone keep their worker ids for a long time. \
+        A worker id that is leased to another node continues above its ceiling in any case.",
     default: GucSetting::<i32>::new(600),
     min: 1,
     max: 365 * 24 * 3600,
@@ -170,13 +170,13 @@ pub fn worker_lease() -> Duration {
     Duration::from_secs(WORKER_LEASE.get_unsigned())
 }
 
-/// A node of another history may be alive where that history continues.
+/// A node of another history may still be running where that history continues.
 static WORKER_REUSE_AFTER: Integer = Integer {
     name: c"leaf.worker_reuse_after",
     short:
-        c"How long after its lease a worker id of another history of the database is given away.",
-    long: c"Its holder may be alive: the old primary after a promotion, the original of a copy. \
-        If the value is too low, both issue the same ids.",
+        c"How much longer a worker id is kept if it was leased in another history of the database.",
+    long: c"Its holder may still be running: the old primary after a promotion, or the original of a copy. \
+        If the value is too low, both can issue the same ids.",
     default: GucSetting::<i32>::new(30 * 24 * 3600),
     min: 0,
     max: i32::MAX,
@@ -184,7 +184,7 @@ static WORKER_REUSE_AFTER: Integer = Integer {
     unit: Unit::Seconds,
 };
 
-/// How long after that a node of another history keeps it.
+/// How much longer a worker id is kept if it was leased in another history.
 pub fn worker_reuse_after() -> Duration {
     Duration::from_secs(WORKER_REUSE_AFTER.get_unsigned())
 }
@@ -207,10 +207,10 @@ pub fn ceiling_ahead() -> Duration {
     Duration::from_millis(CEILING_AHEAD.get_unsigned())
 }
 
-/// A node whose clock is far off the others' issues ids of a wrong time.
+/// A node whose clock is far off the other nodes' clocks issues ids with wrong times.
 static MAX_CLOCK_OFFSET: Integer = Integer {
     name: c"leaf.max_clock_offset",
-    short: c"How far a node's clock may differ from the registry's and the other nodes' when it registers.",
+    short: c"How far a node's clock may differ from those of the registry and the other nodes when it registers.",
     long: c"If the value is too low, nodes with slightly different clocks are refused; \
         if it is too high, ids of different nodes are not ordered by time.",
     default: GucSetting::<i32>::new(5_000),
@@ -242,7 +242,7 @@ impl Check for EpochText {
     }
 }
 
-/// An instant; `None` for the layout's own.
+/// An instant; `None` for the layout's own epoch.
 fn parse_epoch(text: &str) -> Result<Option<WallTime>, String> {
     let text = text.trim();
     if text.is_empty() {

@@ -96,7 +96,7 @@ fn give_up(scheme: &Scheme, generator: &Generator, us: u64, patience: &Patience<
     if last > clock::now() {
         Error::ClockBehind { us }.raise();
     }
-    patience.give_up(Some("the ids of the present tick are used up".into()))
+    patience.give_up(Some("the ids of the current tick are used up".into()))
 }
 
 /// Sleeps for so many microseconds, or until patience is over: `false`. Can be

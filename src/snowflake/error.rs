@@ -1,4 +1,4 @@
-//! What can be wrong with snowflake ids, and with leases of worker ids.
+//! Errors of snowflake ids, and of leases of worker ids.
 
 use leaf_core::snowflake::Scheme;
 use leaf_core::time::WallTime;
@@ -14,7 +14,7 @@ pub enum Error {
     ClockBehind { us: u64 },
     /// The clock is too far behind the ceiling of the worker id.
     BelowCeiling { worker_id: u64, ceiling: WallTime },
-    /// The clock is too far off others'.
+    /// The clock is too far off the other clocks.
     NotCredible {
         offset_us: i64,
         mean_us: Option<i64>,
@@ -31,15 +31,15 @@ pub enum Error {
     HeldInOtherHistory { worker_id: u64, node: String },
     /// Layout or epoch are not those of the registry.
     OtherScheme { registered: Scheme, wanted: Scheme },
-    /// The epoch has not come.
+    /// The epoch lies in the future.
     FutureEpoch(Scheme),
-    /// Somebody else holds the lease, or nobody.
+    /// Another node holds the lease, or none does.
     LeaseLost { worker_id: i64 },
-    /// Others lease the same worker id at the same time.
+    /// Other sessions lease the same worker id at the same time.
     Contended,
-    /// There is no place for another database.
+    /// There is no free generator for another database.
     NoRoom,
-    /// A parallel plan met a registry that its transaction made.
+    /// A parallel plan draws ids with a registry that its transaction created.
     ParallelQuery,
     /// A row of the registry may not be deleted yet.
     InUse {
@@ -58,38 +58,38 @@ pub enum Error {
 }
 
 impl Problem for Error {
-    // One arm per error, and nothing else: long, but read arm by arm.
+    // Long, but simple: one arm per error.
     fn report(self) -> Report {
         match self {
             Error::ClockBehind { us } => Report::new(
                 Code::ERRCODE_SYSTEM_ERROR,
                 "the clock is behind the last snowflake id",
-                "Correct the clock or wait; leaf.clock_policy and leaf.clock_tolerance say what to do about a clock that went back.",
+                "Correct the clock or wait; leaf.clock_policy and leaf.clock_tolerance set what happens when the clock has gone back.",
             )
-            .detail(format!("It has to catch up {}.", duration(us))),
+            .detail(format!("It has to advance by {}.", duration(us))),
             Error::BelowCeiling { worker_id, ceiling } => Report::new(
                 Code::ERRCODE_SYSTEM_ERROR,
                 "the clock is behind the time up to which snowflake ids may have been issued",
-                "Correct the clock, wait until it has passed that time, or set leaf.worker_id to one that was never used.",
+                "Correct the clock, wait until it has passed that time, or set leaf.worker_id to a worker id that was never used.",
             )
-            .detail(format!("That is {} for worker id {worker_id}.", at(ceiling))),
+            .detail(format!("That time is {} for worker id {worker_id}.", at(ceiling))),
             Error::NotCredible { offset_us, mean_us } => Report::new(
                 Code::ERRCODE_SYSTEM_ERROR,
                 "the clock is not credible",
-                "Correct the clock; leaf.max_clock_offset sets how far off it may be.",
+                "Correct the clock; leaf.max_clock_offset sets how far off it can be.",
             )
             .detail(match mean_us {
                 Some(mean_us) => format!(
-                    "It is {} off the registry's, the other nodes' are {} off on average.",
+                    "It is {} off the registry's clock; the other nodes' clocks are {} off on average.",
                     signed(offset_us),
                     signed(mean_us)
                 ),
-                None => format!("It is {} off the registry's.", signed(offset_us)),
+                None => format!("It is {} off the registry's clock.", signed(offset_us)),
             }),
             Error::TimeUsedUp(scheme) => Report::new(
                 Code::ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED,
-                format!("the time field of snowflake ids is used up since {}", at(scheme.ends_at())),
-                "Move to a layout with more bits of time: delete the rows of leaf.worker, then set leaf.snowflake_layout and leaf.snowflake_epoch.",
+                format!("the time field of snowflake ids has been used up since {}", at(scheme.ends_at())),
+                "Change to a layout with more bits of time: delete the rows of leaf.worker, then set leaf.snowflake_layout and leaf.snowflake_epoch.",
             )
             .detail(describe(&scheme)),
             Error::NoWorkerId(scheme) => Report::new(
@@ -98,7 +98,7 @@ impl Problem for Error {
                 "Delete rows of leaf.worker whose nodes are gone, or wait until their leases expire.",
             )
             .detail(format!(
-                "Layout {} has {}, and all are leased.",
+                "All worker ids of layout {} are leased; their number is {}.",
                 scheme.layout,
                 scheme.layout.worker_ids()
             )),
@@ -117,19 +117,19 @@ impl Problem for Error {
                 format!("worker id {worker_id} is held by another node"),
                 "Choose another worker id, or wait until its lease has expired.",
             )
-            .detail(format!("That is \"{node}\".")),
+            .detail(format!("Its holder is \"{node}\".")),
             Error::HeldInOtherHistory { worker_id, node } => Report::new(
                 Code::ERRCODE_OBJECT_IN_USE,
                 format!("worker id {worker_id} was leased in another history of this database"),
-                "Choose another worker id; if that node is gone for good, delete its row of leaf.worker.",
+                "Choose another worker id; if its holder will never run again, delete the row of leaf.worker.",
             )
-            .detail(format!("Its holder, \"{node}\", may be alive there.")),
+            .detail(format!("Its holder, \"{node}\", may still be running there.")),
             Error::OtherScheme { registered, wanted } => Report::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                "layout or epoch of snowflake ids differ from those registered",
-                "Set leaf.snowflake_layout and leaf.snowflake_epoch to what is registered; ids of another kind could repeat present ones.",
+                "layout or epoch of snowflake ids differs from the registered one",
+                "Set leaf.snowflake_layout and leaf.snowflake_epoch to the registered values; ids of another layout or epoch could repeat existing ones.",
             )
-            .detail(format!("Registered: {} Wanted: {}", describe(&registered), describe(&wanted))),
+            .detail(format!("Registered: {} Requested: {}", describe(&registered), describe(&wanted))),
             Error::FutureEpoch(scheme) => Report::new(
                 Code::ERRCODE_INVALID_PARAMETER_VALUE,
                 "the epoch of snowflake ids lies in the future",
@@ -144,7 +144,7 @@ impl Problem for Error {
             .detail("It was renewed with another token, given to another node, or removed."),
             Error::Contended => Report::new(
                 Code::ERRCODE_T_R_SERIALIZATION_FAILURE,
-                "other sessions lease worker ids at the same time",
+                "could not lease a worker id due to concurrent leases",
                 "Try again.",
             ),
             Error::NoRoom => Report::new(
@@ -155,7 +155,7 @@ impl Problem for Error {
             Error::ParallelQuery => Report::new(
                 Code::ERRCODE_FEATURE_NOT_SUPPORTED,
                 "cannot draw snowflake ids in a parallel query",
-                "Commit first, or set max_parallel_workers_per_gather to 0.",
+                "Commit the transaction first, or set max_parallel_workers_per_gather to 0.",
             )
             .detail("The extension was created by the transaction that runs the query."),
             Error::InUse { worker_id, node, ceiling } => Report::new(
@@ -169,11 +169,11 @@ impl Problem for Error {
                 "cannot truncate leaf.worker",
                 "Delete the rows of nodes that are gone.",
             )
-            .detail("It would forget which worker ids are in use."),
+            .detail("Truncating it would lose the record of the worker ids in use."),
             Error::File { what, path, cause } => Report::new(
                 Code::ERRCODE_IO_ERROR,
                 format!("could not {what} \"{path}\": {cause}"),
-                "Make the file usable: it says which ids may have been issued, and none are issued without it.",
+                "Make the file usable. It records which ids may have been issued; without it, no ids are issued.",
             ),
         }
     }

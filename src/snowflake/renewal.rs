@@ -164,7 +164,7 @@ fn refused(slot: &GeneratorSlot, error: Error) {
     slot.changed.broadcast();
     if is_first {
         pg::log(&format!(
-            "no worker id for snowflake ids: {}",
+            "could not lease a worker id for snowflake ids: {}",
             report.message
         ));
     }

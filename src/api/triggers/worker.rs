@@ -51,7 +51,7 @@ fn check_scheme(row: &TriggerRow, registered: Option<Scheme>) {
     let Some(wanted) = row.scheme() else {
         args::bad(
             "unknown layout",
-            "Name one of the layouts that leaf.snowflake_layout takes.",
+            "Use one of the layouts that leaf.snowflake_layout accepts.",
         );
     };
     if let Some(registered) = registered
@@ -68,11 +68,11 @@ fn check_update(old: &TriggerRow, new: TriggerRow) -> TriggerRow {
     if new.worker_id() != old.worker_id() {
         args::bad(
             format!(
-                "worker id {} cannot become {}",
+                "worker id {} cannot be changed to {}",
                 old.worker_id(),
                 new.worker_id()
             ),
-            "Register the node anew with leaf_worker_register.",
+            "Register the node again with leaf_worker_register.",
         );
     }
     if new.ceiling() >= old.ceiling() || is_releasing() {
@@ -84,7 +84,7 @@ fn check_update(old: &TriggerRow, new: TriggerRow) -> TriggerRow {
                 "the ceiling of worker id {} cannot be lowered",
                 old.worker_id()
             ),
-            "Ids up to it may have been issued; the next lease starts there.",
+            "Ids up to the ceiling may have been issued; the next lease starts there.",
         );
     }
     new.with_ceiling(old.ceiling())
