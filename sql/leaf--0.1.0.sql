@@ -1,18 +1,18 @@
 /*
  * leaf 0.1.0: everything that CREATE EXTENSION leaf creates. Not released yet, so it
- * may be edited; once released, it never is again.
+ * may be edited; a released script must not be changed.
  */
 \echo Use "CREATE EXTENSION leaf" to load this file. \quit
 
 /*
  * Tables and views live in schema leaf; functions are created in the schema
- * that CREATE EXTENSION targets. Others may create objects there, so operators
- * on types that pg_catalog has no exact operator for are named in full.
+ * that CREATE EXTENSION targets. Other roles may create objects there, so operators
+ * for types without an exact operator in pg_catalog are schema-qualified.
  */
 CREATE FUNCTION leaf_install_schema(target text) RETURNS void
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'leaf_install_schema';
--- Schema leaf may be the target itself, and then exists.
+-- If schema leaf is the target itself, it exists already.
 SELECT leaf_install_schema($target$@extschema@$target$);
 DROP FUNCTION leaf_install_schema(text);
 COMMENT ON SCHEMA leaf IS 'catalog and status of the leaf extension';
@@ -20,9 +20,9 @@ GRANT USAGE ON SCHEMA leaf TO PUBLIC;
 
 /*
  * The catalog of tags. The first five columns are Meituan Leaf's leaf_alloc;
- * rows exported from there load as they are. Everything a role may do with a
- * tag is decided from owner and grantees, which are names on purpose: role
- * oids would break pg_upgrade, and a role that is missing is simply nobody.
+ * rows exported from there can be loaded unchanged. What a role may do with a tag
+ * depends only on owner and grantees. These are names because role OIDs would
+ * break pg_upgrade; the name of a role that does not exist has no effect.
  */
 CREATE TABLE leaf.alloc (
     biz_tag         varchar(128) NOT NULL,
@@ -42,25 +42,25 @@ CREATE TABLE leaf.alloc (
     CONSTRAINT alloc_step_check CHECK (step OPERATOR(pg_catalog.>) 0)
 );
 COMMENT ON TABLE leaf.alloc IS 'one row per tag: how far its ids are granted';
-COMMENT ON COLUMN leaf.alloc.biz_tag IS 'the tag: each has an id space of its own';
+COMMENT ON COLUMN leaf.alloc.biz_tag IS 'name of the tag; the ids of each tag are counted separately';
 COMMENT ON COLUMN leaf.alloc.max_id IS 'the first number not yet granted; only grows';
 COMMENT ON COLUMN leaf.alloc.step IS 'smallest number of ids in a segment';
-COMMENT ON COLUMN leaf.alloc.update_time IS 'when the row was last changed, by a grant or by hand';
-COMMENT ON COLUMN leaf.alloc.max_value IS 'largest id that may be granted (at most 9223372036854775806 is)';
+COMMENT ON COLUMN leaf.alloc.update_time IS 'when the row was last changed, by a grant or by another update';
+COMMENT ON COLUMN leaf.alloc.max_value IS 'largest id that may be granted, but at most 9223372036854775806, because max_id stores the next number';
 COMMENT ON COLUMN leaf.alloc.owner IS 'name of the role that may draw from, alter, grant and drop the tag';
-COMMENT ON COLUMN leaf.alloc.grantees IS 'names of the roles that may draw; public stands for everybody';
+COMMENT ON COLUMN leaf.alloc.grantees IS 'names of the roles that may draw; public means all roles';
 COMMENT ON COLUMN leaf.alloc.incarnation IS 'identity of the row: a tag that is dropped and created again is a new tag';
 COMMENT ON COLUMN leaf.alloc.history IS 'history of the cluster (system identifier, timeline, nonce) of the last grant';
 COMMENT ON COLUMN leaf.alloc.last_grant IS 'ids in the last granted segment';
 COMMENT ON COLUMN leaf.alloc.largest_reserve IS 'ids in the largest block ever reserved';
 
--- Dumps carry the rows: a restored database goes on where the dump was taken.
+-- Dumps contain the rows: a restored database continues where the dump was taken.
 SELECT pg_catalog.pg_extension_config_dump('leaf.alloc', '');
 
-/* Triggers: what plain SQL on leaf.alloc means for ids already in memory. */
+/* Triggers: changes made with plain SQL take effect on the ids already in memory. */
 CREATE FUNCTION leaf_alloc_check() RETURNS trigger
     LANGUAGE c AS 'MODULE_PATHNAME', 'leaf_alloc_check';
-COMMENT ON FUNCTION leaf_alloc_check() IS 'refuses a lower max_id and keeps update_time current';
+COMMENT ON FUNCTION leaf_alloc_check() IS 'rejects a lower max_id and keeps update_time current';
 CREATE FUNCTION leaf_alloc_changed() RETURNS trigger
     LANGUAGE c AS 'MODULE_PATHNAME', 'leaf_alloc_changed';
 COMMENT ON FUNCTION leaf_alloc_changed() IS 'makes a change of leaf.alloc take effect at commit';
@@ -73,15 +73,16 @@ CREATE TRIGGER leaf_changed AFTER INSERT OR UPDATE OR DELETE ON leaf.alloc
     FOR EACH ROW EXECUTE FUNCTION leaf_alloc_changed();
 CREATE TRIGGER leaf_truncated AFTER TRUNCATE ON leaf.alloc
     FOR EACH STATEMENT EXECUTE FUNCTION leaf_alloc_changed();
--- Apply workers and restores run as replica, where ordinary triggers are silent.
+-- Apply workers and restores run with session_replication_role = replica, in which
+-- ordinary triggers do not fire.
 ALTER TABLE leaf.alloc ENABLE ALWAYS TRIGGER leaf_check;
 ALTER TABLE leaf.alloc ENABLE ALWAYS TRIGGER leaf_changed;
 ALTER TABLE leaf.alloc ENABLE ALWAYS TRIGGER leaf_truncated;
 
 /*
- * The registry of snowflake workers. Ids with a worker id and a time below its
- * ceiling may have been issued: whoever leases the worker id next starts there.
- * Rows are proof of what was used, so they go only when they prove nothing.
+ * The registry of worker ids. Ids with a worker id and a time below its ceiling
+ * may have been issued: the next lease of the worker id starts there. A row is the
+ * record of what was used, so it can be deleted only once its ceiling has passed.
  */
 CREATE TABLE leaf.worker (
     worker_id       integer          NOT NULL,
@@ -100,23 +101,23 @@ CREATE TABLE leaf.worker (
     CONSTRAINT worker_worker_id_check CHECK (worker_id OPERATOR(pg_catalog.>=) 0)
 );
 COMMENT ON TABLE leaf.worker IS 'one row per worker id of snowflake ids that was ever leased';
-COMMENT ON COLUMN leaf.worker.node IS 'who holds it, or held it last';
+COMMENT ON COLUMN leaf.worker.node IS 'the node that holds the worker id, or held it last';
 COMMENT ON COLUMN leaf.worker.nonce IS 'made at the registration; with the token it proves that a lease is the caller''s';
-COMMENT ON COLUMN leaf.worker.token IS 'moves with each renewal: of two copies of a node only one can renew';
-COMMENT ON COLUMN leaf.worker.history IS 'history of this database (system identifier, timeline, nonce, oid) of the last renewal';
+COMMENT ON COLUMN leaf.worker.token IS 'changes with each renewal, so that only one of two copies of a node can renew';
+COMMENT ON COLUMN leaf.worker.history IS 'history of this database (system identifier, timeline, nonce, OID) of the last renewal';
 COMMENT ON COLUMN leaf.worker.layout IS 'layout of the ids, the same in all rows';
 COMMENT ON COLUMN leaf.worker.epoch IS 'epoch of the ids, the same in all rows';
 COMMENT ON COLUMN leaf.worker.ceiling IS 'ids of earlier times may have been issued; the next lease starts here';
-COMMENT ON COLUMN leaf.worker.leased_until IS 'until when nobody else gets the worker id';
+COMMENT ON COLUMN leaf.worker.leased_until IS 'until when no other node gets the worker id';
 COMMENT ON COLUMN leaf.worker.clock_offset_ms IS 'how far the holder''s clock was ahead of the registry''s';
 
--- Dumps carry the rows: a restored database belongs to another history, where
--- none of these workers is its own.
+-- Dumps contain the rows: a restored database has another history, in which none of
+-- these worker ids is its own.
 SELECT pg_catalog.pg_extension_config_dump('leaf.worker', '');
 
 CREATE FUNCTION leaf_worker_check() RETURNS trigger
     LANGUAGE c AS 'MODULE_PATHNAME', 'leaf_worker_check';
-COMMENT ON FUNCTION leaf_worker_check() IS 'keeps leaf.worker from forgetting what may be in use';
+COMMENT ON FUNCTION leaf_worker_check() IS 'rejects changes that would lose the record of ids that may be in use';
 REVOKE EXECUTE ON FUNCTION leaf_worker_check() FROM PUBLIC;
 
 CREATE TRIGGER leaf_check BEFORE INSERT OR UPDATE OR DELETE ON leaf.worker
@@ -135,7 +136,7 @@ COMMENT ON FUNCTION leaf_segment_next(text) IS 'the next id of a tag';
 CREATE FUNCTION leaf_segment_batch(tag text, count integer) RETURNS SETOF bigint
     LANGUAGE c VOLATILE STRICT PARALLEL SAFE ROWS 1000
     AS 'MODULE_PATHNAME', 'leaf_segment_batch';
-COMMENT ON FUNCTION leaf_segment_batch(text, integer) IS 'count ids of a tag, ascending';
+COMMENT ON FUNCTION leaf_segment_batch(text, integer) IS 'any number of ascending ids of a tag; can be cancelled';
 
 CREATE FUNCTION leaf_segment_reserve(
         tag text, count bigint,
@@ -149,25 +150,28 @@ CREATE FUNCTION leaf_segment_return(tag text, first_id bigint, last_id bigint) R
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'leaf_segment_return';
 COMMENT ON FUNCTION leaf_segment_return(text, bigint, bigint)
-    IS 'takes back the unused end of a block that this session reserved, if nothing was granted behind it; whether it did';
+    IS 'takes back the unused end of a block that this session reserved, if nothing was granted after the block; true if it did';
 
 CREATE FUNCTION leaf_snowflake_next() RETURNS bigint
     LANGUAGE c VOLATILE STRICT PARALLEL SAFE
     AS 'MODULE_PATHNAME', 'leaf_snowflake_next';
-COMMENT ON FUNCTION leaf_snowflake_next() IS 'the next snowflake id: time, worker id and sequence';
+COMMENT ON FUNCTION leaf_snowflake_next() IS 'the next snowflake id, made of time, worker id and sequence';
 
 CREATE FUNCTION leaf_snowflake_batch(count integer) RETURNS SETOF bigint
     LANGUAGE c VOLATILE STRICT PARALLEL SAFE ROWS 1000
     AS 'MODULE_PATHNAME', 'leaf_snowflake_batch';
-COMMENT ON FUNCTION leaf_snowflake_batch(integer) IS 'count snowflake ids, ascending';
+COMMENT ON FUNCTION leaf_snowflake_batch(integer) IS 'any number of ascending snowflake ids; can be cancelled';
 
-/* Reading snowflake ids. Those with layout and epoch depend on nothing else. */
+/*
+ * Reading snowflake ids. The functions that take layout and epoch depend on nothing
+ * but their arguments.
+ */
 CREATE FUNCTION leaf_snowflake_decode(
         id bigint,
         OUT created_at timestamptz, OUT worker_id integer, OUT sequence integer) RETURNS record
     LANGUAGE c STABLE STRICT PARALLEL SAFE
     AS 'MODULE_PATHNAME', 'leaf_snowflake_decode';
-COMMENT ON FUNCTION leaf_snowflake_decode(bigint) IS 'what an id of this database says';
+COMMENT ON FUNCTION leaf_snowflake_decode(bigint) IS 'the fields of an id of this database';
 
 CREATE FUNCTION leaf_snowflake_decode(
         id bigint, layout text, epoch timestamptz,
@@ -175,7 +179,7 @@ CREATE FUNCTION leaf_snowflake_decode(
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
     AS 'MODULE_PATHNAME', 'leaf_snowflake_decode';
 COMMENT ON FUNCTION leaf_snowflake_decode(bigint, text, timestamptz)
-    IS 'what an id of a layout and an epoch says';
+    IS 'the fields of an id with a given layout and epoch';
 
 CREATE FUNCTION leaf_snowflake_floor(ts timestamptz) RETURNS bigint
     LANGUAGE c STABLE STRICT PARALLEL SAFE
@@ -187,7 +191,7 @@ CREATE FUNCTION leaf_snowflake_floor(ts timestamptz, layout text, epoch timestam
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
     AS 'MODULE_PATHNAME', 'leaf_snowflake_floor';
 COMMENT ON FUNCTION leaf_snowflake_floor(timestamptz, text, timestamptz)
-    IS 'the smallest id of an instant for a layout and an epoch, for partition bounds';
+    IS 'the smallest id of an instant with a given layout and epoch, for partition bounds';
 
 /* Worker ids for nodes that issue snowflake ids themselves. */
 CREATE FUNCTION leaf_worker_register(
@@ -198,7 +202,7 @@ CREATE FUNCTION leaf_worker_register(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'leaf_worker_register';
 COMMENT ON FUNCTION leaf_worker_register(text, integer, timestamptz, interval)
-    IS 'leases a worker id to a node: once committed, it may issue ids from start_at on, below ceiling';
+    IS 'leases a worker id to a node, which may issue ids from start_at on, below ceiling, once this is committed';
 
 CREATE FUNCTION leaf_worker_renew(
         worker_id integer, nonce uuid, token bigint, clock timestamptz DEFAULT NULL,
@@ -214,13 +218,13 @@ CREATE FUNCTION leaf_worker_release(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'leaf_worker_release';
 COMMENT ON FUNCTION leaf_worker_release(integer, uuid, bigint, timestamptz)
-    IS 'ends a lease: the worker id may be given to another node';
+    IS 'ends a lease: the worker id can then be leased to another node';
 
 REVOKE EXECUTE ON FUNCTION leaf_worker_register(text, integer, timestamptz, interval),
     leaf_worker_renew(integer, uuid, bigint, timestamptz, interval),
     leaf_worker_release(integer, uuid, bigint, timestamptz) FROM PUBLIC;
 
-/* Keeping tags. */
+/* Managing tags. */
 CREATE FUNCTION leaf_tag_create(
         tag text, step integer DEFAULT 1000, start bigint DEFAULT 1,
         max_value bigint DEFAULT 9223372036854775807, description text DEFAULT NULL) RETURNS void
@@ -228,7 +232,7 @@ CREATE FUNCTION leaf_tag_create(
     AS 'MODULE_PATHNAME', 'leaf_tag_create';
 COMMENT ON FUNCTION leaf_tag_create(text, integer, bigint, bigint, text)
     IS 'creates a tag owned by the current role';
--- As with CREATE on a schema, making new objects is for those who were allowed to.
+-- As with CREATE on a schema, only roles that were granted this can create tags.
 REVOKE EXECUTE ON FUNCTION leaf_tag_create(text, integer, bigint, bigint, text) FROM PUBLIC;
 
 CREATE FUNCTION leaf_tag_alter(
@@ -237,22 +241,22 @@ CREATE FUNCTION leaf_tag_alter(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'leaf_tag_alter';
 COMMENT ON FUNCTION leaf_tag_alter(text, integer, bigint, bigint, text)
-    IS 'changes what is given and keeps the rest; ids never move backwards';
+    IS 'changes the given properties of a tag; never moves it backwards';
 
 CREATE FUNCTION leaf_tag_drop(tag text) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'leaf_tag_drop';
-COMMENT ON FUNCTION leaf_tag_drop(text) IS 'removes a tag';
+COMMENT ON FUNCTION leaf_tag_drop(text) IS 'drops a tag';
 
 CREATE FUNCTION leaf_tag_grant(tag text, role name) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'leaf_tag_grant';
-COMMENT ON FUNCTION leaf_tag_grant(text, name) IS 'lets a role (or PUBLIC) draw ids of a tag';
+COMMENT ON FUNCTION leaf_tag_grant(text, name) IS 'allows a role, or PUBLIC, to draw ids of a tag';
 
 CREATE FUNCTION leaf_tag_revoke(tag text, role name) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'leaf_tag_revoke';
-COMMENT ON FUNCTION leaf_tag_revoke(text, name) IS 'takes back what leaf_tag_grant gave';
+COMMENT ON FUNCTION leaf_tag_revoke(text, name) IS 'revokes what leaf_tag_grant has granted';
 
 CREATE FUNCTION leaf_tag_align(
         tag text DEFAULT NULL,
@@ -262,13 +266,13 @@ CREATE FUNCTION leaf_tag_align(
     SET search_path = pg_catalog, pg_temp
     AS 'MODULE_PATHNAME', 'leaf_tag_align';
 COMMENT ON FUNCTION leaf_tag_align(text)
-    IS 'moves tags past the largest ids in the columns whose default draws from them, as after a restore of older tags';
--- It reads other people's tables.
+    IS 'moves tags past the largest ids in the columns whose default draws from them, for use after older tags were restored';
+-- It reads tables of other roles.
 REVOKE EXECUTE ON FUNCTION leaf_tag_align(text) FROM PUBLIC;
 
 /*
- * Watching. The views show the columns of these functions as they are declared here:
- * a new column is one line here and one in src/api/stats.rs.
+ * Monitoring. The views show the columns of these functions as they are declared here:
+ * a new column needs one line here and one in src/api/stats.rs.
  */
 CREATE FUNCTION leaf_segment_stats(
         tag text, max_id bigint, row_step integer,
@@ -286,7 +290,7 @@ CREATE FUNCTION leaf_segment_stats(
         OUT last_error_at timestamptz) RETURNS record
     LANGUAGE c VOLATILE STRICT PARALLEL SAFE
     AS 'MODULE_PATHNAME', 'leaf_segment_stats';
-COMMENT ON FUNCTION leaf_segment_stats(text, bigint, integer) IS 'what shared memory knows of a tag';
+COMMENT ON FUNCTION leaf_segment_stats(text, bigint, integer) IS 'statistics of a tag in shared memory';
 REVOKE EXECUTE ON FUNCTION leaf_segment_stats(text, bigint, integer) FROM PUBLIC;
 
 CREATE FUNCTION leaf_segment_slots() RETURNS SETOF text
@@ -317,7 +321,7 @@ CREATE FUNCTION leaf_snowflake_stats(
         OUT last_error_at timestamptz) RETURNS record
     LANGUAGE c VOLATILE STRICT PARALLEL SAFE
     AS 'MODULE_PATHNAME', 'leaf_snowflake_stats';
-COMMENT ON FUNCTION leaf_snowflake_stats() IS 'what shared memory knows of the snowflake ids of this database';
+COMMENT ON FUNCTION leaf_snowflake_stats() IS 'statistics of the snowflake ids of this database in shared memory';
 REVOKE EXECUTE ON FUNCTION leaf_snowflake_stats() FROM PUBLIC;
 
 CREATE VIEW leaf.stat_snowflake AS SELECT * FROM leaf_snowflake_stats();
