@@ -1,11 +1,11 @@
-//! Being, and starting, a background worker.
+//! Starting background workers, and what a background worker itself does.
 
 use pgrx::pg_sys;
 
 use super::{own_xact, timeout};
 
-/// Asks the postmaster to start the function `entry` of this library as a
-/// background worker, and returns whether there was a free worker slot.
+/// Asks the postmaster to start the function `entry` of this library as a background
+/// worker. Returns whether there was a free worker slot.
 pub fn start(name: &str, kind: &str, entry: &str, argument: u32) -> bool {
     let mut worker = pg_sys::BackgroundWorker {
         bgw_flags: (pg_sys::BGWORKER_SHMEM_ACCESS | pg_sys::BGWORKER_BACKEND_DATABASE_CONNECTION)
@@ -19,7 +19,7 @@ pub fn start(name: &str, kind: &str, entry: &str, argument: u32) -> bool {
     copy(&mut worker.bgw_type, kind);
     copy(&mut worker.bgw_library_name, "leaf");
     copy(&mut worker.bgw_function_name, entry);
-    // SAFETY: the struct is filled in; no handle is wanted.
+    // SAFETY: the struct is filled in; no handle is requested.
     unsafe { pg_sys::RegisterDynamicBackgroundWorker(&raw mut worker, std::ptr::null_mut()) }
 }
 
@@ -33,7 +33,7 @@ fn copy(field: &mut [core::ffi::c_char], text: &str) {
 type Handler = unsafe extern "C-unwind" fn(i32);
 
 // Declared here because a signal handler must be PostgreSQL's own function, not
-// the guarded one that pgrx wraps around it.
+// pgrx's guarded wrapper.
 unsafe extern "C-unwind" {
     // A macro hides this name's change in PostgreSQL 18.
     #[cfg_attr(feature = "pg18", link_name = "pqsignal_be")]
@@ -43,8 +43,8 @@ unsafe extern "C-unwind" {
     fn StatementCancelHandler(signal: i32);
 }
 
-/// Installs the worker's signal handlers and connects it to a database, with no
-/// role, whether or not the database takes connections.
+/// Installs the worker's signal handlers and connects it to a database, without a
+/// role, even if the database does not allow connections.
 pub fn connect(database: pg_sys::Oid) {
     // SAFETY: called once at the start of a worker's main function.
     unsafe {
@@ -60,8 +60,8 @@ pub fn connect(database: pg_sys::Oid) {
     }
 }
 
-/// PostgreSQL's timeouts cancel a statement with SIGINT; anybody else's SIGINT
-/// (`pg_cancel_backend`) is not for this process.
+/// PostgreSQL's timeouts cancel a statement with SIGINT. A SIGINT from another process
+/// (`pg_cancel_backend`) is ignored.
 unsafe extern "C-unwind" fn on_sigint(signal: i32) {
     if timeout::has_fired() && !own_xact::is_committing() {
         // SAFETY: PostgreSQL's own handler.
@@ -69,7 +69,8 @@ unsafe extern "C-unwind" fn on_sigint(signal: i32) {
     }
 }
 
-/// Reads the configuration again if the postmaster said so; whether it did.
+/// Reloads the configuration if the postmaster has requested it; returns whether it
+/// has.
 pub fn reload_if_asked() -> bool {
     // SAFETY: flags and functions made for a process's main loop.
     unsafe {
@@ -82,8 +83,8 @@ pub fn reload_if_asked() -> bool {
     }
 }
 
-/// Tells the statistics what this process has done to tables, at most once a
-/// second: autovacuum goes by them. Between transactions.
+/// Reports what this process has done to tables, at most once a second, because
+/// autovacuum depends on these statistics. To be called between transactions.
 pub fn report_statistics() {
     // SAFETY: made for a process's main loop.
     unsafe { pg_sys::pgstat_report_stat(false) };

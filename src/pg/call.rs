@@ -1,4 +1,4 @@
-//! A function call as PostgreSQL makes it, and how an SQL function is written:
+//! A function call as PostgreSQL makes it. An SQL function is written like this:
 //!
 //! ```ignore
 //! sql_functions!(leaf_tag_drop);
@@ -9,10 +9,10 @@
 //! }
 //! ```
 //!
-//! [`sql_functions`] makes the symbol of that name that `sql/` declares, and has
-//! errors and panics leave it as PostgreSQL errors. The function reads its
-//! arguments from the [`Call`], by their place and of the type that SQL declares,
-//! and returns what [`Returns`] takes: `()` for `void`, a number, a
+//! [`sql_functions`] exports the symbol of that name that `sql/` declares, and turns
+//! errors and panics into PostgreSQL errors. The function reads its arguments from
+//! the [`Call`], by their position and with the types that SQL declares, and returns
+//! a type that implements [`Returns`]: `()` for `void`, a number, a
 //! [`Record`](super::rows::Record), `None` for NULL.
 
 use std::ffi::CStr;
@@ -27,14 +27,14 @@ use super::{clock, datum};
 /// A value as PostgreSQL passes it.
 pub use pgrx::pg_sys::Datum;
 
-/// The bit of a call site's pointer that says that the argument is a constant.
+/// The bit of a call site's pointer that is set if the argument is a constant.
 const CONSTANT: usize = 1;
 
 /// What a call site keeps between the calls of one execution.
 pub struct Site<T: 'static> {
     /// The value that was left there.
     pub value: &'static T,
-    /// Whether the argument cannot change, and need not be compared.
+    /// Whether the argument cannot change and does not have to be compared.
     pub is_constant: bool,
 }
 
@@ -57,7 +57,7 @@ impl<'call> Call<'call> {
         }
     }
 
-    /// An argument of a strict function, of which SQL declares so many.
+    /// An argument of a strict function.
     ///
     /// # Safety
     /// The function is strict and has that argument.
@@ -73,7 +73,7 @@ impl<'call> Call<'call> {
         unsafe { (*self.info).nargs as usize }
     }
 
-    /// The oid of the function that is called.
+    /// The OID of the called function.
     pub fn function(self) -> pg_sys::Oid {
         // SAFETY: `info` and `flinfo` are valid during the call.
         unsafe { (*(*self.info).flinfo).fn_oid }
@@ -82,7 +82,7 @@ impl<'call> Call<'call> {
     /// An argument; `None` for NULL.
     fn arg(self, number: usize) -> Option<Datum> {
         assert!(number < self.args(), "SQL declares fewer arguments");
-        // SAFETY: there are so many; see `new`.
+        // SAFETY: there are at least `number` + 1 arguments; see `new`.
         let arg = unsafe { *(*self.info).args.as_ptr().add(number) };
         (!arg.isnull).then_some(arg.value)
     }
@@ -135,7 +135,7 @@ impl<'call> Call<'call> {
         })
     }
 
-    /// What [`set_site`](Self::set_site) left at this call site in the present
+    /// What [`set_site`](Self::set_site) left at this call site in the current
     /// execution.
     ///
     /// # Safety
@@ -152,8 +152,8 @@ impl<'call> Call<'call> {
         })
     }
 
-    /// Leaves a value at this call site for the rest of the execution, and
-    /// whether argument `arg` is a constant of the query. Allocates nothing.
+    /// Leaves a value at this call site for the rest of the execution, and whether
+    /// argument `arg` is a constant of the query. Does not allocate.
     ///
     /// # Safety
     /// As [`site`](Self::site).
@@ -171,8 +171,8 @@ impl<'call> Call<'call> {
         unsafe { (*(*self.info).flinfo).fn_extra = kept.cast() };
     }
 
-    /// Whether an argument is a constant of the query. A parameter is not:
-    /// PL/pgSQL changes parameters under a call site that it keeps.
+    /// Whether an argument is a constant of the query. A parameter is not, because
+    /// PL/pgSQL changes parameters between the executions of one call site.
     fn arg_is_constant(self, number: usize) -> bool {
         // SAFETY: `fn_expr` is null or the expression node of this call.
         unsafe {
@@ -191,7 +191,7 @@ impl<'call> Call<'call> {
         }
     }
 
-    /// Says that the function returns NULL.
+    /// Makes the function return NULL.
     pub(super) fn null(self) -> Datum {
         // SAFETY: `info` is valid during the call.
         unsafe { (*self.info).isnull = true };
@@ -208,8 +208,8 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Its length; `None` if it is negative or too long, or has months, whose length
-    /// depends on the calendar.
+    /// Its length; `None` if it is negative, too long, or contains months, because
+    /// their length depends on the calendar.
     pub fn length(self) -> Option<Duration> {
         let days_us = i64::from(self.days).checked_mul(86_400_000_000)?;
         let us = u64::try_from(self.us.checked_add(days_us)?).ok()?;
@@ -263,8 +263,8 @@ impl<T: Returns> Returns for Option<T> {
     }
 }
 
-/// Runs `work` so that a Rust panic or a PostgreSQL error in it leaves as a
-/// PostgreSQL error.
+/// Runs `work` and turns a Rust panic or a PostgreSQL error in it into a PostgreSQL
+/// error.
 ///
 /// # Safety
 /// Called from a function that PostgreSQL has called.
@@ -278,8 +278,8 @@ pub unsafe fn guarded<R>(work: impl FnOnce() -> R) -> R {
 /// convention.
 pub const V1: pg_sys::Pg_finfo_record = pg_sys::Pg_finfo_record { api_version: 1 };
 
-/// Exports functions that take a [`Call`] and return what [`Returns`] takes, under
-/// their own names, as SQL functions.
+/// Exports functions that take a [`Call`] and return a type that implements
+/// [`Returns`], under their own names, as SQL functions.
 macro_rules! sql_functions {
     ($($name:ident),+ $(,)?) => {$(
         $crate::pg::call::describe_function!($name);
@@ -301,8 +301,8 @@ macro_rules! sql_functions {
     )+};
 }
 
-/// Tells PostgreSQL the calling convention of a function that is exported without
-/// [`sql_functions`], because even the guard would cost too much.
+/// Declares the calling convention of a function that is exported without
+/// [`sql_functions`] because even the guard would cost too much.
 macro_rules! describe_function {
     ($name:ident) => {
         const _: () = {

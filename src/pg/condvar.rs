@@ -1,4 +1,4 @@
-//! PostgreSQL's condition variable: sleepers can be cancelled.
+//! PostgreSQL's condition variable. A process that sleeps on it can be cancelled.
 
 use std::cell::UnsafeCell;
 use std::time::Duration;
@@ -13,7 +13,7 @@ pub struct CondVar(UnsafeCell<pg_sys::ConditionVariable>);
 unsafe impl Sync for CondVar {}
 
 impl CondVar {
-    /// A condition variable nobody waits for; may be moved until somebody does.
+    /// A condition variable without waiters; it may be moved until a process waits.
     pub fn new() -> Self {
         let mut cv = pg_sys::ConditionVariable::default();
         // SAFETY: `cv` is ours; without waiters it holds no pointer to itself.
@@ -21,11 +21,11 @@ impl CondVar {
         CondVar(UnsafeCell::new(cv))
     }
 
-    /// Wakes everybody who sleeps. In the postmaster, which is no process of
-    /// its own cluster, there is nobody to wake and nothing is done.
+    /// Wakes all sleeping processes. Does nothing in the postmaster, where no process
+    /// can be sleeping.
     pub fn broadcast(&self) {
-        // SAFETY: initialised in `new`, in shared memory since; PostgreSQL
-        // takes for granted that the caller is a process of the cluster.
+        // SAFETY: initialised in `new`, in shared memory since. PostgreSQL requires
+        // that the caller has a PGPROC, which the postmaster does not have.
         unsafe {
             if !pg_sys::MyProc.is_null() {
                 pg_sys::ConditionVariableBroadcast(self.0.get());
@@ -33,9 +33,9 @@ impl CondVar {
         }
     }
 
-    /// Calls `ready` until it returns a value, sleeping in between until a
-    /// broadcast or `nap` has passed. What `ready` sees cannot be missed: it is
-    /// asked again after this process has joined the queue of sleepers.
+    /// Calls `ready` until it returns a value. Sleeps between the calls until a
+    /// broadcast, at most for `nap`. No change is missed, because `ready` is called
+    /// again after this process has joined the queue of sleepers.
     ///
     /// Raises an error when the statement is cancelled.
     pub fn wait_for<R>(

@@ -1,5 +1,5 @@
-//! What the data directory says about the cluster: its control file, and the
-//! files that ask for recovery.
+//! What the data directory shows about the cluster: its control file, and the files
+//! that request recovery.
 
 use std::fs;
 
@@ -7,21 +7,21 @@ use pgrx::pg_sys;
 
 use super::data_directory;
 
-/// The part of the control file that tells one life of a cluster from another.
+/// The fields of the control file that distinguish the histories of a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ControlFile {
     /// Made by initdb, shared by every copy of the cluster.
     pub system_identifier: u64,
     /// Grows with every promotion.
     pub timeline: u32,
-    /// Where the last checkpoint record lies in the WAL.
+    /// The location of the last checkpoint record in the WAL.
     pub checkpoint: u64,
     state: pg_sys::DBState::Type,
 }
 
 impl ControlFile {
-    /// Reads the control file; `None` if it is missing or of a layout this
-    /// build does not know.
+    /// Reads the control file; `None` if it is missing or has a format that this build
+    /// does not support.
     pub fn read() -> Option<Self> {
         let bytes = fs::read(data_directory::path().join("global/pg_control")).ok()?;
         if bytes.len() < size_of::<pg_sys::ControlFileData>() {
@@ -55,7 +55,7 @@ impl ControlFile {
     }
 }
 
-/// Whether a file in the data directory says that this start continues another
+/// Whether a file in the data directory shows that this start continues another
 /// cluster's history: a standby, a point-in-time recovery, or a base backup.
 pub fn recovery_is_requested() -> bool {
     ["standby.signal", "recovery.signal", "backup_label"]

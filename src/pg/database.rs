@@ -1,17 +1,17 @@
-//! The database of this process, and others.
+//! The database of this process, and other databases.
 
 use pgrx::pg_sys;
 
-/// The oid of the database that this process is connected to.
+/// The OID of the database that this process is connected to.
 pub fn current() -> u32 {
     // SAFETY: a plain variable of this process.
     unsafe { pg_sys::MyDatabaseId }.to_u32()
 }
 
-/// Whether there is a database of that oid.
+/// Whether there is a database with this OID.
 pub fn exists(database: u32) -> bool {
     let cache = pg_sys::SysCacheIdentifier::DATABASEOID as _;
-    // SAFETY: a catalogue look-up inside a transaction.
+    // SAFETY: a system catalog lookup inside a transaction.
     unsafe {
         let zero = pg_sys::Datum::from(0);
         let database = pg_sys::Datum::from(pg_sys::Oid::from(database));
@@ -19,9 +19,8 @@ pub fn exists(database: u32) -> bool {
     }
 }
 
-/// Whether this process may go on using its database: nobody holds or awaits
-/// the lock that dropping, copying, renaming or moving it takes. Needs a
-/// transaction.
+/// Whether this process may continue to use its database: no session holds or waits
+/// for the lock that is needed to drop, copy, rename or move it. Needs a transaction.
 pub fn is_free(database: u32) -> bool {
     let tag = pg_sys::LOCKTAG {
         locktag_field1: 0,
@@ -32,8 +31,8 @@ pub fn is_free(database: u32) -> bool {
         locktag_lockmethodid: pg_sys::DEFAULT_LOCKMETHOD as u8,
     };
     let mode = pg_sys::RowExclusiveLock as _;
-    // SAFETY: a well-formed tag. The lock is a question, not a claim: it is
-    // released at once, because the commit that follows may wait for a standby.
+    // SAFETY: a well-formed tag. The lock only serves to check: it is released at
+    // once, because the commit that follows may wait for a standby.
     unsafe {
         let answer = pg_sys::LockAcquire(&raw const tag, mode, false, true);
         let is_free = answer != pg_sys::LockAcquireResult::LOCKACQUIRE_NOT_AVAIL;

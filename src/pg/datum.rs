@@ -1,7 +1,7 @@
 //! Texts as raw datums, and parameters of SQL statements.
 //!
-//! Tags are handled as bytes in the database's encoding: leaf never needs to
-//! know what they spell.
+//! Tags are handled as bytes in the database's encoding, because leaf does not need
+//! their characters.
 
 use leaf_core::time::WallTime;
 use pgrx::datum::DatumWithOid;
@@ -9,15 +9,15 @@ use pgrx::{pg_sys, varlena};
 
 use super::clock;
 
-/// The bytes of a `text` or `varchar` datum that is neither compressed nor
-/// stored out of line, and `None` for one that is.
+/// The bytes of a `text` or `varchar` datum; `None` if it is compressed or stored out
+/// of line.
 ///
 /// # Safety
 /// `datum` is a valid, non-null datum of such a type and outlives `'a`.
 #[inline(always)]
 pub unsafe fn plain_text<'a>(datum: pg_sys::Datum) -> Option<&'a [u8]> {
     let text = datum.cast_mut_ptr::<pg_sys::varlena>() as *const pg_sys::varlena;
-    // SAFETY: the caller's promise; external values are told by their header.
+    // SAFETY: the caller's promise; external values are recognized by their header.
     unsafe {
         let inline = varlena::varatt_is_4b_u(text)
             || (varlena::varatt_is_1b(text) && !varlena::varatt_is_1b_e(text));
@@ -25,8 +25,8 @@ pub unsafe fn plain_text<'a>(datum: pg_sys::Datum) -> Option<&'a [u8]> {
     }
 }
 
-/// The bytes of any `text` or `varchar` datum, copied into palloc'd memory when
-/// they must be unpacked first.
+/// The bytes of any `text` or `varchar` datum, copied into palloc'd memory if they
+/// have to be unpacked.
 ///
 /// # Safety
 /// As [`plain_text`].
@@ -49,8 +49,8 @@ pub type Arg = DatumWithOid<'static>;
 
 /// A `text` parameter.
 pub fn text_arg(text: &[u8]) -> Arg {
-    // SAFETY: the datum is a fresh text in the current memory context, which
-    // outlives the statement.
+    // SAFETY: the datum is a new text in the current memory context, which outlives
+    // the statement.
     unsafe { DatumWithOid::new(text_datum(text), pg_sys::TEXTOID) }
 }
 
@@ -115,7 +115,7 @@ pub fn bigint_array_arg(values: impl Iterator<Item = i64>) -> Arg {
     }
 }
 
-/// A fresh `text` in the current memory context.
+/// A new `text` in the current memory context.
 pub fn text_datum(text: &[u8]) -> pg_sys::Datum {
     // SAFETY: copies exactly the bytes given.
     let copy = unsafe { pg_sys::cstring_to_text_with_len(text.as_ptr().cast(), text.len() as i32) };

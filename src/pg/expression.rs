@@ -24,8 +24,8 @@ struct Search {
     arguments: Vec<Option<Vec<u8>>>,
 }
 
-/// The texts with which an expression calls a function of one `text`: one for each
-/// call, `None` where the argument is not a constant. `expression` is a
+/// The arguments with which an expression calls a function of one `text`: one for
+/// each call, `None` if the argument is not a constant. `expression` is a
 /// `pg_node_tree` as text.
 pub fn constant_arguments(expression: &CStr, function: pg_sys::Oid) -> Vec<Option<Vec<u8>>> {
     let mut search = Search {
@@ -41,7 +41,7 @@ pub fn constant_arguments(expression: &CStr, function: pg_sys::Oid) -> Vec<Optio
     search.arguments
 }
 
-/// Visits a node and those below it.
+/// Visits a node and the nodes below it.
 #[pg_guard]
 unsafe extern "C-unwind" fn walk(node: *mut pg_sys::Node, context: *mut c_void) -> bool {
     if node.is_null() {
@@ -61,13 +61,13 @@ unsafe extern "C-unwind" fn walk(node: *mut pg_sys::Node, context: *mut c_void) 
     }
 }
 
-/// The text of a node that is a constant, perhaps of another type with the same
+/// The text of a node that is a constant, possibly of another type with the same
 /// representation.
 ///
 /// # Safety
 /// `node` is a valid node of an expression of type `text`.
 unsafe fn constant_text(mut node: *mut pg_sys::Node) -> Option<Vec<u8>> {
-    // SAFETY: nodes are what their tags say.
+    // SAFETY: the type of a node is given by its tag.
     unsafe {
         while (*node).type_ == pg_sys::NodeTag::T_RelabelType {
             node = (*node.cast::<pg_sys::RelabelType>()).arg.cast();

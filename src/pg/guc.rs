@@ -6,7 +6,7 @@ use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting, pg_sys};
 
 use super::call;
 
-/// Says whether a text can be the value of a setting; the error becomes the
+/// Checks whether a text can be the value of a setting; the error becomes the
 /// DETAIL.
 pub trait Check {
     /// Checks a value.
@@ -61,13 +61,13 @@ unsafe extern "C-unwind" fn hook<C: Check>(
     }
 }
 
-/// Makes PostgreSQL refuse settings of that prefix that nobody has defined.
+/// Makes PostgreSQL reject undefined settings with this prefix.
 pub fn reserve_prefix(prefix: &CStr) {
     // SAFETY: a C string, which is copied.
     unsafe { pg_sys::MarkGUCPrefixReserved(prefix.as_ptr()) };
 }
 
-/// Sets a setting for this process, above what database, role and file say.
+/// Sets a setting for this process, with precedence over database, role and file.
 pub fn set(name: &CStr, value: &CStr) {
     // SAFETY: both are C strings; an unknown name or value is an error.
     unsafe {
@@ -80,8 +80,8 @@ pub fn set(name: &CStr, value: &CStr) {
     };
 }
 
-/// Makes commits of this process wait at least for the local flush and for the
-/// synchronous standby's, whatever is configured. A stronger value stays.
+/// Makes commits of this process wait at least for the local flush and for that of
+/// the synchronous standby, whatever is configured. A stronger value is kept.
 pub fn insist_on_durable_commits() {
     // SAFETY: a plain variable of this process.
     let level = unsafe { pg_sys::synchronous_commit };
@@ -90,7 +90,7 @@ pub fn insist_on_durable_commits() {
     }
 }
 
-/// As [`insist_on_durable_commits`], for the present transaction of a session.
+/// As [`insist_on_durable_commits`], for the current transaction of a session.
 pub fn insist_on_durable_commit_of_transaction() {
     // SAFETY: a plain variable of this process; the setting is undone when the
     // transaction ends.

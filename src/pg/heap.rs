@@ -1,5 +1,5 @@
-//! Reading one row past SQL: no plan, no privilege of the reader on
-//! the table, no code of anybody else's, no row lock.
+//! Reading one row without SQL: no plan, no row lock, no code of other roles, and the
+//! reader needs no privilege on the table.
 
 use std::ffi::CStr;
 
@@ -8,9 +8,9 @@ use pgrx::pg_sys;
 
 use super::clock;
 
-/// A relation's oid by name, if it exists.
+/// A relation's OID by name, if it exists.
 pub fn relation_oid(schema: &CStr, relation: &CStr) -> Option<pg_sys::Oid> {
-    // SAFETY: catalogue look-ups inside a transaction.
+    // SAFETY: system catalog lookups inside a transaction.
     unsafe {
         let namespace = pg_sys::get_namespace_oid(schema.as_ptr(), true);
         if namespace == pg_sys::InvalidOid {
@@ -21,9 +21,9 @@ pub fn relation_oid(schema: &CStr, relation: &CStr) -> Option<pg_sys::Oid> {
     }
 }
 
-/// Whether the present transaction has created a relation.
+/// Whether the current transaction has created a relation.
 pub fn is_created_here(relation: pg_sys::Oid) -> bool {
-    // SAFETY: a look-up in the relation cache inside a transaction, given back.
+    // SAFETY: a relation cache lookup inside a transaction; the entry is released.
     unsafe {
         let entry = pg_sys::RelationIdGetRelation(relation);
         if entry.is_null() {
@@ -35,10 +35,10 @@ pub fn is_created_here(relation: pg_sys::Oid) -> bool {
     }
 }
 
-/// Whether a relation is as the present transaction, or in a parallel worker its
-/// leader's, has made it.
+/// Whether the current transaction, or in a parallel worker that of its leader, has
+/// created or changed a relation.
 pub fn is_own_version_of_relation(relation: pg_sys::Oid) -> bool {
-    // SAFETY: a catalogue look-up inside a transaction; the entry is released.
+    // SAFETY: a system catalog lookup inside a transaction; the entry is released.
     unsafe {
         let tuple = pg_sys::SearchSysCache1(
             pg_sys::SysCacheIdentifier::RELOID as _,
@@ -53,13 +53,13 @@ pub fn is_own_version_of_relation(relation: pg_sys::Oid) -> bool {
     }
 }
 
-/// Locks that let relations be read; released when dropped.
+/// Locks under which relations can be read; released when dropped.
 pub struct Readable(Vec<pg_sys::Oid>);
 
 const READ: pg_sys::LOCKMODE = pg_sys::AccessShareLock as pg_sys::LOCKMODE;
 
-/// Whether this transaction holds a lock on the relation already: then it comes
-/// before those who wait for one, and need not wait itself.
+/// Whether this transaction already holds a lock on the relation. It then has
+/// precedence over waiting sessions, and does not have to wait itself.
 fn has_lock(relation: pg_sys::Oid) -> bool {
     let tag = pg_sys::LOCKTAG {
         locktag_field1: super::database::current(),
@@ -78,9 +78,9 @@ fn has_lock(relation: pg_sys::Oid) -> bool {
     }
 }
 
-/// Waits until all the relations can be read, in short sleeps between which
-/// `keep_waiting` may give up: a caller's wait stays bounded whatever locks
-/// somebody else holds.
+/// Waits until all the relations can be read, and calls `keep_waiting`, which sleeps
+/// or raises an error, as long as they cannot: a caller's wait is bounded whatever
+/// locks other sessions hold.
 pub fn wait_until_readable(relations: &[pg_sys::Oid], mut keep_waiting: impl FnMut()) -> Readable {
     let mut locked = Readable(Vec::with_capacity(relations.len()));
     for &relation in relations {
@@ -109,7 +109,7 @@ impl Drop for Readable {
 
 /// The owner of a relation.
 pub fn relation_owner(relation: pg_sys::Oid) -> Option<pg_sys::Oid> {
-    // SAFETY: a catalogue look-up inside a transaction; the entry is released.
+    // SAFETY: a system catalog lookup inside a transaction; the entry is released.
     unsafe {
         let tuple = pg_sys::SearchSysCache1(
             pg_sys::SysCacheIdentifier::RELOID as _,
@@ -125,7 +125,7 @@ pub fn relation_owner(relation: pg_sys::Oid) -> Option<pg_sys::Oid> {
     }
 }
 
-/// A row of a table, valid while whoever handed it out keeps it.
+/// A row of a table, valid as long as its tuple.
 pub struct Row {
     tuple: pg_sys::HeapTuple,
     descriptor: pg_sys::TupleDesc,
@@ -191,7 +191,7 @@ impl Row {
             .map(|datum| unsafe { super::datum::text(datum) })
     }
 
-    /// Whether the present transaction wrote this version of the row.
+    /// Whether the current transaction wrote this version of the row.
     pub fn is_from_this_transaction(&self) -> bool {
         // SAFETY: the tuple is valid; see the type.
         unsafe {
@@ -245,7 +245,7 @@ impl Row {
         }
     }
 
-    /// A column that is still of the type the extension gave it.
+    /// A column; an error if it no longer has the type that the extension gave it.
     fn datum(&self, column: i16, expected: &[pg_sys::Oid]) -> Option<pg_sys::Datum> {
         // SAFETY: the descriptor is valid; see `new`.
         let found = unsafe { pg_sys::SPI_gettypeid(self.descriptor, column as i32) };
@@ -262,18 +262,17 @@ impl Row {
     }
 }
 
-/// Hands any one row of a relation to `read`, as [`find_by_text`] does.
+/// Passes an arbitrary row of a relation to `read`, like [`find_by_text`].
 pub fn any_row<R>(relation: pg_sys::Oid, read: impl FnOnce(&Row) -> R) -> Option<R> {
     scan(relation, None, &mut [], read)
 }
 
-/// Finds the row of `relation` whose first column, of a text type, equals
-/// `key`, through the unique index `index` on that column if it exists, and
-/// hands it to `read`.
+/// Finds the row of `relation` whose first column, of a text type, equals `key`, and
+/// passes it to `read`. Uses the unique index `index` on that column if it exists.
 ///
-/// Sees everything committed before the call, and what this transaction did,
-/// whatever snapshot the transaction uses: the scan takes one as a look-up in a
-/// system catalogue does.
+/// Sees everything that was committed before the call and what this transaction did,
+/// whatever snapshot the transaction uses, because the scan takes its own snapshot,
+/// like a system catalog lookup.
 pub fn find_by_text<R>(
     relation: pg_sys::Oid,
     index: Option<pg_sys::Oid>,
@@ -281,7 +280,7 @@ pub fn find_by_text<R>(
     read: impl FnOnce(&Row) -> R,
 ) -> Option<R> {
     let mut scan_key = pg_sys::ScanKeyData::default();
-    // SAFETY: a text to compare with, and the key that does it.
+    // SAFETY: a text and a scan key that compares with it.
     unsafe {
         let text = pg_sys::cstring_to_text_with_len(key.as_ptr().cast(), key.len() as i32);
         pg_sys::ScanKeyEntryInitialize(

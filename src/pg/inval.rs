@@ -1,13 +1,13 @@
-//! A counter that moves whenever something a permission depends on may have
-//! changed in this process's view: roles, memberships, or the catalog's table.
+//! A counter that changes whenever something that permissions depend on may have
+//! changed in this process's view: roles, memberships, or the table `leaf.alloc`.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use pgrx::{pg_guard, pg_sys};
 
-// A backend has one thread, and every process its own copy of these. Atomics
-// rather than thread locals, because the counter is read for every id and a
-// thread local of a shared library costs a function call.
+// A backend has one thread, and every process has its own copy of these. They are
+// atomics and not thread locals, because the counter is read for every id and a thread
+// local of a shared library costs a function call.
 static GENERATION: AtomicU64 = AtomicU64::new(1);
 static WATCHED: AtomicU32 = AtomicU32::new(0);
 static LAST_WATCHED: AtomicU32 = AtomicU32::new(0);
@@ -19,13 +19,12 @@ pub fn generation() -> u64 {
     GENERATION.load(Ordering::Relaxed)
 }
 
-/// Makes everything that was decided under the present generation void.
+/// Invalidates everything that was decided under the current generation.
 pub fn bump() {
     GENERATION.fetch_add(1, Ordering::Relaxed);
 }
 
-/// The relation whose invalidation counts, as set by [`watch`]; forgotten when
-/// it is invalidated.
+/// The watched relation, as set by [`watch`]; `None` after it was invalidated.
 pub fn watched() -> Option<pg_sys::Oid> {
     match WATCHED.load(Ordering::Relaxed) {
         0 => None,
@@ -33,8 +32,8 @@ pub fn watched() -> Option<pg_sys::Oid> {
     }
 }
 
-/// The relation that was watched last, even if it was invalidated since. Asks
-/// no catalogue, so that it may be called after a commit.
+/// The relation that was watched last, even if it has been invalidated since. Reads
+/// no system catalog, so it may be called after a commit.
 pub fn last_watched() -> Option<pg_sys::Oid> {
     match LAST_WATCHED.load(Ordering::Relaxed) {
         0 => None,

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use pgrx::pg_sys;
 
-/// The address of a process latch in shared memory. The memory of a latch is
-/// never given back, so waking a process that has gone wakes nobody, or wakes
-/// its successor for nothing.
+/// The address of a process latch in shared memory. The memory of a latch is never
+/// freed, so setting the latch of a process that has ended has no effect, or wakes
+/// its successor needlessly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct LatchRef(usize);
@@ -24,7 +24,7 @@ impl LatchRef {
     /// Wakes the process that waits on the latch.
     pub fn set(self) {
         if self.0 != 0 {
-            // SAFETY: see the type: the memory is a latch for ever.
+            // SAFETY: see the type: the memory always contains a latch.
             unsafe { pg_sys::SetLatch(self.0 as *mut pg_sys::Latch) };
         }
     }

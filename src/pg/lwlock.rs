@@ -1,7 +1,7 @@
 //! A value in shared memory behind an LWLock.
 //!
-//! Nothing that can raise an error may run while a guard is held: the guard
-//! would be released by the abort, but what it protects would be half done.
+//! Nothing that can raise an error may run while a guard is held: the abort would
+//! release the lock, but the protected value would be left in an intermediate state.
 
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
@@ -19,11 +19,11 @@ pub struct Locked<T> {
 unsafe impl<T: Send> Sync for Locked<T> {}
 
 impl<T> Locked<T> {
-    /// A free lock around `value`. It may be moved until somebody takes it.
+    /// A free lock around `value`. It may be moved until it is acquired.
     pub fn new(value: T, tranche: i32) -> Self {
         let mut lock = pg_sys::LWLock::default();
-        // SAFETY: `lock` is ours and large enough; an LWLock nobody waits for
-        // holds no pointer to itself.
+        // SAFETY: `lock` is ours and large enough; an LWLock without waiters holds no
+        // pointer to itself.
         unsafe { pg_sys::LWLockInitialize(&raw mut lock, tranche) };
         Locked {
             lock: UnsafeCell::new(lock),
@@ -31,7 +31,7 @@ impl<T> Locked<T> {
         }
     }
 
-    /// Waits for the lock in shared mode: any number may read at once.
+    /// Waits for the lock in shared mode: any number of processes may read at once.
     pub fn read(&self) -> ReadGuard<'_, T> {
         self.acquire(pg_sys::LWLockMode::LW_SHARED);
         ReadGuard(self)
@@ -61,7 +61,7 @@ impl<T> Deref for ReadGuard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: the shared lock is held, so nobody writes.
+        // SAFETY: the shared lock is held, so no process writes.
         unsafe { &*self.0.value.get() }
     }
 }

@@ -1,5 +1,5 @@
-//! PostgreSQL's primitives with a safe face: one file each, and the only place
-//! of the extension that holds raw `pg_sys` calls in number.
+//! PostgreSQL's primitives behind safe interfaces, one file each. Most raw `pg_sys`
+//! calls of the extension are here.
 
 pub mod bgworker;
 pub mod call;

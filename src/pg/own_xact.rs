@@ -1,4 +1,4 @@
-//! Transactions of leaf's own, in a process that no client talks to.
+//! Transactions of leaf's own, in a process without a client.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,35 +9,35 @@ use pgrx::{PgTryBuilder, pg_sys};
 
 use super::{database, timeout};
 
-/// An error that was caught: what a person should see of it.
+/// An error that was caught: the part of it that is shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// The primary message.
     pub message: String,
 }
 
-/// Runs `work` in a transaction of its own, with a fresh snapshot, and commits.
-/// After an error everything is rolled back and the process goes on.
+/// Runs `work` in its own transaction, with a new snapshot, and commits. After an
+/// error, everything is rolled back and the process continues.
 ///
-/// `committed` runs between the commit and the next moment at which this
-/// process can be interrupted; it is told whether the commit can be relied on:
-/// `false` when a termination may have cut short the wait for the standby.
+/// `committed` runs after the commit, before this process can be interrupted again.
+/// Its second argument is whether the commit can be relied on: `false` if a
+/// termination may have cut short the wait for the standby.
 pub fn run<T>(work: impl FnOnce() -> T, committed: impl FnOnce(T, bool)) -> Result<(), Failure> {
     let attempt = AssertUnwindSafe(|| {
-        // SAFETY: the process is between transactions; the calls nest as
-        // PostgreSQL's own workers nest them.
+        // SAFETY: the process is between transactions; the calls are nested as in
+        // PostgreSQL's own workers.
         unsafe {
             pg_sys::StartTransactionCommand();
             pg_sys::PushActiveSnapshot(pg_sys::GetTransactionSnapshot());
         }
         let result = work();
-        // SAFETY: as above. Interrupts stay held from before the commit until
-        // `committed` has run, so that nothing is published of a grant whose
-        // commit was cut short, and nothing is lost of one that was not.
+        // SAFETY: as above. Interrupts are held from before the commit until
+        // `committed` has run, so that a grant whose commit was cut short is not
+        // published, and one that was committed is not lost.
         unsafe {
             pg_sys::PopActiveSnapshot();
             pg_sys::InterruptHoldoffCount += 1;
-            // A cancel that comes late must not cut the wait for a standby.
+            // A late cancel must not cut short the wait for a standby.
             COMMITTING.store(true, Ordering::Relaxed);
             pg_sys::QueryCancelPending = 0;
             pg_sys::CommitTransactionCommand();
@@ -55,8 +55,8 @@ pub fn run<T>(work: impl FnOnce() -> T, committed: impl FnOnce(T, bool)) -> Resu
         .inspect_err(|_| {
             COMMITTING.store(false, Ordering::Relaxed);
             timeout::stop();
-            // SAFETY: an error leaves the transaction to be aborted by whoever
-            // catches it.
+            // SAFETY: after an error, the transaction has to be aborted by the code
+            // that catches it.
             unsafe {
                 pg_sys::InterruptHoldoffCount = 0;
                 pg_sys::AbortCurrentTransaction();
@@ -64,17 +64,17 @@ pub fn run<T>(work: impl FnOnce() -> T, committed: impl FnOnce(T, bool)) -> Resu
         })
 }
 
-/// How long a transaction of [`run_briefly`] may take: less than the five seconds
-/// that `DROP DATABASE` waits for others.
+/// How long a transaction of [`run_briefly`] may take: less than the five seconds for
+/// which `DROP DATABASE` waits for other sessions.
 const BRIEFLY: Duration = Duration::from_secs(3);
 
-/// As [`run`], for a process that must never be in the way: the transaction is
-/// cancelled if it takes long, and does nothing if somebody waits for exclusive
-/// access to the database.
+/// Like [`run`], for a process that must not block other sessions: the transaction is
+/// cancelled if it takes too long, and does nothing if a session is waiting for
+/// exclusive access to the database.
 ///
-/// `settle` is told of what `work` has made, if the commit can be relied on. If
-/// it cannot, this process ends next. Returns `false` when this process must leave
-/// the database: somebody waits for it, or `work` returned nothing.
+/// `settle` is called with the result of `work` if the commit can be relied on. If it
+/// cannot, this process is about to end. Returns `false` if this process must leave
+/// the database: a session is waiting for it, or `work` returned `None`.
 pub fn run_briefly<T>(
     work: impl FnOnce() -> Option<T>,
     settle: impl FnOnce(T),
@@ -93,8 +93,8 @@ pub fn run_briefly<T>(
         |result, is_reliable| match result {
             None => stays = false,
             Some(result) if is_reliable => settle(result),
-            // The wait for the standby was cut short: a failover may lose what
-            // was committed, so nobody may rely on it.
+            // The wait for the standby was cut short: a failover may lose what was
+            // committed, so it must not be used.
             Some(_) => {}
         },
     )?;
@@ -110,8 +110,8 @@ pub fn is_committing() -> bool {
     COMMITTING.load(Ordering::Relaxed)
 }
 
-/// Whether this process was told to end while a commit may have waited for a
-/// standby: the wait then ends early without saying so.
+/// Whether this process was told to end while a commit may have been waiting for a
+/// standby. In this case, the wait ends early without an error.
 fn standby_wait_was_cut() -> bool {
     // SAFETY: plain variables of this process; the string is NUL-terminated.
     unsafe {
@@ -125,7 +125,7 @@ fn failure(error: &CaughtError) -> Failure {
         CaughtError::PostgresError(report) | CaughtError::ErrorReport(report) => report,
         CaughtError::RustPanic { ereport, .. } => ereport,
     };
-    // Without the detail, which may show the row to whoever draws.
+    // Without the DETAIL, which may show the row to any role that draws.
     let message = report.message().to_string();
     Failure { message }
 }

@@ -1,63 +1,64 @@
-//! Roles: who asks, what it may do, and acting as somebody else.
+//! Roles: the current role, its privileges, and acting as another role.
 
 use std::ffi::{CStr, CString};
 
 use pgrx::pg_sys;
 
 unsafe extern "C-unwind" {
-    // Called for every id: declared here without the error guard that pgrx
-    // puts around its own declaration. It reads one variable and cannot fail.
+    // Called for every id, so it is declared here without pgrx's error guard. It reads
+    // one variable and cannot fail.
     fn GetUserId() -> pg_sys::Oid;
 }
 
-/// The role in whose name this process acts now.
+/// The current role of this process.
 #[inline(always)]
 pub fn current() -> pg_sys::Oid {
     // SAFETY: reads a variable of this process.
     unsafe { GetUserId() }
 }
 
-/// The oid of a role, if there is one of that name.
+/// The OID of a role, if there is one with this name.
 pub fn by_name(name: &CStr) -> Option<pg_sys::Oid> {
-    // SAFETY: a catalogue look-up inside a transaction.
+    // SAFETY: a system catalog lookup inside a transaction.
     let oid = unsafe { pg_sys::get_role_oid(name.as_ptr(), true) };
     (oid != pg_sys::InvalidOid).then_some(oid)
 }
 
 /// The name of a role, in the database's encoding.
 pub fn name_of(role: pg_sys::Oid) -> CString {
-    // SAFETY: a catalogue look-up inside a transaction; a copy is taken.
+    // SAFETY: a system catalog lookup inside a transaction; a copy is taken.
     unsafe { CStr::from_ptr(pg_sys::GetUserNameFromId(role, false)).to_owned() }
 }
 
-/// Whether `role` is `other`, a member that inherits from it, or a superuser.
+/// Whether `role` is `other`, a member of it that inherits its privileges, or a
+/// superuser.
 pub fn has_privileges_of(role: pg_sys::Oid, other: pg_sys::Oid) -> bool {
-    // SAFETY: a catalogue look-up inside a transaction.
+    // SAFETY: a system catalog lookup inside a transaction.
     unsafe { pg_sys::has_privs_of_role(role, other) }
 }
 
 /// Whether `role` is a superuser.
 pub fn is_superuser(role: pg_sys::Oid) -> bool {
-    // SAFETY: a catalogue look-up inside a transaction.
+    // SAFETY: a system catalog lookup inside a transaction.
     unsafe { pg_sys::superuser_arg(role) }
 }
 
-/// Runs `work` as `role`, with the restrictions of a maintenance command: no
-/// session state changes, nothing found through a search path but
-/// `pg_catalog`, no row hidden by a policy. If `work` raises an error, the
-/// abort restores the rest.
+/// Runs `work` as `role`, with the restrictions of a maintenance command: session
+/// state cannot be changed, only `pg_catalog` is in the search path, and no row is
+/// hidden by a policy. If `work` raises an error, the abort restores the role and the
+/// settings.
 pub fn acting_as<R>(role: pg_sys::Oid, work: impl FnOnce() -> R) -> R {
     let mut saved_role = pg_sys::InvalidOid;
     let mut saved_context = 0;
     let restricted = pg_sys::SECURITY_RESTRICTED_OPERATION | pg_sys::SECURITY_LOCAL_USERID_CHANGE;
-    // SAFETY: the sequence PostgreSQL itself uses around maintenance work.
+    // SAFETY: the sequence that PostgreSQL itself uses for maintenance commands.
     let nest_level = unsafe {
         pg_sys::GetUserIdAndSecContext(&raw mut saved_role, &raw mut saved_context);
         pg_sys::SetUserIdAndSecContext(role, saved_context | restricted as i32);
         let nest_level = pg_sys::NewGUCNestLevel();
         for (name, value) in [
             (c"search_path", c"pg_catalog, pg_temp"),
-            // A policy must not hide a row without a word.
+            // A policy must not hide a row without an error.
             (c"row_security", c"off"),
         ] {
             pg_sys::set_config_option(

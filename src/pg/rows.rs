@@ -81,7 +81,7 @@ impl Returns for Record {
     fn returned(self, call: Call<'_>) -> Datum {
         let mut descriptor = std::ptr::null_mut();
         // SAFETY: the tuple is made of as many values as its descriptor has columns,
-        // each under its own name; SQL declares their types.
+        // each assigned by name; SQL declares their types.
         unsafe {
             pg_sys::get_call_result_type(call.info, std::ptr::null_mut(), &raw mut descriptor);
             let descriptor = pg_sys::BlessTupleDesc(descriptor);
@@ -107,14 +107,14 @@ impl Returns for Record {
 }
 
 impl<'call> Call<'call> {
-    /// The next value of a function that returns a set: with the first call of an
-    /// execution, `begin` makes what all of its values come from.
+    /// The next value of a function that returns a set. The first call of an execution
+    /// calls `begin` to make the iterator that all values come from.
     pub fn each<I>(self, begin: impl FnOnce() -> I) -> Datum
     where
         I: Iterator<Item: Returns> + 'static,
     {
-        // SAFETY: PostgreSQL's protocol for such functions. The iterator lives in a
-        // memory context that goes with the execution, and is dropped with that.
+        // SAFETY: PostgreSQL's protocol for such functions. The iterator is in a memory
+        // context that is deleted with the execution, and is dropped with it.
         unsafe {
             if (*(*self.info).flinfo).fn_extra.is_null() {
                 let set = pg_sys::init_MultiFuncCall(self.info);

@@ -4,7 +4,7 @@ use std::ffi::CStr;
 
 use pgrx::pg_sys;
 
-/// Asks for room for `count` values of `T`; only in the request hook.
+/// Requests memory for `count` values of `T`; only in the request hook.
 pub fn request<T>(count: usize) {
     let bytes = bytes_for::<T>(count);
     // SAFETY: called from the request hook, where PostgreSQL allows it.
@@ -15,9 +15,9 @@ pub fn request<T>(count: usize) {
 /// is the first process to do so; only in the startup hook.
 pub fn attach<T>(name: &CStr, count: usize, mut make: impl FnMut(usize) -> T) -> &'static [T] {
     let mut found = false;
-    // SAFETY: called from the startup hook with the size that was requested;
-    // the region is aligned by hand because PostgreSQL aligns to less than a
-    // pair of cache lines.
+    // SAFETY: called from the startup hook with the size that was requested. The
+    // region is aligned here because PostgreSQL aligns to less than a pair of cache
+    // lines.
     unsafe {
         let raw = pg_sys::ShmemInitStruct(name.as_ptr(), bytes_for::<T>(count), &raw mut found);
         let first = (raw as usize).next_multiple_of(align_of::<T>()) as *mut T;
@@ -34,7 +34,7 @@ fn bytes_for<T>(count: usize) -> usize {
     count * size_of::<T>() + align_of::<T>()
 }
 
-/// A name for leaf's LWLocks in `pg_stat_activity`.
+/// Registers the name of leaf's LWLocks in `pg_stat_activity`; returns their tranche.
 pub fn lock_tranche() -> i32 {
     // SAFETY: called from the startup hook; the name is static.
     unsafe {

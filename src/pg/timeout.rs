@@ -1,5 +1,4 @@
-//! The statement timeout, for a process that runs statements without being
-//! asked to by a client.
+//! The statement timeout, for a process that runs statements without a client.
 
 use std::time::Duration;
 
@@ -27,7 +26,7 @@ pub fn stop() {
     unsafe { disable_timeout(STATEMENT_TIMEOUT, false) };
 }
 
-/// Whether a timeout of this process, and not somebody else, asks it to cancel
+/// Whether a timeout of this process, and not another process, has requested to cancel
 /// its statement. Safe in a signal handler.
 pub fn has_fired() -> bool {
     // SAFETY: reads two flags of this process.

@@ -13,7 +13,7 @@ pub enum Event {
     Truncate,
 }
 
-/// What a trigger function returns: the row to go on with, or none.
+/// What a trigger function returns: the row to continue with, or none.
 pub struct Answer(Option<Row>);
 
 impl Answer {
@@ -22,7 +22,7 @@ impl Answer {
         Answer(Some(row))
     }
 
-    /// Nothing is done to the row. Of a trigger after the event: nothing at all.
+    /// The operation on the row is skipped. Has no effect in an AFTER trigger.
     pub const NOTHING: Answer = Answer(None);
 }
 
@@ -33,7 +33,7 @@ impl Returns for Answer {
     }
 }
 
-/// The relation and event a trigger function was called for; `None` when the
+/// The relation and event for which a trigger function was called; `None` if the
 /// function was not called as a trigger.
 pub fn event(call: Call<'_>) -> Option<(pg_sys::Oid, Event)> {
     // SAFETY: a trigger's context is its TriggerData, which outlives the call; the

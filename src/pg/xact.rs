@@ -1,4 +1,4 @@
-//! The present transaction of this process.
+//! The current transaction of this process.
 
 use pgrx::pg_sys;
 
@@ -8,25 +8,25 @@ pub fn current_sub() -> pg_sys::SubTransactionId {
     unsafe { pg_sys::GetCurrentSubTransactionId() }
 }
 
-/// Whether this process works on a part of somebody else's parallel plan.
+/// Whether this process is a worker of another process's parallel plan.
 pub fn is_parallel_worker() -> bool {
     // SAFETY: a plain variable of this process.
     unsafe { pg_sys::ParallelWorkerNumber >= 0 }
 }
 
-/// Whether the present transaction has an id: it has written something.
+/// Whether the current transaction has an ID, because it has written something.
 pub fn has_written() -> bool {
     // SAFETY: reads this process's transaction state.
     unsafe { pg_sys::GetTopTransactionIdIfAny() != pg_sys::InvalidTransactionId }
 }
 
-/// Whether a parallel plan is being executed, by this process or for another.
+/// Whether a parallel plan is being executed, by this process as leader or as worker.
 pub fn is_parallel() -> bool {
     // SAFETY: reads this process's transaction state.
     unsafe { pg_sys::IsInParallelMode() }
 }
 
-/// Runs `work`, which may write even if the transaction is read-only: leaf's
+/// Runs `work`, which may write even if the transaction is read-only, because leaf's
 /// own bookkeeping is not the caller's data.
 pub fn writable<R>(work: impl FnOnce() -> R) -> R {
     struct Scope(bool);
@@ -43,9 +43,9 @@ pub fn writable<R>(work: impl FnOnce() -> R) -> R {
     work()
 }
 
-/// Runs `work` with a snapshot, where PostgreSQL has none: before a commit.
+/// Runs `work` with a snapshot at a point where there is none: before a commit.
 pub fn with_snapshot<R>(work: impl FnOnce() -> R) -> R {
-    // SAFETY: pushes and pops in pairs; an error leaves it to the abort.
+    // SAFETY: pushes and pops in pairs; after an error, the abort pops.
     unsafe {
         pg_sys::PushActiveSnapshot(pg_sys::GetTransactionSnapshot());
         let result = work();
@@ -54,7 +54,7 @@ pub fn with_snapshot<R>(work: impl FnOnce() -> R) -> R {
     }
 }
 
-/// Rolls back whatever transaction this process has open.
+/// Rolls back the open transaction of this process, if there is one.
 pub fn abort_any() {
     // SAFETY: does nothing when there is none.
     unsafe { pg_sys::AbortOutOfAnyTransaction() };

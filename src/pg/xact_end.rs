@@ -1,7 +1,7 @@
-//! The ends of transactions and savepoints, and who wants to know of them.
+//! The ends of transactions and savepoints, and the observers that are notified.
 //!
-//! Most transactions do nothing that leaf must know of at their end, and then it
-//! costs them one look at a flag. What has to be told calls [`involve`].
+//! Most transactions do nothing that concerns leaf at their end; for these, the cost is
+//! one check of a flag. Code whose actions depend on the end calls [`involve`].
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use pgrx::pg_sys::SubTransactionId;
 use pgrx::{pg_guard, pg_sys};
 
-/// Wants to know how transactions end. Everything that an observer remembers of a
-/// transaction is forgotten with it.
+/// Is notified of the ends of transactions. What an observer has recorded about a
+/// transaction is discarded at its end.
 pub trait Observer: Sync {
     /// Before the commit: may still write, and may raise an error.
     fn before_commit(&self) {}
@@ -20,7 +20,7 @@ pub trait Observer: Sync {
     fn after_commit(&self);
     /// After a rollback. Raises no error.
     fn after_abort(&self);
-    /// A savepoint was released: its actions are its parent's.
+    /// A savepoint was released: its actions now belong to its parent.
     fn after_sub_commit(&self, sub: SubTransactionId, parent: SubTransactionId);
     /// A savepoint was rolled back.
     fn after_sub_abort(&self, sub: SubTransactionId);
@@ -28,7 +28,7 @@ pub trait Observer: Sync {
 
 static OBSERVERS: OnceLock<&'static [&'static dyn Observer]> = OnceLock::new();
 
-/// Whether the present transaction concerns any observer.
+/// Whether the current transaction concerns any observer.
 static IS_INVOLVED: AtomicBool = AtomicBool::new(false);
 
 /// Registers leaf's callbacks at the end of (sub)transactions. Called once, when
@@ -44,7 +44,7 @@ pub fn init(observers: &'static [&'static dyn Observer]) {
     }
 }
 
-/// Has the observers told of the end of the present transaction.
+/// Makes the end of the current transaction notify the observers.
 pub fn involve() {
     IS_INVOLVED.store(true, Ordering::Relaxed);
 }
