@@ -1,4 +1,4 @@
-//! Failures of what a loader tries again and again, and the pauses between.
+//! Failures of actions that a loader repeats, and the pauses between the attempts.
 
 use std::time::Duration;
 
@@ -11,14 +11,13 @@ use crate::pg::clock;
 const SHORTEST: Duration = Duration::from_millis(10);
 const LONGEST: Duration = Duration::from_millis(500);
 
-/// What has failed since the last success, and before. Kept under a lock.
+/// The last failure, and the pause after it. Kept under a lock.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Failures {
-    /// How long the pause after the last of a row of failures is; zero after a
-    /// success.
+    /// The pause after the last of consecutive failures; zero after a success.
     pause: Duration,
-    /// When the last one was.
+    /// When the last failure was.
     at: Option<WallTime>,
     text: Text<254>,
 }
@@ -26,9 +25,9 @@ pub struct Failures {
 /// A failure that was recorded.
 #[derive(Clone, Copy, Debug)]
 pub struct Recorded {
-    /// Whether it is the first in a row.
+    /// Whether it is the first since the last success.
     pub is_first: bool,
-    /// Before when another try makes no sense.
+    /// When the next attempt may be made.
     pub retry_at: Monotonic,
 }
 
@@ -40,8 +39,8 @@ impl Failures {
         text: Text::EMPTY,
     };
 
-    /// Records a failure. The pause grows with each, so that one bad row costs
-    /// little.
+    /// Records a failure. The pause grows with each, so that one bad row causes little
+    /// work.
     pub fn record(&mut self, message: &str) -> Recorded {
         let is_first = self.pause.is_zero();
         self.pause = (self.pause * 2).clamp(SHORTEST, LONGEST);
@@ -53,7 +52,7 @@ impl Failures {
         }
     }
 
-    /// Ends a row of failures. The last one is remembered.
+    /// Resets the pause after a success. The last failure is kept.
     pub fn end(&mut self) {
         self.pause = Duration::ZERO;
     }

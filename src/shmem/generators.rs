@@ -1,10 +1,10 @@
 //! The generators of snowflake ids, one per database that issues them.
 //!
 //! A generator serves a registry, the `leaf.worker` of one database, and is found
-//! by (database, oid of that database's `leaf.alloc`). Sessions keep a reference
-//! to it and draw without a lock, so a generator is given to another registry only
-//! when nobody can be drawing from it with another layout in mind: when its
-//! database has been dropped, or its layout and epoch stay.
+//! by (database, OID of that database's `leaf.alloc`). Sessions keep a reference
+//! to it and draw without a lock. A generator is therefore assigned to another registry
+//! only when no session can be drawing from it with another layout: when its database
+//! has been dropped, or its layout and epoch stay the same.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -21,7 +21,7 @@ use crate::pg::condvar::CondVar;
 use crate::pg::lwlock::Locked;
 use crate::pg::shm;
 
-/// All generators. The lock guards whose generator is whose.
+/// All generators. The lock guards which registry each generator serves.
 pub struct Generators {
     directory: &'static Locked<()>,
     slots: &'static [GeneratorSlot],
@@ -30,34 +30,33 @@ pub struct Generators {
 /// Everything leaf shares about the snowflake ids of one database.
 #[repr(C)]
 pub struct GeneratorSlot {
-    /// Hands the ids out. Leases are written under `state`'s lock.
+    /// Issues the ids. Leases are written under `state`'s lock.
     pub generator: Generator,
     /// The lease, and the lock for it.
     pub state: Locked<State>,
     /// Signalled when the loader has tried to lease.
     pub changed: CondVar,
-    /// How callers fared.
+    /// Counters of waits.
     pub waits: Waits,
-    /// Whether the loader is to lease or renew.
+    /// Whether the loader should lease or renew.
     pub requested: AtomicBool,
-    /// Before when the loader does not try again after a failure. Written under
-    /// `state`'s lock.
+    /// When the loader may try again after a failure. Written under `state`'s lock.
     pub retry_at: AtomicMonotonic,
-    /// Whose generator this is; 0 for nobody's. Directory lock.
+    /// The database whose generator this is; 0 for none. Directory lock.
     database: AtomicU32,
-    /// The oid of that database's `leaf.alloc`; 0 if the registry has gone.
+    /// The OID of that database's `leaf.alloc`; 0 if the registry no longer exists.
     /// Directory lock.
     catalog: AtomicU32,
 }
 
-/// A registry, by the oids of its database and of that database's `leaf.alloc`.
+/// A registry, by the OIDs of its database and of that database's `leaf.alloc`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Registry {
     pub database: u32,
     pub catalog: u32,
 }
 
-/// What is known of a generator's lease.
+/// The state of a generator's lease.
 #[repr(C)]
 #[derive(Default)]
 pub struct State {
@@ -65,13 +64,14 @@ pub struct State {
     pub scheme: Option<Scheme>,
     /// The lease, while there is one.
     pub lease: Option<Lease>,
-    /// How far the clock was off the other nodes' mean at the last try.
+    /// How far the clock was off the mean of the other nodes' clocks at the last
+    /// attempt.
     pub clock_offset_us: i64,
-    /// How many tries to lease or renew have come to an end.
+    /// How many attempts to lease or renew have ended.
     pub attempts: u64,
-    /// Why the last one brought no lease, if it was refused one.
+    /// Why the last attempt was refused a lease, if it was.
     pub refusal: Option<Refusal>,
-    /// Tries that failed or were refused.
+    /// Attempts that failed or were refused.
     pub failures: Failures,
 }
 
@@ -83,15 +83,15 @@ pub struct Lease {
     pub worker_id: u64,
     /// Made at the registration.
     pub nonce: [u8; 16],
-    /// Which of its renewals this is: whoever renews compares and swaps it.
+    /// The number of this renewal: each renewal compares and swaps it.
     pub token: i64,
     /// From when ids may be issued.
     pub from: WallTime,
-    /// Up to when they may, as the registry has it.
+    /// Until when ids may be issued, as stored in the registry.
     pub ceiling: WallTime,
 }
 
-/// An error that the loader met and callers are to raise.
+/// An error that occurred in the loader and that waiting sessions raise.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Refusal {
@@ -125,7 +125,7 @@ impl Refusal {
 }
 
 impl GeneratorSlot {
-    /// Nobody's.
+    /// A free generator.
     fn new(tranche: i32) -> Self {
         GeneratorSlot {
             generator: Generator::new(),
@@ -162,8 +162,8 @@ impl GeneratorSlot {
         self.changed.broadcast();
     }
 
-    /// Makes it as good as new. The directory lock is held to write, and no
-    /// process is left that knew the generator.
+    /// Makes the generator free. The directory lock is held to write, and no process
+    /// has a reference to the generator any more.
     fn clear(&self) {
         self.retire();
         *self.state.write() = State::default();
@@ -175,7 +175,7 @@ impl GeneratorSlot {
 }
 
 impl Generators {
-    /// Asks for the memory of so many generators; only in the request hook.
+    /// Requests the memory for `count` generators; only in the request hook.
     pub(super) fn request_memory(count: usize) {
         shm::request::<Locked<()>>(1);
         shm::request::<GeneratorSlot>(count);
@@ -199,8 +199,8 @@ impl Generators {
         self.slots.iter().find(|slot| slot.registry() == registry)
     }
 
-    /// The generator of a registry; a free one becomes it. `None` if none is free.
-    /// Generators of registries that the same database had before are retired.
+    /// The generator of a registry; if it has none, a free one is assigned to it. `None`
+    /// if none is free. Generators of earlier registries of the database are retired.
     pub fn claim(&self, registry: Registry) -> Option<&'static GeneratorSlot> {
         let _lock = self.directory.write();
         if let Some(slot) = self.find_locked(registry) {
@@ -221,7 +221,7 @@ impl Generators {
         Some(slot)
     }
 
-    /// Ends the generator of a registry: whoever draws from it finds another.
+    /// Ends the generator of a registry: sessions that draw from it find another one.
     pub fn retire(&self, registry: Registry) {
         let _lock = self.directory.write();
         if let Some(slot) = self.find_locked(registry) {

@@ -1,8 +1,8 @@
 //! Which slot serves which tag: a chained hash table over the slots.
 //!
-//! All of it is guarded by one lock, taken to read by those who look up and to
-//! write by those who claim or free a slot. Looking up happens when a session
-//! meets a tag for the first time, not when it draws.
+//! All of it is guarded by one lock, which is taken to read for a lookup and to write
+//! to claim or free a slot. A session looks a tag up when it uses the tag for the first
+//! time, not when it draws.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -13,19 +13,20 @@ use super::slot::Slot;
 use crate::pg::lwlock::Locked;
 use crate::pg::{clock, shm};
 
-/// A waiter repeats its request much more often than this.
+/// How long a request keeps its slot from being evicted. A waiting session repeats its
+/// request much more often than this.
 const REQUEST_LIFE: Duration = Duration::from_secs(2);
 
 /// No slot.
 const NONE: u32 = u32::MAX;
 
-/// The slots, and how they are found.
+/// The slots, and the hash table over them.
 pub struct Index {
     heads: &'static Locked<Heads>,
     buckets: &'static [Bucket],
     slots: &'static [Slot],
-    /// For each slot, the database whose loader is to load it; 0 for none. Kept
-    /// apart from the slots so that a loader scans few cache lines.
+    /// For each slot, the database whose loader should load it; 0 for none. Separate
+    /// from the slots, so that a loader scans few cache lines.
     requested: &'static [AtomicU32],
 }
 
@@ -33,16 +34,16 @@ pub struct Index {
 #[repr(C)]
 struct Bucket(AtomicU32);
 
-/// What the index lock guards beside the chains.
+/// What the index lock guards in addition to the chains.
 #[repr(C)]
 struct Heads {
     /// The first free slot.
     free: u32,
-    /// Where the next search for an idle slot begins.
+    /// The slot at which the next search for an idle slot begins.
     hand: u32,
 }
 
-/// A slot and the epoch at which it served the key that was asked for.
+/// A slot, and the epoch at which it served the key that was looked up.
 #[derive(Clone, Copy, Debug)]
 pub struct Found {
     /// The slot's number.
@@ -56,7 +57,7 @@ fn buckets_for(slots: usize) -> usize {
 }
 
 impl Index {
-    /// Asks for the memory of so many slots; only in the request hook.
+    /// Requests the memory for this number of slots; only in the request hook.
     pub(super) fn request_memory(slots: usize) {
         shm::request::<Locked<Heads>>(1);
         shm::request::<Bucket>(buckets_for(slots));
@@ -85,7 +86,7 @@ impl Index {
         }
     }
 
-    /// How many slots there are, and so how many numbers.
+    /// The number of slots; their numbers are below it.
     pub fn len(&self) -> usize {
         self.slots.len()
     }
@@ -101,8 +102,8 @@ impl Index {
         self.walk(key).map(|number| self.found(number))
     }
 
-    /// The slot that serves `key`; if there is none, a free or idle one is
-    /// made to. `None` when every slot is waiting for a load.
+    /// The slot that serves `key`; if there is none, a free or idle slot is assigned to
+    /// it. `None` if every slot is waiting for a load.
     pub fn claim(&self, key: KeyRef<'_>) -> Option<Found> {
         let mut heads = self.heads.write();
         if let Some(number) = self.walk(key) {
@@ -127,19 +128,19 @@ impl Index {
         Some(self.found(number))
     }
 
-    /// Requests the slot's next segment of the loader of `database`.
+    /// Requests the slot's next segment from the loader of `database`.
     pub fn request(&self, number: usize, database: u32) {
         self.slots[number].requested_at.set(clock::monotonic());
         self.requested[number].store(database, Ordering::Release);
     }
 
-    /// As [`request`](Self::request), of a request that has failed: it is as old as
-    /// it was.
+    /// Like [`request`](Self::request), for a request that has failed: its age does not
+    /// change.
     pub fn repeat_request(&self, number: usize, database: u32) {
         self.requested[number].store(database, Ordering::Release);
     }
 
-    /// The slots whose next segment is requested of the loader of `database`.
+    /// The slots whose next segment is requested from the loader of `database`.
     pub fn requests_of(&self, database: u32) -> impl Iterator<Item = usize> + use<'_> {
         let requested = self.requested.iter().enumerate();
         requested
@@ -147,20 +148,20 @@ impl Index {
             .map(|(number, _)| number)
     }
 
-    /// Takes up a request, before the buffer is looked at: a later one is not lost.
+    /// Clears a request before its buffer is examined, so that a later one is not lost.
     pub fn take_request(&self, number: usize) {
         self.requested[number].store(0, Ordering::SeqCst);
     }
 
-    /// Drops what was requested of the loader of `database`; who still waits asks
-    /// again.
+    /// Drops all requests to the loader of `database`; sessions that are still waiting
+    /// repeat theirs.
     pub fn forget_requests(&self, database: u32) {
         for requested in self.requested {
             let _ = requested.compare_exchange(database, 0, Ordering::AcqRel, Ordering::Relaxed);
         }
     }
 
-    /// Frees the slot of a tag that is no more.
+    /// Frees the slot of a tag that no longer exists.
     pub fn free(&self, key: KeyRef<'_>) {
         let mut heads = self.heads.write();
         if let Some(number) = self.walk(key) {
@@ -168,7 +169,7 @@ impl Index {
         }
     }
 
-    /// Frees all slots of the database whose catalog's oid `gone` approves.
+    /// Frees all slots of the database for whose catalog's OID `gone` returns true.
     pub fn free_all(&self, database: u32, gone: impl Fn(u32) -> bool) {
         let mut heads = self.heads.write();
         for number in 0..self.slots.len() {
@@ -179,8 +180,8 @@ impl Index {
         }
     }
 
-    /// Calls `act` for the slot that serves `key`, if there is one. It goes on
-    /// serving that key meanwhile.
+    /// Calls `act` for the slot that serves `key`, if there is one. During the call, the
+    /// slot continues to serve that key.
     pub fn with(&self, key: KeyRef<'_>, act: impl FnOnce(&Slot)) {
         let _lock = self.heads.read();
         if let Some(number) = self.walk(key) {
@@ -257,8 +258,8 @@ impl Index {
         None
     }
 
-    /// Takes a slot out of its chain and makes it nobody's. The index lock is
-    /// held to write.
+    /// Removes a slot from its chain, so that it serves no key. The index lock is held
+    /// to write.
     fn unlink(&self, number: usize) {
         let slot = &self.slots[number];
         let next = slot.next.load(Ordering::Relaxed);
@@ -272,9 +273,9 @@ impl Index {
         self.requested[number].store(0, Ordering::Relaxed);
     }
 
-    /// Finds a slot that nobody has drawn from since the hand last passed it
-    /// and nobody waits for, and takes it from its tag. A second round takes
-    /// any slot nobody waits for.
+    /// Finds a slot that no session has drawn from since the hand last passed it and
+    /// that no session waits for, and removes it from its tag. A second round takes any
+    /// slot that no session waits for.
     fn evict(&self, heads: &mut Heads) -> Option<usize> {
         let count = self.slots.len();
         let now = clock::monotonic();

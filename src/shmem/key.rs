@@ -1,13 +1,12 @@
-//! Whose slot it is: a tag of a database, by name.
+//! The key of a slot: a tag of a database, by name.
 
 use leaf_core::tag;
 
 /// How many bytes of a tag a key holds.
 pub const TAG_BYTES: usize = tag::MAX_BYTES;
 
-/// A [`KeyRef`] in shared memory. The catalog's oid is part of it, so that an
-/// extension that was dropped and created again never meets its predecessor's
-/// slots.
+/// A [`KeyRef`] in shared memory. It contains the catalog's OID, so that an extension
+/// that was dropped and created again never finds the slots of its predecessor.
 #[repr(C)]
 pub struct Key {
     database: u32,
@@ -19,9 +18,9 @@ pub struct Key {
 /// A tag of a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct KeyRef<'a> {
-    /// The database's oid; 0 for nobody's.
+    /// The database's OID; 0 for a free slot.
     pub database: u32,
-    /// The oid of its `leaf.alloc`.
+    /// The OID of its `leaf.alloc`.
     pub catalog: u32,
     /// The tag, in the database's encoding.
     pub tag: &'a [u8],
@@ -30,16 +29,16 @@ pub struct KeyRef<'a> {
 /// A [`KeyRef`] by value.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct OwnedKey {
-    /// The database's oid; 0 for nobody's.
+    /// The database's OID; 0 for a free slot.
     pub database: u32,
-    /// The oid of its `leaf.alloc`.
+    /// The OID of its `leaf.alloc`.
     pub catalog: u32,
     /// The tag, in the database's encoding.
     pub tag: Vec<u8>,
 }
 
 impl Key {
-    /// Nobody's.
+    /// The key of a free slot.
     pub const NOBODYS: Key = Key {
         database: 0,
         catalog: 0,

@@ -1,4 +1,4 @@
-//! Which database has a loader, and who is having one started.
+//! Which databases have a loader, and for which one is being started.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use crate::pg::latch::LatchRef;
 use crate::pg::lwlock::Locked;
 use crate::pg::{clock, process, shm};
 
-/// How many databases can have a loader at once. A server with more than this
-/// many busy databases needs as many background worker slots first.
+/// How many databases can have a loader at once. More busy databases than this would
+/// also need as many background worker slots.
 const MAX_LOADERS: usize = 64;
 
-/// After this long, a loader that was asked for and has not come is given up.
+/// After this time, a requested loader that has not started is no longer expected.
 const START_PATIENCE: Duration = Duration::from_secs(2);
 
 /// The loaders, one place per database that has one.
@@ -23,12 +23,12 @@ type Places = [Place; MAX_LOADERS];
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct Place {
-    /// The database's oid; 0 for a free place.
+    /// The database's OID; 0 for a free place.
     database: u32,
     /// The loader's process; 0 while it is being started.
     pid: i32,
     latch: LatchRef,
-    /// When somebody last asked for a loader to be started; 0 for never.
+    /// When a start of a loader was last requested; 0 for never.
     claimed_at: Monotonic,
 }
 
@@ -40,20 +40,20 @@ impl Place {
         claimed_at: Monotonic::ZERO,
     };
 
-    /// Whether a start that was asked for may still succeed.
+    /// Whether a requested start may still succeed.
     fn is_starting(&self, now: Monotonic) -> bool {
         self.claimed_at != Monotonic::ZERO && now.since(self.claimed_at) < START_PATIENCE
     }
 }
 
-/// Who starts a loader that does not run.
+/// Which process starts a loader that is not running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claim {
     /// The caller.
     Mine,
-    /// Somebody else.
+    /// Another process, or the loader is running by now.
     Others,
-    /// Nobody: there is no place left for another database.
+    /// None: there is no place left for another database.
     Full,
 }
 
@@ -61,7 +61,7 @@ fn of(places: &mut Places, database: u32) -> Option<&mut Place> {
     places.iter_mut().find(|place| place.database == database)
 }
 
-/// The place of `database`, or a free or abandoned one that becomes it.
+/// The place of `database`; if it has none, a free or abandoned one is assigned to it.
 fn take(places: &mut Places, database: u32) -> Option<&mut Place> {
     let now = clock::monotonic();
     let find = |wanted: &dyn Fn(&Place) -> bool| places.iter().position(wanted);
@@ -79,7 +79,7 @@ fn take(places: &mut Places, database: u32) -> Option<&mut Place> {
 }
 
 impl LoaderTable {
-    /// Asks for the memory; only in the request hook.
+    /// Requests the memory; only in the request hook.
     pub(super) fn request_memory() {
         shm::request::<Locked<Places>>(1);
     }
@@ -97,8 +97,8 @@ impl LoaderTable {
         (place.pid != 0).then_some(place.latch)
     }
 
-    /// Whether this process is to start the loader: nobody else has claimed that
-    /// lately. A loader that runs is woken.
+    /// Whether this process should start the loader, because no other process has claimed
+    /// this recently. A loader that is running is woken.
     pub fn claim_start(&self, database: u32) -> Claim {
         let now = clock::monotonic();
         let mut places = self.0.write();
@@ -116,7 +116,7 @@ impl LoaderTable {
         Claim::Mine
     }
 
-    /// Gives up a claim: the loader could not be started.
+    /// Ends a claim because the loader could not be started.
     pub fn abandon_start(&self, database: u32) {
         let mut places = self.0.write();
         if let Some(place) = of(&mut places, database)
@@ -126,7 +126,7 @@ impl LoaderTable {
         }
     }
 
-    /// Makes this process the loader of `database`; `false` if there is one.
+    /// Makes this process the loader of `database`; `false` if there is one already.
     pub fn enter(&self, database: u32) -> bool {
         let (pid, latch) = (process::my_pid(), LatchRef::mine());
         let mut places = self.0.write();
@@ -140,9 +140,9 @@ impl LoaderTable {
         }
     }
 
-    /// Ends this process's time as loader, unless `stay` says that there is
-    /// work. Whoever asks for work afterwards starts a new one. Returns whether it
-    /// has ended.
+    /// Removes this process as the loader of `database`, unless `stay` returns that there
+    /// is work. Sessions that request work afterwards start a new loader. Returns whether
+    /// this process was removed.
     pub fn leave(&self, database: u32, stay: impl FnOnce() -> bool) -> bool {
         let pid = process::my_pid();
         let mut places = self.0.write();

@@ -1,8 +1,9 @@
 //! Blocks that sessions ask their database's loader to reserve.
 //!
-//! A request goes `Free → Posted → Taken → Answered → Free`. The session posts,
-//! collects the answer or withdraws; the loader takes, answers or puts back. A
-//! request withdrawn while it is taken is `Abandoned`, and the loader frees it.
+//! The states of a request are `Free → Posted → Taken → Answered → Free`. The session
+//! posts it, and collects the answer or withdraws it; the loader takes it, and answers
+//! it or puts it back. A request that is withdrawn while it is taken is `Abandoned`,
+//! and the loader frees it.
 
 use leaf_core::time::Monotonic;
 
@@ -12,8 +13,7 @@ use crate::pg::condvar::CondVar;
 use crate::pg::lwlock::Locked;
 use crate::pg::{clock, shm};
 
-/// How many sessions can have a request under way at once; further ones wait
-/// for room.
+/// How many requests can exist at once; further sessions wait for a free place.
 const ROOM: usize = 64;
 
 /// The requests of all databases.
@@ -29,8 +29,8 @@ struct Table {
     requests: [Request; ROOM],
 }
 
-/// Where sessions sleep: one bell per request, and one for those who wait for
-/// room.
+/// What sessions sleep on: one condition variable per request, and one for sessions that
+/// wait for a free place.
 #[repr(C)]
 struct Bells {
     answered: [CondVar; ROOM],
@@ -47,7 +47,7 @@ enum Status {
     Abandoned,
 }
 
-/// What the loader says to a request.
+/// The loader's answer to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub enum Answer {
@@ -55,20 +55,21 @@ pub enum Answer {
     Granted { first: i64 },
     /// The tag has fewer ids left than asked for.
     Exhausted,
-    /// The tag is not the one the session asked for any more: look again.
+    /// The tag is no longer the one that the session requested ids of: the session has
+    /// to look it up again.
     Changed,
 }
 
 #[repr(C)]
 struct Request {
     status: Status,
-    /// Tells this use of the place from others.
+    /// Distinguishes this use of the place from others.
     serial: u64,
     key: Key,
     incarnation: [u8; 16],
     count: u64,
     answer: Answer,
-    /// Before when the loader does not take it again.
+    /// When the loader may take it again.
     retry_at: Monotonic,
     failures: Failures,
 }
@@ -100,7 +101,7 @@ pub struct RequestId {
 /// A request as the loader sees it.
 #[derive(Clone, Debug)]
 pub struct BlockRequest {
-    /// Which one.
+    /// Identifies the request.
     pub id: RequestId,
     /// The tag.
     pub key: OwnedKey,
@@ -111,7 +112,7 @@ pub struct BlockRequest {
 }
 
 impl Mailbox {
-    /// Asks for the memory; only in the request hook.
+    /// Requests the memory; only in the request hook.
     pub(super) fn request_memory() {
         shm::request::<Locked<Table>>(1);
         shm::request::<Bells>(1);
@@ -138,12 +139,12 @@ impl Mailbox {
         &self.bells.answered[id.place]
     }
 
-    /// Signalled when there may be room for a request.
+    /// Signalled when there may be a free place for a request.
     pub fn room(&self) -> &CondVar {
         &self.bells.room
     }
 
-    /// Posts a request; `None` while there is no room.
+    /// Posts a request; `None` if there is no free place.
     pub fn post(&self, key: KeyRef<'_>, incarnation: [u8; 16], count: u64) -> Option<RequestId> {
         let mut table = self.table.write();
         let is_free = |request: &Request| request.status == Status::Free;
@@ -161,7 +162,7 @@ impl Mailbox {
         Some(RequestId { place, serial })
     }
 
-    /// Takes the answer, if there is one; the request is then over.
+    /// Takes the answer, if there is one; this ends the request.
     pub fn collect(&self, id: RequestId) -> Option<Answer> {
         let mut table = self.table.write();
         let request = table.get(id)?;
@@ -175,7 +176,7 @@ impl Mailbox {
         Some(answer)
     }
 
-    /// Ends a request whatever has become of it.
+    /// Ends a request, whatever its state.
     pub fn withdraw(&self, id: RequestId) {
         let mut table = self.table.write();
         if let Some(request) = table.get(id) {
@@ -226,7 +227,7 @@ impl Mailbox {
         taken
     }
 
-    /// Answers a taken request. If the session has gone, the block is lost.
+    /// Answers a taken request. If the session has withdrawn it, the block is lost.
     pub fn answer(&self, id: RequestId, answer: Answer) {
         self.settle(id, |request| {
             request.answer = answer;
@@ -234,7 +235,7 @@ impl Mailbox {
         });
     }
 
-    /// Puts a taken request back, to be tried again, with the reason.
+    /// Puts a taken request back, to be tried again, and records the reason.
     pub fn put_back(&self, id: RequestId, failure: &str) {
         self.settle(id, |request| {
             request.retry_at = request.failures.record(failure).retry_at;
@@ -242,7 +243,7 @@ impl Mailbox {
         });
     }
 
-    /// Puts back all that a loader took and did not settle before it ended.
+    /// Puts back all requests that a loader took and did not settle before it ended.
     pub fn put_back_all(&self, database: u32) {
         let mut table = self.table.write();
         for request in &mut table.requests {

@@ -1,37 +1,37 @@
-//! What all processes share.
+//! The shared memory of all processes.
 //!
 //! # Structures
 //!
-//! - [`index`]: the slots, found by (database, oid of that database's
-//!   `leaf.alloc`, tag), and which of them a loader is to load.
+//! - [`index`]: the slots, found by (database, OID of that database's
+//!   `leaf.alloc`, tag), and which of them a loader should load.
 //! - [`slot`]: one per tag in use, with its double buffer.
 //! - [`loader_table`]: which database has a loader, and where its latch is.
-//! - [`mailbox`]: blocks that sessions ask the loader to reserve.
+//! - [`mailbox`]: requests of sessions to the loader to reserve blocks.
 //! - [`generators`]: one per database that issues snowflake ids.
 //!
-//! Everything is sized at server start and lies at the same address in every
-//! process (the postmaster maps it before it forks).
+//! Everything is sized at server start and has the same address in every process,
+//! because the postmaster maps it before it forks.
 //!
 //! # Locks, in the order in which they are taken
 //!
 //! 1. the index's: which slot serves which tag; free slots.
-//! 2. a slot's `state`: every write to its buffer (publish, discard, epoch)
-//!    and what the loader knows of the tag. Drawing needs no lock at all.
-//! 3. the loader table's. A loader that wants to leave looks under it whether
-//!    there is work, and takes the next two for that.
-//! 4. the mailbox's: nothing else is taken under it.
-//! 5. the generators' directory: which serves which database; then a generator's
-//!    `state`: its lease. Neither is taken together with 1 or 2.
+//! 2. a slot's `state`: every write to its buffer (publish, discard, epoch), and what
+//!    the loader has recorded about the tag. Drawing needs no lock.
+//! 3. the loader table's. Before a loader leaves, it checks under this lock whether
+//!    there is work, and takes the next two to do so.
+//! 4. the mailbox's: no other lock is taken under it.
+//! 5. the generators' directory: which generator serves which database; then a
+//!    generator's `state`: its lease. Neither is taken together with 1 or 2.
 //!
 //! Nothing that can raise an error runs under any of them.
 //!
 //! # Epochs
 //!
-//! A slot's epoch moves whenever its ids start to mean something else (the slot
-//! serves another tag; the tag was dropped, moved or its permissions changed).
-//! Whoever learned under one epoch what a slot is compares it after each draw,
-//! and drops the ids if it has moved. The loader reads it before it reads the
-//! tag's row, and publishes what the row granted only if it has not moved.
+//! A slot's epoch changes whenever its ids start to mean something else: the slot
+//! serves another tag; the tag was dropped or moved, or its permissions have changed.
+//! A session that has looked a slot up compares the epoch after each draw, and drops
+//! the ids if it has changed. The loader reads the epoch before it reads the tag's row,
+//! and publishes what the row granted only if the epoch has not changed.
 
 pub mod failures;
 pub mod generators;
@@ -67,18 +67,18 @@ pub struct Shared {
 /// Set in the postmaster, inherited by every process it forks.
 static SHARED: AtomicPtr<Shared> = AtomicPtr::new(std::ptr::null_mut());
 
-/// The shared memory, or `None` when the server did not preload leaf.
+/// The shared memory; `None` if the server did not preload leaf.
 pub fn get() -> Option<&'static Shared> {
     // SAFETY: null, or a `Shared` that is never freed.
     unsafe { SHARED.load(Ordering::Relaxed).as_ref() }
 }
 
-/// The shared memory, or an error that says how to get it.
+/// The shared memory; an error if the server did not preload leaf.
 pub fn require() -> &'static Shared {
     get().unwrap_or_else(|| Error::NotPreloaded.raise())
 }
 
-/// What is to be done with the shared memory before anybody draws from it.
+/// What is done with the shared memory before any session draws from it.
 type Startup = fn(&Shared);
 
 static AT_STARTUP: OnceLock<Startup> = OnceLock::new();
@@ -131,7 +131,7 @@ unsafe extern "C-unwind" fn startup() {
     if let Some(at_startup) = AT_STARTUP.get() {
         at_startup(&shared);
     }
-    // After a crash the postmaster runs this again, and the regions may lie
-    // elsewhere. The old value is leaked: a few words per crash.
+    // After a crash, the postmaster runs this again, and the regions may be at other
+    // addresses. The old value is leaked: a few words per crash.
     SHARED.store(Box::into_raw(Box::new(shared)), Ordering::Relaxed);
 }

@@ -13,29 +13,29 @@ use crate::pg::clock::AtomicMonotonic;
 use crate::pg::condvar::CondVar;
 use crate::pg::lwlock::Locked;
 
-/// Everything leaf shares about one tag. Written by value once, at server
-/// start; afterwards as each field says.
+/// Everything leaf shares about one tag. Written as a whole once, at server start;
+/// after that, as described at each field.
 #[repr(C)]
 pub struct Slot {
-    /// The ids. Drawn from by anybody; written under `state`'s lock.
+    /// The ids. All sessions draw from it; written under `state`'s lock.
     pub buffer: DoubleBuffer,
-    /// What the loader knows of the tag, and the lock for `buffer`.
+    /// What the loader has recorded about the tag, and the lock for `buffer`.
     pub state: Locked<State>,
     /// Signalled when `buffer` or `state` has changed.
     pub changed: CondVar,
-    /// How callers fared.
+    /// Counters of waits.
     pub waits: Waits,
-    /// When a segment was last requested: whoever waits asks again and again, so
-    /// an old request is nobody's.
+    /// When a segment was last requested. Waiting sessions repeat their requests, so no
+    /// session is waiting for an old one.
     pub requested_at: AtomicMonotonic,
-    /// Before when the loader does not try again after a failed load. Written
-    /// under `state`'s lock.
+    /// When the loader may try again after a failed load. Written under `state`'s lock.
     pub retry_at: AtomicMonotonic,
     /// The next slot of the same bucket, or of the free list. Index lock.
     pub(super) next: AtomicU32,
-    /// What the buffer's usage was when an evictor last passed. Index lock.
+    /// How many ids had been drawn when a search for an idle slot last passed. Index
+    /// lock.
     pub(super) seen: AtomicU64,
-    /// Whose slot this is. Index lock.
+    /// The key that this slot serves. Index lock.
     pub(super) key: KeyCell,
 }
 
@@ -45,11 +45,11 @@ pub(super) struct KeyCell(pub(super) UnsafeCell<Key>);
 // SAFETY: guarded by the index lock; see `index`.
 unsafe impl Sync for KeyCell {}
 
-/// Whether another load makes sense.
+/// Whether another load can succeed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Verdict {
-    /// Nothing speaks against it.
+    /// It can, as far as is known.
     Loadable,
     /// The tag has reached its `max_value`.
     Exhausted,
@@ -57,11 +57,11 @@ pub enum Verdict {
     Missing,
 }
 
-/// What the loader knows of a slot's tag.
+/// What the loader has recorded about a slot's tag.
 #[repr(C)]
 pub struct State {
     /// One past the largest id ever published for the tag's present row, or
-    /// `i64::MIN`. A row that lies below is not granted from.
+    /// `i64::MIN`. A row that is below it grants nothing.
     pub high_water: i64,
     /// Ids in the last segment; 0 before the first.
     pub step: u64,
@@ -69,9 +69,9 @@ pub struct State {
     pub loaded_at: Monotonic,
     /// Segments published.
     pub loads: u64,
-    /// How fast the last segment but one was used up.
+    /// How fast the last segment but one was used up, in ids per second.
     pub ids_per_second: f64,
-    /// Whether another load makes sense.
+    /// Whether another load can succeed.
     pub verdict: Verdict,
     /// Loads that failed.
     pub failures: Failures,
@@ -90,7 +90,7 @@ impl State {
 }
 
 impl Slot {
-    /// A free slot, chained to the one behind it in the free list.
+    /// A free slot, chained to the next one in the free list.
     pub(super) fn new(next: u32, tranche: i32) -> Self {
         Slot {
             buffer: DoubleBuffer::new(),
@@ -105,8 +105,8 @@ impl Slot {
         }
     }
 
-    /// Begins a new epoch: the slot serves another tag, or its tag's ids start
-    /// anew. Unused ids are dropped.
+    /// Begins a new epoch because the slot serves another tag, or none. Everything about
+    /// the earlier tag is cleared; unused ids are dropped.
     pub fn begin_anew(&self) {
         self.begin_epoch(|state| {
             let _discarded = self.buffer.take_rest();
@@ -123,8 +123,8 @@ impl Slot {
         });
     }
 
-    /// Begins a new epoch for the same tag: what was decided about it counts no
-    /// more. Unused ids stay.
+    /// Begins a new epoch for the same tag: earlier decisions about it become invalid.
+    /// Unused ids are kept.
     pub fn reconsider(&self) {
         self.begin_epoch(reconsider);
     }

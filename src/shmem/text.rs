@@ -1,6 +1,6 @@
 //! A short text in shared memory.
 
-/// At most `N` bytes of text; what is longer is cut.
+/// At most `N` bytes of text; longer texts are truncated.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Text<const N: usize> {
@@ -15,7 +15,7 @@ impl<const N: usize> Text<N> {
         bytes: [0; N],
     };
 
-    /// A copy of a text's beginning.
+    /// A copy of a text, truncated if necessary.
     pub fn of(text: &str) -> Self {
         let end = text.floor_char_boundary(N.min(text.len()));
         let mut copy = Self::EMPTY;

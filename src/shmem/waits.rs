@@ -1,4 +1,4 @@
-//! How callers fared who found no id at once.
+//! Statistics of calls that had to wait for ids.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -34,7 +34,7 @@ impl Waits {
             .fetch_max(lasted.as_micros() as u64, Ordering::Relaxed);
     }
 
-    /// Counts a wait that was given up.
+    /// Counts a call that gave up after `leaf.wait_timeout`.
     pub fn add_timeout(&self) {
         self.timeouts.fetch_add(1, Ordering::Relaxed);
     }
@@ -48,7 +48,7 @@ impl Waits {
         }
     }
 
-    /// Begins at 0 again.
+    /// Resets the counters to 0.
     pub fn clear(&self) {
         self.count.store(0, Ordering::Relaxed);
         self.longest_us.store(0, Ordering::Relaxed);
