@@ -12,9 +12,9 @@ use crate::error::Problem;
 use crate::pg::display;
 use crate::shmem;
 
-/// A column, and where its tag stands now.
+/// A column, and the position of its tag now.
 pub struct Aligned {
-    /// The tag; `None` if the default computes it.
+    /// The tag; `None` if it is not a constant in the default.
     pub tag: Option<Vec<u8>>,
     /// The column.
     pub used_in: String,
@@ -26,7 +26,7 @@ pub struct Aligned {
     pub moved: bool,
 }
 
-/// Aligns one tag, or all. `sibling` is any function of the extension.
+/// Aligns one tag, or all tags. `sibling` is any function of the extension.
 pub fn align(tag: Option<&[u8]>, sibling: pg_sys::Oid) -> Vec<Aligned> {
     if let Some(tag) = tag
         && position(tag).is_none()
@@ -44,13 +44,13 @@ pub fn align(tag: Option<&[u8]>, sibling: pg_sys::Oid) -> Vec<Aligned> {
     aligned
 }
 
-/// Moves the tag of a column past the column's largest id; `before` is what was
-/// found for the same tag's last column.
+/// Moves the tag of a column past the column's largest id; `before` is the result for
+/// the previous column of the same tag.
 fn align_to(column: DefaultOfTag, before: Option<&Aligned>) -> Aligned {
     let highest = column.largest();
     let tag = column.tag;
-    // After the maximum: what was drawn meanwhile is no sign of being behind. A tag
-    // that was moved stands where this transaction has put it.
+    // Read after the maximum, so that ids drawn in between do not make the tag look
+    // behind. If the tag was moved, its position is the one this transaction has set.
     let position = match before {
         Some(before) if before.moved => before.position,
         _ => tag.as_deref().and_then(position),
@@ -78,8 +78,8 @@ fn position(tag: &[u8]) -> Option<i64> {
     Some(position.unwrap_or(max_id))
 }
 
-/// Moves a tag past an id, and past what is granted: buffers may hold ids that are in
-/// use. Returns the next id.
+/// Moves a tag past an id and past all granted ids, because buffers may hold ids that
+/// are in use. Returns the next id.
 fn move_past(tag: &[u8], highest: i64) -> i64 {
     require_owner(tag);
     let granted = catalog::as_owner(|| alloc::max_id(tag)).unwrap_or(highest);

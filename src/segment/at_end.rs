@@ -1,4 +1,4 @@
-//! The end of a transaction that has to do with tags.
+//! What happens to tags at the end of a transaction.
 
 use pgrx::pg_sys::SubTransactionId;
 
@@ -7,7 +7,7 @@ use super::{blocks, changes, own_tags, single_user};
 use crate::error::Problem;
 use crate::pg::xact_end::Observer;
 
-/// Brings rows and shared memory in line with what a transaction has done.
+/// Updates rows and shared memory according to what a transaction has done.
 pub struct AtEnd;
 
 impl Observer for AtEnd {
@@ -16,7 +16,8 @@ impl Observer for AtEnd {
         changes::drop_stale_ids();
     }
 
-    /// What shared memory must learn at the commit would be lost with this session.
+    /// Changes that have to be applied to shared memory at the commit would be lost when
+    /// this session ends.
     fn before_prepare(&self) {
         if !changes::is_empty() || !own_tags::is_empty() {
             Error::Prepared.raise();

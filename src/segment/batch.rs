@@ -10,13 +10,13 @@ use super::tags::{self, Origin, SlotOfTag};
 use crate::patience::{Ids, Patience};
 use crate::pg::process;
 
-/// The rest of a batch: draws as it goes, so that a batch of any size needs no more
-/// memory than one draw.
+/// The rest of a batch. It draws step by step, so that a batch of any size needs no
+/// more memory than one draw.
 pub struct Batch {
     tag: Vec<u8>,
     left: u64,
     drawn: VecDeque<Run>,
-    /// From where `drawn` was drawn, if it may become void.
+    /// The slot from which `drawn` was drawn, if these ids may become invalid.
     drawn_from: Option<SlotOfTag>,
 }
 
@@ -54,7 +54,7 @@ impl Iterator for Batch {
         if self.left == 0 {
             return None;
         }
-        // A cursor may stay open while the tag is dropped, or the role changes.
+        // While a cursor is open, the tag may be dropped, or the role may change.
         if self
             .drawn_from
             .is_some_and(|from| !tags::is_still_good(&self.tag, &from))

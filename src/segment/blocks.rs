@@ -1,5 +1,5 @@
-//! Blocks of ids for buffers elsewhere: reserved through the loader, and taken back
-//! as far as they were not used.
+//! Blocks of ids for buffers outside the server: reserved through the loader; their
+//! unused ends can be returned.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -18,13 +18,13 @@ use crate::pg::{display, process, role, xact_end};
 use crate::shmem::mailbox::{Answer, RequestId};
 use crate::shmem::{self, Shared};
 
-/// How many blocks of a tag a session remembers: a client has two buffers, and
-/// perhaps a block under way.
+/// How many blocks of a tag a session records: a client has two buffers, and possibly
+/// a block under way.
 const REMEMBERED: usize = 4;
 
 /// A block that this session has reserved.
 struct Reserved {
-    /// By whom: a pooler lets others use the session, too.
+    /// The role that reserved it. With a pooler, others use the session, too.
     role: Oid,
     incarnation: [u8; 16],
     first: i64,
@@ -32,10 +32,10 @@ struct Reserved {
 }
 
 thread_local! {
-    /// The last blocks of each tag. That a session remembers a block proves that
-    /// the block is its own to return.
+    /// The last blocks of each tag. Only a block that is recorded here can be returned,
+    /// because this proves that the session has reserved it.
     static RESERVED: RefCell<HashMap<Vec<u8>, Vec<Reserved>>> = RefCell::default();
-    /// The request under way, to be withdrawn if the wait is cut short.
+    /// The request under way, which is withdrawn if the wait is interrupted.
     static REQUEST: Cell<Option<RequestId>> = const { Cell::new(None) };
 }
 
@@ -49,8 +49,8 @@ fn remember(tag: &[u8], block: Reserved) {
     });
 }
 
-/// Forgets the end of a block; whether that was the end of a block that the role had
-/// reserved in this session.
+/// Removes the end of a block from the record. Returns whether it was the end of a block
+/// that the role has reserved in this session.
 fn forget(tag: &[u8], end: &Reserved) -> bool {
     RESERVED.with_borrow_mut(|reserved| {
         let Some(blocks) = reserved.get_mut(tag) else {
@@ -71,7 +71,7 @@ fn forget(tag: &[u8], end: &Reserved) -> bool {
     })
 }
 
-/// The first id of a block of `count` ids that nobody else gets.
+/// The first id of a block of `count` ids that are granted to this caller only.
 pub fn reserve(tag: &[u8], count: u64) -> i64 {
     let patience = Patience::new(Ids::OfTag(tag));
     let shared = shmem::require();
@@ -84,8 +84,8 @@ pub fn reserve(tag: &[u8], count: u64) -> i64 {
         match changes::state_of(tag) {
             RowState::Created => return own_tags::take_block(tag, count).first,
             RowState::Committed if !permissions.is_uncommitted => {}
-            // The loader cannot have a row of which this transaction has the last
-            // version.
+            // The loader cannot lock a row whose last version was written by this
+            // transaction.
             RowState::Committed | RowState::Changed => {
                 Error::OwnChange { tag: display(tag) }.raise()
             }
@@ -134,7 +134,8 @@ fn ask_loader(
     answer
 }
 
-/// Withdraws the request that a cancelled statement or an ending session left.
+/// Withdraws the request of a statement that was cancelled or a session that ends, if
+/// there is one.
 pub fn withdraw() {
     if let (Some(id), Some(shared)) = (REQUEST.take(), shmem::get()) {
         shared.mailbox.withdraw(id);
@@ -142,7 +143,7 @@ pub fn withdraw() {
 }
 
 /// Takes back the unused end of a block that this session has reserved, from `first`
-/// to `last`, if nothing was granted behind it; whether it did.
+/// to `last`, if nothing was granted after it. Returns whether it was taken back.
 pub fn give_back(tag: &[u8], first: i64, last: i64) -> bool {
     shmem::require();
     if process::in_recovery() {
@@ -152,7 +153,7 @@ pub fn give_back(tag: &[u8], first: i64, last: i64) -> bool {
     let patience = Patience::new(Ids::OfTag(tag));
     let permissions = tags::require_draw(&tags::wait_until_readable(&patience), tag, role);
     if changes::state_of(tag) != RowState::Committed {
-        // Its rows may be rolled back, or are another tag's.
+        // The row may be rolled back, or belong to another tag.
         return false;
     }
     let end = Reserved {

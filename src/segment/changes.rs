@@ -1,8 +1,8 @@
-//! What the present transaction has changed in `leaf.alloc`.
+//! What the current transaction has changed in `leaf.alloc`.
 //!
-//! A change of a row, through a function or by plain SQL, is collected by a
-//! trigger and acts on shared memory when the transaction commits: the tag's slot
-//! begins a new epoch. Changes of a savepoint that was rolled back are forgotten.
+//! A change of a row, through a function or by plain SQL, is recorded by a trigger and
+//! applied to shared memory when the transaction commits: the tag's slot begins a new
+//! epoch. Changes of a savepoint that was rolled back are discarded.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -19,26 +19,26 @@ use crate::shmem::key::KeyRef;
 /// What a change means for the ids in memory; a later one is stronger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Change {
-    /// Decisions about the tag are void; its ids are still good.
+    /// Earlier decisions about the tag are invalid; its ids remain valid.
     Permissions,
     /// The tag's ids have moved.
     Position,
-    /// The tag is another one, or none.
+    /// The tag has become another one, or no longer exists.
     Identity,
 }
 
-/// What the present transaction has done to a tag's row.
+/// What the current transaction has done to a tag's row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowState {
-    /// Nothing: the row is as everybody sees it.
+    /// Nothing: the row is as all sessions see it.
     Committed,
-    /// It has changed the row, which the loader cannot have before the commit.
+    /// It has changed the row, which the loader cannot lock before the commit.
     Changed,
-    /// It has created the tag, which nobody else sees.
+    /// It has created the tag, which no other session sees.
     Created,
 }
 
-/// A change, and of which catalog: a savepoint may drop the extension, create it
+/// A change, with its catalog, because a savepoint may drop the extension, create it
 /// again, and be rolled back.
 struct Made {
     tag: Vec<u8>,
@@ -63,8 +63,8 @@ impl Changes {
         self.made.is_empty() && self.truncated.is_empty()
     }
 
-    /// Calls `act` for every tag that was changed and that shared memory may know.
-    /// A tag that was changed several times may be met as often.
+    /// Calls `act` for every tag that was changed and may be in shared memory. If a tag
+    /// was changed several times, `act` may be called as often.
     fn each(&self, act: impl Fn(&Index, KeyRef<'_>, Change)) {
         let Some(shared) = shmem::get() else {
             return;
@@ -111,8 +111,8 @@ fn with<R>(act: impl FnOnce(&mut Changes) -> R) -> R {
     CHANGES.with_borrow_mut(act)
 }
 
-/// Makes the end of the transaction concern leaf, and everything that was looked
-/// up before be looked up again.
+/// Requests to be notified of the end of the transaction, and invalidates what was
+/// looked up before. Returns the subtransaction and the catalog's OID.
 fn begin() -> (SubTransactionId, u32) {
     xact_end::involve();
     inval::bump();
@@ -120,7 +120,7 @@ fn begin() -> (SubTransactionId, u32) {
     (xact::current_sub(), catalog)
 }
 
-/// Collects a change of a tag's row.
+/// Records a change of a tag's row.
 pub fn record(tag: &[u8], change: Change) {
     let (sub, catalog) = begin();
     with(|it| it.record(sub, catalog, tag, change));
@@ -129,19 +129,19 @@ pub fn record(tag: &[u8], change: Change) {
     }
 }
 
-/// Collects the creation of a tag.
+/// Records the creation of a tag.
 pub fn record_created(tag: &[u8]) {
     record(tag, Change::Identity);
     own_tags::create(tag);
 }
 
-/// Collects the end of a tag.
+/// Records the removal of a tag.
 pub fn record_dropped(tag: &[u8]) {
     record(tag, Change::Identity);
     own_tags::drop_tag(tag);
 }
 
-/// Collects the end of every tag.
+/// Records the removal of all tags.
 pub fn record_truncated() {
     let (sub, catalog) = begin();
     with(|it| it.truncated.push(sub, catalog));
@@ -159,15 +159,15 @@ pub fn state_of(tag: &[u8]) -> RowState {
     }
 }
 
-/// Whether it has changed no row.
+/// Whether this transaction has changed no row.
 pub fn is_empty() -> bool {
     with(|it| it.is_empty())
 }
 
-/// Just before the commit becomes visible: ids that the changes make stale are
-/// dropped. Until it is visible the rows are locked, so that none can be loaded
-/// again; were they dropped only afterwards, somebody could see the new row and
-/// still draw an old id. If the commit fails after all, the ids are a gap.
+/// Called just before the commit becomes visible: drops the ids that the changes make
+/// invalid. The rows are locked until the commit is visible, so no ids can be loaded
+/// from them. If the ids were dropped only afterwards, a session could see the new row
+/// and still draw an old id. If the commit then fails, the ids are a gap.
 pub fn drop_stale_ids() {
     with(|it| {
         it.each(|index, key, change| {
@@ -178,7 +178,7 @@ pub fn drop_stale_ids() {
     });
 }
 
-/// After the commit: shared memory learns what has changed. Raises no error.
+/// Called after the commit: applies the changes to shared memory. Raises no error.
 pub fn after_commit() {
     let done = with(std::mem::take);
     if done.is_empty() {
@@ -192,14 +192,14 @@ pub fn after_commit() {
     });
 }
 
-/// After a rollback: nothing has changed.
+/// Called after a rollback: discards the changes.
 pub fn after_abort() {
     if !with(std::mem::take).is_empty() {
         inval::bump();
     }
 }
 
-/// A savepoint was released: its actions are its parent's.
+/// A savepoint was released: its actions now belong to its parent.
 pub fn after_sub_commit(sub: SubTransactionId, parent: SubTransactionId) {
     with(|it| {
         it.made.release(sub, parent);
@@ -207,7 +207,7 @@ pub fn after_sub_commit(sub: SubTransactionId, parent: SubTransactionId) {
     });
 }
 
-/// A savepoint was rolled back: what it has changed is as it was.
+/// A savepoint was rolled back: its changes are discarded.
 pub fn after_sub_abort(sub: SubTransactionId) {
     with(|it| {
         if it.is_empty() {

@@ -1,4 +1,4 @@
-//! What each job is given, in the loader's transaction.
+//! What each job is granted, in the loader's transaction.
 
 use leaf_core::grant::Decision;
 
@@ -8,8 +8,8 @@ use super::row_source::RowSource;
 use crate::catalog::relation;
 use crate::shmem::Shared;
 
-/// Decides on each job, in their order; `None` when leaf is not in the database any
-/// more.
+/// Decides on each job, in their order; `None` if the extension no longer exists in
+/// the database.
 pub fn decide(shared: &Shared, database: u32, jobs: &[Job]) -> Option<Vec<Decision>> {
     let Some(alloc) = relation::alloc() else {
         shared.index.free_all(database, |_| true);
@@ -17,7 +17,7 @@ pub fn decide(shared: &Shared, database: u32, jobs: &[Job]) -> Option<Vec<Decisi
     };
     let is_of_other = |job: &Job| job.key().catalog != alloc.to_u32();
     if jobs.iter().any(is_of_other) {
-        // Slots of an extension that was dropped: nobody can draw from them.
+        // Slots of an extension that was dropped: no session can draw from them.
         let is_other = |catalog| catalog != alloc.to_u32();
         shared.index.free_all(database, is_other);
     }

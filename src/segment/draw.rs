@@ -14,7 +14,7 @@ use crate::pg::{database, display};
 use crate::shmem;
 use crate::shmem::slot::Verdict;
 
-/// Requests the slot's next segment of the loader. Never waits, never fails.
+/// Requests the slot's next segment from the loader. Never waits, never fails.
 #[cold]
 pub fn request_segment(number: usize) {
     let shared = shmem::require();
@@ -23,8 +23,8 @@ pub fn request_segment(number: usize) {
     call_loader(shared, database);
 }
 
-/// Draws one id, waiting for the loader if need be. `None` when the slot has
-/// begun a new epoch: resolve the tag again.
+/// Draws one id, and waits for the loader if necessary. `None` if the slot has begun a
+/// new epoch: the tag has to be resolved again.
 pub fn draw(from: &SlotOfTag, tag: &[u8], patience: &Patience<'_>) -> Option<i64> {
     loop {
         if let Some(drawn) = from.slot.buffer.draw() {
@@ -37,7 +37,7 @@ pub fn draw(from: &SlotOfTag, tag: &[u8], patience: &Patience<'_>) -> Option<i64
     }
 }
 
-/// As [`draw`] for several ids at once, at most `count`.
+/// Like [`draw`], for several ids at once, at most `count`.
 pub fn draw_many(
     from: &SlotOfTag,
     tag: &[u8],
@@ -64,7 +64,7 @@ enum End {
     OwnChange,
 }
 
-/// Waits until the slot has ids. `None` when it has begun a new epoch.
+/// Waits until the slot has ids. `None` if it has begun a new epoch.
 fn wait(from: &SlotOfTag, tag: &[u8], patience: &Patience<'_>) -> Option<()> {
     let slot = from.slot;
     let shared = shmem::require();
@@ -79,7 +79,7 @@ fn wait(from: &SlotOfTag, tag: &[u8], patience: &Patience<'_>) -> Option<()> {
         Some(End::Exhausted) => Error::Exhausted { tag: display(tag) }.raise(),
         Some(End::OwnChange) => Error::OwnChange { tag: display(tag) }.raise(),
         Some(End::Missing) => {
-            // The row may have appeared since; resolving the tag anew tells.
+            // The row may exist by now. Resolving the tag again shows whether it does.
             tags::forget(tag);
             slot.state.write().verdict = Verdict::Loadable;
             patience.nap();
@@ -94,7 +94,7 @@ fn wait(from: &SlotOfTag, tag: &[u8], patience: &Patience<'_>) -> Option<()> {
     Some(())
 }
 
-/// Whether there is anything to wait for.
+/// The reason to end the wait; `None` if there is still something to wait for.
 fn look(from: &SlotOfTag) -> Option<End> {
     let slot = from.slot;
     if slot.buffer.epoch() != from.epoch {

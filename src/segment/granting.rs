@@ -1,5 +1,5 @@
-//! Updates of `leaf.alloc` that are grants, and not changes that somebody makes:
-//! the table's triggers tell them apart by this.
+//! Marks updates of `leaf.alloc` that are grants, so that the table's triggers can
+//! distinguish them from other updates.
 
 use std::cell::Cell;
 
@@ -20,7 +20,7 @@ pub fn granting<R>(work: impl FnOnce() -> R) -> R {
     within(Purpose::Grant, work)
 }
 
-/// As [`granting`], for an update that takes ids back.
+/// Like [`granting`], for an update that takes ids back.
 pub fn returning<R>(work: impl FnOnce() -> R) -> R {
     within(Purpose::Return, work)
 }
@@ -32,17 +32,17 @@ fn within<R>(purpose: Purpose, work: impl FnOnce() -> R) -> R {
             PURPOSE.set(self.0);
         }
     }
-    // Ends with an error, too: that unwinds.
+    // Also ends with an error, because an error unwinds.
     let _scope = Scope(PURPOSE.replace(Some(purpose)));
     work()
 }
 
-/// Whether an update that a trigger sees is a grant, or takes one back.
+/// Whether an update that fires a trigger is a grant, or takes ids back.
 pub fn is_granting() -> bool {
     PURPOSE.get().is_some()
 }
 
-/// Whether an update that a trigger sees takes ids back.
+/// Whether an update that fires a trigger takes ids back.
 pub fn is_returning() -> bool {
     PURPOSE.get() == Some(Purpose::Return)
 }

@@ -1,4 +1,4 @@
-//! Granting: decide, write, commit, and only then make known.
+//! Granting: decide, write, commit, and only then publish.
 
 use super::decide::decide;
 use super::jobs::{self, Job};
@@ -6,9 +6,9 @@ use super::publish::Publisher;
 use crate::pg::own_xact::{self, Failure};
 use crate::shmem::Shared;
 
-/// Does the jobs, all in one transaction if possible; when that fails, tag by
-/// tag, so that one bad row holds up nobody else. `false` when the loader must
-/// leave the database.
+/// Does the jobs, all in one transaction if possible. If that fails, each tag gets its
+/// own transaction, so that one bad row does not delay other tags. `false` if the
+/// loader must leave the database.
 pub fn make(shared: &Shared, database: u32, jobs: Vec<Job>) -> bool {
     let publisher = Publisher { shared, database };
     let mut groups = vec![jobs];
@@ -25,8 +25,8 @@ pub fn make(shared: &Shared, database: u32, jobs: Vec<Job>) -> bool {
     true
 }
 
-/// One transaction for the jobs. Nothing of it is made known unless it has
-/// committed. `false` when the loader must leave.
+/// One transaction for the jobs. Its grants are published only after it has committed.
+/// `false` if the loader must leave the database.
 fn attempt(publisher: &Publisher<'_>, jobs: &[Job]) -> Result<bool, Failure> {
     own_xact::run_briefly(
         || decide(publisher.shared, publisher.database, jobs),

@@ -1,4 +1,4 @@
-//! What there is to grant: slots whose ids run low, and blocks to reserve.
+//! The grants to be made: segments for slots that run low, and blocks.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,9 +15,9 @@ use crate::shmem::slot::Verdict;
 /// One grant to be made.
 #[derive(Clone, Debug)]
 pub enum Job {
-    /// A segment for a slot, as it was when the loader looked: the row is read
-    /// after this, and what it grants is published only if the epoch is still
-    /// the same.
+    /// A segment for a slot, with the slot's epoch when the job was collected. The row is
+    /// read after this, and what it grants is published only if the epoch is still the
+    /// same.
     Segment { key: OwnedKey, found: Found },
     /// A block for a session.
     Block(BlockRequest),
@@ -32,7 +32,7 @@ impl Job {
         }
     }
 
-    /// What is asked of the tag.
+    /// What is requested of the tag.
     pub fn wanted(&self) -> Wanted {
         match self {
             Job::Segment { .. } => Wanted::Segment,
@@ -43,7 +43,7 @@ impl Job {
         }
     }
 
-    /// What memory knows of the tag's grants so far.
+    /// The tag's grants so far, as recorded in shared memory.
     pub fn past(&self, shared: &Shared) -> Past {
         let found = match self {
             Job::Segment { found, .. } => Some(*found),
@@ -60,9 +60,9 @@ impl Job {
         }
     }
 
-    /// Whether the slot has begun a new epoch since the job was collected: what its
-    /// row, locked by now, would grant could not be published. Changes drop a slot's
-    /// ids before they are visible.
+    /// Whether the slot has begun a new epoch since the job was collected. A grant from
+    /// its row, which is locked by now, could then not be published. Changes drop a
+    /// slot's ids before they become visible.
     pub fn is_stale(&self, shared: &Shared) -> bool {
         match self {
             Job::Segment { found, .. } => {
@@ -73,7 +73,7 @@ impl Job {
     }
 }
 
-/// All that can be done now for the database.
+/// All jobs that can be done now for the database.
 pub fn collect(shared: &Shared, database: u32) -> Vec<Job> {
     let now = clock::monotonic();
     let requests = shared.mailbox.take(database);
@@ -94,7 +94,7 @@ pub fn collect(shared: &Shared, database: u32) -> Vec<Job> {
     jobs
 }
 
-/// Requests the segments that a session should have requested and has not.
+/// Requests the segments that sessions should have requested but did not.
 pub fn request_overdue(shared: &Shared, database: u32) {
     shared.index.each_of(database, |_, number, slot| {
         let buffer = &slot.buffer;
@@ -108,7 +108,7 @@ pub fn request_overdue(shared: &Shared, database: u32) {
     });
 }
 
-/// When a job may be tried, if there is any.
+/// When the next job may be tried, if there is one.
 pub fn next_try(shared: &Shared, database: u32) -> Option<Monotonic> {
     let requests = shared.index.requests_of(database);
     let slots = requests.map(|number| shared.index.slot(number).retry_at.get());

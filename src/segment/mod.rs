@@ -2,27 +2,28 @@
 //!
 //! # In a session
 //!
-//! - [`tags`]: what the session knows of a tag: where its slot is, and that the
-//!   role may draw from it.
-//! - [`draw`]: drawing from the slot, and waiting where it is empty; [`batch`] draws
-//!   many.
-//! - [`blocks`]: consecutive ids for buffers elsewhere, asked of the loader.
+//! - [`tags`]: what the session has recorded about a tag: where its slot is, and that
+//!   the role may draw from it.
+//! - [`draw`]: drawing from the slot, and waiting if it is empty; [`batch`] draws many
+//!   ids.
+//! - [`blocks`]: consecutive ids for buffers outside the server, requested from the
+//!   loader.
 //! - [`owner`]: who may alter, grant and drop a tag.
 //!
 //! # In a transaction that has changed `leaf.alloc`
 //!
-//! - [`changes`]: what shared memory must learn at the commit.
+//! - [`changes`]: what has to be applied to shared memory at the commit.
 //! - [`own_tags`]: tags that only this transaction sees, because it created them.
-//! - [`single_user`]: without a postmaster there is no loader, and all tags are like
-//!   that.
-//! - [`granting`]: tells grants from other updates, for the table's triggers.
+//! - [`single_user`]: without a postmaster there is no loader, and all tags are treated
+//!   like these.
+//! - [`granting`]: distinguishes grants from other updates, for the table's triggers.
 //!
 //! # In the loader
 //!
-//! - [`jobs`]: what there is to grant; [`work`] runs it.
-//! - [`grants`]: transactions that grant; [`decide`] is what happens in one. A
-//!   [`grant_source`] says where the numbers come from; [`row_source`] is the tag's row.
-//! - [`publish`]: makes known what was granted, or why not.
+//! - [`jobs`]: the grants to be made; [`work`] runs them.
+//! - [`grants`]: transactions that grant; [`decide`] is what happens in one. The numbers
+//!   come from a [`grant_source`]; [`row_source`] is the tag's row.
+//! - [`publish`]: publishes what was granted, or why nothing was.
 //!
 //! [`align`] moves tags past the ids in use; [`saved`] keeps unused ids over a clean restart.
 

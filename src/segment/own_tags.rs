@@ -1,11 +1,11 @@
-//! Tags that only the present transaction draws from, because it has created
-//! them (or because there is nobody else: see [`single_user`](super::single_user)).
+//! Tags that only the current transaction draws from, because it has created them, or
+//! because there is no other session; see [`single_user`](super::single_user).
 //!
-//! Such a tag is visible to nobody else. Its ids come from a buffer private to
-//! the transaction, granted by ordinary updates of the row; see [`take`]. A
-//! rolled-back savepoint undoes such an update although its ids may have been
-//! seen, so the highest id handed out is kept until the transaction ends, and
-//! the row is brought up to it before the commit.
+//! Such a tag is not visible to other sessions. Its ids come from a buffer private to
+//! the transaction, and are granted by ordinary updates of the row; see [`take`].
+//! Rolling back a savepoint undoes such an update although its ids may have been seen.
+//! The highest id handed out is therefore kept until the transaction ends, and the row
+//! is moved past it before the commit.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -24,12 +24,12 @@ use crate::settings::segment as settings;
 /// A tag that this transaction has created.
 #[derive(Debug)]
 struct OwnTag {
-    /// The numbers of the actions that created it, unless it was adopted, and dropped
+    /// The numbers of the actions that created it (`None` if it was adopted) and dropped
     /// it; see [`OwnTags::actions`].
     created: Option<usize>,
     dropped: Option<usize>,
-    /// Granted and not handed out yet: `[next, end)`; both `i64::MIN` without a
-    /// grant that still stands.
+    /// Granted and not handed out yet: `[next, end)`; both are `i64::MIN` if no grant is
+    /// valid.
     next: i64,
     end: i64,
     /// The number of the action that granted them.
@@ -38,7 +38,7 @@ struct OwnTag {
     high_water: i64,
     /// Ids in the last grant.
     step: u64,
-    /// Who was found to be allowed to draw, and when.
+    /// The role that was found to be allowed to draw, and the generation at which it was.
     allowed: Option<(Oid, u64)>,
 }
 
@@ -69,7 +69,7 @@ impl OwnTag {
         self.end.abs_diff(self.next)
     }
 
-    /// The action of a number, and all after it, are undone.
+    /// Undoes the action with this number and all later ones.
     fn undo(&mut self, number: usize) {
         if self.dropped.is_some_and(|dropped| dropped >= number) {
             self.dropped = None;
@@ -82,10 +82,10 @@ impl OwnTag {
 
 #[derive(Default)]
 struct OwnTags {
-    /// The tags of each name, the present one last: one that was dropped may come
-    /// back with its savepoint.
+    /// The tags of each name, the current one last. A dropped tag may exist again after
+    /// its savepoint was rolled back.
     versions: HashMap<Vec<u8>, Vec<OwnTag>>,
-    /// Which tag was created, dropped or granted from, in this order.
+    /// For each creation, drop and grant, in order: its tag.
     actions: Journal<Vec<u8>>,
 }
 
@@ -99,7 +99,7 @@ impl OwnTags {
         self.versions.entry(tag.to_vec()).or_default().push(own);
     }
 
-    /// Notes an action; returns its number.
+    /// Records an action; returns its number.
     fn note(&mut self, sub: SubTransactionId, tag: &[u8]) -> usize {
         match self.actions.last_of(sub) {
             Some((number, last)) if last == tag => number,
@@ -134,8 +134,8 @@ pub fn create(tag: &[u8]) {
     });
 }
 
-/// Lets this transaction grant ids of a tag to itself, from `above` on, as if
-/// it had created the tag.
+/// Allows this transaction to grant ids of a tag to itself, from `above` on, as if it
+/// had created the tag.
 pub fn adopt(tag: &[u8], above: i64) {
     if !contains(tag) {
         xact_end::involve();
@@ -164,8 +164,8 @@ pub fn drop_all() {
     }
 }
 
-/// The tag's row has changed: what was granted of it and not handed out is not
-/// used any more.
+/// The tag's row has changed: ids that it has granted and that were not handed out are
+/// discarded.
 pub fn forget_grant(tag: &[u8]) {
     with(|it| {
         if let Some(own) = it.get(tag) {
@@ -180,13 +180,13 @@ pub fn contains(tag: &[u8]) -> bool {
     with(|it| it.get(tag).is_some())
 }
 
-/// Whether there is any, or was.
+/// Whether the transaction has had no own tag.
 pub fn is_empty() -> bool {
     with(|it| it.versions.is_empty())
 }
 
-/// Has `check` raise an error unless `user` may draw from the tag. Not asked again
-/// while nothing has changed.
+/// Calls `check`, which raises an error unless `user` may draw from the tag. It is not
+/// called again while nothing has changed.
 pub fn permit(tag: &[u8], user: Oid, check: impl FnOnce()) {
     let now = Some((user, inval::generation()));
     if with(|it| it.get(tag).is_some_and(|own| own.allowed == now)) {
@@ -227,7 +227,7 @@ fn hand_out(tag: &[u8], count: u64) -> Run {
     })
 }
 
-/// How many ids are to be granted.
+/// How many ids should be granted.
 #[derive(Clone, Copy)]
 enum Length {
     AtLeast(u64),
@@ -274,7 +274,7 @@ fn refill(tag: &[u8], length: Length) {
     });
 }
 
-/// Before the commit: the rows of own tags are set to just past the ids that were
+/// Called before the commit: sets the rows of own tags to just past the ids that were
 /// handed out.
 pub fn before_commit() {
     let drawn: Vec<(Vec<u8>, i64, i64)> = with(|it| {
@@ -291,7 +291,7 @@ pub fn before_commit() {
             let Some((position, _)) = alloc::lock_position(tag) else {
                 continue;
             };
-            // What this transaction granted to itself last and did not use goes
+            // What this transaction granted to itself last and did not use is given
             // back.
             let is_unused = position.max_id == *end;
             let max_id = match is_unused {
@@ -306,7 +306,7 @@ pub fn before_commit() {
     xact::with_snapshot(|| xact::writable(|| catalog::as_owner(settle)));
 }
 
-/// The transaction is over. Returns the tags of which ids were handed out, each with
+/// The transaction has ended. Returns the tags of which ids were handed out, each with
 /// one past the highest.
 pub fn end() -> Vec<(Vec<u8>, i64)> {
     let own = with(std::mem::take);
@@ -315,13 +315,13 @@ pub fn end() -> Vec<(Vec<u8>, i64)> {
         .collect()
 }
 
-/// A savepoint was released: its actions are its parent's.
+/// A savepoint was released: its actions now belong to its parent.
 pub fn after_sub_commit(sub: SubTransactionId, parent: SubTransactionId) {
     with(|it| it.actions.release(sub, parent));
 }
 
-/// A savepoint was rolled back: tags it created are gone, tags it dropped are back,
-/// and what it granted is granted no more.
+/// A savepoint was rolled back: tags that it created no longer exist, tags that it
+/// dropped exist again, and its grants are no longer valid.
 pub fn after_sub_abort(sub: SubTransactionId) {
     with(|it| {
         it.actions.roll_back(sub, |number, tag| {

@@ -7,12 +7,13 @@ use crate::error::Problem;
 use crate::patience::{Ids, Patience};
 use crate::pg::{display, role};
 
-/// Raises an error unless the current role owns the tag, and locks its row so
-/// that this stays so until the transaction ends.
+/// Raises an error unless the current role owns the tag. Locks its row, so that the
+/// owner does not change until the transaction ends.
 pub fn require_owner(tag: &[u8]) {
     check_owner(tag);
     catalog::as_owner(|| alloc::lock_position(tag));
-    // Who held the row before may have changed its owner, or dropped it.
+    // A transaction that held the lock before may have changed the owner, or dropped the
+    // tag.
     check_owner(tag);
 }
 

@@ -1,5 +1,5 @@
-//! Making known what was granted: segments to slots, blocks to the sessions that
-//! asked for them. Nothing here raises an error.
+//! Publishing what was granted: segments to slots, blocks to the sessions that requested
+//! them. Nothing here raises an error.
 
 use leaf_core::Run;
 use leaf_core::grant::Decision;
@@ -13,14 +13,14 @@ use crate::shmem::index::Found;
 use crate::shmem::mailbox::{Answer, BlockRequest};
 use crate::shmem::slot::Verdict;
 
-/// Tells those who wait what their grants came to.
+/// Publishes the outcome of grants to the sessions that wait.
 pub struct Publisher<'a> {
     pub shared: &'a Shared,
     pub database: u32,
 }
 
 impl Publisher<'_> {
-    /// Makes the outcome of a job known, after the commit.
+    /// Publishes the outcome of a job, after the commit.
     pub fn settle(&self, job: &Job, decision: Decision) {
         match decision {
             Decision::Busy => self.failed(job, "the tag's row is locked by another transaction"),
@@ -47,8 +47,8 @@ impl Publisher<'_> {
         self.shared.mailbox.answer(request.id, answer);
     }
 
-    /// Gives a committed grant to whoever draws from the slot, unless the slot
-    /// has begun a new epoch since the job was collected.
+    /// Publishes a committed grant in the slot, unless the slot has begun a new epoch
+    /// since the job was collected.
     fn publish(&self, found: Found, run: Run, step: u64) {
         let slot = self.shared.index.slot(found.number);
         let now = clock::monotonic();
@@ -78,7 +78,7 @@ impl Publisher<'_> {
         }
     }
 
-    /// Tells who waits for the slot that no load will help.
+    /// Notifies sessions that wait for the slot that another load would not help.
     fn pointless(&self, found: Found, verdict: Verdict) {
         let slot = self.shared.index.slot(found.number);
         let mut state = slot.state.write();
@@ -96,7 +96,7 @@ impl Publisher<'_> {
         }
     }
 
-    /// Records a failure after which another try may succeed, and asks for that try.
+    /// Records a failure after which another attempt may succeed, and requests that.
     fn failed(&self, job: &Job, message: &str) {
         match job {
             Job::Block(request) => self.shared.mailbox.put_back(request.id, message),
@@ -109,8 +109,8 @@ impl Publisher<'_> {
         }
     }
 
-    /// Notes a failure in the slot, unless it has begun a new epoch. Whether it
-    /// is the first in a row.
+    /// Records a failure in the slot, unless it has begun a new epoch. Returns whether it
+    /// is the first since the last success.
     fn slot_failed(&self, found: Found, message: &str) -> bool {
         let slot = self.shared.index.slot(found.number);
         let mut state = slot.state.write();

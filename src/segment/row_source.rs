@@ -1,4 +1,4 @@
-//! Grants from the tags' rows of `leaf.alloc`: lock the rows, move them.
+//! Grants from the tags' rows of `leaf.alloc`: the rows are locked and moved forward.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! What a slot holds, over a clean restart.
+//! Saving the contents of slots over a clean restart.
 
 use leaf_core::tag;
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,7 @@ use crate::shmem::Shared;
 use crate::shmem::key::KeyRef;
 use crate::shmem::slot::Slot;
 
-/// A slot's unused ids, and what the loader knows of the tag.
+/// A slot's unused ids, and what the loader has recorded about the tag.
 #[derive(Serialize, Deserialize)]
 pub struct SavedSlot {
     database: u32,
@@ -21,7 +21,7 @@ pub struct SavedSlot {
     ranges: Vec<(i64, u64)>,
 }
 
-/// Takes what all slots hold. Nobody draws any more.
+/// Takes the contents of all slots. No session draws any more.
 pub fn save(shared: &Shared) -> Vec<SavedSlot> {
     let numbers = 0..shared.index.len();
     let saved = numbers.filter_map(|number| {
@@ -45,7 +45,7 @@ fn take_rest(slot: &Slot) -> Vec<(i64, u64)> {
     rest.iter().map(|run| (run.first, run.len)).collect()
 }
 
-/// Gives a slot back what it held. Nobody draws yet.
+/// Restores the contents of a slot. No session draws yet.
 pub fn restore(shared: &Shared, saved: &SavedSlot) {
     if saved.tag.len() > tag::MAX_BYTES {
         return;

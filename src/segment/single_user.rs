@@ -1,10 +1,9 @@
 //! Single-user mode: no loader, no other session.
 //!
-//! The session grants to itself by ordinary updates, as for a tag that its
-//! transaction has created. A rollback undoes such an update although its ids
-//! may have been seen; so the highest id of a transaction that was rolled back
-//! is remembered, later grants start above it, and when the process ends the
-//! rows are brought up to it.
+//! The session grants to itself by ordinary updates, as for a tag that its transaction
+//! has created. A rollback undoes such an update although its ids may have been seen.
+//! The highest id of a transaction that was rolled back is therefore kept, later grants
+//! start above it, and the rows are moved past it when the process ends.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -25,8 +24,8 @@ thread_local! {
     static IS_REGISTERED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Makes the present transaction grant ids of the tag to itself. Ids in memory
-/// from before are dropped: later ones must be larger.
+/// Makes the current transaction grant ids of the tag to itself. Ids that are already in
+/// memory are dropped, because later ones must be larger.
 pub fn adopt(shared: &Shared, tag: &[u8]) {
     if !IS_REGISTERED.replace(true) {
         process::before_exit(at_exit);
@@ -39,8 +38,8 @@ pub fn adopt(shared: &Shared, tag: &[u8]) {
     own_tags::adopt(tag, above.unwrap_or(i64::MIN));
 }
 
-/// After a rollback: remembers what was handed out, each tag with one past the
-/// highest id.
+/// Called after a rollback: keeps what was handed out, for each tag one past the highest
+/// id.
 pub fn after_abort(high_waters: Vec<(Vec<u8>, i64)>) {
     if process::under_postmaster() {
         return;
@@ -55,7 +54,7 @@ pub fn after_abort(high_waters: Vec<(Vec<u8>, i64)>) {
 
 #[pg_guard]
 unsafe extern "C-unwind" fn at_exit(_code: i32, _argument: pg_sys::Datum) {
-    // A transaction that the end of input left open is rolled back first.
+    // A transaction that is still open at the end of input is rolled back first.
     xact::abort_any();
     let seen = SEEN.take();
     if seen.is_empty() {

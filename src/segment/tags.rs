@@ -1,9 +1,9 @@
-//! What this session knows of tags: where their slots are, and that it may draw
-//! from them.
+//! What this session has recorded about tags: where their slots are, and that it may
+//! draw from them.
 //!
-//! What is known is good for one epoch of the slot, one role and one generation of
-//! invalidations. Looking these up costs a few catalogue accesses, comparing
-//! them costs three loads, and that is all that a draw does.
+//! A record is valid for one epoch of the slot, one role and one generation of
+//! invalidations. Making a record needs a few system catalog lookups; comparing it costs
+//! three loads, and a draw only compares.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -22,7 +22,7 @@ use crate::shmem::slot::Slot;
 use crate::shmem::{self, Shared, index::Found};
 
 /// A tag that this session has drawn from. Never freed, so that executor state may
-/// point at it; void until [`is_good`](KnownTag::is_good) says otherwise.
+/// point to it. Valid only while [`is_good`](KnownTag::is_good) returns true.
 pub struct KnownTag {
     tag: Box<[u8]>,
     slot: Cell<Option<&'static Slot>>,
@@ -33,8 +33,8 @@ pub struct KnownTag {
 }
 
 impl KnownTag {
-    /// Whether the session may draw from the slot without looking again,
-    /// provided the epoch still is [`epoch`](Self::epoch) after the draw.
+    /// Whether the session may draw from the slot without another lookup, provided that
+    /// the epoch is still [`epoch`](Self::epoch) after the draw.
     #[inline(always)]
     pub fn is_good(&self) -> bool {
         self.generation.get() == inval::generation() && self.user.get() == role::current()
@@ -46,7 +46,7 @@ impl KnownTag {
         &self.tag
     }
 
-    /// The slot; present once the tag was good.
+    /// The slot; `None` until the tag was good for the first time.
     #[inline(always)]
     pub fn slot(&self) -> Option<&'static Slot> {
         self.slot.get()
@@ -87,11 +87,11 @@ thread_local! {
     static KNOWN: RefCell<HashMap<Box<[u8]>, &'static KnownTag>> = RefCell::default();
 }
 
-/// Where a tag's ids come from.
+/// The source of a tag's ids.
 pub enum Origin {
-    /// A slot that everybody draws from.
+    /// A slot that all sessions draw from.
     Slot(SlotOfTag),
-    /// A tag that only the present transaction draws from; see
+    /// A tag that only the current transaction draws from; see
     /// [`own_tags`](super::own_tags).
     Own,
 }
@@ -101,14 +101,15 @@ pub enum Origin {
 pub struct SlotOfTag {
     pub slot: &'static Slot,
     pub number: usize,
-    /// Compare it after each draw.
+    /// The slot's epoch, to be compared after each draw.
     pub epoch: u64,
-    /// Unless it is committed, the loader cannot have the row.
+    /// The state of the tag's row. Unless it is `Committed`, the loader cannot lock the
+    /// row.
     pub row: RowState,
 }
 
-/// Finds out where ids of `tag` come from, and that the current role may draw
-/// them. Raises an error otherwise.
+/// Determines where ids of `tag` come from. Raises an error unless the tag exists and the
+/// current role may draw from it.
 pub fn resolve(tag: &[u8], patience: &Patience<'_>) -> Origin {
     let shared = shmem::require();
     if process::in_recovery() {
@@ -140,8 +141,8 @@ pub fn resolve(tag: &[u8], patience: &Patience<'_>) -> Origin {
     }
 }
 
-/// As [`resolve`] for a tag whose row the present transaction has not changed, as
-/// far as this session knows.
+/// Like [`resolve`], for a tag whose row the current transaction has not changed, as far
+/// as this session has recorded.
 fn resolve_committed(
     shared: &'static Shared,
     tag: &[u8],
@@ -161,7 +162,7 @@ fn resolve_committed(
         };
     }
     let readable = wait_until_readable(patience);
-    // Before the look-up: what changes meanwhile makes it void.
+    // Read before the lookup, so that a change during the lookup makes it invalid.
     let generation = inval::generation();
     let (slot, permissions) = look_up(shared, &readable, tag, user, patience);
     if permissions.is_uncommitted {
@@ -196,7 +197,7 @@ fn look_up(
     (slot, permissions)
 }
 
-/// The row's permissions, if they let `user` draw; an error otherwise.
+/// The row's permissions; an error unless they allow `user` to draw.
 pub fn require_draw(readable: &Readable, tag: &[u8], user: pg_sys::Oid) -> Permissions {
     let Some(permissions) = readable.permissions(tag, user) else {
         Error::NoSuchTag { tag: display(tag) }.raise();
@@ -211,8 +212,8 @@ pub fn require_draw(readable: &Readable, tag: &[u8], user: pg_sys::Oid) -> Permi
     permissions
 }
 
-/// The slot of `tag`. One is claimed only for a tag that exists and may be
-/// drawn from, so that bad calls leave nothing behind.
+/// The slot of `tag`. One is claimed only for a tag that exists and from which `user` may
+/// draw, so that rejected calls do not occupy slots.
 fn find(
     shared: &Shared,
     readable: &Readable,
@@ -236,20 +237,20 @@ fn find(
     }
 }
 
-/// Waits until permissions can be looked up, as long as patience lasts.
+/// Waits until permissions can be looked up; an error once the time is up.
 pub fn wait_until_readable(patience: &Patience<'_>) -> Readable {
     permissions::wait_until_readable(|| {
         patience.nap_or_give_up("table \"leaf.alloc\" is locked by another transaction");
     })
 }
 
-/// What this session knows of a tag, if it has drawn from it.
+/// The record of a tag, if this session has drawn from it.
 pub fn known(tag: &[u8]) -> Option<&'static KnownTag> {
     KNOWN.with_borrow(|known| known.get(tag).copied())
 }
 
-/// Whether ids drawn from the slot before may still be handed out: it is in the
-/// same epoch, and the role is the one that was allowed to draw.
+/// Whether ids that were drawn from the slot may still be handed out: the slot is in the
+/// same epoch, and the current role is the one that was allowed to draw.
 pub fn is_still_good(tag: &[u8], slot: &SlotOfTag) -> bool {
     let by_the_same = match slot.row {
         RowState::Committed => known(tag).is_some_and(KnownTag::is_good),
@@ -258,14 +259,14 @@ pub fn is_still_good(tag: &[u8], slot: &SlotOfTag) -> bool {
     by_the_same && slot.slot.buffer.epoch() == slot.epoch
 }
 
-/// Makes the session look the tag up again.
+/// Invalidates the record of a tag, so that the session looks the tag up again.
 pub fn forget(tag: &[u8]) {
     if let Some(known) = known(tag) {
         known.generation.set(0);
     }
 }
 
-/// What this session knows of a tag that it may draw from, void if it is new.
+/// The record of a tag from which this session may draw; a new one is invalid.
 fn know(tag: &[u8]) -> &'static KnownTag {
     known(tag).unwrap_or_else(|| {
         let new: &'static KnownTag = Box::leak(Box::new(KnownTag::new(tag)));
