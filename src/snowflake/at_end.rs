@@ -1,16 +1,16 @@
-//! The end of a transaction that has to do with snowflake ids.
+//! What happens to leases at the end of a transaction.
 
 use pgrx::pg_sys::SubTransactionId;
 
 use super::{own_lease, releases};
 use crate::pg::xact_end::Observer;
 
-/// Forgets leases of the transaction's own, and lowers ceilings of those that it has
+/// Discards the transaction's own lease, and lowers the ceilings of leases that it has
 /// released.
 pub struct AtEnd;
 
 impl Observer for AtEnd {
-    /// This session may not see the commit: the file of ceilings stays as it is.
+    /// Another session may commit the transaction, so the file of ceilings is not changed.
     fn before_prepare(&self) {
         releases::forget();
     }

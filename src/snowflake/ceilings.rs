@@ -1,10 +1,10 @@
 //! The ceilings of the worker ids that this node has used, in a file.
 //!
-//! The registry is a table, and a table can be dropped with the extension or be
-//! rolled back, and an id that was returned cannot. So before a ceiling is
-//! committed to the registry it is written to `leaf/snowflake.<database>` in the
-//! data directory, where only a higher one replaces it (or, when a lease is ended
-//! before its time, its holder's word), and every lease begins above both.
+//! The registry is a table. A table can be dropped with the extension, and its changes
+//! can be rolled back, but ids that were returned cannot. Before a ceiling is committed
+//! to the registry, it is therefore written to `leaf/snowflake.<database>` in the data
+//! directory. There it is replaced only by a higher one, or by a lower one that the
+//! holder gives when it ends its lease early. Every lease begins above both.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -17,7 +17,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::pg::data_directory;
 
-/// The file's format; another one is an error, because what it says is needed.
+/// The version of the file's format. A file of another version is an error, because its
+/// content is needed.
 const VERSION: u32 = 1;
 
 #[derive(Serialize, Deserialize)]
@@ -27,12 +28,12 @@ struct Content {
     ceilings: BTreeMap<u64, WallTime>,
 }
 
-/// What [`raise`] came to.
+/// The outcome of [`raise`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Raised {
     /// The file has the new ceiling.
     Done,
-    /// Somebody else has raised it meanwhile.
+    /// Another process has changed the ceiling in the meantime.
     Meanwhile,
 }
 
@@ -46,7 +47,7 @@ pub fn all(database: u32) -> io::Result<BTreeMap<u64, WallTime>> {
     Ok(load(database)?.ceilings)
 }
 
-/// Raises the ceiling of a worker id, durably, from what [`read`] has said.
+/// Raises the ceiling of a worker id, durably, from the value that [`read`] has returned.
 pub fn raise(
     database: u32,
     worker_id: u64,
@@ -54,7 +55,7 @@ pub fn raise(
     to: WallTime,
 ) -> io::Result<Raised> {
     fs::create_dir_all(folder())?;
-    // Released when closed; held for a moment only.
+    // Released when closed; held only for a short time.
     let lock = File::open(folder())?;
     lock.lock()?;
     let mut content = load(database)?;
@@ -69,8 +70,7 @@ pub fn raise(
     Ok(Raised::Done)
 }
 
-/// Lowers the ceiling of a worker id whose lease was ended before its time, if
-/// it still is `from`.
+/// Lowers the ceiling of a worker id whose lease was ended early, if it is still `from`.
 pub fn lower(database: u32, worker_id: u64, from: WallTime, to: WallTime) -> io::Result<()> {
     let lock = File::open(folder())?;
     lock.lock()?;
@@ -82,7 +82,7 @@ pub fn lower(database: u32, worker_id: u64, from: WallTime, to: WallTime) -> io:
     store(database, &content)
 }
 
-/// Removes the files of databases that `is_gone` knows to be gone.
+/// Removes the files of databases for which `is_gone` returns true.
 pub fn remove_of(is_gone: impl Fn(u32) -> bool) -> io::Result<()> {
     for entry in fs::read_dir(folder())? {
         let name = entry?.file_name();

@@ -1,5 +1,5 @@
-//! Which worker id a node gets, as the registry, the file of ceilings and the
-//! settings say.
+//! Which worker id a node gets, according to the registry, the file of ceilings and the
+//! settings.
 
 use leaf_core::snowflake::Scheme;
 use leaf_core::snowflake::choice::{Held, Holder, Refused, Request, choose};
@@ -57,7 +57,8 @@ fn held(claimant: &Claimant, row: &Registered, history: &str) -> Held {
         } else {
             Holder::Other
         },
-        // A lease that can only begin far ahead of the clock is none.
+        // Until the clock comes near the ceiling, a new lease could not begin, so the
+        // worker id counts as held.
         leased_until: match may_begin(row.ceiling, claimant.now) {
             true => row.leased_until,
             false => row.leased_until.max(row.ceiling),
@@ -65,8 +66,8 @@ fn held(claimant: &Claimant, row: &Registered, history: &str) -> Held {
     }
 }
 
-/// A registration that was rolled back has no row, but its worker id has a ceiling:
-/// one that lies far ahead of the clock is of no use to anybody until then.
+/// A registration that was rolled back has no row, but its worker id has a ceiling. If
+/// the ceiling is far ahead of the clock, no node can use the worker id until then.
 fn hold_what_was_undone(held: &mut Vec<Held>, now: WallTime) {
     let kept = ceilings::all(database::current());
     for (worker_id, ceiling) in kept.unwrap_or_else(|error| unusable("read", error)) {

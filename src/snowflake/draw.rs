@@ -45,7 +45,7 @@ pub fn draw(count: u64) -> Run {
     }
 }
 
-/// As [`draw`], from the session's own lease.
+/// Like [`draw`], from the session's own lease.
 fn draw_own(shared: &Shared, own: &OwnLease, count: u64, patience: &Patience<'_>) -> Run {
     loop {
         match own.take(count) {
@@ -61,7 +61,7 @@ fn draw_own(shared: &Shared, own: &OwnLease, count: u64, patience: &Patience<'_>
     }
 }
 
-/// After ids were drawn on the slow path.
+/// Called after ids were drawn on the slow path.
 fn drawn(due: bool, waiting_since: Option<Instant>) {
     let Some(source) = source::known() else {
         return;
@@ -74,7 +74,8 @@ fn drawn(due: bool, waiting_since: Option<Instant>) {
     }
 }
 
-/// Waits for whatever keeps the generator from giving ids, or raises an error.
+/// Waits until the cause for which the generator gives no ids has passed, or raises an
+/// error.
 fn wait(shared: &Shared, slot: &'static GeneratorSlot, stop: Stop, patience: &Patience<'_>) {
     match stop {
         Stop::Ceiling => wait_for_lease(shared, slot, patience),
@@ -89,8 +90,8 @@ fn wait(shared: &Shared, slot: &'static GeneratorSlot, stop: Stop, patience: &Pa
     }
 }
 
-/// A wait for the clock was too long: it is behind, or others were faster at
-/// every new tick.
+/// Raises the error after a wait for the clock was too long: the clock is behind, or
+/// other sessions drew all ids of every new tick.
 fn give_up(scheme: &Scheme, generator: &Generator, us: u64, patience: &Patience<'_>) -> ! {
     let last = scheme.instant_of(generator.last_tick(&scheme.layout));
     if last > clock::now() {
@@ -99,11 +100,11 @@ fn give_up(scheme: &Scheme, generator: &Generator, us: u64, patience: &Patience<
     patience.give_up(Some("the ids of the current tick are used up".into()))
 }
 
-/// Sleeps for so many microseconds, or until patience is over: `false`. Can be
-/// cancelled.
+/// Sleeps for `us` microseconds or until it is time to check again; returns `false` if
+/// the time to wait is up. Can be cancelled.
 fn sleep(us: u64, patience: &Patience<'_>) -> bool {
-    /// A latch sleeps for whole milliseconds, and only a latch is woken by a
-    /// cancel: what is shorter than that sleeps without.
+    /// A latch sleeps for whole milliseconds, and only a sleep on a latch is interrupted
+    /// by a cancel. Shorter sleeps do not use it.
     const LATCH_US: u64 = 2_000;
     process::check_for_interrupts();
     if patience.is_over() {
@@ -123,8 +124,8 @@ enum End {
     Refused(Report),
 }
 
-/// Waits until the loader has leased a worker id or raised its ceiling; raises
-/// the error that it was refused.
+/// Waits until the loader has leased a worker id or raised its ceiling. If the lease was
+/// refused, raises that error.
 fn wait_for_lease(shared: &Shared, slot: &'static GeneratorSlot, patience: &Patience<'_>) {
     let registry = source::registry();
     let attempts = slot.state.read().attempts;
@@ -159,7 +160,7 @@ fn wait_for_lease(shared: &Shared, slot: &'static GeneratorSlot, patience: &Pati
     }
 }
 
-/// Whether the ceiling leaves room for ids now.
+/// Whether the ceiling allows more ids now.
 fn has_room(slot: &GeneratorSlot, scheme: &Scheme) -> bool {
     let now = scheme.since_epoch(clock::now());
     slot.generator.has_room(&scheme.layout, now)

@@ -1,4 +1,4 @@
-//! What the generator gets from outside: clock, settings, randomness.
+//! The inputs of a generator: clock, settings, random numbers.
 
 use leaf_core::snowflake::Scheme;
 use leaf_core::snowflake::generator::{ClockRules, Environment};
@@ -8,11 +8,11 @@ use leaf_core::time::SinceEpoch;
 use crate::pg::{clock, process};
 use crate::settings;
 
-/// PostgreSQL's surroundings.
+/// The environment of a generator in PostgreSQL.
 pub struct Outside<'a>(&'a Scheme);
 
 impl<'a> Outside<'a> {
-    /// With the clock counted from the scheme's epoch.
+    /// The environment with the clock counted from the scheme's epoch.
     #[inline(always)]
     pub fn new(scheme: &'a Scheme) -> Self {
         Outside(scheme)

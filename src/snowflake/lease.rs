@@ -1,4 +1,4 @@
-//! Leases: renewed, ended before their time, and put into force.
+//! Leases: how they are renewed, ended early, and put into force.
 
 use std::time::Duration;
 
@@ -17,17 +17,17 @@ use crate::pg::{clock, database};
 use crate::settings::snowflake as settings;
 use crate::shmem::generators::Lease;
 
-/// How the names of servers begin.
+/// The beginning of the names of servers.
 pub const SERVER: &str = "server ";
 
-/// Who leases, and what its clock says.
+/// The node that leases, and its clock.
 pub struct Claimant {
     /// Its name in the registry.
     pub node: String,
-    /// Whether a row of that name is its own. Names that callers choose prove
-    /// nothing: such nodes renew with nonce and token, or are new.
+    /// Whether a row with this name is its own. A name that a caller chose does not prove
+    /// this: such nodes renew with nonce and token, or are new.
     pub is_server: bool,
-    /// The worker id it insists on.
+    /// The worker id that it requires, if any.
     pub worker_id: Option<u64>,
     /// Its clock.
     pub clock: WallTime,
@@ -35,12 +35,12 @@ pub struct Claimant {
     pub now: WallTime,
     /// The time of the last id it has issued with another worker id.
     pub last: Option<WallTime>,
-    /// How far ahead of the clock its ceiling is to be.
+    /// How far ahead of the clock its ceiling should be.
     pub ahead: Duration,
 }
 
 impl Claimant {
-    /// This server, for the present database.
+    /// This server, for the current database.
     pub fn server() -> Self {
         let now = clock::now();
         Claimant {
@@ -60,7 +60,7 @@ impl Claimant {
     }
 }
 
-/// A lease with what it is for.
+/// A lease, with the layout and epoch that it is for.
 #[derive(Clone, Copy, Debug)]
 pub struct Leased {
     pub lease: Lease,
@@ -86,7 +86,7 @@ impl Proof {
             .ok_or(self.lost())
     }
 
-    /// That the lease is lost.
+    /// The error that the lease is lost.
     pub fn lost(&self) -> Error {
         Error::LeaseLost {
             worker_id: self.worker_id,
@@ -94,13 +94,13 @@ impl Proof {
     }
 }
 
-/// The history of this database: no other database, and no copy that has begun
-/// a history of its own, has the same.
+/// The history of this database. No other database has the same, and no copy that has
+/// begun its own history.
 pub fn database_history() -> String {
     format!("{}/{}", history::current(), database::current())
 }
 
-/// Whether ids may begin at an instant while the clock says another.
+/// Whether ids may begin at the instant `from` when the clock shows `clock`.
 pub fn may_begin(from: WallTime, clock: WallTime) -> bool {
     from <= clock + settings::max_clock_lead()
 }
@@ -139,8 +139,7 @@ pub fn renew(
     }))
 }
 
-/// Ends a lease, of whose time nothing was used from `used_until` on, if that
-/// is known.
+/// Ends a lease. If `used_until` is given, no ids were issued with times from then on.
 pub fn release(proof: &Proof, used_until: Option<WallTime>) -> Result<(), Error> {
     let row = proof.row()?;
     let ceiling = used_until.map_or(row.ceiling, |used_until| {
@@ -152,7 +151,7 @@ pub fn release(proof: &Proof, used_until: Option<WallTime>) -> Result<(), Error>
     Ok(())
 }
 
-/// What is written of a lease.
+/// What is written to the registry for a lease.
 pub fn registration<'e>(
     claimant: &'e Claimant,
     lease: Lease,
@@ -168,7 +167,7 @@ pub fn registration<'e>(
     }
 }
 
-/// Makes a lease known to a generator that had `before`.
+/// Installs a lease in a generator that had the lease `before`.
 pub fn install(generator: &Generator, before: Option<Leased>, leased: &Leased) {
     let (scheme, lease) = (&leased.scheme, &leased.lease);
     let ceiling = scheme.tick_at(lease.ceiling);
@@ -186,17 +185,18 @@ pub fn install(generator: &Generator, before: Option<Leased>, leased: &Leased) {
             ceiling,
             renew_at: renew_at(begins, ceiling),
         };
-        // Where another worker id comes into force, later ids are still larger.
+        // Even with another worker id, later ids are larger.
         generator.install_above(&scheme.layout, span, scheme.since_epoch(now));
     }
 }
 
-/// What the file says of a worker id.
+/// The ceiling of a worker id in the file.
 pub fn kept_ceiling(worker_id: u64) -> Option<WallTime> {
     ceilings::read(database::current(), worker_id).unwrap_or_else(|error| unusable("read", error))
 }
 
-/// Raises what the file says; `false` if somebody else has done so meanwhile.
+/// Raises the ceiling in the file; `false` if another process has changed it in the
+/// meantime.
 pub fn keep_ceiling(worker_id: u64, from: Option<WallTime>, to: WallTime) -> bool {
     match ceilings::raise(database::current(), worker_id, from, to) {
         Ok(raised) => raised == Raised::Done,

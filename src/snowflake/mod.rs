@@ -4,21 +4,21 @@
 //!
 //! A session keeps a reference to its database's generator in shared memory
 //! ([`source`]) and draws from it ([`draw`]), with the clock and the settings around
-//! it ([`environment`]). The worker id is leased, and its ceiling kept ahead of the
-//! clock, by the loader; a session that finds no lease, or the ceiling reached, asks
-//! for that and waits.
+//! it ([`environment`]). The loader leases the worker id and keeps its ceiling ahead of
+//! the clock. A session that finds no lease, or that has reached the ceiling, sends a
+//! request to the loader and waits.
 //!
-//! Where no loader can help, in single-user mode and in the transaction that
-//! creates the extension, the session leases for itself ([`own_lease`]).
+//! In single-user mode and in the transaction that creates the extension, no loader can
+//! do this, and the session leases for itself ([`own_lease`]).
 //!
 //! # The lease
 //!
-//! - [`registration`]: a node gets a worker id from the registry; [`choice`] says
+//! - [`registration`]: a node gets a worker id from the registry; [`choice`] determines
 //!   which.
 //! - [`lease`]: a lease is renewed, released, and put into force.
-//! - [`ceilings`]: the file that remembers what the registry may forget; [`releases`]
-//!   lowers it once a release is committed.
-//! - [`releasing`]: tells releases from other updates, for the table's triggers.
+//! - [`ceilings`]: the file that keeps what the registry may lose; [`releases`] lowers
+//!   its ceilings once a release is committed.
+//! - [`releasing`]: distinguishes releases from other updates, for the table's triggers.
 //! - [`renewal`]: the loader's work.
 //!
 //! [`saved`] keeps leases over a clean restart.

@@ -1,9 +1,9 @@
-//! A lease that only this session knows of.
+//! A lease that only this session uses.
 //!
-//! In the transaction that creates the extension nobody else sees the registry,
-//! and in single-user mode there is nobody else. The session then leases for
-//! itself, with the same statements. Should they be rolled back, the ids that
-//! were drawn are not: the file of [`ceilings`](super::ceilings) remembers.
+//! In the transaction that creates the extension, no other session sees the registry,
+//! and in single-user mode there is no other session. The session then leases for
+//! itself, with the same statements. If they are rolled back, the ids that were drawn
+//! remain in use; their ceiling is kept in the file of [`ceilings`](super::ceilings).
 
 use std::cell::RefCell;
 
@@ -21,7 +21,7 @@ use crate::pg::{database, heap, process, xact, xact_end};
 use crate::shmem::Shared;
 
 struct Kept {
-    /// The oid of `leaf.worker`.
+    /// The OID of `leaf.worker`.
     registry: u32,
     leased: Leased,
     generator: Box<Generator>,
@@ -31,13 +31,13 @@ thread_local! {
     static KEPT: RefCell<Option<Kept>> = const { RefCell::new(None) };
 }
 
-/// A registry from which nobody but this session can lease.
+/// A registry from which only this session can lease.
 pub struct OwnLease {
-    /// The oid of `leaf.worker`.
+    /// The OID of `leaf.worker`.
     registry: u32,
 }
 
-/// Whether this session has to lease for itself.
+/// The registry, if this session has to lease for itself.
 pub fn case_for_one() -> Option<OwnLease> {
     if !process::under_postmaster() {
         relation::require_alloc();
@@ -68,7 +68,7 @@ impl OwnLease {
         })
     }
 
-    /// Shows the generator and its scheme, once there has been a lease.
+    /// Calls `show` with the generator and its scheme, if there has been a lease.
     pub fn with(&self, show: impl FnOnce(&Scheme, &Generator)) {
         KEPT.with_borrow(|kept| {
             if let Some(kept) = kept {
@@ -81,7 +81,8 @@ impl OwnLease {
     pub fn obtain(&self, shared: &Shared) {
         xact_end::involve();
         if !process::under_postmaster() {
-            // What the last shutdown left lies below what is drawn from now on.
+            // Ids that the last shutdown left are below those that are drawn from now
+            // on.
             for (registry, _) in shared.generators.of(database::current()) {
                 shared.generators.retire(registry);
             }
@@ -110,7 +111,8 @@ impl OwnLease {
     }
 }
 
-/// After a transaction: others may see the registry now, or it is gone.
+/// Called after a transaction: other sessions may see the registry now, or it no longer
+/// exists.
 pub fn end_of_transaction() {
     if process::under_postmaster() {
         KEPT.take();

@@ -1,5 +1,5 @@
-//! Leasing a worker id. Runs in a transaction, as the owner of the registry;
-//! nothing may be issued before that has committed.
+//! Leasing a worker id. Runs in a transaction, as the owner of the registry; no ids may
+//! be issued before that has committed.
 
 use leaf_core::snowflake::choice::is_credible;
 use leaf_core::snowflake::{Scheme, ceiling};
@@ -18,14 +18,14 @@ use crate::pg::{self, database};
 use crate::settings::snowflake as settings;
 use crate::shmem::generators::Lease;
 
-/// Another node may come in between that often before a registration gives up.
+/// How often a registration is tried, because other nodes may register at the same time.
 const TRIES: usize = 20;
 
-/// Leases a worker id for this server, as the setting says. `current` is the
-/// lease it has, `last` the time of the last id.
+/// Leases a worker id for this server, according to the settings. `current` is the lease
+/// it has, `last` the time of the last id.
 pub fn for_server(current: Option<Leased>, last: WallTime) -> Result<Leased, Error> {
     let mut claimant = Claimant::server();
-    // Without rows, nothing is registered any more: it begins anew.
+    // If all rows were deleted, nothing is registered, and the settings apply again.
     if let Some(registered) = registry::registered_scheme() {
         check_scheme(&registered)?;
     }
@@ -38,15 +38,16 @@ pub fn for_server(current: Option<Leased>, last: WallTime) -> Result<Leased, Err
         return Ok(renewed);
     }
     forget_dropped_databases();
-    // Unless the clock has gone back far: then another worker id is the way out.
+    // If the clock has gone back far, the last id is ignored: another worker id can then
+    // begin at the clock.
     claimant.last = current
         .map(|_| last)
         .filter(|&last| may_begin(last, claimant.clock));
     register(&claimant)
 }
 
-/// Registers a node: it gets a worker id, and may issue ids from its `from`
-/// on, below its ceiling.
+/// Registers a node. It gets a worker id, and may issue ids from the lease's `from` on,
+/// below its ceiling.
 pub fn register(claimant: &Claimant) -> Result<Leased, Error> {
     registry::lock_registry();
     for _ in 0..TRIES {
@@ -57,7 +58,7 @@ pub fn register(claimant: &Claimant) -> Result<Leased, Error> {
     Err(Error::Contended)
 }
 
-/// `None` if somebody came in between.
+/// `None` if another transaction has changed the row in the meantime.
 fn try_to_register(claimant: &Claimant) -> Result<Option<Leased>, Error> {
     let rows = registry::all();
     let history = database_history();
@@ -89,7 +90,7 @@ fn try_to_register(claimant: &Claimant) -> Result<Option<Leased>, Error> {
         return Ok(None);
     }
     if !keep_ceiling(worker_id, kept, lease.ceiling) {
-        // What was written for it must go, too.
+        // The row that was written for it must be rolled back, too.
         Error::Contended.raise();
     }
     Ok(Some(Leased {
@@ -99,8 +100,8 @@ fn try_to_register(claimant: &Claimant) -> Result<Option<Leased>, Error> {
     }))
 }
 
-/// From when a new lease of a worker id may issue ids: above what registry and file
-/// know of it, not before the clock, and above the claimant's own last id.
+/// From when a new lease of a worker id may issue ids: above its ceilings in registry and
+/// file, not before the clock, and above the claimant's own last id.
 fn begin_at(
     claimant: &Claimant,
     scheme: &Scheme,
@@ -114,7 +115,8 @@ fn begin_at(
     scheme.instant_of(start.min(scheme.layout.ticks()))
 }
 
-/// Layout and epoch: as registered, and as the settings want them.
+/// Layout and epoch as registered, which must be those of the settings; if nothing is
+/// registered, those of the settings.
 fn scheme(registered: Option<&Registered>) -> Result<Scheme, Error> {
     let Some(row) = registered else {
         return Ok(settings::scheme());
@@ -132,8 +134,8 @@ fn check_scheme(registered: &Scheme) -> Result<(), Error> {
     }
 }
 
-/// The mean offset of the live nodes' clocks, if there are any; an error if
-/// the claimant's is too far from it or from the registry's.
+/// The mean offset of the other live nodes' clocks, if there are any; an error if the
+/// claimant's clock is too far from it or from the registry's.
 fn check_clock(claimant: &Claimant, rows: &[Registered]) -> Result<Option<i64>, Error> {
     let others: Vec<i64> = rows
         .iter()
@@ -152,7 +154,8 @@ fn check_clock(claimant: &Claimant, rows: &[Registered]) -> Result<Option<i64>, 
     }
 }
 
-/// Files of databases that were dropped go when somebody registers.
+/// Removes the files of databases that were dropped. Called at each registration of a
+/// server.
 fn forget_dropped_databases() {
     let is_gone = |database: u32| !database::exists(database);
     if let Err(error) = ceilings::remove_of(is_gone) {

@@ -1,8 +1,8 @@
-//! Leases that the present transaction has ended before their time.
+//! Leases that the current transaction has ended early.
 //!
-//! The file of [`ceilings`] forgets what a lease may have used only once its end
-//! is committed: after a rollback the holder continues, and the registry, which
-//! would still say so, can be dropped.
+//! A ceiling in the file of [`ceilings`] is lowered only once the end of its lease is
+//! committed. After a rollback, the holder continues, and the registry, which still has
+//! the higher ceiling, can be dropped.
 
 use std::cell::RefCell;
 
@@ -15,7 +15,7 @@ use crate::pg::{self, database, xact, xact_end};
 
 struct Release {
     worker_id: u64,
-    /// The ceiling so far, and the one that the holder says is enough.
+    /// The ceiling so far, and the one that is sufficient for what the holder has used.
     from: WallTime,
     to: WallTime,
 }
@@ -24,7 +24,7 @@ thread_local! {
     static RELEASES: RefCell<Journal<Release>> = RefCell::default();
 }
 
-/// Has the file lowered at the commit.
+/// Records that the ceiling in the file is to be lowered at the commit.
 pub fn record(worker_id: u64, from: WallTime, to: WallTime) {
     xact_end::involve();
     let release = Release {
@@ -37,8 +37,8 @@ pub fn record(worker_id: u64, from: WallTime, to: WallTime) {
     });
 }
 
-/// After the commit. Raises no error: a file that stays as it was costs time,
-/// not ids.
+/// Called after the commit. Raises no error: if the file is not changed, the next lease
+/// only begins later.
 pub fn after_commit() {
     let database = database::current();
     for release in RELEASES.take().iter() {
@@ -55,18 +55,18 @@ pub fn after_commit() {
     }
 }
 
-/// After a rollback, and before a `PREPARE TRANSACTION`, whose commit this
-/// session may not see.
+/// Called after a rollback, and before `PREPARE TRANSACTION`, because another session may
+/// commit the prepared transaction.
 pub fn forget() {
     RELEASES.take();
 }
 
-/// After a savepoint was released: its actions are its parent's.
+/// A savepoint was released: its actions now belong to its parent.
 pub fn after_sub_commit(sub: SubTransactionId, parent: SubTransactionId) {
     RELEASES.with_borrow_mut(|releases| releases.release(sub, parent));
 }
 
-/// After a savepoint was rolled back.
+/// A savepoint was rolled back: its actions are discarded.
 pub fn after_sub_abort(sub: SubTransactionId) {
     RELEASES.with_borrow_mut(|releases| releases.roll_back(sub, |_, _| {}));
 }

@@ -1,5 +1,5 @@
-//! Updates of `leaf.worker` by which a holder, who knows what was used, ends its
-//! lease: only these may lower a ceiling.
+//! Marks updates of `leaf.worker` by which a holder ends its lease. Only these may lower
+//! a ceiling, because the holder gives the time up to which ids were issued.
 
 use std::cell::Cell;
 
@@ -16,12 +16,12 @@ pub fn releasing<R>(work: impl FnOnce() -> R) -> R {
         }
     }
     IS_RELEASING.set(true);
-    // Ends with an error, too: that unwinds.
+    // Also ends with an error, because an error unwinds.
     let _scope = Scope;
     work()
 }
 
-/// Whether an update that a trigger sees may lower a ceiling.
+/// Whether an update that fires a trigger may lower a ceiling.
 pub fn is_releasing() -> bool {
     IS_RELEASING.get()
 }

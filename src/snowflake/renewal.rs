@@ -1,5 +1,5 @@
-//! What loaders do for snowflake ids: they lease the database's worker id, and keep
-//! its ceiling ahead.
+//! What loaders do for snowflake ids: they lease the database's worker id, and keep its
+//! ceiling ahead of the clock.
 
 use std::sync::atomic::Ordering;
 
@@ -19,15 +19,15 @@ use crate::shmem::generators::{GeneratorSlot, Refusal, Registry, State};
 /// Leases and renews.
 pub struct Renewal;
 
-/// What the transaction came to.
+/// The outcome of the transaction.
 enum Outcome {
     Tried(Result<Leased, Error>),
-    /// The registry is not the generator's any more.
+    /// The generator's registry no longer exists.
     Gone,
 }
 
 impl Work for Renewal {
-    /// Another worker id may be wanted.
+    /// The setting may now require another worker id.
     fn reconsider(&self, shared: &Shared, database: u32) {
         let Some(wanted) = settings::worker_id() else {
             return;
@@ -77,7 +77,7 @@ impl Work for Renewal {
 }
 
 fn lease_or_renew(shared: &Shared, registry: Registry, slot: &'static GeneratorSlot) -> Done {
-    // Cleared before anything is looked at, so that a later request is not lost.
+    // Cleared before anything is read, so that a later request is not lost.
     slot.requested.store(false, Ordering::SeqCst);
     let current = current(&slot.state.read());
     let last = current.map_or(WallTime::MIN, |it| last(slot, &it));
@@ -122,15 +122,15 @@ fn attempt(registry: Registry, current: Option<Leased>, last: WallTime) -> Outco
     }))
 }
 
-/// Makes a committed lease known. Raises no error.
+/// Publishes a committed lease. Raises no error.
 fn settle(shared: &Shared, registry: Registry, slot: &'static GeneratorSlot, leased: &Leased) {
     let has_other_scheme = |slot: &GeneratorSlot| {
         let scheme = slot.state.read().scheme;
         scheme.is_some_and(|scheme| scheme != leased.scheme)
     };
     if has_other_scheme(slot) {
-        // Somebody may be drawing with the old layout in mind: this generator is
-        // never given another. Whoever waits finds the next one.
+        // A session may be drawing with the old layout, so this generator never gets
+        // another one. Waiting sessions find the new generator.
         shared.generators.retire(registry);
         if let Some(fresh) = shared.generators.claim(registry)
             && !has_other_scheme(fresh)
@@ -153,7 +153,7 @@ fn settle(shared: &Shared, registry: Registry, slot: &'static GeneratorSlot, lea
     slot.changed.broadcast();
 }
 
-/// Tells who waits why there is no lease.
+/// Publishes the reason why there is no lease, for the sessions that wait.
 fn refused(slot: &GeneratorSlot, error: Error) {
     let report = error.report();
     let mut state = slot.state.write();
@@ -170,7 +170,8 @@ fn refused(slot: &GeneratorSlot, error: Error) {
     }
 }
 
-/// Records a failure after which another try may succeed; who waits asks for it.
+/// Records a failure after which another attempt may succeed, which waiting sessions
+/// request.
 fn failed(slot: &GeneratorSlot, message: &str) {
     let mut state = slot.state.write();
     let is_first = record_failure(slot, &mut state, message);
@@ -180,7 +181,7 @@ fn failed(slot: &GeneratorSlot, message: &str) {
     }
 }
 
-/// Whether the failure is the first in a row.
+/// Records a failure; returns whether it is the first since the last success.
 fn record_failure(slot: &GeneratorSlot, state: &mut State, message: &str) -> bool {
     let failure = state.failures.record(message);
     slot.retry_at.set(failure.retry_at);

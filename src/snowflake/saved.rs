@@ -1,4 +1,4 @@
-//! How far a generator has come, over a clean restart.
+//! Saving the positions of generators over a clean restart.
 
 use leaf_core::snowflake::Scheme;
 use leaf_core::time::WallTime;
@@ -10,7 +10,7 @@ use crate::settings::snowflake as settings;
 use crate::shmem::Shared;
 use crate::shmem::generators::{GeneratorSlot, Lease, Registry};
 
-/// A generator's lease, and the first instant of which it has issued no id.
+/// A generator's lease, and the first instant for which it has issued no id.
 #[derive(Serialize, Deserialize)]
 pub struct SavedLease {
     database: u32,
@@ -24,7 +24,7 @@ pub struct SavedLease {
     next: WallTime,
 }
 
-/// Ends all generators and says how far they have come.
+/// Ends all generators and returns their positions.
 pub fn save(shared: &Shared) -> Vec<SavedLease> {
     let generators = shared.generators.all().into_iter();
     generators
@@ -50,8 +50,8 @@ fn save_one(registry: Registry, slot: &GeneratorSlot) -> Option<SavedLease> {
     })
 }
 
-/// Goes on with a lease, unless the settings want something else: then a
-/// registration has to say whether that can be had.
+/// Continues with a lease, unless the settings require something else, which only a
+/// registration can check.
 pub fn restore(shared: &Shared, saved: &SavedLease) {
     let Some(scheme) = scheme_of(saved) else {
         return;

@@ -1,4 +1,4 @@
-//! Where this session's snowflake ids come from: its database's generator.
+//! The source of this session's snowflake ids: its database's generator.
 
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -15,21 +15,21 @@ use crate::settings::snowflake as settings;
 use crate::shmem::generators::{GeneratorSlot, Registry};
 use crate::shmem::{self, Shared};
 
-/// A generator as this session found it.
+/// A generator, as this session has found it.
 pub struct Source {
     pub slot: &'static GeneratorSlot,
     pub scheme: Scheme,
     generation: u64,
 }
 
-/// The session's source; replaced when something about it may have changed. A
-/// static and not a thread local, because it is read for every id.
+/// The session's source; replaced when it may have changed. A static and not a thread
+/// local, because it is read for every id.
 static SOURCE: AtomicPtr<Source> = AtomicPtr::new(std::ptr::null_mut());
 
 /// The source, if it was found and nothing has changed since.
 #[inline(always)]
 pub fn known() -> Option<&'static Source> {
-    // SAFETY: null, or a source that is never freed while somebody refers to it.
+    // SAFETY: null, or a source that is not freed while there are references to it.
     let source = unsafe { SOURCE.load(Ordering::Relaxed).as_ref() }?;
     (source.generation == inval::generation()).then_some(source)
 }
@@ -44,7 +44,7 @@ impl Source {
             .take(&self.scheme.layout, count, &outside)
     }
 
-    /// Asks the loader to raise the ceiling. Never waits, never fails.
+    /// Requests the loader to raise the ceiling. Never waits, never fails.
     #[cold]
     pub fn request_renewal(&self) {
         if !self.slot.requested.swap(true, Ordering::AcqRel)
@@ -62,7 +62,8 @@ pub fn resolve(shared: &Shared) -> Result<&'static Source, &'static GeneratorSlo
     {
         return Ok(source);
     }
-    // Before the look-up: what changes meanwhile makes the source void.
+    // Read before the lookup, so that a change during the lookup makes the source
+    // invalid.
     let generation = inval::generation();
     let slot = claim(shared, registry());
     let scheme = slot.state.read().scheme;
@@ -110,8 +111,7 @@ fn claim(shared: &Shared, registry: Registry) -> &'static GeneratorSlot {
         .unwrap_or_else(|| Error::NoRoom.raise())
 }
 
-/// Layout and epoch of this database's ids: as registered, else as they would
-/// be now.
+/// Layout and epoch of this database's ids: as registered, or else those of the settings.
 pub fn scheme() -> Scheme {
     if let Some(source) = known()
         && source.slot.generator.is_leased()
