@@ -1,16 +1,14 @@
 //! Which history of the cluster this is.
 //!
-//! A tag's row remembers the *history* in which it was last granted: the system
-//! identifier, the timeline, and a random nonce. The first grant in another one
-//! skips ahead, because a promoted standby or a restored backup may have missed
-//! the last grants of its origin.
+//! A tag's row stores the *history* of its last grant: the system identifier, the
+//! timeline, and a random nonce. The first grant in another history skips ahead, because
+//! a promoted standby or a restored backup may have missed the last grants of its origin.
 //!
-//! The timeline alone does not tell histories apart: a standby whose
-//! `standby.signal` was removed continues in the same one. So the nonce, which
-//! lies in a file of the data directory and is copied with it, is renewed at
-//! every start that continues another cluster's history: when the control file
-//! says that the cluster was last in archive recovery, or a signal file or
-//! `backup_label` exists.
+//! The timeline alone does not distinguish histories: a standby whose `standby.signal`
+//! was removed continues in the same one. The nonce is in a file of the data directory
+//! and is copied with it. It is therefore renewed at every start that continues another
+//! cluster's history: if the control file shows that the cluster was last in archive
+//! recovery, or if a signal file or `backup_label` exists.
 
 use std::fs;
 use std::io;
@@ -28,7 +26,7 @@ use crate::pg::data_directory;
 /// forks.
 static NONCE: Mutex<Option<Uuid>> = Mutex::new(None);
 
-/// In the postmaster, before any other process exists: reads or makes the nonce.
+/// Called in the postmaster, before any other process exists: reads or makes the nonce.
 pub fn at_server_start(control_file: Option<&ControlFile>) {
     let continues_another = control_file::recovery_is_requested()
         || control_file.is_none_or(ControlFile::is_in_archive_recovery);
@@ -37,10 +35,10 @@ pub fn at_server_start(control_file: Option<&ControlFile>) {
         false => read(),
     };
     let nonce = kept.unwrap_or_else(renew);
-    *NONCE.lock().expect("nobody panics while holding it") = Some(nonce);
+    *NONCE.lock().expect("the lock is not poisoned") = Some(nonce);
 }
 
-/// The present history, as rows remember it. Not in recovery.
+/// The current history, as rows store it. Must not be called in recovery.
 pub fn current() -> String {
     // SAFETY: both read shared state; grants are made outside recovery only.
     let (system, timeline) = unsafe {
@@ -49,7 +47,7 @@ pub fn current() -> String {
             pg_sys::GetWALInsertionTimeLine(),
         )
     };
-    let nonce = *NONCE.lock().expect("nobody panics while holding it");
+    let nonce = *NONCE.lock().expect("the lock is not poisoned");
     format!("{system}/{timeline}/{}", nonce.unwrap_or_default())
 }
 
@@ -61,8 +59,8 @@ fn read() -> Option<Uuid> {
     fs::read_to_string(path()).ok()?.trim().parse().ok()
 }
 
-/// A nonce that no start has had. If it cannot be kept, it is good for this
-/// start all the same, and the next one skips ahead.
+/// A new nonce. If it cannot be stored, it is still used for this start; the next start
+/// then begins another history.
 fn renew() -> Uuid {
     let nonce = Uuid::new_v4();
     if let Err(error) = store(nonce) {

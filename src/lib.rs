@@ -1,18 +1,18 @@
 //! leaf: globally unique 64-bit ids at memory speed, inside PostgreSQL.
 //!
-//! The catalog table `leaf.alloc` grants ranges of ids ("segments") to tags. Two
-//! segments per tag lie in [`shmem`], where sessions draw ids from them without
-//! a lock; a background worker per database, the [`loader`], grants the next
-//! segment before they run out. All of that for segment ids is the room
-//! [`segment`]; [`snowflake`] is the same for snowflake ids. The double buffer itself
-//! and everything else that needs no PostgreSQL is in the crate `leaf-core`.
+//! Ranges of ids ("segments") are granted to tags from the catalog, the table
+//! `leaf.alloc`. Two segments per tag are in [`shmem`], where sessions draw ids from
+//! them without a lock; a background worker per database, the [`loader`], grants the
+//! next segment before they are used up. The code for segment ids is in the room
+//! [`segment`], that for snowflake ids in [`snowflake`]. The double buffer and everything
+//! else that does not need PostgreSQL is in the crate `leaf-core`.
 //!
-//! No room knows one above it, in this order from the top: [`api`], [`restart`],
-//! [`segment`] and [`snowflake`] (which do not know each other), [`patience`],
+//! A room uses those below it and none above, in this order from the top: [`api`],
+//! [`restart`], [`segment`] and [`snowflake`] (which do not use each other), [`patience`],
 //! [`loader`], [`history`], [`catalog`], [`shmem`], [`settings`], [`error`], [`pg`].
-//! What has to be called upwards is handed down here.
+//! Functions of upper rooms that lower ones have to call are handed down here.
 
-// Nothing here is public; the documentation is read with its private items.
+// Nothing here is public; the documentation is built with private items.
 #![allow(rustdoc::private_intra_doc_links)]
 
 mod api;
@@ -33,8 +33,8 @@ use pgrx::{extension_sql_file, pg_guard, pg_module_magic};
 pg_module_magic!(name, version);
 extension_sql_file!("../sql/leaf--0.1.0.sql", name = "install", bootstrap);
 
-/// Called when the library is loaded: by the postmaster if it is preloaded,
-/// else by a session, where leaf's functions say what is missing.
+/// Called when the library is loaded: by the postmaster if it is preloaded, else by a
+/// session, where leaf's functions raise an error that says what is missing.
 #[pg_guard]
 pub extern "C-unwind" fn _PG_init() {
     pg::xact_end::init(&[&segment::at_end::AtEnd, &snowflake::at_end::AtEnd]);
@@ -46,7 +46,7 @@ pub extern "C-unwind" fn _PG_init() {
     }
 }
 
-/// Before any process but the postmaster exists.
+/// Called before any process but the postmaster exists.
 fn at_server_start(shared: &shmem::Shared) {
     let control_file = pg::control_file::ControlFile::read();
     history::at_server_start(control_file.as_ref());

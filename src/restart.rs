@@ -1,13 +1,13 @@
-//! Over a clean shutdown: ids in memory wait in a file for the next start.
+//! Ids in memory are kept over a clean restart, in a file.
 //!
-//! When the postmaster ends after a clean shutdown, it writes what every slot
-//! still holds, and how far every generator of snowflake ids has come, to
-//! `pg_stat_tmp/leaf.ranges` (a folder that base backups and `pg_rewind` leave
-//! out), together with the place of the shutdown checkpoint. The next start
-//! removes the file before anything can be drawn, and continues from there only
-//! if the control file shows that very checkpoint and nothing asks for recovery.
-//! In every other case the ids are lost, never repeated: segments are granted
-//! anew, and generators begin at their ceilings.
+//! When the postmaster ends after a clean shutdown, it writes the ids that every slot
+//! still holds, and the position of every generator of snowflake ids, to
+//! `pg_stat_tmp/leaf.ranges` (in a folder that base backups and `pg_rewind` leave out),
+//! together with the location of the shutdown checkpoint. The next start removes the
+//! file before anything can be drawn, and uses its content only if the control file
+//! shows the same checkpoint and no recovery is requested. In all other cases the ids
+//! are lost, never repeated: new segments are granted, and generators begin at their
+//! ceilings.
 
 use std::fs;
 use std::path::PathBuf;
@@ -22,7 +22,7 @@ use crate::segment::saved::{self as segments, SavedSlot};
 use crate::shmem::{self, Shared};
 use crate::snowflake::saved::{self as leases, SavedLease};
 
-/// The file's format; another one is not read.
+/// The version of the file's format; a file of another version is not used.
 const VERSION: u32 = 3;
 
 #[derive(Serialize, Deserialize)]
@@ -41,8 +41,8 @@ fn path() -> PathBuf {
         .join("leaf.ranges")
 }
 
-/// In the postmaster, before any other process exists: takes up what the last
-/// shutdown left, and arranges for the next one.
+/// Called in the postmaster, before any other process exists: restores what the last
+/// shutdown saved, and registers the function that saves it at the next one.
 pub fn at_server_start(shared: &Shared, control_file: Option<&ControlFile>) {
     if process::under_postmaster() {
         return;
@@ -62,7 +62,7 @@ pub fn at_server_start(shared: &Shared, control_file: Option<&ControlFile>) {
 fn take_file(control_file: Option<&ControlFile>) -> Option<Saved> {
     let content = fs::read(path()).ok();
     if let Err(error) = file::remove_durably(&path()) {
-        // It may come back after a crash: then its ids must not be used now.
+        // The file may exist again after a crash, so its ids must not be used now.
         pg::log(&format!(
             "could not remove \"{}\": {error}",
             path().display()
@@ -80,8 +80,8 @@ fn take_file(control_file: Option<&ControlFile>) -> Option<Saved> {
     belongs.then_some(saved)
 }
 
-/// The postmaster's last act, after every other process has ended. It also runs
-/// at an immediate shutdown and after a crash: the control file tells.
+/// Runs in the postmaster after all other processes have ended. It also runs at an
+/// immediate shutdown and after a crash, which the control file shows.
 #[pg_guard]
 unsafe extern "C-unwind" fn at_postmaster_exit(_code: i32, _argument: pg_sys::Datum) {
     let (Some(shared), Some(control_file)) = (shmem::get(), ControlFile::read()) else {

@@ -8,8 +8,8 @@ use crate::shmem;
 
 sql_functions!(leaf_tag_align);
 
-/// Moves a tag, or all, past the largest ids in the columns whose default draws from
-/// it: a row for each column.
+/// Moves a tag, or all tags, past the largest ids in the columns whose default draws from
+/// it. Returns a row for each column.
 fn leaf_tag_align(call: Call<'_>) -> Datum {
     call.each(|| {
         shmem::require();

@@ -1,4 +1,4 @@
-//! What the install script cannot say in SQL.
+//! What the install script cannot express in SQL.
 
 use pgrx::Spi;
 
@@ -6,8 +6,8 @@ use crate::pg::call::{Call, sql_functions};
 
 sql_functions!(leaf_install_schema);
 
-/// Creates schema `leaf`, unless it is the schema that the extension is created in:
-/// then it is there, and its owner's.
+/// Creates schema `leaf`, unless the extension is created in it: it then exists, and
+/// keeps its owner.
 fn leaf_install_schema(call: Call<'_>) {
     if call.text(0) != Some(b"leaf") {
         Spi::run("CREATE SCHEMA leaf").unwrap_or_else(|error| pgrx::error!("{error}"));

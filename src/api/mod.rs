@@ -1,5 +1,5 @@
-//! The SQL functions, one file per family. What they are called, take and
-//! return in SQL is declared in `sql/`; their arguments are checked in [`args`].
+//! The SQL functions, one file per family. Their names, arguments and results in SQL are
+//! declared in `sql/`; the arguments are checked in [`args`].
 
 mod align;
 mod args;

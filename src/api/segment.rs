@@ -1,4 +1,4 @@
-//! Drawing segment ids, and blocks of them for buffers elsewhere.
+//! Drawing segment ids, and blocks of them for buffers outside the server.
 
 use pgrx::pg_sys;
 
@@ -19,19 +19,19 @@ sql_functions!(
     leaf_segment_return
 );
 
-/// The next id of a tag: the path that must cost nothing.
+/// The next id of a tag. This is the fast path.
 ///
 /// While the tag has ids and nothing has changed, this is three comparisons, a
 /// `fetch_add` and a read of one cache line: no SPI, no allocation, no lock, and
-/// no call that pgrx would have to guard. The first call of an execution also
-/// finds what the session knows of the tag.
+/// no call that pgrx would have to guard. The first call of an execution also finds
+/// the session's record of the tag.
 ///
 /// # Safety
 /// Called by PostgreSQL as a strict function of one `text` argument.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn leaf_segment_next(fcinfo: pg_sys::FunctionCallInfo) -> Datum {
-    // SAFETY: PostgreSQL's promise about `fcinfo`; nothing but known tags is left
-    // at the call site.
+    // SAFETY: PostgreSQL's promise about `fcinfo`; only known tags are left at the call
+    // site.
     unsafe {
         let call = Call::new(fcinfo);
         if let Some(known) = known_tag(call)
@@ -50,10 +50,10 @@ pub unsafe extern "C-unwind" fn leaf_segment_next(fcinfo: pg_sys::FunctionCallIn
     }
 }
 
-/// What this session knows of the tag of the call, if it has drawn from it.
+/// The session's record of the tag of the call, if it has drawn from it.
 ///
 /// # Safety
-/// As [`leaf_segment_next`].
+/// As for [`leaf_segment_next`].
 #[inline(always)]
 unsafe fn known_tag(call: Call<'_>) -> Option<&'static KnownTag> {
     // SAFETY: the caller's promise.
@@ -72,7 +72,7 @@ unsafe fn known_tag(call: Call<'_>) -> Option<&'static KnownTag> {
     }
 }
 
-/// As [`leaf_segment_next`] when anything has to be found out or waited for.
+/// Like [`leaf_segment_next`], if something has to be looked up or waited for.
 #[cold]
 fn next_slowly(call: Call<'_>) -> i64 {
     let tag = args::tag(call.text(0));
@@ -108,7 +108,7 @@ fn leaf_segment_reserve(call: Call<'_>) -> Record {
         .with("increment", 1_i64)
 }
 
-/// Takes back the unused end of a block, if nothing was granted behind it.
+/// Takes back the unused end of a block, if nothing was granted after it.
 fn leaf_segment_return(call: Call<'_>) -> bool {
     let tag = args::tag(call.text(0));
     let (first, last) = args::block(call.bigint(1), call.bigint(2));

@@ -1,4 +1,4 @@
-//! Drawing snowflake ids, and turning ids into instants and back.
+//! Drawing snowflake ids, and converting between ids and instants.
 
 use leaf_core::Run;
 use leaf_core::snowflake::Scheme;
@@ -19,8 +19,8 @@ sql_functions!(
     leaf_snowflake_floor
 );
 
-/// The next id: a look at the clock and a compare-and-swap, while the lease
-/// holds and the tick has ids.
+/// The next id: one reading of the clock and one compare-and-swap, while the lease is
+/// valid and the tick has ids.
 ///
 /// # Safety
 /// Called by PostgreSQL.
@@ -49,7 +49,7 @@ fn leaf_snowflake_batch(call: Call<'_>) -> Datum {
     })
 }
 
-/// The rest of a batch: draws as it goes, at most a tick's ids at once.
+/// The rest of a batch. It draws step by step, at most the ids of one tick at once.
 struct Batch {
     left: u64,
     drawn: Run,
@@ -74,7 +74,7 @@ impl Iterator for Batch {
     }
 }
 
-/// What an id says, by this database's layout and epoch, or by those given.
+/// The fields of an id, by this database's layout and epoch, or by the given ones.
 fn leaf_snowflake_decode(call: Call<'_>) -> Record {
     let id = args::given(call.bigint(0), "id");
     let scheme = scheme_of(call);
@@ -90,8 +90,8 @@ fn leaf_snowflake_decode(call: Call<'_>) -> Record {
         .with("sequence", fields.sequence as i32)
 }
 
-/// The smallest id of an instant, by this database's layout and epoch, or by
-/// those given.
+/// The smallest id of an instant, by this database's layout and epoch, or by the given
+/// ones.
 fn leaf_snowflake_floor(call: Call<'_>) -> i64 {
     let at = args::given(call.timestamp(0), "ts");
     scheme_of(call).floor(at)

@@ -1,5 +1,5 @@
-//! What monitoring sees; the views of schema `leaf` are made of it. Each value has
-//! the name of the column that shows it.
+//! The functions behind the monitoring views of schema `leaf`. Each value has the name of
+//! the column that shows it.
 
 use leaf_core::buffer::Levels;
 use leaf_core::snowflake::Scheme;
@@ -20,8 +20,8 @@ use crate::snowflake::source;
 
 sql_functions!(leaf_segment_stats, leaf_segment_slots, leaf_snowflake_stats);
 
-/// A tag in shared memory, from its row's tag, `max_id` and `step`: those stand for
-/// what is not there.
+/// A tag in shared memory. The arguments are the tag, `max_id` and `step` of its row;
+/// the latter two are shown for values that are not in shared memory.
 fn leaf_segment_stats(call: Call<'_>) -> Record {
     let shared = shmem::require();
     let tag = args::given(call.text(0), "tag");
@@ -43,7 +43,7 @@ fn leaf_segment_stats(call: Call<'_>) -> Record {
     with_common(record, waits, &seen.failures)
 }
 
-/// A slot's numbers, copied while the index is locked.
+/// The statistics of a slot, copied while the index is locked.
 #[derive(Default)]
 struct SeenSlot {
     levels: Levels,
@@ -103,11 +103,12 @@ fn leaf_snowflake_stats(_call: Call<'_>) -> Record {
     with_common(record, seen.waits, &seen.failures)
 }
 
-/// A generator's numbers, copied while its state is locked.
+/// The statistics of a generator, copied while its state is locked.
 #[derive(Default)]
 struct SeenGenerator {
     lease: Option<Lease>,
-    /// Until its first id, a generator stands before the beginning of its lease.
+    /// The time of the last id; `None` until the first id of the lease, because the
+    /// generator's last tick is then before the beginning of the lease.
     last: Option<WallTime>,
     clock_offset_us: i64,
     rollbacks: i64,
@@ -135,7 +136,7 @@ impl SeenGenerator {
     }
 }
 
-/// What both kinds of ids have.
+/// Adds the columns that both kinds of ids have.
 fn with_common(record: Record, waits: WaitCounts, failures: &Failures) -> Record {
     record
         .with("waits", waits.waits)

@@ -1,4 +1,4 @@
-//! Keeping tags: create, alter, drop, grant, revoke.
+//! Managing tags: create, alter, drop, grant, revoke.
 
 use super::args;
 use crate::catalog::{self, alloc};
@@ -45,7 +45,7 @@ fn leaf_tag_alter(call: Call<'_>) {
     let (advance_to, max_value) = (call.bigint(2), call.bigint(3));
     let description = args::description(call.text(4));
     require_owner(tag);
-    // A lower advance_to is refused by the table's own trigger.
+    // A lower advance_to is rejected by the table's own trigger.
     catalog::as_owner(|| alloc::update(tag, step, advance_to, max_value, description));
 }
 

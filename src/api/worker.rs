@@ -71,7 +71,7 @@ fn leaf_worker_release(call: Call<'_>) {
     in_registry(|| releasing(|| lease::release(&proof, used_until)));
 }
 
-/// Runs `work` on the registry; its commit will be durable.
+/// Runs `work` on the registry, and makes the commit of the transaction durable.
 fn in_registry<R>(work: impl FnOnce() -> Result<R, Error>) -> R {
     shmem::require();
     if process::in_recovery() {

@@ -10,7 +10,7 @@ use crate::error::{Error, Problem};
 use crate::pg::datum::{bigint_arg, bigint_array_arg, optional_text_arg, text_arg, text_array_arg};
 use crate::pg::{clock, heap};
 
-/// Columns of `leaf.alloc` that are read or written past SQL.
+/// Columns of `leaf.alloc` that are read or written without SQL.
 pub(super) mod column {
     pub const BIZ_TAG: i16 = 1;
     pub const MAX_ID: i16 = 2;
@@ -21,7 +21,7 @@ pub(super) mod column {
     pub const INCARNATION: i16 = 9;
 }
 
-/// A row of `leaf.alloc` as a trigger meets it.
+/// A row of `leaf.alloc` in a trigger.
 pub struct AllocRow(pub heap::Row);
 
 impl AllocRow {
@@ -37,7 +37,7 @@ impl AllocRow {
         self.0.bigint(column::MAX_VALUE).unwrap_or_default()
     }
 
-    /// Whether both rows let the same roles do the same things.
+    /// Whether both rows give the same permissions to the same roles.
     pub fn same_permissions(&self, other: &AllocRow) -> bool {
         self.0.name(column::OWNER) == other.0.name(column::OWNER)
             && self.0.names(column::GRANTEES) == other.0.names(column::GRANTEES)
@@ -61,7 +61,7 @@ impl AllocRow {
     }
 }
 
-/// Creates a tag; `false` if it exists.
+/// Creates a tag; `false` if it exists already.
 pub fn insert(
     tag: &[u8],
     step: i32,
@@ -85,7 +85,7 @@ pub fn insert(
     inserted == 1
 }
 
-/// Changes what is given of a tag's row.
+/// Changes the given columns of a tag's row.
 pub fn update(
     tag: &[u8],
     step: Option<i32>,
@@ -138,7 +138,7 @@ pub fn max_id(tag: &[u8]) -> Option<i64> {
     query(statement, &[text_arg(tag)], |row| bigint(row, 1)).pop()
 }
 
-/// How far a tag has granted, and its row locked until this transaction ends.
+/// A tag's position and step. Its row is locked until this transaction ends.
 pub fn lock_position(tag: &[u8]) -> Option<(Position, i64)> {
     query(
         "SELECT max_id, max_value, step::bigint FROM leaf.alloc WHERE biz_tag = $1 FOR NO KEY UPDATE",
@@ -154,8 +154,8 @@ pub fn lock_position(tag: &[u8]) -> Option<(Position, i64)> {
     .pop()
 }
 
-/// Moves a tag's row, which the present transaction has locked. An error if the
-/// row did not take it.
+/// Sets the position of a tag's row, which the current transaction has locked. An error
+/// if the row was not changed to it.
 pub fn set_position(tag: &[u8], max_id: i64) {
     let stored = query(
         "UPDATE leaf.alloc SET max_id = $2 WHERE biz_tag = $1 RETURNING max_id = $2",
@@ -167,7 +167,7 @@ pub fn set_position(tag: &[u8], max_id: i64) {
     }
 }
 
-/// Locks the rows of `tags` for grants, passing over those that somebody else has
+/// Locks the rows of `tags` for grants, and skips those that another transaction has
 /// locked. The results are in the order of `tags`.
 pub fn lock_for_grant(tags: &[&[u8]], history: &str) -> Vec<Found> {
     let mut found = vec![Found::Missing; tags.len()];
@@ -204,7 +204,8 @@ pub fn lock_for_grant(tags: &[&[u8]], history: &str) -> Vec<Found> {
     found
 }
 
-/// Tells rows that exist but were passed over from rows that do not exist.
+/// Distinguishes rows that were skipped because they are locked from rows that do not
+/// exist.
 fn mark_busy(tags: &[&[u8]], found: &mut [Found]) {
     let existing = query(
         "SELECT d.n FROM unnest($1) WITH ORDINALITY AS d(tag, n) JOIN leaf.alloc AS a ON a.biz_tag = d.tag",
@@ -218,8 +219,8 @@ fn mark_busy(tags: &[&[u8]], found: &mut [Found]) {
     }
 }
 
-/// Writes what was granted of rows that [`lock_for_grant`] has locked. An error
-/// if a row did not take its grant, as when a trigger kept it from that.
+/// Writes the grants of rows that [`lock_for_grant`] has locked. An error if a row was not
+/// changed to its grant, for example because of a trigger.
 pub fn store_grants(grants: &[(&[u8], &Row)], history: &str) {
     let as_bigint = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
     let rows = || grants.iter().map(|(_, row)| row);

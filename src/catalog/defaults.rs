@@ -13,21 +13,21 @@ use crate::pg::expression;
 pub struct DefaultOfTag {
     /// `None` if the tag is not a constant.
     pub tag: Option<Vec<u8>>,
-    /// The oid of the table.
+    /// The OID of the table.
     pub table: i64,
-    /// The oid of the partitioned table it belongs to, or its own.
+    /// The OID of the partitioned table it belongs to, or its own.
     pub root: i64,
-    /// The column, quoted and with its table, for people.
+    /// The column, quoted and with its table, for display.
     pub column: String,
     attribute: String,
-    /// The query of the largest number in the column, if it holds numbers.
+    /// The query for the largest number in the column, if it holds numbers.
     largest: Option<String>,
 }
 
 /// The columns whose default, their own or their domain's, calls
-/// `leaf_segment_next(text)` in the schema of the function `sibling`: a row for each
-/// call, by tag, table and column. Partitions are left out where their partitioned
-/// table is there, which is read with them.
+/// `leaf_segment_next(text)` in the schema of the function `sibling`: one element for each
+/// call, by tag, table and column. A partition is left out if its partitioned table is in
+/// the result, because reading that includes the partition.
 pub fn of_tags(sibling: pg_sys::Oid) -> Vec<DefaultOfTag> {
     let Some(function) = function_oid(sibling) else {
         return Vec::new();
@@ -106,8 +106,8 @@ fn candidates(function: pg_sys::Oid) -> Vec<(DefaultOfTag, CString)> {
 }
 
 impl DefaultOfTag {
-    /// The largest number in the column that can be an id, as the current role may
-    /// read it; what is no id, such as NaN, does not count.
+    /// The largest number in the column, read with the privileges of the current role;
+    /// `None` if it cannot be an id, such as NaN.
     pub fn largest(&self) -> Option<i64> {
         let largest = self.largest.as_ref()?;
         query(largest, &[], |row| column_of::<i64>(row, 1))

@@ -1,4 +1,4 @@
-//! Who may do what with a tag, as its row of `leaf.alloc` says.
+//! What a role may do with a tag, according to its row of `leaf.alloc`.
 
 use std::ffi::CStr;
 
@@ -8,7 +8,7 @@ use super::alloc::column;
 use super::relation;
 use crate::pg::{heap, role};
 
-/// Stands for everybody among a tag's grantees. No role can have this name.
+/// Means all roles among a tag's grantees. No role can have this name.
 pub const PUBLIC: &CStr = c"public";
 
 /// What a role may do with a tag.
@@ -20,8 +20,8 @@ pub struct Permissions {
     pub may_draw: bool,
     /// Whether the role may alter, grant and drop.
     pub is_owner: bool,
-    /// Whether the present transaction, or in a parallel worker its leader's, wrote
-    /// the row: nobody else sees it as it is.
+    /// Whether the current transaction, or in a parallel worker that of its leader, wrote
+    /// the row: other sessions do not see this version.
     pub is_uncommitted: bool,
 }
 
@@ -32,15 +32,15 @@ pub struct Readable {
     index: Option<pg_sys::Oid>,
 }
 
-/// Waits until `leaf.alloc` can be read, in short sleeps between which
-/// `keep_waiting` may give up.
+/// Waits until `leaf.alloc` can be read, and calls `keep_waiting`, which sleeps or raises
+/// an error, as long as it cannot.
 pub fn wait_until_readable(mut keep_waiting: impl FnMut()) -> Readable {
     loop {
         let (alloc, index) = (relation::require_alloc(), relation::alloc_index());
         let relations: Vec<_> = [Some(alloc), index].into_iter().flatten().collect();
         let lock = heap::wait_until_readable(&relations, &mut keep_waiting);
-        // With the lock comes all that others have changed: they may have dropped
-        // the extension, and created it again.
+        // With the lock, changes of other sessions become visible: they may have dropped
+        // the extension and created it again.
         if relation::require_alloc() == alloc {
             return Readable {
                 _lock: lock,
@@ -52,7 +52,8 @@ pub fn wait_until_readable(mut keep_waiting: impl FnMut()) -> Readable {
 }
 
 impl Readable {
-    /// What `user` may do with a tag, as its row says now; `None` without a row.
+    /// What `user` may do with a tag, according to its current row; `None` if there is no
+    /// row.
     pub fn permissions(&self, tag: &[u8], user: pg_sys::Oid) -> Option<Permissions> {
         heap::find_by_text(self.alloc, self.index, tag, |row| {
             let is = |name: &CStr| {

@@ -11,7 +11,7 @@ use crate::pg::datum::{Arg, bigint_arg, text_arg, timestamp_arg, uuid_arg};
 use crate::pg::{clock, heap};
 use crate::shmem::generators::Lease;
 
-/// Columns that are read past SQL.
+/// Columns that are read without SQL.
 mod column {
     pub const WORKER_ID: i16 = 1;
     pub const NODE: i16 = 2;
@@ -24,7 +24,7 @@ mod column {
 #[derive(Clone, Debug)]
 pub struct Registered {
     pub worker_id: i64,
-    /// Who holds it.
+    /// The node that holds the worker id, or held it last.
     pub node: String,
     pub nonce: [u8; 16],
     pub token: i64,
@@ -34,7 +34,7 @@ pub struct Registered {
     pub epoch: WallTime,
     pub ceiling: WallTime,
     pub leased_until: WallTime,
-    /// How far its holder's clock was off the registry's.
+    /// How far its holder's clock was ahead of the registry's.
     pub clock_offset_us: i64,
 }
 
@@ -44,7 +44,7 @@ impl Registered {
         to_scheme(&self.layout, self.epoch)
     }
 
-    /// The lease that it records.
+    /// The lease that the row records.
     pub fn lease(&self) -> Lease {
         Lease {
             worker_id: self.worker_id as u64,
@@ -55,7 +55,7 @@ impl Registered {
         }
     }
 
-    /// Whether its lease has not expired at an instant.
+    /// Whether its lease has not expired at the instant `now`.
     pub fn is_live(&self, now: WallTime) -> bool {
         self.leased_until >= now
     }
@@ -72,7 +72,7 @@ pub struct Registration<'a> {
     pub clock_offset_us: i64,
 }
 
-/// Keeps others from registering until the transaction ends. Renewals go on.
+/// Blocks other registrations until the transaction ends, but not renewals.
 pub fn lock_registry() {
     execute("LOCK TABLE leaf.worker IN SHARE UPDATE EXCLUSIVE MODE", &[]);
 }
@@ -93,7 +93,7 @@ pub fn registered_scheme() -> Option<Scheme> {
     scheme_in(relation::worker()?)
 }
 
-/// Layout and epoch of any row of the registry, which is how all are.
+/// Layout and epoch of an arbitrary row of the registry; all rows have the same.
 pub fn scheme_in(registry: pg_sys::Oid) -> Option<Scheme> {
     heap::any_row(registry, scheme_of).flatten()
 }
@@ -115,7 +115,7 @@ fn to_scheme(layout: &str, epoch: WallTime) -> Scheme {
     }
 }
 
-/// A row of `leaf.worker` as a trigger meets it.
+/// A row of `leaf.worker` in a trigger.
 pub struct TriggerRow(pub heap::Row);
 
 impl TriggerRow {
@@ -128,7 +128,7 @@ impl TriggerRow {
         String::from_utf8_lossy(node).into_owned()
     }
 
-    /// Layout and epoch; `None` if they are none.
+    /// Layout and epoch; `None` if they are not valid.
     pub fn scheme(&self) -> Option<Scheme> {
         scheme_of(&self.0)
     }
@@ -160,8 +160,8 @@ fn read(row: &ResultRow<'_>) -> Registered {
     }
 }
 
-/// Writes a registration over the row as it was read, or into a new one;
-/// `false` if the row has changed since.
+/// Writes a registration over the row `over`, or into a new row if that is `None`; `false`
+/// if the row has changed since it was read.
 pub fn register(
     registration: &Registration<'_>,
     scheme: &Scheme,
@@ -190,8 +190,8 @@ pub fn register(
     ) == 1
 }
 
-/// Writes a renewal, if the row has the nonce of the lease and `token`, and
-/// nobody has raised its ceiling by hand.
+/// Writes a renewal; `false` unless the row has the nonce of the lease and `token`, and a
+/// ceiling that is not above the new one.
 pub fn renew(registration: &Registration<'_>, token: i64) -> bool {
     let mut args = values(registration);
     args.push(bigint_arg(token));
@@ -216,8 +216,8 @@ pub fn lock_row(worker_id: i64) -> Option<Registered> {
     .pop()
 }
 
-/// Ends a lease, whose row is locked: the worker id may be given away from now
-/// on, and goes on at `ceiling`.
+/// Ends a lease, whose row is locked: from now on, the worker id may be leased to another
+/// node, which begins at `ceiling`.
 pub fn release(worker_id: i64, ceiling: WallTime, now: WallTime) {
     execute(
         "UPDATE leaf.worker SET leased_until = $3, ceiling = $2, token = token + 1 \
@@ -230,7 +230,7 @@ pub fn release(worker_id: i64, ceiling: WallTime, now: WallTime) {
     );
 }
 
-/// The columns that both a registration and a renewal write, $1 to $9.
+/// The values that both a registration and a renewal write, $1 to $9.
 fn values(registration: &Registration<'_>) -> Vec<Arg> {
     let lease = &registration.lease;
     vec![

@@ -1,11 +1,11 @@
-//! Where this database's catalog is, and whose it is.
+//! The relations of this database's catalog and registry, and their owner.
 
 use pgrx::pg_sys;
 
 use crate::error::{Error, Problem};
 use crate::pg::{heap, inval, role};
 
-/// The oid of this database's `leaf.alloc`, remembered until it changes.
+/// The OID of this database's `leaf.alloc`, cached until it is invalidated.
 pub fn alloc() -> Option<pg_sys::Oid> {
     if let Some(oid) = inval::watched() {
         return Some(oid);
@@ -15,23 +15,23 @@ pub fn alloc() -> Option<pg_sys::Oid> {
     Some(oid)
 }
 
-/// As [`alloc()`], or an error.
+/// Like [`alloc()`]; an error if there is none.
 pub fn require_alloc() -> pg_sys::Oid {
     alloc().unwrap_or_else(|| Error::NoCatalog.raise())
 }
 
-/// The oid of the unique index on the tags, if it is there.
+/// The OID of the unique index on the tags, if it exists.
 pub fn alloc_index() -> Option<pg_sys::Oid> {
     heap::relation_oid(c"leaf", c"alloc_pkey")
 }
 
-/// The oid of `leaf.worker`.
+/// The OID of `leaf.worker`.
 pub fn worker() -> Option<pg_sys::Oid> {
     heap::relation_oid(c"leaf", c"worker")
 }
 
-/// Runs `work` as the owner of `leaf.alloc`: triggers and constraints that the
-/// owner added run with the owner's rights, and with no more.
+/// Runs `work` as the owner of `leaf.alloc`, so that triggers and constraints that the
+/// owner added run only with the owner's privileges.
 pub fn as_owner<R>(work: impl FnOnce() -> R) -> R {
     let owner = heap::relation_owner(require_alloc());
     role::acting_as(owner.unwrap_or_else(|| Error::NoCatalog.raise()), work)

@@ -7,7 +7,7 @@ use crate::pg::datum::Arg;
 /// A row of a result.
 pub type ResultRow<'a> = SpiHeapTupleData<'a>;
 
-/// Runs a statement; how many rows it has touched.
+/// Runs a statement; returns the number of rows that it processed.
 pub fn execute(statement: &str, args: &[Arg]) -> usize {
     Spi::connect_mut(|client| match client.update(statement, None, args) {
         Ok(table) => table.len(),

@@ -4,19 +4,19 @@ use crate::pg::bgworker;
 use crate::shmem::Shared;
 use crate::shmem::loader_table::Claim;
 
-/// What became of a call for the loader.
+/// The outcome of a call of the loader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
-    /// It runs, or will.
+    /// The loader is running, or is being started by this call.
     Answered,
-    /// Somebody else is having it started.
+    /// Another process is having it started.
     Pending,
     /// There is no free background worker slot.
     NoWorkerSlot,
 }
 
-/// Wakes the loader of `database`, or has one started. Never raises an error,
-/// never waits for the loader.
+/// Wakes the loader of `database`, or has one started. Never raises an error, and never
+/// waits for the loader.
 pub fn call_loader(shared: &Shared, database: u32) -> Call {
     if let Some(latch) = shared.loaders.latch_of(database) {
         latch.set();

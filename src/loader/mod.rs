@@ -1,21 +1,19 @@
-//! The loader: a background worker per database that does for all its sessions
-//! what none of them could do alone: it grants segments and leases the worker id
-//! of snowflake ids.
+//! The loader: a background worker per database that grants segments, and leases the
+//! worker id of snowflake ids, for all sessions of the database.
 //!
-//! Its life: it is started by the first session that has to wait or crosses a
-//! prefetch threshold ([`call`]), enters itself in shared memory (a second one for
-//! the same database leaves at once), does what is requested, and goes when nothing
-//! has been requested for `leaf.loader_idle_timeout`. The postmaster never restarts
-//! it; whoever needs one starts one.
+//! It is started by the first session that has to wait or crosses a prefetch threshold
+//! ([`call`]), enters itself in shared memory (a second loader of the same database ends
+//! at once), does what is requested, and ends when nothing has been requested for
+//! `leaf.loader_idle_timeout`. The postmaster never restarts it; the next session that
+//! needs a loader starts one.
 //!
-//! It must never be in the way. Every transaction it runs is short, cancelled
-//! by timeouts of its own, and begins by looking whether a session is waiting for
-//! exclusive access to the database (`DROP DATABASE` and its like lock it and then
-//! wait for others to go); between transactions it looks at least once a second. A
-//! termination ends every wait.
+//! It must not block other sessions. Every transaction that it runs is short and is
+//! cancelled by the loader's own timeouts. Each begins with a check whether a session is
+//! waiting for exclusive access to the database (`DROP DATABASE` and similar commands
+//! lock it and then wait for other sessions to leave); between transactions, the loader
+//! checks this at least once a second. A termination ends every wait.
 //!
-//! What there is to do is the business of the features, each of which gives the
-//! loader its [`Work`].
+//! What the loader does is defined by the features, each of which gives it a [`Work`].
 
 pub mod call;
 pub mod work;
@@ -31,14 +29,14 @@ use crate::settings;
 use crate::shmem::{self, Shared};
 use work::{Done, Work};
 
-/// How long a loader sleeps at most: it looks for requests that got lost
-/// and for somebody who waits for the database.
+/// How long a loader sleeps at most. It then checks for requests that were lost, and for
+/// a session that is waiting for exclusive access to the database.
 const NAP: Duration = Duration::from_secs(1);
 
-/// All that loaders do.
+/// The kinds of work that loaders do.
 static WORKS: OnceLock<&'static [&'static dyn Work]> = OnceLock::new();
 
-/// Says what loaders do. Called while the server preloads leaf.
+/// Sets the kinds of work that loaders do. Called while the server preloads leaf.
 pub fn init(works: &'static [&'static dyn Work]) {
     let _ = WORKS.set(works);
 }
@@ -47,14 +45,14 @@ fn works() -> &'static [&'static dyn Work] {
     WORKS.get().copied().unwrap_or_default()
 }
 
-/// The database whose loader this process is; 0 before it is one, and after it has
-/// given up its place.
+/// The database whose loader this process is; 0 before it has become the loader, and after
+/// it has left.
 static PLACE: AtomicU32 = AtomicU32::new(0);
 
 /// The main function of the background worker.
 ///
 /// # Safety
-/// Called by the postmaster's child with the database's oid as argument.
+/// Called by the postmaster's child with the database's OID as argument.
 #[pg_guard]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn leaf_loader_main(argument: pg_sys::Datum) {
@@ -72,8 +70,8 @@ pub unsafe extern "C-unwind" fn leaf_loader_main(argument: pg_sys::Datum) {
     work(shared, database);
 }
 
-/// Whatever database, role and configuration file say, this is what a grant
-/// needs.
+/// Sets what a grant requires, whatever is set for the database, the role or in the
+/// configuration file.
 fn prepare_session() {
     for (name, value) in [
         (c"default_transaction_isolation", c"read committed"),
@@ -87,7 +85,7 @@ fn prepare_session() {
         (c"transaction_timeout", c"0"),
         (c"row_security", c"off"),
         (c"jit", c"off"),
-        // The rows are found by their key however many there are.
+        // The rows are found by their key, independently of their number.
         (c"enable_seqscan", c"off"),
         (c"enable_hashjoin", c"off"),
         (c"enable_mergejoin", c"off"),
@@ -149,7 +147,7 @@ fn run_works(shared: &Shared, database: u32) -> Done {
     done
 }
 
-/// How long until something that is requested may be tried; `None` if nothing is.
+/// How long until the next request may be tried; `None` if there is none.
 fn next_try(shared: &Shared, database: u32) -> Option<Duration> {
     let tries = works()
         .iter()
@@ -157,16 +155,17 @@ fn next_try(shared: &Shared, database: u32) -> Option<Duration> {
     Some(tries.min()?.since(clock::monotonic()))
 }
 
-/// Whether nobody waits for exclusive access to the database.
+/// Whether no session is waiting for exclusive access to the database.
 fn database_is_free() -> bool {
     own_xact::run_briefly(|| Some(()), |()| {}) == Ok(true)
 }
 
-/// Whatever ends the loader: the next one may come.
+/// Runs however the loader ends, and frees its place for the next one.
 #[pg_guard]
 unsafe extern "C-unwind" fn at_exit(_code: i32, _argument: pg_sys::Datum) {
     let database = PLACE.swap(0, Ordering::Relaxed);
-    // Without a place there may be a successor by now, whose business it all is.
+    // If this process has already left, its successor may be responsible for the
+    // requests.
     if database != 0
         && let Some(shared) = shmem::get()
     {

@@ -1,31 +1,32 @@
-//! What a loader does, as the features give it.
+//! The interface through which the features define what a loader does.
 
 use leaf_core::time::Monotonic;
 
 use crate::shmem::Shared;
 
-/// One kind of work that loaders do, each for its database. Requests for it lie in
-/// shared memory.
+/// One kind of work that loaders do, each for its database. Requests for it are in shared
+/// memory.
 pub trait Work: Sync {
-    /// The configuration was read again: something else may be wanted.
+    /// Called after the configuration was reloaded: other settings may apply.
     fn reconsider(&self, _shared: &Shared, _database: u32) {}
 
-    /// Requests what somebody should have requested and has not: a session that
-    /// is killed between its draw and its request leaves such a gap.
+    /// Requests what a session should have requested but did not, for example because it
+    /// was killed between its draw and its request.
     fn request_overdue(&self, shared: &Shared, database: u32);
 
     /// Does what is requested and may be tried now.
     fn run(&self, shared: &Shared, database: u32) -> Done;
 
-    /// When something that is requested may be tried; `None` if nothing is.
+    /// When the next request may be tried; `None` if there is none.
     fn next_try(&self, shared: &Shared, database: u32) -> Option<Monotonic>;
 
-    /// The loader ends. What it has taken up and not settled is left to the next
-    /// one; other requests are dropped, because who still waits asks again.
+    /// Called when the loader ends. What it has taken and not settled is left to the next
+    /// loader; other requests are dropped, because sessions that are still waiting repeat
+    /// them.
     fn hand_over(&self, shared: &Shared, database: u32);
 }
 
-/// What a look for work came to.
+/// The outcome of a check for work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Done {
     /// There was none.

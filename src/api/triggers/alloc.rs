@@ -12,8 +12,9 @@ use crate::segment::granting::{is_granting, is_returning};
 
 sql_functions!(leaf_alloc_check, leaf_alloc_changed);
 
-/// Before an update: refuses to move a tag backwards, and keeps `update_time`
-/// current. A replica takes the rest of the row, for its origin was not wrong.
+/// Called before an update: rejects a lower `max_id`, and sets `update_time`. In a
+/// session that is a replica, a lower `max_id` is not an error, because the change was
+/// valid where it was made; the rest of the row is then stored.
 fn leaf_alloc_check(call: Call<'_>) -> Answer {
     match event(call, "leaf_alloc_check") {
         Event::Update { old, new } => {
@@ -27,8 +28,8 @@ fn leaf_alloc_check(call: Call<'_>) -> Answer {
 }
 
 fn check(old: &AllocRow, new: AllocRow) -> AllocRow {
-    // What a transaction granted to itself and did not use goes back, and so
-    // does the end of a block.
+    // What a transaction granted to itself and did not use is given back, and so is the
+    // end of a block.
     let gives_back = || is_granting() && changes::state_of(old.tag()) == RowState::Created;
     if new.max_id() >= old.max_id() || is_returning() || gives_back() {
         return new;
@@ -48,7 +49,7 @@ fn backwards(old: &AllocRow) -> ! {
     .raise()
 }
 
-/// After a change: notes what shared memory must learn at the commit.
+/// Called after a change: records what has to be applied to shared memory at the commit.
 fn leaf_alloc_changed(call: Call<'_>) -> Answer {
     if !is_granting() {
         note(event(call, "leaf_alloc_changed"));
@@ -67,7 +68,7 @@ fn note(event: Event) {
 
 fn note_update(old: &AllocRow, new: &AllocRow) {
     if new.max_id() < old.max_id() {
-        // Somebody else's trigger has come behind ours.
+        // Another trigger, which fired after ours, has changed the row.
         backwards(old);
     }
     if old.tag() != new.tag() || !old.same_incarnation(new) {
@@ -80,7 +81,7 @@ fn note_update(old: &AllocRow, new: &AllocRow) {
     }
 }
 
-/// What fired the trigger, which must sit on `leaf.alloc`.
+/// The event that fired the trigger, which must be a trigger of `leaf.alloc`.
 fn event(call: Call<'_>, function: &'static str) -> Event {
     match trigger::event(call) {
         Some((table, event)) if Some(table) == relation::alloc() => {

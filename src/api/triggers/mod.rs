@@ -1,4 +1,4 @@
-//! The triggers of leaf's tables: plain SQL on them means what the functions mean.
+//! The triggers of leaf's tables: they give plain SQL the same effect as the functions.
 
 mod alloc;
 mod worker;

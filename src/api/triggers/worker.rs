@@ -13,8 +13,8 @@ use crate::snowflake::releasing::is_releasing;
 
 sql_functions!(leaf_worker_check);
 
-/// Before a change of `leaf.worker`: the time up to which a worker id was used
-/// must not be forgotten while it may still be in use.
+/// Called before a change of `leaf.worker`: the time up to which a worker id was used must
+/// not be lost while the worker id may be in use.
 fn leaf_worker_check(call: Call<'_>) -> Answer {
     let Some((table, event)) = trigger::event(call) else {
         CommonError::NotATrigger {
@@ -36,7 +36,7 @@ fn leaf_worker_check(call: Call<'_>) -> Answer {
         Event::Delete { old } => {
             let old = TriggerRow(old);
             match old.ceiling() > clock::now() {
-                // No row: it stays.
+                // Without a row to return, the old one is kept.
                 true if trigger::is_replica() => Answer::NOTHING,
                 true => in_use(&old),
                 false => Answer::go_on_with(old.0),
@@ -61,8 +61,9 @@ fn check_scheme(row: &TriggerRow, registered: Option<Scheme>) {
     }
 }
 
-/// The row as it may be stored. A replica takes what is not lower: its origin,
-/// where a lease has ended early, was not wrong.
+/// The row as it may be stored. In a session that is a replica, a lower ceiling is not an
+/// error, because a lease may have ended early where the change was made; the old
+/// ceiling is then kept.
 fn check_update(old: &TriggerRow, new: TriggerRow) -> TriggerRow {
     check_scheme(&new, old.scheme());
     if new.worker_id() != old.worker_id() {
