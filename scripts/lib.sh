@@ -40,7 +40,7 @@ as_root() {
 install_packages() {
     if [ $# -eq 0 ]; then return; fi
     command -v apt-get >/dev/null ||
-        die "this needs Debian's packages or what equals them: $*"
+        die "this needs Debian's packages or equivalent ones: $*"
     [ "$(id -u)" = 0 ] || command -v sudo >/dev/null ||
         die "please install as root: apt-get install $*"
     say "installing $*"
@@ -91,7 +91,7 @@ work_dir() {
     elsewhere=/var/tmp/leaf-$(id -u)-$(printf '%s' "$build" | cksum | cut -d' ' -f1)
     # The name can be guessed: use nothing that another user has put there.
     mkdir -m 755 "$elsewhere" 2>/dev/null || [ -O "$elsewhere" ] && [ ! -L "$elsewhere" ] ||
-        die "$elsewhere belongs to somebody else; remove it"
+        die "$elsewhere belongs to another user; remove it"
     printf '%s\n' "$elsewhere"
 }
 

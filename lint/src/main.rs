@@ -1,10 +1,10 @@
 //! Finds circles of imports: `leaf-lint src/lib.rs core/src/lib.rs` fails if modules
-//! of one of these crates know each other, directly or through others.
+//! of one of these crates use each other, directly or through other modules.
 //!
-//! Module A knows module B if A names something that B defines. A re-export
-//! (`pub use`) knows nothing: the name is followed to where it is defined. What
-//! `#[cfg(test)]` leaves out of the crate does not count, and neither do methods:
-//! who calls one has its type from somewhere.
+//! Module A uses module B if A names something that B defines. A re-export (`pub use`)
+//! does not count: the name is followed to where it is defined. Code under
+//! `#[cfg(test)]` does not count either, and neither do calls of methods, because a
+//! caller gets the type from another name.
 
 mod names;
 mod tree;
@@ -33,7 +33,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints the circles of a crate; how many there are.
+/// Prints the circles of a crate; returns their number.
 fn circles_of(root: &Path) -> Result<usize, String> {
     let tree = tree::Tree::read(root)?;
     let mut arrows: BTreeMap<(usize, usize), Vec<String>> = BTreeMap::new();

@@ -6,7 +6,7 @@ use syn::{Item, ItemUse, UseTree};
 
 use crate::tree::{Module, is_reexport};
 
-/// All paths in a module, but for those that it only re-exports.
+/// All paths in a module, except those that it only re-exports.
 pub fn of(module: &Module) -> Vec<Vec<String>> {
     let mut names = Names::default();
     for item in &module.items {
@@ -66,8 +66,8 @@ impl Names {
         self.0.push(whole);
     }
 
-    /// What stands in a macro call is no syntax tree; its paths can be told all the
-    /// same.
+    /// A macro call contains tokens and not a syntax tree, but paths can be recognized in
+    /// them.
     fn add_tokens(&mut self, tokens: TokenStream) {
         let mut path: Vec<String> = Vec::new();
         let mut colons = 0;

@@ -14,7 +14,7 @@ pub struct Tree {
 /// A module in a file of its own.
 pub struct Module {
     pub file: PathBuf,
-    /// What stands in it, without tests.
+    /// Its items, without tests.
     pub items: Vec<Item>,
     parent: usize,
     children: BTreeMap<String, usize>,
@@ -34,7 +34,7 @@ impl Tree {
         Ok(tree)
     }
 
-    /// Adds the module in a file, whose children lie in `folder`.
+    /// Adds the module in a file; its children are in `folder`.
     fn add(&mut self, file: PathBuf, folder: PathBuf, parent: usize) -> Result<usize, String> {
         let text = fs::read_to_string(&file).map_err(|e| format!("{}: {e}", file.display()))?;
         let parsed = syn::parse_file(&text).map_err(|e| format!("{}: {e}", file.display()))?;
@@ -77,8 +77,8 @@ impl Tree {
         Ok(number)
     }
 
-    /// The module that defines what `path` means in module `from`; `None` if that is
-    /// not of this crate, or is a module.
+    /// The module that defines what `path` refers to in module `from`; `None` if that is
+    /// not part of this crate, or is a module.
     pub fn definition(&self, from: usize, path: &[String]) -> Option<usize> {
         self.find(from, path, 0)
     }
@@ -103,7 +103,7 @@ impl Tree {
             return Some(at);
         }
         if let Some(import) = module.imported.get(first) {
-            // What is imported under the name of a crate is that crate's.
+            // The import of a crate by its name: what follows is defined there.
             if import.first() == Some(first) && import.len() == 1 {
                 return None;
             }
@@ -117,7 +117,7 @@ impl Tree {
     }
 }
 
-/// The paths that a `use` brings in, by the names it gives them.
+/// The paths that a `use` imports, by the names that it gives them.
 fn collect(
     tree: &UseTree,
     path: &mut Vec<String>,

@@ -1,4 +1,4 @@
-//! Wall-clock time: how the standard library tells it, and how ids and leases count it.
+//! Wall-clock time, as the standard library represents it and as ids and leases count it.
 
 use std::time::{Duration, SystemTime};
 
@@ -19,7 +19,7 @@ pub(crate) fn wall_time(at: SystemTime) -> WallTime {
     })
 }
 
-/// The same instant, as the standard library tells it.
+/// The same instant, as the standard library represents it.
 pub(crate) fn system_time(at: WallTime) -> SystemTime {
     let us = at.unix_us();
     let distance = Duration::from_micros(us.unsigned_abs());

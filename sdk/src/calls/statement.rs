@@ -233,7 +233,7 @@ pub(crate) struct LeaseRequest {
 }
 
 impl LeaseRequest {
-    /// Asks for a ceiling so far ahead of the node's clock, which shows `clock`.
+    /// Requests a ceiling that is `ahead` of the node's clock, which shows `clock`.
     pub(crate) fn new(clock: WallTime, ahead: Duration) -> Self {
         LeaseRequest {
             clock: system_time(clock),

@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use crate::SegmentId;
 
-/// Consecutive ids that are granted to nobody else.
+/// Consecutive ids that are granted to this caller only.
 ///
 /// ```no_run
 /// # #[cfg(feature = "sync")]

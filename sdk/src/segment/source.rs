@@ -138,7 +138,7 @@ impl SegmentSource {
         self.tag.stats()
     }
 
-    /// Has the next buffer fetched, unless that is under way.
+    /// Starts fetching the next buffer, unless that is under way.
     #[cold]
     fn refill(&self) {
         if self.tag.begin_refill() {

@@ -133,7 +133,8 @@ impl Tag {
         }
     }
 
-    /// Whether the caller should fetch the next buffer: nobody else is doing so.
+    /// Whether the caller should fetch the next buffer, because no other caller is doing
+    /// so.
     pub(crate) fn begin_refill(&self) -> bool {
         !self.is_refilling.swap(true, Ordering::AcqRel)
     }

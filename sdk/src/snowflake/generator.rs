@@ -232,7 +232,7 @@ impl SnowflakeGenerator {
         Ok(taken.run)
     }
 
-    /// Has the ceiling kept ahead, unless that is under way.
+    /// Starts raising the ceiling, unless that is under way.
     #[cold]
     fn keep_ahead(&self) {
         if !self.node.is_raising.swap(true, Ordering::AcqRel) {

@@ -3,7 +3,7 @@
 use leaf_core::snowflake::Scheme;
 use leaf_core::time::WallTime;
 
-/// A lease, as the registry and the cache know it.
+/// A lease, as the registry and the cache store it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Lease {
     pub(super) worker_id: i32,

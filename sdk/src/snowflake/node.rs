@@ -21,7 +21,7 @@ pub(super) struct Node {
     pub(super) config: SnowflakeConfig,
     pub(super) cache: Option<Cache>,
     pub(super) generator: Generator,
-    /// That of the first lease; a registry never changes it.
+    /// The scheme of the first lease; a registry never changes it.
     pub(super) scheme: OnceCell<Scheme>,
     /// The lease, if there is one.
     pub(super) gate: Gate<Option<Lease>>,
