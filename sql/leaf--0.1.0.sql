@@ -13,7 +13,7 @@ CREATE FUNCTION leaf_install_schema(target text) RETURNS void
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'leaf_install_schema';
 -- If schema leaf is the target itself, it exists already.
-SELECT leaf_install_schema($target$@extschema@$target$);
+SELECT leaf_install_schema($target$@extschema@$target$::pg_catalog.text);
 DROP FUNCTION leaf_install_schema(text);
 COMMENT ON SCHEMA leaf IS 'catalog and status of the leaf extension';
 GRANT USAGE ON SCHEMA leaf TO PUBLIC;

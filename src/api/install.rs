@@ -1,15 +1,37 @@
 //! What the install script cannot express in SQL.
 
-use pgrx::Spi;
+use pgrx::{PgSqlErrorCode as Code, Spi, pg_sys};
 
+use crate::error::Report;
 use crate::pg::call::{Call, sql_functions};
+use crate::pg::{display, role};
 
 sql_functions!(leaf_install_schema);
 
 /// Creates schema `leaf`, unless the extension is created in it: it then exists, and
 /// keeps its owner.
 fn leaf_install_schema(call: Call<'_>) {
-    if call.text(0) != Some(b"leaf") {
-        Spi::run("CREATE SCHEMA leaf").unwrap_or_else(|error| pgrx::error!("{error}"));
+    match call.text(0) {
+        Some(b"leaf") => check_owner(),
+        _ => Spi::run("CREATE SCHEMA leaf").unwrap_or_else(|error| pgrx::error!("{error}")),
+    }
+}
+
+/// The owner of a schema can rename it and put tables of the same names in its place.
+fn check_owner() {
+    let owner = Spi::get_one::<pg_sys::Oid>(
+        "SELECT n.nspowner FROM pg_catalog.pg_namespace AS n \
+          WHERE n.nspname OPERATOR(pg_catalog.=) 'leaf'::pg_catalog.name",
+    );
+    let owner = owner.ok().flatten().unwrap_or(pg_sys::InvalidOid);
+    if owner != role::current() && !role::is_superuser(owner) {
+        let owner = display(role::name_of(owner).to_bytes());
+        Report::new(
+            Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
+            format!("schema \"leaf\" is owned by role \"{owner}\""),
+            "Make a superuser its owner with ALTER SCHEMA, or create the extension in another schema.",
+        )
+        .detail("Its owner could replace the tables of leaf by others.")
+        .raise();
     }
 }

@@ -4,9 +4,10 @@ use std::ffi::CString;
 
 use pgrx::pg_sys;
 
-use super::statement::{bigint, column_of, query, text};
+use super::statement::{bigint, column_of, query};
 use crate::pg::datum::bigint_arg;
 use crate::pg::expression;
+use crate::pg::query::bigint_of;
 
 /// A column, and a tag that its default draws from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,10 +19,10 @@ pub struct DefaultOfTag {
     /// The OID of the partitioned table it belongs to, or its own.
     pub root: i64,
     /// The column, quoted and with its table, for display.
-    pub column: String,
-    attribute: String,
+    pub column: Vec<u8>,
+    attribute: Vec<u8>,
     /// The query for the largest number in the column, if it holds numbers.
-    largest: Option<String>,
+    largest: Option<CString>,
 }
 
 /// The columns whose default, their own or their domain's, calls
@@ -49,7 +50,7 @@ pub fn of_tags(sibling: pg_sys::Oid) -> Vec<DefaultOfTag> {
         };
         one.root == one.table || !all.iter().any(is_read_with)
     });
-    found.sort_by(|a, b| (&a.tag, &a.column).cmp(&(&b.tag, &b.column)));
+    found.sort_by_cached_key(|it| (it.tag.is_none(), it.tag.clone(), it.column.clone()));
     found
 }
 
@@ -80,11 +81,14 @@ fn candidates(function: pg_sys::Oid) -> Vec<(DefaultOfTag, CString)> {
               WHERE p.refclassid = 'pg_proc'::regclass AND p.refobjid = $1::oid) \
          SELECT c.oid::bigint, \
                 (CASE WHEN c.relispartition THEN pg_partition_root(c.oid) ELSE c.oid END)::bigint, \
-                f.attname::text, format('%s.%I', c.oid::regclass, f.attname), f.expression::text, \
+                convert_to(f.attname::text, getdatabaseencoding()), \
+                convert_to(format('%s.%I', c.oid::regclass, f.attname), getdatabaseencoding()), \
+                convert_to(f.expression::text, getdatabaseencoding()), \
                 CASE WHEN t.typoutput IN ('int2out'::regproc, 'int4out'::regproc, \
                                           'int8out'::regproc, 'numeric_out'::regproc) \
-                     THEN format('SELECT CASE WHEN m <= 9223372036854775806 THEN m::bigint END \
-                                    FROM (SELECT max(%I) FROM %s) AS t(m)', f.attname, c.oid::regclass) \
+                     THEN convert_to(format('SELECT CASE WHEN m <= 9223372036854775806 THEN m::bigint END \
+                                               FROM (SELECT max(%I) FROM %s) AS t(m)', \
+                                            f.attname, c.oid::regclass), getdatabaseencoding()) \
                 END \
            FROM found AS f \
            JOIN pg_class AS c ON c.oid = f.attrelid AND c.relkind IN ('r', 'p', 'f') \
@@ -96,11 +100,12 @@ fn candidates(function: pg_sys::Oid) -> Vec<(DefaultOfTag, CString)> {
                 tag: None,
                 table: bigint(row, 1),
                 root: bigint(row, 2),
-                attribute: text(row, 3),
-                column: text(row, 4),
-                largest: column_of(row, 6),
+                attribute: column_of(row, 3).unwrap_or_default(),
+                column: column_of(row, 4).unwrap_or_default(),
+                largest: column_of::<Vec<u8>>(row, 6).map(c_string),
             };
-            (column, CString::new(text(row, 5)).unwrap_or_default())
+            let expression = column_of::<Vec<u8>>(row, 5).unwrap_or_default();
+            (column, c_string(expression))
         },
     )
 }
@@ -109,9 +114,11 @@ impl DefaultOfTag {
     /// The largest number in the column, read with the privileges of the current role;
     /// `None` if it cannot be an id, such as NaN.
     pub fn largest(&self) -> Option<i64> {
-        let largest = self.largest.as_ref()?;
-        query(largest, &[], |row| column_of::<i64>(row, 1))
-            .pop()
-            .flatten()
+        bigint_of(self.largest.as_ref()?)
     }
+}
+
+/// A text of PostgreSQL, which has no byte 0.
+fn c_string(text: Vec<u8>) -> CString {
+    CString::new(text).unwrap_or_default()
 }

@@ -1,8 +1,9 @@
 //! Every SQL statement on leaf's own tables, and how their rows are read: one
 //! file per table.
 //!
-//! Statements run as the owner of the tables, with nothing but `pg_catalog` in
-//! the search path; see [`relation::as_owner`].
+//! Statements on these tables run as their owner, with nothing but `pg_catalog` in
+//! the search path; see [`relation::as_owner`]. Those of [`defaults`] read system
+//! catalogs and users' tables as the current role.
 
 pub mod alloc;
 pub mod defaults;

@@ -40,8 +40,8 @@ pub fn wait_until_readable(mut keep_waiting: impl FnMut()) -> Readable {
         let relations: Vec<_> = [Some(alloc), index].into_iter().flatten().collect();
         let lock = heap::wait_until_readable(&relations, &mut keep_waiting);
         // With the lock, changes of other sessions become visible: they may have dropped
-        // the extension and created it again.
-        if relation::require_alloc() == alloc {
+        // the extension and created it again, or the index.
+        if (relation::require_alloc(), relation::alloc_index()) == (alloc, index) {
             return Readable {
                 _lock: lock,
                 alloc,

@@ -36,9 +36,12 @@ pub fn from_timestamp(at: pg_sys::TimestampTz) -> WallTime {
     WallTime::from_unix_us(at).plus_us(EPOCH_DISTANCE_US)
 }
 
-/// An instant as PostgreSQL counts it.
+/// An instant as PostgreSQL counts it; the last one is `infinity`.
 pub fn to_timestamp(at: WallTime) -> pg_sys::TimestampTz {
-    at.plus_us(-EPOCH_DISTANCE_US).unix_us()
+    match at {
+        WallTime::MAX => pg_sys::TimestampTz::MAX,
+        at => at.plus_us(-EPOCH_DISTANCE_US).unix_us(),
+    }
 }
 
 /// An instant as text.

@@ -1,8 +1,10 @@
 //! Expressions as the catalogs store them.
 
 use std::ffi::{CStr, c_void};
+use std::panic::AssertUnwindSafe;
 
-use pgrx::{pg_guard, pg_sys};
+use pgrx::pg_sys::NodeTag;
+use pgrx::{PgSqlErrorCode, PgTryBuilder, pg_guard, pg_sys};
 
 use super::datum;
 
@@ -27,18 +29,28 @@ struct Search {
 /// The arguments with which an expression calls a function of one `text`: one for
 /// each call, `None` if the argument is not a constant. `expression` is a
 /// `pg_node_tree` as text.
+///
+/// An expression that is nested too deeply to be read counts as one such call.
 pub fn constant_arguments(expression: &CStr, function: pg_sys::Oid) -> Vec<Option<Vec<u8>>> {
-    let mut search = Search {
-        function,
-        arguments: Vec::new(),
-    };
-    // SAFETY: PostgreSQL reads its own format, or raises an error; the nodes live in
-    // the current memory context.
-    unsafe {
-        let node = pg_sys::stringToNode(expression.as_ptr());
-        walk(node.cast(), (&raw mut search).cast());
-    }
-    search.arguments
+    let search = AssertUnwindSafe(|| {
+        let mut search = Search {
+            function,
+            arguments: Vec::new(),
+        };
+        // SAFETY: PostgreSQL reads its own format, or raises an error; the nodes live in
+        // the current memory context.
+        unsafe {
+            let node = pg_sys::stringToNode(expression.as_ptr());
+            let context = (&raw mut search).cast();
+            pg_sys::ffi::pg_guard_ffi_boundary(|| walk(node.cast(), context));
+        }
+        search.arguments
+    });
+    PgTryBuilder::new(search)
+        .catch_when(PgSqlErrorCode::ERRCODE_STATEMENT_TOO_COMPLEX, |_| {
+            vec![None]
+        })
+        .execute()
 }
 
 /// Visits a node and the nodes below it.
@@ -61,21 +73,41 @@ unsafe extern "C-unwind" fn walk(node: *mut pg_sys::Node, context: *mut c_void) 
     }
 }
 
-/// The text of a node that is a constant, possibly of another type with the same
-/// representation.
+/// The text of a node that is a constant, possibly cast from another type of texts.
 ///
 /// # Safety
 /// `node` is a valid node of an expression of type `text`.
 unsafe fn constant_text(mut node: *mut pg_sys::Node) -> Option<Vec<u8>> {
-    // SAFETY: the type of a node is given by its tag.
+    // SAFETY: the type of a node is given by its tag, that of a value by its constant.
     unsafe {
-        while (*node).type_ == pg_sys::NodeTag::T_RelabelType {
-            node = (*node.cast::<pg_sys::RelabelType>()).arg.cast();
-        }
-        if (*node).type_ != pg_sys::NodeTag::T_Const {
-            return None;
+        loop {
+            node = match (*node).type_ {
+                NodeTag::T_RelabelType => (*node.cast::<pg_sys::RelabelType>()).arg.cast(),
+                NodeTag::T_CollateExpr => (*node.cast::<pg_sys::CollateExpr>()).arg.cast(),
+                NodeTag::T_NamedArgExpr => (*node.cast::<pg_sys::NamedArgExpr>()).arg.cast(),
+                NodeTag::T_CoerceToDomain => (*node.cast::<pg_sys::CoerceToDomain>()).arg.cast(),
+                NodeTag::T_FuncExpr => {
+                    let call = &*node.cast::<pg_sys::FuncExpr>();
+                    if call.funcformat == pg_sys::CoercionForm::COERCE_EXPLICIT_CALL {
+                        return None;
+                    }
+                    (*(*call.args).elements).ptr_value.cast()
+                }
+                NodeTag::T_Const => break,
+                _ => return None,
+            };
         }
         let constant = &*node.cast::<pg_sys::Const>();
-        (!constant.constisnull).then(|| datum::text(constant.constvalue).to_vec())
+        if constant.constisnull {
+            return None;
+        }
+        let value = constant.constvalue;
+        match constant.consttype {
+            pg_sys::TEXTOID | pg_sys::VARCHAROID => Some(datum::text(value).to_vec()),
+            // As a text it has no blanks at its end.
+            pg_sys::BPCHAROID => Some(datum::text(value).trim_ascii_end().to_vec()),
+            pg_sys::NAMEOID => Some(CStr::from_ptr(value.cast_mut_ptr()).to_bytes().to_vec()),
+            _ => None,
+        }
     }
 }

@@ -71,8 +71,10 @@ fn has_lock(relation: pg_sys::Oid) -> bool {
     };
     // SAFETY: a well-formed tag; looks into this process's own table of locks.
     unsafe {
+        // There, a function that also looks for stronger locks came with a minor version.
         #[cfg(any(feature = "pg15", feature = "pg16"))]
-        return pg_sys::LockOrStrongerHeldByMe(&raw const tag, READ);
+        return (READ..=pg_sys::AccessExclusiveLock as pg_sys::LOCKMODE)
+            .any(|mode| pg_sys::LockHeldByMe(&raw const tag, mode));
         #[cfg(not(any(feature = "pg15", feature = "pg16")))]
         return pg_sys::LockHeldByMe(&raw const tag, READ, true);
     }

@@ -17,6 +17,7 @@ pub mod latch;
 pub mod lwlock;
 pub mod own_xact;
 pub mod process;
+pub mod query;
 pub mod role;
 pub mod rows;
 pub mod shm;

@@ -32,6 +32,12 @@ impl Value for &[u8] {
     }
 }
 
+impl Value for Vec<u8> {
+    fn datum(self) -> Option<Datum> {
+        self.as_slice().datum()
+    }
+}
+
 impl Value for String {
     fn datum(self) -> Option<Datum> {
         self.as_bytes().datum()
@@ -117,12 +123,16 @@ impl<'call> Call<'call> {
         // context that is deleted with the execution, and is dropped with it.
         unsafe {
             if (*(*self.info).flinfo).fn_extra.is_null() {
-                let set = pg_sys::init_MultiFuncCall(self.info);
+                pg_sys::init_MultiFuncCall(self.info);
+            }
+            // What `per_MultiFuncCall` returns, without the guard around the call.
+            let set = (*(*self.info).flinfo).fn_extra;
+            let set = set.cast::<pg_sys::FuncCallContext>();
+            if (*set).user_fctx.is_null() {
                 let mut context = PgMemoryContexts::For((*set).multi_call_memory_ctx);
                 let values = context.switch_to(|_| begin());
                 (*set).user_fctx = context.leak_and_drop_on_delete(values).cast();
             }
-            let set = pg_sys::per_MultiFuncCall(self.info);
             let result = (*self.info).resultinfo.cast::<pg_sys::ReturnSetInfo>();
             let values = &mut *(*set).user_fctx.cast::<I>();
             match values.next() {

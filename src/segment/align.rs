@@ -17,7 +17,7 @@ pub struct Aligned {
     /// The tag; `None` if it is not a constant in the default.
     pub tag: Option<Vec<u8>>,
     /// The column.
-    pub used_in: String,
+    pub used_in: Vec<u8>,
     /// The largest id in the column.
     pub highest: Option<i64>,
     /// The next id of the tag.
@@ -36,7 +36,8 @@ pub fn align(tag: Option<&[u8]>, sibling: pg_sys::Oid) -> Vec<Aligned> {
     let mut aligned: Vec<Aligned> = Vec::new();
     for column in defaults::of_tags(sibling) {
         if tag.is_none() || column.tag.as_deref() == tag {
-            let before = aligned.last().filter(|it| it.tag == column.tag);
+            let mut of_tag = aligned.iter().filter(|it| it.tag == column.tag);
+            let before = of_tag.find(|it| it.moved).and(aligned.last());
             let next = align_to(column, before);
             aligned.push(next);
         }
@@ -44,16 +45,16 @@ pub fn align(tag: Option<&[u8]>, sibling: pg_sys::Oid) -> Vec<Aligned> {
     aligned
 }
 
-/// Moves the tag of a column past the column's largest id; `before` is the result for
-/// the previous column of the same tag.
+/// Moves the tag of a column past the column's largest id. If the tag was moved before,
+/// `before` is the result for the previous column.
 fn align_to(column: DefaultOfTag, before: Option<&Aligned>) -> Aligned {
     let highest = column.largest();
     let tag = column.tag;
     // Read after the maximum, so that ids drawn in between do not make the tag look
     // behind. If the tag was moved, its position is the one this transaction has set.
     let position = match before {
-        Some(before) if before.moved => before.position,
-        _ => tag.as_deref().and_then(position),
+        Some(before) => before.position,
+        None => tag.as_deref().and_then(position),
     };
     let behind = match (&tag, highest, position) {
         (Some(tag), Some(highest), Some(position)) if highest >= position => Some((tag, highest)),

@@ -85,15 +85,16 @@ pub fn lower(database: u32, worker_id: u64, from: WallTime, to: WallTime) -> io:
 /// Removes the files of databases for which `is_gone` returns true.
 pub fn remove_of(is_gone: impl Fn(u32) -> bool) -> io::Result<()> {
     for entry in fs::read_dir(folder())? {
-        let name = entry?.file_name();
+        let entry = entry?;
+        let name = entry.file_name();
         let database = name
             .to_str()
             .and_then(|name| name.strip_prefix("snowflake."))
-            .and_then(|database| database.parse().ok());
+            .and_then(|database| database.trim_end_matches(".tmp").parse().ok());
         if let Some(database) = database
             && is_gone(database)
         {
-            remove_durably(&path(database))?;
+            remove_durably(&entry.path())?;
         }
     }
     Ok(())

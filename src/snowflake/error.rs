@@ -161,7 +161,7 @@ impl Problem for Error {
             Error::InUse { worker_id, node, ceiling } => Report::new(
                 Code::ERRCODE_OBJECT_IN_USE,
                 format!("worker id {worker_id} is in use"),
-                "Stop that node, or try again after that time.",
+                "Release the lease with leaf_worker_release, or try again after that time.",
             )
             .detail(format!("Node \"{node}\" may issue ids with it until {}.", at(ceiling))),
             Error::Truncated => Report::new(

@@ -48,6 +48,19 @@ fn extension_works_in_schema_leaf() {
 }
 
 #[test]
+fn schema_leaf_of_somebody_who_could_replace_it_is_refused() {
+    let server = Server::options().bare().start();
+    let mut admin = server.connect();
+    admin.run(
+        "CREATE ROLE mallory;
+         GRANT CREATE ON DATABASE postgres TO mallory;
+         CREATE SCHEMA leaf AUTHORIZATION mallory",
+    );
+    admin.fails("CREATE EXTENSION leaf SCHEMA leaf", "42501");
+    admin.run("ALTER SCHEMA leaf OWNER TO postgres; CREATE EXTENSION leaf SCHEMA leaf");
+}
+
+#[test]
 fn settings_that_do_not_exist_are_refused() {
     let (_server, mut admin) = Server::with_orders(1000);
     admin.fails("SET leaf.wait_timout = '1s'", "42602");

@@ -1,6 +1,7 @@
 //! What is done to whole databases and to the extension in them: create, copy,
 //! rename, drop, dump and restore, upgrade; and the loader that each database has.
 
+mod align;
 mod databases;
 mod dump;
 mod extension;

@@ -4,6 +4,7 @@
 use leaf_tests::postgres::Client;
 use leaf_tests::postgres::error::DbError;
 use leaf_tests::{Draw, Ledger, Server, draw_many, refused, wait_until};
+use std::thread;
 
 /// A server with the tag `orders` and a session that waits at most a second.
 pub fn impatient() -> (Server, Client) {
@@ -171,8 +172,34 @@ fn locked_table_gives_a_new_session_a_bounded_wait() {
         "{error:?}"
     );
     refused(new.batch("orders", 5), "55P03");
+    let alter = "SELECT leaf_tag_alter('orders', step => 5)";
+    refused(new.batch_execute(alter), "55P03");
     holder.run("ROLLBACK");
     new.next("orders").expect("an id");
+    new.run(alter);
+}
+
+#[test]
+fn index_made_anew_while_a_session_waits_serves_it() {
+    let (server, mut admin) = Server::with_orders(1000);
+    admin.run(
+        "BEGIN;
+         ALTER TABLE leaf.alloc DROP CONSTRAINT alloc_pkey;
+         ALTER TABLE leaf.alloc ADD CONSTRAINT alloc_pkey PRIMARY KEY (biz_tag)",
+    );
+    thread::scope(|scope| {
+        let mut client = server.connect();
+        client.run("SET leaf.wait_timeout = '30s'");
+        let session = scope.spawn(move || client.next("orders"));
+        wait_until("the session waits", || {
+            admin.number(
+                "SELECT count(*) FROM pg_stat_activity
+                  WHERE wait_event_type = 'Extension' AND backend_type = 'client backend'",
+            ) == 1
+        });
+        admin.run("COMMIT");
+        session.join().expect("a session").expect("an id");
+    });
 }
 
 #[test]
