@@ -55,7 +55,7 @@ fn add_made_up_version(installation: &Installation) {
         let end = begin + present[begin..].find(to).expect("the end of a section");
         &present[begin..end]
     };
-    let align = section("CREATE FUNCTION leaf_tag_align", "/*\n * Watching");
+    let align = section("CREATE FUNCTION leaf_tag_align", "/*\n");
     let stats = section(
         "CREATE FUNCTION leaf_snowflake_stats",
         "COMMENT ON VIEW leaf.stat_snowflake",
