@@ -92,7 +92,7 @@ pub enum Origin {
     /// A slot that all sessions draw from.
     Slot(SlotOfTag),
     /// A tag that only the current transaction draws from; see
-    /// [`own_tags`](super::own_tags).
+    /// [`own_tags`].
     Own,
 }
 
