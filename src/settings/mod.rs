@@ -8,7 +8,7 @@ pub mod snowflake;
 
 /// Defines the settings. Called once, while the server preloads leaf.
 pub fn init() {
-    let integers = [&server::ALL[..], &segment::ALL, &snowflake::INTEGERS];
+    let integers = [server::ALL, segment::ALL, snowflake::INTEGERS];
     for setting in integers.into_iter().flatten() {
         setting.define();
     }

@@ -7,7 +7,7 @@ use pgrx::GucSetting;
 
 use super::integer::{ChangedBy, Integer, Unit};
 
-pub(super) const ALL: [&Integer; 4] = [
+pub(super) const ALL: &[&Integer] = &[
     &MAX_STEP,
     &SEGMENT_DURATION,
     &PREFETCH_THRESHOLD,

@@ -6,7 +6,7 @@ use pgrx::GucSetting;
 
 use super::integer::{ChangedBy, Integer, Unit};
 
-pub(super) const ALL: [&Integer; 4] = [
+pub(super) const ALL: &[&Integer] = &[
     &MAX_TAGS,
     &MAX_DATABASES,
     &WAIT_TIMEOUT,

@@ -18,7 +18,7 @@ use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting, PostgresGucEnum};
 use super::integer::{ChangedBy, Integer, Unit};
 use crate::pg::guc::{self, Check};
 
-pub(super) const INTEGERS: [&Integer; 7] = [
+pub(super) const INTEGERS: &[&Integer] = &[
     &WORKER_ID,
     &WORKER_LEASE,
     &WORKER_REUSE_AFTER,
