@@ -5,7 +5,7 @@
 //! them without a lock; a background worker per database, the [`loader`], grants the
 //! next segment before they are used up. The code for segment ids is in the room
 //! [`segment`], that for snowflake ids in [`snowflake`]. The double buffer and everything
-//! else that does not need PostgreSQL is in the crate `leaf-core`.
+//! else that does not need PostgreSQL is in the crate `leaf_core`.
 //!
 //! A room uses those below it and none above, in this order from the top: [`api`],
 //! [`restart`], [`segment`] and [`snowflake`] (which do not use each other), [`patience`],
