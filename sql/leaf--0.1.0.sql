@@ -138,19 +138,23 @@ CREATE FUNCTION leaf_segment_batch(tag text, count integer) RETURNS SETOF bigint
     AS 'MODULE_PATHNAME', 'leaf_segment_batch';
 COMMENT ON FUNCTION leaf_segment_batch(text, integer) IS 'any number of ascending ids of a tag; can be cancelled';
 
-CREATE FUNCTION leaf_segment_reserve(
-        tag text, count bigint,
-        OUT first_id bigint, OUT last_id bigint, OUT increment bigint) RETURNS record
-    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE
+CREATE FUNCTION leaf_segment_reserve(tag text, count bigint, incarnation uuid DEFAULT NULL) RETURNS int8range
+    LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'leaf_segment_reserve';
-COMMENT ON FUNCTION leaf_segment_reserve(text, bigint)
-    IS 'one block of count ids, durable before it is returned: first_id, first_id + increment, ..., last_id';
+COMMENT ON FUNCTION leaf_segment_reserve(text, bigint, uuid)
+    IS 'one block of count ids, durable before it is returned; with an incarnation, an error if the tag now has another one';
 
-CREATE FUNCTION leaf_segment_return(tag text, first_id bigint, last_id bigint) RETURNS boolean
+CREATE FUNCTION leaf_segment_return(tag text, block int8range) RETURNS boolean
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'leaf_segment_return';
-COMMENT ON FUNCTION leaf_segment_return(text, bigint, bigint)
+COMMENT ON FUNCTION leaf_segment_return(text, int8range)
     IS 'takes back the unused end of a block that this session reserved, if nothing was granted after the block; true if it did';
+
+CREATE FUNCTION leaf_tag_incarnation(tag text) RETURNS uuid
+    LANGUAGE c VOLATILE STRICT PARALLEL SAFE
+    AS 'MODULE_PATHNAME', 'leaf_tag_incarnation';
+COMMENT ON FUNCTION leaf_tag_incarnation(text)
+    IS 'identity of a tag: if it was dropped and created again, buffers of its ids outside the server are no longer valid';
 
 CREATE FUNCTION leaf_snowflake_next() RETURNS bigint
     LANGUAGE c VOLATILE STRICT PARALLEL SAFE

@@ -2,9 +2,10 @@
 //! errors if it is wrong.
 
 use std::ffi::{CStr, CString};
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 use std::time::Duration;
 
+use leaf_core::Run;
 use leaf_core::snowflake::Layout;
 use leaf_core::tag::MAX_CHARS;
 
@@ -13,7 +14,7 @@ use crate::error::{Error, Problem};
 use crate::pg::call::Interval;
 use crate::pg::{datum, display, role};
 use crate::segment::error::Error as SegmentError;
-use crate::settings::snowflake as settings;
+use crate::settings::{segment, snowflake as settings};
 use crate::snowflake::lease::{self, Proof};
 
 /// How far ahead of the clock the ceiling of a node may be.
@@ -107,16 +108,32 @@ pub fn grantee(role: Option<&CStr>) -> CString {
     SegmentError::NoSuchRole { role }.raise()
 }
 
-/// First and last id of the end of a block.
-pub fn block(first: Option<i64>, last: Option<i64>) -> (i64, i64) {
-    let (first, last) = (given(first, "first_id"), given(last, "last_id"));
-    if last < first {
+/// The number of ids in a block.
+pub fn block_length(count: i64) -> u64 {
+    let (length, most) = (self::count(Some(count)), segment::max_reserve());
+    if length > most {
         bad(
-            format!("last_id {last} is less than first_id {first}"),
-            "Give the first and the last id of the unused end of a block.",
+            format!("count must be at most {most}, not {length}"),
+            "Reserve several blocks; leaf.max_reserve sets how many ids one block can have.",
         );
     }
-    (first, last)
+    length
+}
+
+/// The ids of the end of a block.
+pub fn block(block: Option<Range<Option<i64>>>) -> Run {
+    let hint = "Give the unused end of a block that leaf_segment_reserve has returned, such as '[201,301)'.";
+    let block = given(block, "block");
+    let (Some(first), Some(end)) = (block.start, block.end) else {
+        bad("block must have a lower and an upper bound", hint);
+    };
+    if end <= first {
+        bad("block must not be empty", hint);
+    }
+    Run {
+        first,
+        len: end.abs_diff(first),
+    }
 }
 
 /// A layout by its name.

@@ -1,12 +1,12 @@
 //! Drawing segment ids, and blocks of them for buffers outside the server.
 
+use leaf_core::Run;
 use pgrx::pg_sys;
 
 use super::args;
 use crate::patience::{Ids, Patience};
 use crate::pg::call::{self, Call, Datum, describe_function, sql_functions};
 use crate::pg::datum;
-use crate::pg::rows::Record;
 use crate::segment::batch::Batch;
 use crate::segment::tags::{self, KnownTag, Origin};
 use crate::segment::{blocks, draw, own_tags};
@@ -16,7 +16,8 @@ describe_function!(leaf_segment_next);
 sql_functions!(
     leaf_segment_batch,
     leaf_segment_reserve,
-    leaf_segment_return
+    leaf_segment_return,
+    leaf_tag_incarnation
 );
 
 /// The next id of a tag. This is the fast path.
@@ -98,19 +99,22 @@ fn leaf_segment_batch(call: Call<'_>) -> Datum {
     })
 }
 
-/// A block of consecutive ids, as a record of three `bigint`s.
-fn leaf_segment_reserve(call: Call<'_>) -> Record {
-    let (tag, count) = (args::tag(call.text(0)), args::count(call.bigint(1)));
-    let first = blocks::reserve(tag, count);
-    Record::new()
-        .with("first_id", first)
-        .with("last_id", first + (count as i64 - 1))
-        .with("increment", 1_i64)
+/// A block of consecutive ids. Not a record: `(f()).*` would call the function for each
+/// column, and mix blocks.
+fn leaf_segment_reserve(call: Call<'_>) -> Option<Run> {
+    let (tag, count) = (call.text(0)?, call.bigint(1)?);
+    let (tag, len) = (args::tag(Some(tag)), args::block_length(count));
+    let first = blocks::reserve(tag, len, call.uuid(2));
+    Some(Run { first, len })
 }
 
 /// Takes back the unused end of a block, if nothing was granted after it.
 fn leaf_segment_return(call: Call<'_>) -> bool {
-    let tag = args::tag(call.text(0));
-    let (first, last) = args::block(call.bigint(1), call.bigint(2));
-    blocks::give_back(tag, first, last)
+    let (tag, unused) = (args::tag(call.text(0)), args::block(call.bigint_range(1)));
+    blocks::give_back(tag, unused)
+}
+
+/// The identity of a tag's row.
+fn leaf_tag_incarnation(call: Call<'_>) -> [u8; 16] {
+    blocks::incarnation(args::tag(call.text(0)))
 }

@@ -23,6 +23,14 @@ pub fn start(name: &str, kind: &str, entry: &str, argument: u32) -> bool {
     unsafe { pg_sys::RegisterDynamicBackgroundWorker(&raw mut worker, std::ptr::null_mut()) }
 }
 
+/// How many background workers can run at once. Known once the server has read its
+/// configuration.
+pub fn most() -> usize {
+    // SAFETY: a plain variable of this process.
+    let most = unsafe { pg_sys::max_worker_processes };
+    usize::try_from(most).unwrap_or_default()
+}
+
 fn copy(field: &mut [core::ffi::c_char], text: &str) {
     let room = field.len() - 1;
     for (to, from) in field.iter_mut().zip(text.bytes().take(room)) {

@@ -19,8 +19,10 @@ use std::ffi::CStr;
 use std::marker::PhantomData;
 use std::time::Duration;
 
+use leaf_core::Run;
 use leaf_core::time::WallTime;
-use pgrx::pg_sys;
+use pgrx::datum::RangeBound;
+use pgrx::{FromDatum, IntoDatum, pg_sys};
 
 use super::{clock, datum};
 
@@ -108,6 +110,19 @@ impl<'call> Call<'call> {
     /// An argument of type `bigint`.
     pub fn bigint(self, number: usize) -> Option<i64> {
         self.arg(number).map(|datum| datum.value() as i64)
+    }
+
+    /// An argument of type `int8range`: its bounds, of which the lower one is inclusive and
+    /// the upper one is not. A bound that is missing is `None`; an empty range ends where it
+    /// begins.
+    pub fn bigint_range(self, number: usize) -> Option<std::ops::Range<Option<i64>>> {
+        let datum = self.arg(number)?;
+        // SAFETY: as in `text`.
+        let range = unsafe { pgrx::Range::<i64>::from_datum(datum, false)? };
+        Some(match range.into_inner() {
+            None => Some(0)..Some(0),
+            Some((lower, upper)) => lower.get().copied()..upper.get().copied(),
+        })
     }
 
     /// An argument of type `timestamptz`.
@@ -251,6 +266,24 @@ impl Returns for bool {
 impl Returns for Vec<u8> {
     fn returned(self, _call: Call<'_>) -> Datum {
         datum::text_datum(&self)
+    }
+}
+
+/// A `uuid`.
+impl Returns for [u8; 16] {
+    fn returned(self, _call: Call<'_>) -> Datum {
+        super::rows::Value::datum(self).expect("a uuid is not null")
+    }
+}
+
+/// An `int8range`.
+impl Returns for Run {
+    fn returned(self, _call: Call<'_>) -> Datum {
+        let range = pgrx::Range::new(
+            RangeBound::Inclusive(self.first),
+            RangeBound::Inclusive(self.last()),
+        );
+        range.into_datum().expect("a range is not null")
     }
 }
 

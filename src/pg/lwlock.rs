@@ -1,12 +1,15 @@
-//! A value in shared memory behind an LWLock.
+//! Values in shared memory behind an LWLock.
 //!
 //! Nothing that can raise an error may run while a guard is held: the abort would
 //! release the lock, but the protected value would be left in an intermediate state.
 
 use std::cell::UnsafeCell;
+use std::ffi::CStr;
 use std::ops::{Deref, DerefMut};
 
 use pgrx::pg_sys;
+
+use super::shm;
 
 /// A value and the LWLock that protects it. Lives in shared memory only.
 #[repr(C)]
@@ -94,5 +97,90 @@ impl<T> DerefMut for WriteGuard<'_, T> {
 impl<T> Drop for WriteGuard<'_, T> {
     fn drop(&mut self) {
         self.0.release();
+    }
+}
+
+/// Any number of values behind one LWLock.
+pub struct LockedSlice<T: 'static> {
+    lock: &'static Locked<()>,
+    values: &'static [Guarded<T>],
+}
+
+/// A value that is reached only through the lock of its slice.
+#[repr(transparent)]
+struct Guarded<T>(UnsafeCell<T>);
+
+// SAFETY: see `Guarded`.
+unsafe impl<T: Send> Sync for Guarded<T> {}
+
+/// The names of the memory of a [`LockedSlice`]: that of its lock, and that of its values.
+pub type Names = (&'static CStr, &'static CStr);
+
+impl<T> LockedSlice<T> {
+    /// Requests the memory for `count` values; only in the request hook.
+    pub fn request_memory(count: usize) {
+        shm::request::<Locked<()>>(1);
+        shm::request::<Guarded<T>>(count);
+    }
+
+    /// Attaches to that memory; only in the startup hook.
+    pub fn attach(names: Names, count: usize, tranche: i32, make: impl Fn() -> T) -> Self {
+        LockedSlice {
+            lock: &shm::attach(names.0, 1, |_| Locked::new((), tranche))[0],
+            values: shm::attach(names.1, count, |_| Guarded(UnsafeCell::new(make()))),
+        }
+    }
+
+    /// Waits for the lock in shared mode.
+    pub fn read(&self) -> impl Deref<Target = [T]> + use<T> {
+        SliceReadGuard {
+            values: self.values,
+            _lock: self.lock.read(),
+        }
+    }
+
+    /// Waits for the lock in exclusive mode.
+    pub fn write(&self) -> impl DerefMut<Target = [T]> + use<T> {
+        SliceWriteGuard {
+            values: self.values,
+            _lock: self.lock.write(),
+        }
+    }
+}
+
+struct SliceReadGuard<T: 'static> {
+    values: &'static [Guarded<T>],
+    _lock: ReadGuard<'static, ()>,
+}
+
+impl<T> Deref for SliceReadGuard<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        // SAFETY: `Guarded` has the layout of `T`; the shared lock is held, so no process
+        // writes.
+        unsafe { std::slice::from_raw_parts(self.values.as_ptr().cast(), self.values.len()) }
+    }
+}
+
+struct SliceWriteGuard<T: 'static> {
+    values: &'static [Guarded<T>],
+    _lock: WriteGuard<'static, ()>,
+}
+
+impl<T> Deref for SliceWriteGuard<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        // SAFETY: `Guarded` has the layout of `T`; the exclusive lock is held.
+        unsafe { std::slice::from_raw_parts(self.values.as_ptr().cast(), self.values.len()) }
+    }
+}
+
+impl<T> DerefMut for SliceWriteGuard<T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        let first = self.values.as_ptr().cast::<T>().cast_mut();
+        // SAFETY: as in `deref`; `UnsafeCell` allows the write.
+        unsafe { std::slice::from_raw_parts_mut(first, self.values.len()) }
     }
 }

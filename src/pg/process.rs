@@ -21,6 +21,14 @@ pub fn in_recovery() -> bool {
     unsafe { pg_sys::RecoveryInProgress() }
 }
 
+/// How many processes can have a session or be background workers at once. Known once the
+/// server has read its configuration.
+pub fn most_sessions() -> usize {
+    // SAFETY: a plain variable of this process.
+    let most = unsafe { pg_sys::MaxBackends };
+    usize::try_from(most).unwrap_or_default()
+}
+
 /// Whether the server is loading its preloaded libraries.
 pub fn is_preloading() -> bool {
     // SAFETY: a plain variable of this process.

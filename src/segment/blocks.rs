@@ -1,22 +1,22 @@
-//! Blocks of ids for buffers outside the server: reserved through the loader; their
-//! unused ends can be returned.
+//! Blocks of ids for buffers outside the server. Both reserving a block and returning its
+//! unused end are done by the loader, and change nothing in the caller's transaction.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
+use leaf_core::Run;
 use pgrx::pg_sys::Oid;
 
 use super::changes::{self, RowState};
 use super::error::Error;
-use super::granting::returning;
 use super::key::key;
 use super::{own_tags, tags};
-use crate::catalog::{self, alloc};
+use crate::catalog::permissions::Permissions;
 use crate::error::{Error as CommonError, Problem};
 use crate::patience::{Ids, Patience};
 use crate::pg::{display, process, role, xact_end};
-use crate::shmem::mailbox::{Answer, RequestId};
-use crate::shmem::{self, Shared};
+use crate::shmem;
+use crate::shmem::mailbox::{Answer, Asked, RequestId};
 
 /// How many blocks of a tag a session records: a client has two buffers, and possibly
 /// a block under way.
@@ -71,16 +71,16 @@ fn forget(tag: &[u8], end: &Reserved) -> bool {
     })
 }
 
-/// The first id of a block of `count` ids that are granted to this caller only.
-pub fn reserve(tag: &[u8], count: u64) -> i64 {
+/// The first id of a block of `count` ids that are granted to this caller only. With an
+/// `incarnation`, only from the row that has it.
+pub fn reserve(tag: &[u8], count: u64, incarnation: Option<[u8; 16]>) -> i64 {
     let patience = Patience::new(Ids::OfTag(tag));
-    let shared = shmem::require();
-    if process::in_recovery() {
-        CommonError::InRecovery.raise();
-    }
     loop {
-        let role = role::current();
-        let permissions = tags::require_draw(&tags::wait_until_readable(&patience), tag, role);
+        let permissions = require_draw(tag, &patience);
+        let required = incarnation.unwrap_or(permissions.incarnation);
+        if required != permissions.incarnation {
+            Error::OtherIncarnation { tag: display(tag) }.raise();
+        }
         match changes::state_of(tag) {
             RowState::Created => return own_tags::take_block(tag, count).first,
             RowState::Committed if !permissions.is_uncommitted => {}
@@ -90,12 +90,11 @@ pub fn reserve(tag: &[u8], count: u64) -> i64 {
                 Error::OwnChange { tag: display(tag) }.raise()
             }
         }
-        let incarnation = permissions.incarnation;
-        match ask_loader(shared, tag, incarnation, count, &patience) {
+        match ask_loader(tag, required, Asked::Block { count }, &patience) {
             Answer::Granted { first } => {
                 let block = Reserved {
-                    role,
-                    incarnation,
+                    role: role::current(),
+                    incarnation: required,
                     first,
                     last: first + (count as i64 - 1),
                 };
@@ -103,21 +102,30 @@ pub fn reserve(tag: &[u8], count: u64) -> i64 {
                 return first;
             }
             Answer::Exhausted => Error::Exhausted { tag: display(tag) }.raise(),
-            Answer::Changed => {}
+            Answer::Changed | Answer::TakenBack { .. } => {}
         }
     }
 }
 
+/// The row's permissions, which allow the current role to draw; an error if they do not.
+fn require_draw(tag: &[u8], patience: &Patience<'_>) -> Permissions {
+    shmem::require();
+    if process::in_recovery() {
+        CommonError::InRecovery.raise();
+    }
+    tags::require_draw(&tags::wait_until_readable(patience), tag, role::current())
+}
+
+/// The incarnation of a tag that the current role may draw from.
+pub fn incarnation(tag: &[u8]) -> [u8; 16] {
+    require_draw(tag, &Patience::new(Ids::OfTag(tag))).incarnation
+}
+
 /// Posts a request to the loader and waits for the answer.
-fn ask_loader(
-    shared: &Shared,
-    tag: &[u8],
-    incarnation: [u8; 16],
-    count: u64,
-    patience: &Patience<'_>,
-) -> Answer {
+fn ask_loader(tag: &[u8], incarnation: [u8; 16], asked: Asked, patience: &Patience<'_>) -> Answer {
+    let shared = shmem::require();
     let (mailbox, key) = (&shared.mailbox, key(tag));
-    let post = || mailbox.post(key, incarnation, count);
+    let post = || mailbox.post(key, incarnation, asked);
     let Some(id) = patience.wait_on(mailbox.room(), post, || {}) else {
         patience.give_up(Some("too many requests to the loader are under way".into()));
     };
@@ -142,35 +150,26 @@ pub fn withdraw() {
     }
 }
 
-/// Takes back the unused end of a block that this session has reserved, from `first`
-/// to `last`, if nothing was granted after it. Returns whether it was taken back.
-pub fn give_back(tag: &[u8], first: i64, last: i64) -> bool {
-    shmem::require();
-    if process::in_recovery() {
-        CommonError::InRecovery.raise();
-    }
-    let role = role::current();
+/// Takes back the unused end of a block that this session has reserved, if nothing was
+/// granted after it. Returns whether it was taken back. After an error, whether it was is
+/// not known; the session cannot return it again.
+pub fn give_back(tag: &[u8], unused: Run) -> bool {
     let patience = Patience::new(Ids::OfTag(tag));
-    let permissions = tags::require_draw(&tags::wait_until_readable(&patience), tag, role);
-    if changes::state_of(tag) != RowState::Committed {
+    let permissions = require_draw(tag, &patience);
+    if permissions.is_uncommitted || changes::state_of(tag) != RowState::Committed {
         // The row may be rolled back, or belong to another tag.
         return false;
     }
+    let incarnation = permissions.incarnation;
     let end = Reserved {
-        role,
-        incarnation: permissions.incarnation,
-        first,
-        last,
+        role: role::current(),
+        incarnation,
+        first: unused.first,
+        last: unused.last(),
     };
-    catalog::as_owner(|| {
-        let Some((position, _)) = alloc::lock_position(tag) else {
-            return false;
-        };
-        let is_last = last.checked_add(1) == Some(position.max_id);
-        if !is_last || !forget(tag, &end) {
-            return false;
-        }
-        returning(|| alloc::set_position(tag, first));
-        true
-    })
+    // The record is removed first: once the loader has the request, the ids may be granted
+    // again, also if this session does not get the answer.
+    forget(tag, &end)
+        && ask_loader(tag, incarnation, Asked::TakeBack { unused }, &patience)
+            == Answer::TakenBack { was_last: true }
 }

@@ -25,6 +25,7 @@ pub fn decide(shared: &Shared, database: u32, jobs: &[Job]) -> Option<Vec<Decisi
         .iter()
         .map(|job| Want {
             tag: &job.key().tag,
+            incarnation: job.incarnation(),
             wanted: job.wanted(),
             past: job.past(shared),
             is_void: Box::new(move || is_of_other(job) || job.is_stale(shared)),

@@ -39,6 +39,10 @@ pub enum Error {
     OwnChange {
         tag: String,
     },
+    /// The tag is no longer the one whose ids were requested.
+    OtherIncarnation {
+        tag: String,
+    },
     /// Every slot is waiting for a load.
     NoSlot {
         tag: String,
@@ -103,6 +107,11 @@ impl Problem for Error {
             )
             .detail(
                 "The transaction has changed the tag's row, and the ids in memory are used up.",
+            ),
+            Error::OtherIncarnation { tag } => Report::new(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!("tag \"{tag}\" is another one: it was dropped and created again"),
+                "Discard its unused ids, and get the new incarnation from leaf_tag_incarnation.",
             ),
             Error::NoSlot { tag } => Report::new(
                 Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,

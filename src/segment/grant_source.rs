@@ -5,6 +5,8 @@ use leaf_core::grant::{Decision, Past, Wanted};
 /// A requested grant.
 pub struct Want<'a> {
     pub tag: &'a [u8],
+    /// The incarnation of the tag's row.
+    pub incarnation: [u8; 16],
     pub wanted: Wanted,
     /// Read before the tag's row.
     pub past: Past,

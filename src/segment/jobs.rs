@@ -9,7 +9,7 @@ use crate::pg::clock;
 use crate::shmem::Shared;
 use crate::shmem::index::Found;
 use crate::shmem::key::OwnedKey;
-use crate::shmem::mailbox::BlockRequest;
+use crate::shmem::mailbox::{Asked, Request};
 use crate::shmem::slot::Verdict;
 
 /// One grant to be made.
@@ -19,8 +19,8 @@ pub enum Job {
     /// read after this, and what it grants is published only if the epoch is still the
     /// same.
     Segment { key: OwnedKey, found: Found },
-    /// A block for a session.
-    Block(BlockRequest),
+    /// What a session has asked for.
+    Request(Request),
 }
 
 impl Job {
@@ -28,7 +28,15 @@ impl Job {
     pub fn key(&self) -> &OwnedKey {
         match self {
             Job::Segment { key, .. } => key,
-            Job::Block(request) => &request.key,
+            Job::Request(request) => &request.key,
+        }
+    }
+
+    /// The incarnation of the row that grants it.
+    pub fn incarnation(&self) -> [u8; 16] {
+        match self {
+            Job::Segment { found, .. } => found.incarnation,
+            Job::Request(request) => request.incarnation,
         }
     }
 
@@ -36,9 +44,9 @@ impl Job {
     pub fn wanted(&self) -> Wanted {
         match self {
             Job::Segment { .. } => Wanted::Segment,
-            Job::Block(request) => Wanted::Block {
-                incarnation: request.incarnation,
-                count: request.count,
+            Job::Request(request) => match request.asked {
+                Asked::Block { count } => Wanted::Block { count },
+                Asked::TakeBack { unused } => Wanted::TakeBack { unused },
             },
         }
     }
@@ -47,9 +55,9 @@ impl Job {
     pub fn past(&self, shared: &Shared) -> Past {
         let found = match self {
             Job::Segment { found, .. } => Some(*found),
-            Job::Block(request) => shared.index.find(request.key.as_ref()),
+            Job::Request(request) => shared.index.find(request.key.as_ref()),
         };
-        let Some(found) = found else {
+        let Some(found) = found.filter(|found| found.incarnation == self.incarnation()) else {
             return Past::NONE;
         };
         let state = shared.index.slot(found.number).state.read();
@@ -68,7 +76,7 @@ impl Job {
             Job::Segment { found, .. } => {
                 shared.index.slot(found.number).buffer.epoch() != found.epoch
             }
-            Job::Block(_) => false,
+            Job::Request(_) => false,
         }
     }
 }
@@ -77,7 +85,7 @@ impl Job {
 pub fn collect(shared: &Shared, database: u32) -> Vec<Job> {
     let now = clock::monotonic();
     let requests = shared.mailbox.take(database);
-    let mut jobs: Vec<Job> = requests.into_iter().map(Job::Block).collect();
+    let mut jobs: Vec<Job> = requests.into_iter().map(Job::Request).collect();
     for number in shared.index.requests_of(database) {
         let slot = shared.index.slot(number);
         if slot.retry_at.get() > now {

@@ -10,7 +10,7 @@ use crate::pg::{self, clock};
 use crate::settings::segment as settings;
 use crate::shmem::Shared;
 use crate::shmem::index::Found;
-use crate::shmem::mailbox::{Answer, BlockRequest};
+use crate::shmem::mailbox::{Answer, Request};
 use crate::shmem::slot::Verdict;
 
 /// Publishes the outcome of grants to the sessions that wait.
@@ -30,20 +30,30 @@ impl Publisher<'_> {
             ),
             Decision::Granted { run, step } => match job {
                 Job::Segment { found, .. } => self.publish(*found, run, step),
-                Job::Block(request) => self.answer(request, Answer::Granted { first: run.first }),
+                Job::Request(request) => self.answer(request, Answer::Granted { first: run.first }),
+            },
+            Decision::TakenBack | Decision::NotLast => match job {
+                Job::Segment { .. } => {}
+                Job::Request(request) => {
+                    let was_last = decision == Decision::TakenBack;
+                    self.answer(request, Answer::TakenBack { was_last });
+                }
             },
             Decision::Exhausted => match job {
                 Job::Segment { found, .. } => self.pointless(*found, Verdict::Exhausted),
-                Job::Block(request) => self.answer(request, Answer::Exhausted),
+                Job::Request(request) => self.answer(request, Answer::Exhausted),
             },
             Decision::Missing | Decision::Changed => match job {
-                Job::Segment { found, .. } => self.pointless(*found, Verdict::Missing),
-                Job::Block(request) => self.answer(request, Answer::Changed),
+                // Sessions look the tag up again.
+                Job::Segment { found, .. } => {
+                    self.shared.index.slot(found.number).lose_row(found.epoch);
+                }
+                Job::Request(request) => self.answer(request, Answer::Changed),
             },
         }
     }
 
-    fn answer(&self, request: &BlockRequest, answer: Answer) {
+    fn answer(&self, request: &Request, answer: Answer) {
         self.shared.mailbox.answer(request.id, answer);
     }
 
@@ -99,7 +109,7 @@ impl Publisher<'_> {
     /// Records a failure after which another attempt may succeed, and requests that.
     fn failed(&self, job: &Job, message: &str) {
         match job {
-            Job::Block(request) => self.shared.mailbox.put_back(request.id, message),
+            Job::Request(request) => self.shared.mailbox.put_back(request.id, message),
             Job::Segment { found, .. } => {
                 if self.slot_failed(*found, message) {
                     let tag = pg::display(&job.key().tag);

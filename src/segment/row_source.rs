@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use leaf_core::grant::{Decision, Ledger};
 
 use super::grant_source::{GrantSource, Want};
-use super::granting::granting;
+use super::granting::{granting, returning};
 use crate::catalog::{self, alloc};
 use crate::history;
 use crate::settings::segment as settings;
@@ -37,15 +37,22 @@ fn from_rows(wants: &[Want<'_>]) -> Vec<Decision> {
             }
             let at = tags.binary_search(&want.tag);
             let ledger = &mut ledgers[at.expect("every wanted tag is listed")];
-            ledger.decide(&want.wanted, &want.past, &policy)
+            ledger.decide(&want.wanted, want.incarnation, &want.past, &policy)
         })
         .collect();
-    let changed = tags.iter().zip(&ledgers);
-    let changed: Vec<_> = changed
-        .filter_map(|(tag, ledger)| Some((*tag, ledger.changed()?)))
-        .collect();
-    if !changed.is_empty() {
-        granting(|| alloc::store_grants(&changed, &history));
+    let changed = |moves_back: bool| -> Vec<_> {
+        let ledgers = tags.iter().zip(&ledgers);
+        ledgers
+            .filter(|(_, ledger)| ledger.moves_back() == moves_back)
+            .filter_map(|(tag, ledger)| Some((*tag, ledger.changed()?)))
+            .collect()
+    };
+    let (forward, back) = (changed(false), changed(true));
+    if !forward.is_empty() {
+        granting(|| alloc::store_grants(&forward, &history));
+    }
+    if !back.is_empty() {
+        returning(|| alloc::store_grants(&back, &history));
     }
     decisions
 }

@@ -15,6 +15,7 @@ pub struct SavedSlot {
     database: u32,
     catalog: u32,
     tag: Vec<u8>,
+    incarnation: [u8; 16],
     high_water: i64,
     step: u64,
     /// First id and number of ids.
@@ -25,13 +26,14 @@ pub struct SavedSlot {
 pub fn save(shared: &Shared) -> Vec<SavedSlot> {
     let numbers = 0..shared.index.len();
     let saved = numbers.filter_map(|number| {
-        let (key, _) = shared.index.owner_of(number)?;
+        let (key, found) = shared.index.owner_of(number)?;
         let slot = shared.index.slot(number);
         let state = slot.state.write();
         Some(SavedSlot {
             database: key.database,
             catalog: key.catalog,
             tag: key.tag,
+            incarnation: found.incarnation,
             high_water: state.high_water,
             step: state.step,
             ranges: take_rest(slot),
@@ -55,7 +57,7 @@ pub fn restore(shared: &Shared, saved: &SavedSlot) {
         catalog: saved.catalog,
         tag: &saved.tag,
     };
-    let Some(found) = shared.index.claim(key) else {
+    let Some(found) = shared.index.claim(key, saved.incarnation) else {
         return;
     };
     let slot = shared.index.slot(found.number);

@@ -166,9 +166,6 @@ fn resolve_committed(
     let generation = inval::generation();
     let (slot, permissions) = look_up(shared, &readable, tag, user, patience);
     if permissions.is_uncommitted {
-        if xact::is_parallel_worker() {
-            Error::ParallelQuery { tag: display(tag) }.raise();
-        }
         return SlotOfTag {
             row: RowState::Changed,
             ..slot
@@ -186,8 +183,20 @@ fn look_up(
     user: pg_sys::Oid,
     patience: &Patience<'_>,
 ) -> (SlotOfTag, Permissions) {
-    let found = find(shared, readable, tag, user, patience);
-    let permissions = require_draw(readable, tag, user);
+    // The epoch is read before the row, so that a change of the row ends it.
+    let mut found = shared.index.find(key(tag));
+    let (found, permissions) = loop {
+        let permissions = require_draw(readable, tag, user);
+        if permissions.is_uncommitted && xact::is_parallel_worker() {
+            Error::ParallelQuery { tag: display(tag) }.raise();
+        }
+        match found {
+            Some(found) if found.incarnation == permissions.incarnation => {
+                break (found, permissions);
+            }
+            _ => found = Some(claim(shared, tag, permissions.incarnation, patience)),
+        }
+    };
     let slot = SlotOfTag {
         slot: shared.index.slot(found.number),
         number: found.number,
@@ -212,22 +221,11 @@ pub fn require_draw(readable: &Readable, tag: &[u8], user: pg_sys::Oid) -> Permi
     permissions
 }
 
-/// The slot of `tag`. One is claimed only for a tag that exists and from which `user` may
-/// draw, so that rejected calls do not occupy slots.
-fn find(
-    shared: &Shared,
-    readable: &Readable,
-    tag: &[u8],
-    user: pg_sys::Oid,
-    patience: &Patience<'_>,
-) -> Found {
-    let key = key(tag);
-    if let Some(found) = shared.index.find(key) {
-        return found;
-    }
-    require_draw(readable, tag, user);
+/// Assigns a slot to a tag that exists and that the current role may draw from, so that
+/// rejected calls do not occupy slots.
+fn claim(shared: &Shared, tag: &[u8], incarnation: [u8; 16], patience: &Patience<'_>) -> Found {
     loop {
-        if let Some(found) = shared.index.claim(key) {
+        if let Some(found) = shared.index.claim(key(tag), incarnation) {
             return found;
         }
         if patience.is_over() {

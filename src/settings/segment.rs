@@ -12,6 +12,7 @@ pub(super) const ALL: &[&Integer] = &[
     &SEGMENT_DURATION,
     &PREFETCH_THRESHOLD,
     &HISTORY_SKIP,
+    &MAX_RESERVE,
 ];
 
 /// Bounds what a crash can lose: two segments per tag.
@@ -82,4 +83,23 @@ static HISTORY_SKIP: Integer = Integer {
 /// How many of the last grants a new history of the cluster skips.
 pub fn history_skip() -> u64 {
     HISTORY_SKIP.get_unsigned()
+}
+
+/// The largest reserved block is skipped several times after a promotion, so one absurd
+/// block must not exhaust the tag.
+static MAX_RESERVE: Integer = Integer {
+    name: c"leaf.max_reserve",
+    short: c"Largest block of ids that can be reserved at once.",
+    long: c"leaf_segment_reserve rejects a larger count. If the value is too low, clients need more round trips; \
+        if it is too high, a role that may draw from a tag can use it up, and a promotion leaves wide gaps.",
+    default: GucSetting::<i32>::new(1_000_000_000),
+    min: 1,
+    max: i32::MAX,
+    changed_by: ChangedBy::Superuser,
+    unit: Unit::None,
+};
+
+/// How many ids a block can have.
+pub fn max_reserve() -> u64 {
+    MAX_RESERVE.get_unsigned()
 }

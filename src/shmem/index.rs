@@ -50,6 +50,8 @@ pub struct Found {
     pub number: usize,
     /// The buffer's epoch.
     pub epoch: u64,
+    /// The incarnation of the tag's row whose ids the slot has.
+    pub incarnation: [u8; 16],
 }
 
 fn buckets_for(slots: usize) -> usize {
@@ -103,10 +105,17 @@ impl Index {
     }
 
     /// The slot that serves `key`; if there is none, a free or idle slot is assigned to
-    /// it. `None` if every slot is waiting for a load.
-    pub fn claim(&self, key: KeyRef<'_>) -> Option<Found> {
+    /// it. `None` if every slot is waiting for a load. If the slot has ids of another
+    /// incarnation of the row, they are dropped.
+    pub fn claim(&self, key: KeyRef<'_>, incarnation: [u8; 16]) -> Option<Found> {
         let mut heads = self.heads.write();
         if let Some(number) = self.walk(key) {
+            let slot = &self.slots[number];
+            if self.stored_key(slot).incarnation() != incarnation {
+                slot.begin_anew();
+                // SAFETY: the index lock is held to write.
+                unsafe { &mut *slot.key.0.get() }.set(key, incarnation);
+            }
             return Some(self.found(number));
         }
         let number = match heads.free {
@@ -119,7 +128,7 @@ impl Index {
         let slot = &self.slots[number];
         slot.begin_anew();
         // SAFETY: the index lock is held to write.
-        unsafe { &mut *slot.key.0.get() }.set(key);
+        unsafe { &mut *slot.key.0.get() }.set(key, incarnation);
         let bucket = self.bucket(key);
         slot.next
             .store(bucket.0.load(Ordering::Relaxed), Ordering::Relaxed);
@@ -227,16 +236,23 @@ impl Index {
     }
 
     fn found(&self, number: usize) -> Found {
+        let slot = &self.slots[number];
         Found {
             number,
-            epoch: self.slots[number].buffer.epoch(),
+            epoch: slot.buffer.epoch(),
+            incarnation: self.stored_key(slot).incarnation(),
         }
     }
 
     /// The key of a slot. The index lock is held.
     fn key<'a>(&self, slot: &'a Slot) -> KeyRef<'a> {
+        self.stored_key(slot).get()
+    }
+
+    /// The key of a slot, with the row's incarnation. The index lock is held.
+    fn stored_key<'a>(&self, slot: &'a Slot) -> &'a Key {
         // SAFETY: every caller holds the index lock.
-        unsafe { &*slot.key.0.get() }.get()
+        unsafe { &*slot.key.0.get() }
     }
 
     fn bucket(&self, key: KeyRef<'_>) -> &Bucket {

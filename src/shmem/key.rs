@@ -1,4 +1,4 @@
-//! The key of a slot: a tag of a database, by name.
+//! The key of a slot: a tag of a database, by name, and the identity of its row.
 
 use leaf_core::tag;
 
@@ -11,6 +11,8 @@ pub const TAG_BYTES: usize = tag::MAX_BYTES;
 pub struct Key {
     database: u32,
     catalog: u32,
+    /// The incarnation of the tag's row.
+    incarnation: [u8; 16],
     len: u32,
     tag: [u8; TAG_BYTES],
 }
@@ -42,6 +44,7 @@ impl Key {
     pub const NOBODYS: Key = Key {
         database: 0,
         catalog: 0,
+        incarnation: [0; 16],
         len: 0,
         tag: [0; TAG_BYTES],
     };
@@ -55,10 +58,16 @@ impl Key {
         }
     }
 
-    /// Sets the key, whose tag has at most [`TAG_BYTES`].
-    pub fn set(&mut self, key: KeyRef<'_>) {
+    /// The incarnation of the tag's row.
+    pub fn incarnation(&self) -> [u8; 16] {
+        self.incarnation
+    }
+
+    /// Sets the key, whose tag has at most [`TAG_BYTES`], and the incarnation of its row.
+    pub fn set(&mut self, key: KeyRef<'_>, incarnation: [u8; 16]) {
         self.database = key.database;
         self.catalog = key.catalog;
+        self.incarnation = incarnation;
         self.len = key.tag.len() as u32;
         self.tag[..key.tag.len()].copy_from_slice(key.tag);
     }

@@ -5,20 +5,15 @@ use std::time::Duration;
 use leaf_core::time::Monotonic;
 
 use crate::pg::latch::LatchRef;
-use crate::pg::lwlock::Locked;
-use crate::pg::{clock, process, shm};
-
-/// How many databases can have a loader at once. More busy databases than this would
-/// also need as many background worker slots.
-const MAX_LOADERS: usize = 64;
+use crate::pg::lwlock::LockedSlice;
+use crate::pg::{bgworker, clock, process};
 
 /// After this time, a requested loader that has not started is no longer expected.
 const START_PATIENCE: Duration = Duration::from_secs(2);
 
-/// The loaders, one place per database that has one.
-pub struct LoaderTable(&'static Locked<Places>);
-
-type Places = [Place; MAX_LOADERS];
+/// The loaders, one place per database that has one. There are as many as background
+/// workers can run, because each loader is one.
+pub struct LoaderTable(LockedSlice<Place>);
 
 #[derive(Clone, Copy)]
 #[repr(C)]
@@ -57,12 +52,12 @@ pub enum Claim {
     Full,
 }
 
-fn of(places: &mut Places, database: u32) -> Option<&mut Place> {
+fn of(places: &mut [Place], database: u32) -> Option<&mut Place> {
     places.iter_mut().find(|place| place.database == database)
 }
 
 /// The place of `database`; if it has none, a free or abandoned one is assigned to it.
-fn take(places: &mut Places, database: u32) -> Option<&mut Place> {
+fn take(places: &mut [Place], database: u32) -> Option<&mut Place> {
     let now = clock::monotonic();
     let find = |wanted: &dyn Fn(&Place) -> bool| places.iter().position(wanted);
     let own = find(&|place| place.database == database);
@@ -81,13 +76,14 @@ fn take(places: &mut Places, database: u32) -> Option<&mut Place> {
 impl LoaderTable {
     /// Requests the memory; only in the request hook.
     pub(super) fn request_memory() {
-        shm::request::<Locked<Places>>(1);
+        LockedSlice::<Place>::request_memory(bgworker::most());
     }
 
     /// Attaches to that memory; only in the startup hook.
     pub(super) fn attach(tranche: i32) -> Self {
-        let places = |_| Locked::new([Place::FREE; MAX_LOADERS], tranche);
-        LoaderTable(&shm::attach(c"leaf loaders", 1, places)[0])
+        let names = (c"leaf loaders lock", c"leaf loaders");
+        let places = LockedSlice::attach(names, bgworker::most(), tranche, || Place::FREE);
+        LoaderTable(places)
     }
 
     /// The latch of the loader of `database`, if it runs.

@@ -1,40 +1,32 @@
-//! Blocks that sessions ask their database's loader to reserve.
+//! What sessions ask of their database's loader: to reserve blocks, and to take back
+//! their unused ends.
 //!
 //! The states of a request are `Free → Posted → Taken → Answered → Free`. The session
 //! posts it, and collects the answer or withdraws it; the loader takes it, and answers
 //! it or puts it back. A request that is withdrawn while it is taken is `Abandoned`,
 //! and the loader frees it.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use leaf_core::Run;
 use leaf_core::time::Monotonic;
 
 use super::failures::Failures;
 use super::key::{Key, KeyRef, OwnedKey};
 use crate::pg::condvar::CondVar;
-use crate::pg::lwlock::Locked;
-use crate::pg::{clock, shm};
+use crate::pg::lwlock::LockedSlice;
+use crate::pg::{clock, process, shm};
 
-/// How many requests can exist at once; further sessions wait for a free place.
-const ROOM: usize = 64;
-
-/// The requests of all databases.
+/// The requests of all databases: at most one per session.
 pub struct Mailbox {
-    table: &'static Locked<Table>,
-    bells: &'static Bells,
-}
-
-#[repr(C)]
-struct Table {
-    /// The number of the last request.
-    serial: u64,
-    requests: [Request; ROOM],
-}
-
-/// What sessions sleep on: one condition variable per request, and one for sessions that
-/// wait for a free place.
-#[repr(C)]
-struct Bells {
-    answered: [CondVar; ROOM],
-    room: CondVar,
+    places: LockedSlice<Place>,
+    /// Places from this one on have never been used.
+    used: &'static AtomicUsize,
+    /// For each place, what its session sleeps on.
+    answered: &'static [CondVar],
+    /// What sessions sleep on that wait for a free place: requests that were withdrawn may
+    /// occupy some for a moment.
+    room: &'static CondVar,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -47,12 +39,25 @@ enum Status {
     Abandoned,
 }
 
+/// What a session asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub enum Asked {
+    /// A block of this many ids.
+    Block { count: u64 },
+    /// To take unused ids back.
+    TakeBack { unused: Run },
+}
+
 /// The loader's answer to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub enum Answer {
     /// The block starts here.
     Granted { first: i64 },
+    /// The request to take ids back was processed. They were taken back only if they were
+    /// the last that the tag had granted.
+    TakenBack { was_last: bool },
     /// The tag has fewer ids left than asked for.
     Exhausted,
     /// The tag is no longer the one that the session requested ids of: the session has
@@ -60,27 +65,26 @@ pub enum Answer {
     Changed,
 }
 
+/// A request in shared memory.
 #[repr(C)]
-struct Request {
+struct Place {
     status: Status,
     /// Distinguishes this use of the place from others.
     serial: u64,
     key: Key,
-    incarnation: [u8; 16],
-    count: u64,
+    asked: Asked,
     answer: Answer,
     /// When the loader may take it again.
     retry_at: Monotonic,
     failures: Failures,
 }
 
-impl Request {
-    const FREE: Request = Request {
+impl Place {
+    const FREE: Place = Place {
         status: Status::Free,
         serial: 0,
         key: Key::NOBODYS,
-        incarnation: [0; 16],
-        count: 0,
+        asked: Asked::Block { count: 0 },
         answer: Answer::Changed,
         retry_at: Monotonic::ZERO,
         failures: Failures::NONE,
@@ -100,181 +104,185 @@ pub struct RequestId {
 
 /// A request as the loader sees it.
 #[derive(Clone, Debug)]
-pub struct BlockRequest {
+pub struct Request {
     /// Identifies the request.
     pub id: RequestId,
     /// The tag.
     pub key: OwnedKey,
     /// The identity of the row that the session was allowed to draw from.
     pub incarnation: [u8; 16],
-    /// How many ids.
-    pub count: u64,
+    /// What the session asks for.
+    pub asked: Asked,
 }
 
 impl Mailbox {
     /// Requests the memory; only in the request hook.
     pub(super) fn request_memory() {
-        shm::request::<Locked<Table>>(1);
-        shm::request::<Bells>(1);
+        LockedSlice::<Place>::request_memory(process::most_sessions());
+        shm::request::<AtomicUsize>(1);
+        shm::request::<CondVar>(process::most_sessions());
+        shm::request::<CondVar>(1);
     }
 
     /// Attaches to that memory; only in the startup hook.
     pub(super) fn attach(tranche: i32) -> Self {
-        let table = |_| Table {
-            serial: 0,
-            requests: [Request::FREE; ROOM],
-        };
-        let bells = |_| Bells {
-            answered: std::array::from_fn(|_| CondVar::new()),
-            room: CondVar::new(),
-        };
+        let count = process::most_sessions();
+        let names = (c"leaf mailbox lock", c"leaf mailbox");
         Mailbox {
-            table: &shm::attach(c"leaf mailbox", 1, |n| Locked::new(table(n), tranche))[0],
-            bells: &shm::attach(c"leaf bells", 1, bells)[0],
+            places: LockedSlice::attach(names, count, tranche, || Place::FREE),
+            used: &shm::attach(c"leaf mailbox used", 1, |_| AtomicUsize::new(0))[0],
+            answered: shm::attach(c"leaf answers", count, |_| CondVar::new()),
+            room: &shm::attach(c"leaf mailbox room", 1, |_| CondVar::new())[0],
         }
     }
 
     /// Signalled when the request may have been answered.
     pub fn answered(&self, id: RequestId) -> &CondVar {
-        &self.bells.answered[id.place]
+        &self.answered[id.place]
     }
 
     /// Signalled when there may be a free place for a request.
     pub fn room(&self) -> &CondVar {
-        &self.bells.room
+        self.room
     }
 
-    /// Posts a request; `None` if there is no free place.
-    pub fn post(&self, key: KeyRef<'_>, incarnation: [u8; 16], count: u64) -> Option<RequestId> {
-        let mut table = self.table.write();
-        let is_free = |request: &Request| request.status == Status::Free;
-        let place = table.requests.iter().position(is_free)?;
-        table.serial += 1;
-        let serial = table.serial;
-        let request = &mut table.requests[place];
-        request.status = Status::Posted;
-        request.serial = serial;
-        request.key.set(key);
-        request.incarnation = incarnation;
-        request.count = count;
-        request.retry_at = Monotonic::ZERO;
-        request.failures = Failures::NONE;
-        Some(RequestId { place, serial })
+    /// Posts a request about the row with that incarnation; `None` if there is no free
+    /// place.
+    pub fn post(&self, key: KeyRef<'_>, incarnation: [u8; 16], asked: Asked) -> Option<RequestId> {
+        let mut places = self.places.write();
+        let is_free = |place: &Place| place.status == Status::Free;
+        let number = places.iter().position(is_free)?;
+        self.used.fetch_max(number + 1, Ordering::Relaxed);
+        let place = &mut places[number];
+        place.status = Status::Posted;
+        place.serial += 1;
+        place.key.set(key, incarnation);
+        place.asked = asked;
+        place.retry_at = Monotonic::ZERO;
+        place.failures = Failures::NONE;
+        Some(RequestId {
+            place: number,
+            serial: place.serial,
+        })
     }
 
     /// Takes the answer, if there is one; this ends the request.
     pub fn collect(&self, id: RequestId) -> Option<Answer> {
-        let mut table = self.table.write();
-        let request = table.get(id)?;
-        if request.status != Status::Answered {
+        let mut places = self.places.write();
+        let place = get(&mut places, id)?;
+        if place.status != Status::Answered {
             return None;
         }
-        request.status = Status::Free;
-        let answer = request.answer;
-        drop(table);
-        self.bells.room.broadcast();
+        place.status = Status::Free;
+        let answer = place.answer;
+        drop(places);
+        self.room.broadcast();
         Some(answer)
     }
 
     /// Ends a request, whatever its state.
     pub fn withdraw(&self, id: RequestId) {
-        let mut table = self.table.write();
-        if let Some(request) = table.get(id) {
-            request.status = match request.status {
+        let mut places = self.places.write();
+        if let Some(place) = get(&mut places, id) {
+            place.status = match place.status {
                 Status::Taken | Status::Abandoned => Status::Abandoned,
                 Status::Free | Status::Posted | Status::Answered => Status::Free,
             };
         }
-        drop(table);
-        self.bells.room.broadcast();
+        drop(places);
+        self.room.broadcast();
     }
 
     /// Why the request has not been answered yet, if the loader has tried.
     pub fn last_failure(&self, id: RequestId) -> Option<String> {
-        self.table.write().get(id)?.failures.message()
+        let mut places = self.places.write();
+        get(&mut places, id)?.failures.message()
     }
 
     /// When the next request to the loader of `database` may be taken, if there is
     /// one.
     pub fn next_try(&self, database: u32) -> Option<Monotonic> {
-        let table = self.table.read();
-        let requests = table.requests.iter();
-        let posted = requests.filter(|request| request.is_posted_to(database));
-        posted.map(|request| request.retry_at).min()
+        let places = self.places.read();
+        let places = places[..self.used()].iter();
+        let posted = places.filter(|place| place.is_posted_to(database));
+        posted.map(|place| place.retry_at).min()
     }
 
     /// Takes all requests posted to the loader of `database` that may be tried
     /// now.
-    pub fn take(&self, database: u32) -> Vec<BlockRequest> {
+    pub fn take(&self, database: u32) -> Vec<Request> {
         let now = clock::monotonic();
-        let mut taken = Vec::with_capacity(ROOM);
-        let mut table = self.table.write();
-        for (place, request) in table.requests.iter_mut().enumerate() {
-            if !request.is_posted_to(database) || request.retry_at > now {
+        let used = self.used();
+        let mut taken = Vec::with_capacity(used);
+        let mut places = self.places.write();
+        for (number, place) in places[..used].iter_mut().enumerate() {
+            if !place.is_posted_to(database) || place.retry_at > now {
                 continue;
             }
-            request.status = Status::Taken;
-            taken.push(BlockRequest {
+            place.status = Status::Taken;
+            taken.push(Request {
                 id: RequestId {
-                    place,
-                    serial: request.serial,
+                    place: number,
+                    serial: place.serial,
                 },
-                key: request.key.get().to_owned(),
-                incarnation: request.incarnation,
-                count: request.count,
+                key: place.key.get().to_owned(),
+                incarnation: place.key.incarnation(),
+                asked: place.asked,
             });
         }
         taken
     }
 
-    /// Answers a taken request. If the session has withdrawn it, the block is lost.
+    /// Answers a taken request. If the session has withdrawn it, a granted block is lost.
     pub fn answer(&self, id: RequestId, answer: Answer) {
-        self.settle(id, |request| {
-            request.answer = answer;
+        self.settle(id, |place| {
+            place.answer = answer;
             Status::Answered
         });
     }
 
     /// Puts a taken request back, to be tried again, and records the reason.
     pub fn put_back(&self, id: RequestId, failure: &str) {
-        self.settle(id, |request| {
-            request.retry_at = request.failures.record(failure).retry_at;
+        self.settle(id, |place| {
+            place.retry_at = place.failures.record(failure).retry_at;
             Status::Posted
         });
     }
 
     /// Puts back all requests that a loader took and did not settle before it ended.
     pub fn put_back_all(&self, database: u32) {
-        let mut table = self.table.write();
-        for request in &mut table.requests {
-            if request.key.get().database == database {
-                request.status = match request.status {
+        let mut places = self.places.write();
+        for place in places[..self.used()].iter_mut() {
+            if place.key.get().database == database {
+                place.status = match place.status {
                     Status::Taken => Status::Posted,
                     Status::Abandoned => Status::Free,
-                    Status::Free | Status::Posted | Status::Answered => request.status,
+                    Status::Free | Status::Posted | Status::Answered => place.status,
                 };
             }
         }
     }
 
-    fn settle(&self, id: RequestId, change: impl FnOnce(&mut Request) -> Status) {
-        let mut table = self.table.write();
-        if let Some(request) = table.get(id) {
-            request.status = match request.status {
-                Status::Taken | Status::Posted => change(request),
+    fn used(&self) -> usize {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    fn settle(&self, id: RequestId, change: impl FnOnce(&mut Place) -> Status) {
+        let mut places = self.places.write();
+        if let Some(place) = get(&mut places, id) {
+            place.status = match place.status {
+                Status::Taken | Status::Posted => change(place),
                 Status::Abandoned => Status::Free,
-                Status::Free | Status::Answered => request.status,
+                Status::Free | Status::Answered => place.status,
             };
         }
-        drop(table);
-        self.bells.answered[id.place].broadcast();
-        self.bells.room.broadcast();
+        drop(places);
+        self.answered[id.place].broadcast();
+        self.room.broadcast();
     }
 }
 
-impl Table {
-    fn get(&mut self, id: RequestId) -> Option<&mut Request> {
-        let request = &mut self.requests[id.place];
-        (request.serial == id.serial).then_some(request)
-    }
+fn get(places: &mut [Place], id: RequestId) -> Option<&mut Place> {
+    let place = &mut places[id.place];
+    (place.serial == id.serial).then_some(place)
 }

@@ -11,7 +11,7 @@ use super::key::Key;
 use super::waits::Waits;
 use crate::pg::clock::AtomicMonotonic;
 use crate::pg::condvar::CondVar;
-use crate::pg::lwlock::Locked;
+use crate::pg::lwlock::{Locked, WriteGuard};
 
 /// Everything leaf shares about one tag. Written as a whole once, at server start;
 /// after that, as described at each field.
@@ -129,8 +129,23 @@ impl Slot {
         self.begin_epoch(reconsider);
     }
 
+    /// If the epoch is still `epoch`, begins a new one, and drops unused ids, because the
+    /// loader found no row for the tag, or another one.
+    pub fn lose_row(&self, epoch: u64) {
+        let state = self.state.write();
+        if self.buffer.epoch() == epoch {
+            self.begin_epoch_of(state, |state| {
+                let _discarded = self.buffer.take_rest();
+                state.verdict = Verdict::Missing;
+            });
+        }
+    }
+
     fn begin_epoch(&self, change: impl FnOnce(&mut State)) {
-        let mut state = self.state.write();
+        self.begin_epoch_of(self.state.write(), change);
+    }
+
+    fn begin_epoch_of(&self, mut state: WriteGuard<'_, State>, change: impl FnOnce(&mut State)) {
         self.buffer.bump_epoch();
         change(&mut state);
         self.retry_at.set(Monotonic::ZERO);

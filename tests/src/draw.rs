@@ -10,15 +10,12 @@ pub struct Block {
     pub first: i64,
     /// The last id.
     pub last: i64,
-    /// From one id to the next.
-    pub increment: i64,
 }
 
 impl Block {
     /// Every id of the block.
     pub fn ids(&self) -> impl Iterator<Item = i64> + use<> {
-        assert!(self.increment > 0, "{self:?}");
-        (self.first..=self.last).step_by(self.increment as usize)
+        self.first..=self.last
     }
 }
 
@@ -67,13 +64,12 @@ impl Draw for Client {
 
     fn reserve(&mut self, tag: &str, count: i64) -> Result<Block, postgres::Error> {
         let row = self.query_one(
-            "SELECT first_id, last_id, increment FROM leaf_segment_reserve($1, $2)",
+            "SELECT lower(block), upper(block) - 1 FROM leaf_segment_reserve($1, $2) AS block",
             &[&tag, &count],
         )?;
         Ok(Block {
             first: row.get(0),
             last: row.get(1),
-            increment: row.get(2),
         })
     }
 

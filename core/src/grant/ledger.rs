@@ -40,12 +40,15 @@ pub enum Found {
 pub enum Wanted {
     /// A segment, of the size that the step policy determines.
     Segment,
-    /// A block of exactly `count` ids, only from the row with that incarnation.
+    /// A block of exactly `count` ids.
     Block {
-        /// The identity of the row for which the caller's permissions were checked.
-        incarnation: [u8; 16],
         /// How many ids.
         count: u64,
+    },
+    /// To take unused ids back, which is possible only if nothing was granted after them.
+    TakeBack {
+        /// The ids. They were granted, and nobody uses them any more.
+        unused: Run,
     },
 }
 
@@ -72,6 +75,10 @@ impl Past {
 /// The result of a request for a grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
+    /// The ids were taken back.
+    TakenBack,
+    /// The ids were not taken back, because ids after them have been granted.
+    NotLast,
     /// Ids were granted.
     Granted {
         /// The ids.
@@ -105,13 +112,15 @@ pub enum Decision {
 ///
 /// let mut ledger = Ledger::new(Found::Missing, 10);
 /// let policy = StepPolicy::default();
-/// let decision = ledger.decide(&Wanted::Segment, &Past::NONE, &policy);
+/// let decision = ledger.decide(&Wanted::Segment, [0; 16], &Past::NONE, &policy);
 /// assert_eq!(decision, Decision::Missing);
 /// assert_eq!(ledger.changed(), None);
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Ledger {
     found: Found,
+    /// The row's `max_id` before the first grant.
+    before: i64,
     is_changed: bool,
 }
 
@@ -121,28 +130,37 @@ impl Ledger {
     /// the last grants: `history_skip_factor` times the last segment and the largest
     /// reserved block.
     pub fn new(mut found: Found, history_skip_factor: u64) -> Self {
-        if let Found::Row(row) = &mut found
-            && row.from_other_history
-        {
-            let skipped = history_skip(history_skip_factor, row.last_grant, row.largest_reserve);
-            row.position.skip(skipped);
+        let mut before = i64::MIN;
+        if let Found::Row(row) = &mut found {
+            before = row.position.max_id;
+            if row.from_other_history {
+                let skipped =
+                    history_skip(history_skip_factor, row.last_grant, row.largest_reserve);
+                row.position.skip(skipped);
+            }
         }
         Ledger {
             found,
+            before,
             is_changed: false,
         }
     }
 
-    /// Grants what is requested, or returns the reason why not.
-    pub fn decide(&mut self, wanted: &Wanted, past: &Past, policy: &StepPolicy) -> Decision {
+    /// Grants what is requested from the row with that incarnation, or returns the reason
+    /// why not.
+    pub fn decide(
+        &mut self,
+        wanted: &Wanted,
+        incarnation: [u8; 16],
+        past: &Past,
+        policy: &StepPolicy,
+    ) -> Decision {
         let row = match &mut self.found {
             Found::Row(row) => row,
             Found::Busy => return Decision::Busy,
             Found::Missing => return Decision::Missing,
         };
-        if let Wanted::Block { incarnation, .. } = wanted
-            && row.incarnation != *incarnation
-        {
+        if row.incarnation != incarnation {
             return Decision::Changed;
         }
         if row.position.max_id < past.high_water {
@@ -152,7 +170,16 @@ impl Ledger {
         }
         let granted = match *wanted {
             Wanted::Segment => segment(row, past, policy),
-            Wanted::Block { count, .. } => block(row, count),
+            Wanted::Block { count } => block(row, count),
+            Wanted::TakeBack { unused } => {
+                return match row.position.take_back(unused) {
+                    true => {
+                        self.is_changed = true;
+                        Decision::TakenBack
+                    }
+                    false => Decision::NotLast,
+                };
+            }
         };
         match granted {
             Ok((run, step)) => {
@@ -163,12 +190,18 @@ impl Ledger {
         }
     }
 
-    /// The row as it must be written, if anything was granted from it.
+    /// The row as it must be written, if anything was granted from it or taken back.
     pub fn changed(&self) -> Option<&Row> {
         match &self.found {
             Found::Row(row) if self.is_changed => Some(row),
             Found::Row(_) | Found::Busy | Found::Missing => None,
         }
+    }
+
+    /// Whether more was taken back than was granted: the row's `max_id` moves back.
+    pub fn moves_back(&self) -> bool {
+        self.changed()
+            .is_some_and(|row| row.position.max_id < self.before)
     }
 }
 
@@ -202,7 +235,7 @@ mod tests {
     };
 
     fn decide(ledger: &mut Ledger, wanted: Wanted, past: Past) -> Decision {
-        ledger.decide(&wanted, &past, &StepPolicy::default())
+        ledger.decide(&wanted, ROW.incarnation, &past, &StepPolicy::default())
     }
 
     fn granted(first: i64, len: u64, step: u64) -> Decision {
@@ -213,10 +246,7 @@ mod tests {
     }
 
     fn block_of(count: u64) -> Wanted {
-        Wanted::Block {
-            incarnation: ROW.incarnation,
-            count,
-        }
+        Wanted::Block { count }
     }
 
     #[test]
@@ -245,14 +275,43 @@ mod tests {
     }
 
     #[test]
-    fn a_block_is_of_the_row_that_was_asked_for() {
+    fn what_is_taken_back_can_be_granted_again_and_the_row_moves_back() {
+        let mut ledger = Ledger::new(Found::Row(ROW), 10);
+        let Decision::Granted { run: unused, .. } = decide(&mut ledger, block_of(50), Past::NONE)
+        else {
+            panic!("a block is granted");
+        };
+        assert!(!ledger.moves_back());
+        let take_back = Wanted::TakeBack { unused };
+        let mut later = Ledger::new(Found::Row(*ledger.changed().unwrap()), 10);
+        assert_eq!(
+            decide(&mut later, take_back, Past::NONE),
+            Decision::TakenBack
+        );
+        assert!(later.moves_back());
+        assert_eq!(decide(&mut later, take_back, Past::NONE), Decision::NotLast);
+        assert_eq!(
+            decide(&mut later, block_of(50), Past::NONE),
+            granted(1, 50, 0)
+        );
+        assert!(!later.moves_back());
+        assert_eq!(
+            decide(&mut later, block_of(1), Past::NONE),
+            granted(51, 1, 0)
+        );
+        assert_eq!(decide(&mut later, take_back, Past::NONE), Decision::NotLast);
+    }
+
+    #[test]
+    fn a_grant_is_from_the_row_that_was_asked_for() {
         let other = Row {
             incarnation: [8; 16],
             ..ROW
         };
         let mut ledger = Ledger::new(Found::Row(other), 10);
-        let decision = decide(&mut ledger, block_of(1), Past::NONE);
-        assert_eq!(decision, Decision::Changed);
+        for wanted in [Wanted::Segment, block_of(1)] {
+            assert_eq!(decide(&mut ledger, wanted, Past::NONE), Decision::Changed);
+        }
         assert_eq!(ledger.changed(), None);
     }
 

@@ -48,6 +48,16 @@ impl Position {
         Ok(self.take(count))
     }
 
+    /// Takes back the ids that were granted last. Returns whether it did: it does not if
+    /// other ids were granted after them.
+    pub fn take_back(&mut self, unused: Run) -> bool {
+        let is_last = unused.len > 0 && unused.end() == Some(self.max_id);
+        if is_last {
+            self.max_id = unused.first;
+        }
+        is_last
+    }
+
     /// Skips `count` numbers without granting them, or all if fewer are left.
     pub fn skip(&mut self, count: u64) {
         let count = count.min(self.left());
@@ -110,6 +120,22 @@ mod tests {
         assert_eq!(row.grant_block(11), Err(Exhausted));
         assert_eq!(row.max_id, 1);
         assert_eq!(row.grant_block(10), Ok(Run { first: 1, len: 10 }));
+    }
+
+    #[test]
+    fn only_what_was_granted_last_is_taken_back() {
+        let mut row = position(1, i64::MAX);
+        let block = row.grant_block(100).unwrap();
+        let end = Run { first: 41, len: 60 };
+        row.grant_block(1).unwrap();
+        assert!(!row.take_back(end), "an id was granted after it");
+        assert!(row.take_back(Run { first: 101, len: 1 }));
+        assert!(!row.take_back(Run { first: 41, len: 59 }));
+        assert!(!row.take_back(Run { first: 41, len: 61 }));
+        assert!(row.take_back(end));
+        assert_eq!(row.max_id, 41);
+        assert!(!row.take_back(block), "its end was taken back before");
+        assert!(!row.take_back(Run { first: 41, len: 0 }));
     }
 
     #[test]

@@ -49,14 +49,13 @@ pub(crate) fn segment_batch<'a>(tag: &'a &str, count: &'a i32) -> Statement<'a, 
 
 pub(crate) fn segment_reserve<'a>(tag: &'a &str, count: &'a i64) -> Statement<'a, Block> {
     Statement::new(
-        "SELECT first_id, last_id, increment FROM leaf_segment_reserve($1, $2)",
+        "SELECT lower(block), upper(block) - 1 FROM leaf_segment_reserve($1, $2) AS block",
         vec![(tag, Type::TEXT), (count, Type::INT8)],
         |rows| {
             let row = only(rows)?;
             Ok(Block {
                 first: get(row, 0)?,
                 last: get(row, 1)?,
-                increment: get(row, 2)?,
             })
         },
     )
@@ -68,7 +67,7 @@ pub(crate) fn segment_return<'a>(
     last: &'a SegmentId,
 ) -> Statement<'a, bool> {
     Statement::new(
-        "SELECT leaf_segment_return($1, $2, $3)",
+        "SELECT leaf_segment_return($1, int8range($2, $3, '[]'))",
         vec![(tag, Type::TEXT), (first, Type::INT8), (last, Type::INT8)],
         one,
     )

@@ -10,7 +10,7 @@ use crate::SegmentId;
 /// # #[cfg(feature = "sync")]
 /// # fn example(client: &mut postgres::Client) -> Result<(), leaf_sdk::Error> {
 /// let block = leaf_sdk::sync::segment_reserve(client, "orders", 10_000)?;
-/// for id in (block.first.get()..=block.last.get()).step_by(block.increment as usize) {
+/// for id in block.first.get()..=block.last.get() {
 ///     println!("{id}");
 /// }
 /// # Ok(()) }
@@ -21,8 +21,6 @@ pub struct Block {
     pub first: SegmentId,
     /// The last id.
     pub last: SegmentId,
-    /// From one id to the next.
-    pub increment: i64,
 }
 
 /// The fields of a snowflake id.

@@ -83,7 +83,7 @@ impl Tag {
         let len = last
             .checked_sub(first)
             .and_then(|len| u64::try_from(len).ok());
-        let Some(len) = len.filter(|_| block.increment == 1).map(|len| len + 1) else {
+        let Some(len) = len.map(|len| len + 1) else {
             return Err(Error::Protocol(format!("{block:?}")));
         };
         let prefetch_after = prefetch_after(len, config.prefetch_percent);

@@ -249,7 +249,7 @@ fn block_of_another_session_cannot_be_returned() {
     let block = server.connect().reserve("orders", 100).expect("a block");
     let mut thief = server.connect();
     let query = format!(
-        "SELECT leaf_segment_return('orders', {}, {})::int::bigint",
+        "SELECT leaf_segment_return('orders', int8range({}, {}, '[]'))::int::bigint",
         block.first, block.last
     );
     assert_eq!(thief.number(&query), 0);

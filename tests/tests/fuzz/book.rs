@@ -90,11 +90,11 @@ impl Book {
         self.state().drawn.extend(ids.iter().map(|&id| (id, id)));
     }
 
-    /// Enters a block of a tag.
-    pub fn reserved(&self, tag: String, first: i64, last: i64) {
+    /// Enters a block, and the tag that it may be returned to.
+    pub fn reserved(&self, tag: Option<String>, first: i64, last: i64) {
         let mut state = self.state();
         state.drawn.push((first, last));
-        state.blocks.push((tag, (first, last)));
+        state.blocks.extend(tag.map(|tag| (tag, (first, last))));
     }
 
     /// Enters that a part of a block was taken back.

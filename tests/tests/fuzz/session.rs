@@ -91,18 +91,21 @@ impl<'b> Session<'b> {
                 }
                 self.book.flakes(&flakes);
             }
-            Rows::Block => {
+            Rows::Block | Rows::Kept => {
                 let block = found
                     .first()
                     .and_then(|row| number(row, 0).zip(number(row, 1)));
                 if let Some((first, last)) = block {
                     let [tag, _] = arguments(sql);
-                    self.book.reserved(tag.to_owned(), first, last);
+                    let returned_to = (rows == Rows::Block).then(|| tag.to_owned());
+                    self.book.reserved(returned_to, first, last);
                 }
             }
             Rows::Returned => {
                 if found.first().and_then(|row| row.get(0)) == Some("t") {
-                    let [_, first, last] = arguments(sql);
+                    let [_, range] = arguments(sql);
+                    let bounds = range.trim_matches(['\'', '[', ']']).split_once(',');
+                    let (first, last) = bounds.expect("two bounds");
                     let number = |text: &str| text.parse().expect("a number");
                     self.book.returned(number(first), number(last));
                 }

@@ -20,8 +20,10 @@ pub enum Rows {
     Ids,
     /// Ids of a tag, drawn earlier or in some other order.
     OldIds,
-    /// The first and the last id of a block.
+    /// The first and the last id of a block, which may be returned.
     Block,
+    /// The first and the last id of a block.
+    Kept,
     /// Whether `$FIRST` to `$LAST` was returned.
     Returned,
     /// Snowflake ids.
@@ -160,10 +162,11 @@ fn draw() -> Sql {
         6 => fill("SELECT leaf_segment_next({}) FROM generate_series(1, {})", [tag(), count()], Ids),
         6 => fill("SELECT id FROM leaf_segment_batch({}, {}) AS id", [tag(), count()], Ids),
         2 => fill("SELECT leaf_segment_batch({}, 2147483647) LIMIT {}", [tag(), count()], Ids),
-        4 => fill("SELECT first_id, last_id FROM leaf_segment_reserve({}, {})", [tag(), count()], Block),
-        1 => fill("SELECT first_id, last_id FROM leaf_segment_reserve({}, {})", [tag(), bigint()], Block),
-        4 => fill("SELECT leaf_segment_return($TAG, $FIRST, $LAST)", [], Returned),
-        1 => fill("SELECT leaf_segment_return({}, {}, {})", [tag(), bigint(), bigint()], Any),
+        4 => fill("SELECT lower(b), upper(b) - 1 FROM leaf_segment_reserve({}, {}) AS b", [tag(), count()], Block),
+        1 => fill("SELECT lower(b), upper(b) - 1 FROM leaf_segment_reserve({}, {}) AS b", [tag(), bigint()], Block),
+        2 => fill("SELECT lower(b), upper(b) - 1 FROM leaf_segment_reserve('a', {}, leaf_tag_incarnation({})) AS b", [count(), tag()], Kept),
+        4 => fill("SELECT leaf_segment_return($TAG, '[$FIRST,$LAST]')", [], Returned),
+        1 => fill("SELECT leaf_segment_return({}, int8range({}, {}))", [tag(), bigint(), bigint()], Any),
         2 => fill("SELECT draw({}, {})", [tag(), count()], Ids),
         2 => fill("INSERT INTO drawn SELECT leaf_segment_next({}) FROM generate_series(1, {}) RETURNING id", [tag(), count()], Ids),
         2 => fill("EXECUTE next ({})", [tag()], Ids),

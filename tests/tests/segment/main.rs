@@ -4,6 +4,7 @@
 //!
 //! What a stop, a crash or a standby does to them is in `lifecycle`.
 
+mod blocks;
 mod changes;
 mod concurrency;
 mod errors;

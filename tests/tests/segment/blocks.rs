@@ -1,0 +1,105 @@
+//! Blocks: reserving them, and returning their unused ends.
+
+use leaf_tests::postgres::Client;
+use leaf_tests::{Draw, Server, refused};
+
+/// It is returned for good, whatever becomes of the transaction, and stalls nobody.
+#[test]
+fn return_of_a_block_is_not_part_of_the_transaction() {
+    let server = Server::options()
+        .set("max_prepared_transactions", "2")
+        .start();
+    let (mut client, mut other) = (server.connect(), server.connect());
+    client.run("SELECT leaf_tag_create('orders')");
+    client.run("SET statement_timeout = '30s'");
+    other.run("SET statement_timeout = '30s'");
+    for (begin, end) in [
+        ("BEGIN", "ROLLBACK"),
+        ("BEGIN READ ONLY", "COMMIT"),
+        (
+            "BEGIN ISOLATION LEVEL SERIALIZABLE; SELECT FROM leaf.alloc",
+            "COMMIT",
+        ),
+        ("BEGIN", "PREPARE TRANSACTION 'p'"),
+    ] {
+        let block = client.reserve("orders", 100).expect("a block");
+        client.run(begin);
+        let give_back = format!(
+            "SELECT leaf_segment_return('orders', int8range({}, {}, '[]'))::int::bigint",
+            block.first, block.last
+        );
+        assert_eq!(client.number(&give_back), 1, "{begin}");
+        let of_other = other.reserve("orders", 5).expect("a block");
+        assert_eq!(of_other.first, block.first, "{begin}");
+        client.run(end);
+        assert_eq!(client.number(&give_back), 0, "{begin}");
+        let next = client.reserve("orders", 5).expect("a block");
+        assert!(next.first > of_other.last, "{begin}");
+    }
+    client.run("ROLLBACK PREPARED 'p'");
+}
+
+/// The last ids of the tag are those of another session's block.
+#[test]
+fn returned_end_of_a_block_is_the_end_of_that_block() {
+    let (server, mut client) = Server::with_orders(1000);
+    let mut other = server.connect();
+    let own = client.reserve("orders", 100).expect("a block");
+    let of_other = other.reserve("orders", 100).expect("a block");
+    for (first, last) in [
+        (own.first, of_other.last),
+        (own.last + 1, of_other.last),
+        (own.first, own.last),
+        (own.first, own.last - 1),
+    ] {
+        let taken = client.number(&format!(
+            "SELECT leaf_segment_return('orders', '[{first},{last}]')::int::bigint"
+        ));
+        assert_eq!(taken, 0, "{first} to {last}");
+    }
+    let next = client.reserve("orders", 5).expect("a block");
+    assert!(next.first > of_other.last);
+}
+
+/// `(f()).*` calls a function that returns a record once for each column.
+#[test]
+fn block_cannot_be_taken_apart_into_several() {
+    let (_server, mut client) = Server::with_orders(1000);
+    client.fails("SELECT (leaf_segment_reserve('orders', 3)).*", "42809");
+    let lengths = "SELECT upper(block) - lower(block) FROM generate_series(1, 100),
+                          LATERAL (SELECT leaf_segment_reserve('orders', 3) AS block) AS b";
+    assert!(client.numbers(lengths).iter().all(|&length| length == 3));
+}
+
+#[test]
+fn block_is_of_the_incarnation_that_was_asked_for() {
+    let (_server, mut client) = Server::with_orders(1000);
+    let reserve = "SELECT lower(leaf_segment_reserve('orders', 5, $1::text::uuid))";
+    let incarnation = client.text("SELECT leaf_tag_incarnation('orders')::text");
+    let first = |client: &mut Client, incarnation: &str| {
+        let row = client.query_one(reserve, &[&incarnation]);
+        row.map(|row| row.get::<_, i64>(0))
+    };
+    assert_eq!(first(&mut client, &incarnation).expect("a block"), 1);
+    assert_eq!(first(&mut client, &incarnation).expect("a block"), 6);
+    client.run("SELECT leaf_tag_drop('orders'), leaf_tag_create('orders')");
+    let refusal = refused(first(&mut client, &incarnation), "55000");
+    assert!(refusal.message().contains("another one"), "{refusal:?}");
+    client.run("CREATE ROLE joe; SET ROLE joe");
+    client.fails("SELECT leaf_tag_incarnation('orders')", "42501");
+    client.run("RESET ROLE");
+    let incarnation = client.text("SELECT leaf_tag_incarnation('orders')::text");
+    assert_eq!(first(&mut client, &incarnation).expect("a block"), 1);
+}
+
+#[test]
+fn block_is_not_longer_than_the_setting_allows() {
+    let (_server, mut client) = Server::with_orders(1000);
+    refused(client.reserve("orders", 1_000_000_001), "22023");
+    client.reserve("orders", 1_000_000_000).expect("a block");
+    client.run("SET leaf.max_reserve = 10");
+    refused(client.reserve("orders", 11), "22023");
+    client.reserve("orders", 10).expect("a block");
+    client.run("CREATE ROLE joe; SET ROLE joe");
+    client.fails("SET leaf.max_reserve = 100", "42501");
+}
