@@ -37,6 +37,7 @@ CREATE TABLE leaf.alloc (
     history         text,
     last_grant      bigint       NOT NULL DEFAULT 0,
     largest_reserve bigint       NOT NULL DEFAULT 0,
+    written_by      xid          NOT NULL DEFAULT '0',
     CONSTRAINT alloc_pkey PRIMARY KEY (biz_tag),
     CONSTRAINT alloc_biz_tag_check CHECK (biz_tag::text OPERATOR(pg_catalog.<>) ''::text),
     CONSTRAINT alloc_step_check CHECK (step OPERATOR(pg_catalog.>) 0)
@@ -50,9 +51,10 @@ COMMENT ON COLUMN leaf.alloc.max_value IS 'largest id that may be granted, but a
 COMMENT ON COLUMN leaf.alloc.owner IS 'name of the role that may draw from, alter, grant and drop the tag';
 COMMENT ON COLUMN leaf.alloc.grantees IS 'names of the roles that may draw; public means all roles';
 COMMENT ON COLUMN leaf.alloc.incarnation IS 'identity of the row: a tag that is dropped and created again is a new tag';
-COMMENT ON COLUMN leaf.alloc.history IS 'history of the cluster (system identifier, timeline, nonce) of the last grant';
+COMMENT ON COLUMN leaf.alloc.history IS 'history of the cluster (system identifier, timeline, nonce) in which the row was made or last granted ids';
 COMMENT ON COLUMN leaf.alloc.last_grant IS 'ids in the last granted segment';
 COMMENT ON COLUMN leaf.alloc.largest_reserve IS 'ids in the largest block ever reserved';
+COMMENT ON COLUMN leaf.alloc.written_by IS 'the transaction that wrote the row, set by a trigger: if it is not the row''s xmin, the row was written while triggers were disabled';
 
 -- Dumps contain the rows: a restored database continues where the dump was taken.
 SELECT pg_catalog.pg_extension_config_dump('leaf.alloc', '');
@@ -60,21 +62,22 @@ SELECT pg_catalog.pg_extension_config_dump('leaf.alloc', '');
 /* Triggers: changes made with plain SQL take effect on the ids already in memory. */
 CREATE FUNCTION leaf_alloc_check() RETURNS trigger
     LANGUAGE c AS 'MODULE_PATHNAME', 'leaf_alloc_check';
-COMMENT ON FUNCTION leaf_alloc_check() IS 'rejects a lower max_id and keeps update_time current';
+COMMENT ON FUNCTION leaf_alloc_check() IS 'rejects a lower max_id, keeps update_time current, and records where the row comes from';
 CREATE FUNCTION leaf_alloc_changed() RETURNS trigger
     LANGUAGE c AS 'MODULE_PATHNAME', 'leaf_alloc_changed';
 COMMENT ON FUNCTION leaf_alloc_changed() IS 'makes a change of leaf.alloc take effect at commit';
 
 REVOKE EXECUTE ON FUNCTION leaf_alloc_check(), leaf_alloc_changed() FROM PUBLIC;
 
-CREATE TRIGGER leaf_check BEFORE UPDATE ON leaf.alloc
+CREATE TRIGGER leaf_check BEFORE INSERT OR UPDATE ON leaf.alloc
     FOR EACH ROW EXECUTE FUNCTION leaf_alloc_check();
 CREATE TRIGGER leaf_changed AFTER INSERT OR UPDATE OR DELETE ON leaf.alloc
     FOR EACH ROW EXECUTE FUNCTION leaf_alloc_changed();
 CREATE TRIGGER leaf_truncated AFTER TRUNCATE ON leaf.alloc
     FOR EACH STATEMENT EXECUTE FUNCTION leaf_alloc_changed();
 -- Apply workers and restores run with session_replication_role = replica, in which
--- ordinary triggers do not fire.
+-- ordinary triggers do not fire. If a restore with --disable-triggers makes these
+-- ordinary, the next grant restores them.
 ALTER TABLE leaf.alloc ENABLE ALWAYS TRIGGER leaf_check;
 ALTER TABLE leaf.alloc ENABLE ALWAYS TRIGGER leaf_changed;
 ALTER TABLE leaf.alloc ENABLE ALWAYS TRIGGER leaf_truncated;
@@ -304,7 +307,7 @@ COMMENT ON FUNCTION leaf_segment_slots() IS 'the tags of this database that are 
 REVOKE EXECUTE ON FUNCTION leaf_segment_slots() FROM PUBLIC;
 
 CREATE VIEW leaf.stat_segment AS
-SELECT a.biz_tag, a.max_id - 1 AS granted_up_to, s.*
+SELECT a.biz_tag, nullif(a.max_id, -9223372036854775808) - 1 AS granted_up_to, s.*
   FROM leaf.alloc AS a, leaf_segment_stats(a.biz_tag::text, a.max_id, a.step) AS s;
 COMMENT ON VIEW leaf.stat_segment IS 'one row per tag: position, buffers, loads, waits and errors since it was last brought into memory';
 

@@ -79,6 +79,8 @@ pub enum Error {
     },
     /// No loader could be started within `leaf.wait_timeout`.
     NoLoader { ids: String },
+    /// A trigger that fires because of a grant waits for ids.
+    WithinGrant { ids: String },
     /// A grant was not stored in its row of `leaf.alloc`, for example because of a
     /// trigger of the table's owner.
     NotStored,
@@ -124,6 +126,11 @@ impl Problem for Error {
                 Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
                 format!("no background worker slot for the loader of {ids}"),
                 "Raise max_worker_processes, or end other background workers.",
+            ),
+            Error::WithinGrant { ids } => Report::new(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!("cannot wait for {ids} during a grant"),
+                "Remove the trigger on a table of leaf that draws ids.",
             ),
             Error::NotStored => Report::new(
                 Code::ERRCODE_TRIGGERED_ACTION_EXCEPTION,

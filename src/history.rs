@@ -47,8 +47,10 @@ pub fn current() -> String {
             pg_sys::GetWALInsertionTimeLine(),
         )
     };
-    let nonce = *NONCE.lock().expect("the lock is not poisoned");
-    format!("{system}/{timeline}/{}", nonce.unwrap_or_default())
+    let mut nonce = NONCE.lock().expect("the lock is not poisoned");
+    // Not set only if the server does not preload leaf: its next start may.
+    let nonce = nonce.get_or_insert_with(|| read().unwrap_or_else(renew));
+    format!("{system}/{timeline}/{nonce}")
 }
 
 fn path() -> PathBuf {

@@ -9,7 +9,7 @@
 //!
 //! A room uses those below it and none above, in this order from the top: [`api`],
 //! [`restart`], [`segment`] and [`snowflake`] (which do not use each other), [`patience`],
-//! [`loader`], [`history`], [`catalog`], [`shmem`], [`settings`], [`error`], [`pg`].
+//! [`loader`], [`dropped`], [`history`], [`catalog`], [`shmem`], [`settings`], [`error`], [`pg`].
 //! Functions of upper rooms that lower ones have to call are handed down here.
 
 // Nothing here is public; the documentation is built with private items.
@@ -17,6 +17,7 @@
 
 mod api;
 mod catalog;
+mod dropped;
 mod error;
 mod history;
 mod loader;
@@ -37,10 +38,15 @@ extension_sql_file!("../sql/leaf--0.1.0.sql", name = "install", bootstrap);
 /// session, where leaf's functions raise an error that says what is missing.
 #[pg_guard]
 pub extern "C-unwind" fn _PG_init() {
-    pg::xact_end::init(&[&segment::at_end::AtEnd, &snowflake::at_end::AtEnd]);
+    pg::xact_end::init(&[
+        &segment::at_end::AtEnd,
+        &snowflake::at_end::AtEnd,
+        &dropped::AtEnd,
+    ]);
     pg::process::keep_backtraces_out_of_errors();
     if pg::process::is_preloading() {
         settings::init();
+        pg::drop_hook::init(dropped::at_drop);
         loader::init(&[&snowflake::renewal::Renewal, &segment::work::Granting]);
         shmem::init(at_server_start);
     }

@@ -5,6 +5,7 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Problem};
+use crate::loader;
 use crate::loader::call::{Call, call_loader};
 use crate::pg::condvar::CondVar;
 use crate::pg::{self, latch, process};
@@ -76,6 +77,7 @@ impl<'t> Patience<'t> {
                 if self.is_over() {
                     return Some(None);
                 }
+                self.require_session();
                 ask();
                 None
             },
@@ -91,6 +93,7 @@ impl<'t> Patience<'t> {
     /// Sleeps for `duration`, but at most until the loader has to be checked again or
     /// the time is up; can be cancelled.
     pub fn nap_for(&self, duration: Duration) {
+        self.require_session();
         latch::wait(duration.min(self.next_nap()));
         process::check_for_interrupts();
     }
@@ -102,6 +105,14 @@ impl<'t> Patience<'t> {
             self.give_up(Some(cause.into()));
         }
         self.nap();
+    }
+
+    /// Nothing can be waited for in the loader, which itself does what sessions wait for.
+    fn require_session(&self) {
+        if loader::is_this_process() {
+            let ids = self.ids.to_string();
+            Error::WithinGrant { ids }.raise();
+        }
     }
 
     fn next_nap(&self) -> Duration {

@@ -1,5 +1,7 @@
 //! Managing tags: create, alter, drop, grant, revoke.
 
+use leaf_core::grant::MAX_ID;
+
 use super::args;
 use crate::catalog::{self, alloc};
 use crate::error::Problem;
@@ -27,6 +29,12 @@ fn leaf_tag_create(call: Call<'_>) {
         args::bad(
             format!("max_value {max_value} is less than start {start}"),
             "A tag grants the ids from start to max_value.",
+        );
+    }
+    if start > MAX_ID {
+        args::bad(
+            format!("start {start} is greater than any id that can be granted"),
+            "The largest id is 9223372036854775806.",
         );
     }
     let description = args::description(call.text(4));

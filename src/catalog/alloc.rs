@@ -5,10 +5,13 @@ use std::ffi::CStr;
 use leaf_core::grant::{Found, Position, Row};
 use pgrx::pg_sys;
 
-use super::statement::{bigint, column_of, execute, query, uuid};
+use super::statement::{ResultRow, bigint, column_of, execute, query, uuid};
+use super::{relation, triggers};
 use crate::error::{Error, Problem};
-use crate::pg::datum::{bigint_arg, bigint_array_arg, optional_text_arg, text_arg, text_array_arg};
-use crate::pg::{clock, heap};
+use crate::pg::datum::{
+    bigint_arg, bigint_array_arg, optional_text_arg, text_arg, text_array_arg, text_datum,
+};
+use crate::pg::{clock, heap, trigger, xact};
 
 /// Columns of `leaf.alloc` that are read or written without SQL.
 pub(super) mod column {
@@ -19,6 +22,8 @@ pub(super) mod column {
     pub const OWNER: i16 = 7;
     pub const GRANTEES: i16 = 8;
     pub const INCARNATION: i16 = 9;
+    pub const HISTORY: i16 = 10;
+    pub const WRITTEN_BY: i16 = 13;
 }
 
 /// A row of `leaf.alloc` in a trigger.
@@ -52,12 +57,21 @@ impl AllocRow {
         AllocRow(self.0.with(column::MAX_ID, pg_sys::Datum::from(max_id)))
     }
 
-    /// The row with `update_time` set to now.
+    /// The history that the row has, if any.
+    pub fn history(&self) -> Option<&[u8]> {
+        self.0.text(column::HISTORY)
+    }
+
+    /// The row with another history.
+    pub fn with_history(self, history: &str) -> AllocRow {
+        AllocRow(self.0.with(column::HISTORY, text_datum(history.as_bytes())))
+    }
+
+    /// The row as the current transaction writes it.
     pub fn touched(self) -> AllocRow {
-        AllocRow(self.0.with(
-            column::UPDATE_TIME,
-            pg_sys::Datum::from(clock::to_timestamp(clock::now())),
-        ))
+        let now = pg_sys::Datum::from(clock::to_timestamp(clock::now()));
+        let row = self.0.with(column::UPDATE_TIME, now);
+        AllocRow(row.with(column::WRITTEN_BY, xact::current_id()))
     }
 }
 
@@ -138,28 +152,43 @@ pub fn max_id(tag: &[u8]) -> Option<i64> {
     query(statement, &[text_arg(tag)], |row| bigint(row, 1)).pop()
 }
 
-/// A tag's position and step. Its row is locked until this transaction ends.
-pub fn lock_position(tag: &[u8]) -> Option<(Position, i64)> {
+/// A tag's row, locked until this transaction ends. `history` is the current one.
+pub fn lock(tag: &[u8], history: &str) -> Option<Row> {
     query(
-        "SELECT max_id, max_value, step::bigint FROM leaf.alloc WHERE biz_tag = $1 FOR NO KEY UPDATE",
-        &[text_arg(tag)],
-        |row| {
-            let position = Position {
-                max_id: bigint(row, 1),
-                max_value: bigint(row, 2),
-            };
-            (position, bigint(row, 3))
-        },
+        "SELECT NULL, a.max_id, a.max_value, a.step::bigint, a.last_grant, a.largest_reserve, \
+                a.history IS DISTINCT FROM $2 OR a.written_by <> a.xmin, a.incarnation \
+           FROM leaf.alloc AS a WHERE a.biz_tag = $1 FOR NO KEY UPDATE",
+        &[text_arg(tag), text_arg(history.as_bytes())],
+        locked_row,
     )
     .pop()
 }
 
+/// The columns from the second on.
+fn locked_row(row: &ResultRow<'_>) -> Row {
+    Row {
+        position: Position {
+            max_id: bigint(row, 2),
+            max_value: bigint(row, 3),
+        },
+        step: bigint(row, 4).max(1) as u64,
+        last_grant: bigint(row, 5).max(0) as u64,
+        largest_reserve: bigint(row, 6).max(0) as u64,
+        from_other_history: column_of::<bool>(row, 7).unwrap_or(true),
+        incarnation: uuid(row, 8),
+    }
+}
+
 /// Sets the position of a tag's row, which the current transaction has locked. An error
 /// if the row was not changed to it.
-pub fn set_position(tag: &[u8], max_id: i64) {
+pub fn set_position(tag: &[u8], max_id: i64, history: &str) {
     let stored = query(
-        "UPDATE leaf.alloc SET max_id = $2 WHERE biz_tag = $1 RETURNING max_id = $2",
-        &[text_arg(tag), bigint_arg(max_id)],
+        "UPDATE leaf.alloc SET max_id = $2, history = $3 WHERE biz_tag = $1 RETURNING max_id = $2",
+        &[
+            text_arg(tag),
+            bigint_arg(max_id),
+            text_arg(history.as_bytes()),
+        ],
         |row| column_of::<bool>(row, 1) == Some(true),
     );
     if stored != [true] {
@@ -173,27 +202,14 @@ pub fn lock_for_grant(tags: &[&[u8]], history: &str) -> Vec<Found> {
     let mut found = vec![Found::Missing; tags.len()];
     let rows = query(
         "SELECT d.n, a.max_id, a.max_value, a.step::bigint, a.last_grant, a.largest_reserve, \
-                coalesce(a.history <> $2, false), a.incarnation \
+                a.history IS DISTINCT FROM $2 OR a.written_by <> a.xmin, a.incarnation \
            FROM unnest($1) WITH ORDINALITY AS d(tag, n) JOIN leaf.alloc AS a ON a.biz_tag = d.tag \
             FOR NO KEY UPDATE OF a SKIP LOCKED",
         &[
             text_array_arg(tags.iter().copied()),
             text_arg(history.as_bytes()),
         ],
-        |row| {
-            let locked = Row {
-                position: Position {
-                    max_id: bigint(row, 2),
-                    max_value: bigint(row, 3),
-                },
-                step: bigint(row, 4).max(1) as u64,
-                last_grant: bigint(row, 5).max(0) as u64,
-                largest_reserve: bigint(row, 6).max(0) as u64,
-                from_other_history: column_of::<bool>(row, 7).unwrap_or(false),
-                incarnation: uuid(row, 8),
-            };
-            (bigint(row, 1) as usize - 1, locked)
-        },
+        |row| (bigint(row, 1) as usize - 1, locked_row(row)),
     );
     for (at, row) in rows {
         found[at] = Found::Row(row);
@@ -242,4 +258,30 @@ pub fn store_grants(grants: &[(&[u8], &Row)], history: &str) {
     if stored.len() != grants.len() || stored.contains(&false) {
         Error::NotStored.raise();
     }
+}
+
+/// Checks that the rows are still as [`store_grants`] has written them: triggers that have
+/// fired since may have changed them. An error if not. (Deferred triggers do not fire
+/// later: [`relation::as_owner`] makes them errors.)
+pub fn check_stored(grants: &[(&[u8], &Row)]) {
+    if grants.is_empty() || !has_other_triggers() {
+        return;
+    }
+    let as_granted = query(
+        "SELECT a.max_id = g.max_id FROM unnest($1, $2) AS g(tag, max_id) JOIN leaf.alloc AS a ON a.biz_tag = g.tag",
+        &[
+            text_array_arg(grants.iter().map(|(tag, _)| *tag)),
+            bigint_array_arg(grants.iter().map(|(_, row)| row.position.max_id)),
+        ],
+        |row| column_of::<bool>(row, 1) == Some(true),
+    );
+    if as_granted.len() != grants.len() || as_granted.contains(&false) {
+        Error::NotStored.raise();
+    }
+}
+
+/// Whether `leaf.alloc` has triggers that are not leaf's.
+fn has_other_triggers() -> bool {
+    let triggers = trigger::of(relation::require_alloc());
+    triggers.len() > triggers::ALLOC.len()
 }

@@ -11,5 +11,6 @@ pub mod permissions;
 pub mod registry;
 pub mod relation;
 mod statement;
+pub mod triggers;
 
 pub use relation::as_owner;

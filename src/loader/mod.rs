@@ -41,6 +41,11 @@ pub fn init(works: &'static [&'static dyn Work]) {
     let _ = WORKS.set(works);
 }
 
+/// Whether this process is a loader.
+pub fn is_this_process() -> bool {
+    PLACE.load(Ordering::Relaxed) != 0
+}
+
 fn works() -> &'static [&'static dyn Work] {
     WORKS.get().copied().unwrap_or_default()
 }

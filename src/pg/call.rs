@@ -272,7 +272,8 @@ impl Returns for Vec<u8> {
 /// A `uuid`.
 impl Returns for [u8; 16] {
     fn returned(self, _call: Call<'_>) -> Datum {
-        super::rows::Value::datum(self).expect("a uuid is not null")
+        let uuid = pgrx::Uuid::from_bytes(self).into_datum();
+        uuid.expect("a uuid is not null")
     }
 }
 

@@ -19,6 +19,23 @@ pub fn exists(database: u32) -> bool {
     }
 }
 
+/// Lets the roles end this process that can end the sessions of the database's owner:
+/// `DROP DATABASE … WITH (FORCE)` by the owner has to end all processes in the database.
+/// For a process that is connected without a role. Needs a transaction.
+pub fn let_owner_end_this_process() {
+    let cache = pg_sys::SysCacheIdentifier::DATABASEOID as _;
+    // SAFETY: a system catalog lookup inside a transaction, and a field of this process's
+    // own entry, which others only read.
+    unsafe {
+        let tuple = pg_sys::SearchSysCache1(cache, pg_sys::Datum::from(pg_sys::MyDatabaseId));
+        if !tuple.is_null() {
+            let form = pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_database>();
+            (*pg_sys::MyProc).roleId = (*form).datdba;
+            pg_sys::ReleaseSysCache(tuple);
+        }
+    }
+}
+
 /// Whether this process may continue to use its database: no session holds or waits
 /// for the lock that is needed to drop, copy, rename or move it. Needs a transaction.
 pub fn is_free(database: u32) -> bool {

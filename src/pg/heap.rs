@@ -109,6 +109,14 @@ impl Drop for Readable {
     }
 }
 
+/// Takes the lock under which triggers of a table can be changed, until the transaction
+/// ends; `false` if that would have to wait.
+pub fn lock_for_triggers(relation: pg_sys::Oid) -> bool {
+    const MODE: pg_sys::LOCKMODE = pg_sys::ShareRowExclusiveLock as pg_sys::LOCKMODE;
+    // SAFETY: takes the lock or does not.
+    unsafe { pg_sys::ConditionalLockRelationOid(relation, MODE) }
+}
+
 /// The owner of a relation.
 pub fn relation_owner(relation: pg_sys::Oid) -> Option<pg_sys::Oid> {
     // SAFETY: a system catalog lookup inside a transaction; the entry is released.

@@ -9,6 +9,7 @@ pub mod control_file;
 pub mod data_directory;
 pub mod database;
 pub mod datum;
+pub mod drop_hook;
 pub mod expression;
 pub mod guc;
 pub mod heap;

@@ -27,6 +27,8 @@ pub fn run<T>(work: impl FnOnce() -> T, committed: impl FnOnce(T, bool)) -> Resu
         // SAFETY: the process is between transactions; the calls are nested as in
         // PostgreSQL's own workers.
         unsafe {
+            // What now() returns in the transaction.
+            pg_sys::SetCurrentStatementStartTimestamp();
             pg_sys::StartTransactionCommand();
             pg_sys::PushActiveSnapshot(pg_sys::GetTransactionSnapshot());
         }
@@ -84,7 +86,10 @@ pub fn run_briefly<T>(
         || {
             timeout::start(BRIEFLY);
             let result = match database::is_free(database::current()) {
-                true => work(),
+                true => {
+                    database::let_owner_end_this_process();
+                    work()
+                }
                 false => None,
             };
             timeout::stop();

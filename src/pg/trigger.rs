@@ -1,5 +1,7 @@
 //! Trigger functions: what fired, and the rows it fired for.
 
+use std::ffi::{CStr, CString};
+
 use pgrx::pg_sys;
 
 use super::call::{Call, Datum, Returns};
@@ -66,6 +68,50 @@ pub fn event(call: Call<'_>) -> Option<(pg_sys::Oid, Event)> {
             _ => Event::Truncate,
         };
         Some(((*data.tg_relation).rd_id, event))
+    }
+}
+
+/// When a trigger fires.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fires {
+    /// `ENABLE ALWAYS`.
+    Always,
+    /// Never, or only in some sessions.
+    NotAlways,
+}
+
+/// A trigger of a table.
+pub struct Trigger {
+    pub name: CString,
+    pub fires: Fires,
+}
+
+/// The triggers of a table, those of constraints included.
+pub fn of(relation: pg_sys::Oid) -> Vec<Trigger> {
+    const ALWAYS: u8 = b'A';
+    // SAFETY: the table is open, and locked, while its triggers are read; the names are
+    // copied.
+    unsafe {
+        let table = pg_sys::table_open(relation, pg_sys::AccessShareLock as _);
+        let found = (*table).trigdesc;
+        let triggers = match found.is_null() {
+            true => Vec::new(),
+            false => {
+                let all = (*found).triggers;
+                let all = std::slice::from_raw_parts(all, (*found).numtriggers as usize);
+                all.iter()
+                    .map(|trigger| Trigger {
+                        name: CStr::from_ptr(trigger.tgname).to_owned(),
+                        fires: match trigger.tgenabled as u8 {
+                            ALWAYS => Fires::Always,
+                            _ => Fires::NotAlways,
+                        },
+                    })
+                    .collect()
+            }
+        };
+        pg_sys::table_close(table, pg_sys::AccessShareLock as _);
+        triggers
     }
 }
 

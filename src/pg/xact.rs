@@ -8,6 +8,14 @@ pub fn current_sub() -> pg_sys::SubTransactionId {
     unsafe { pg_sys::GetCurrentSubTransactionId() }
 }
 
+/// The ID of the current (sub)transaction as a value of type `xid`: the xmin of the rows
+/// that it writes.
+pub fn current_id() -> pg_sys::Datum {
+    // SAFETY: called where rows are written, which assigns an ID anyway.
+    let id = unsafe { pg_sys::GetCurrentTransactionId() };
+    pg_sys::Datum::from(id.into_inner())
+}
+
 /// Whether this process is a worker of another process's parallel plan.
 pub fn is_parallel_worker() -> bool {
     // SAFETY: a plain variable of this process.

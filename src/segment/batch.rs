@@ -3,12 +3,13 @@
 use std::collections::VecDeque;
 
 use leaf_core::Run;
+use pgrx::pg_sys::Oid;
 
 use super::draw::draw_many;
 use super::own_tags;
 use super::tags::{self, Origin, SlotOfTag};
 use crate::patience::{Ids, Patience};
-use crate::pg::process;
+use crate::pg::{inval, process, role};
 
 /// The rest of a batch. It draws step by step, so that a batch of any size needs no
 /// more memory than one draw.
@@ -16,8 +17,8 @@ pub struct Batch {
     tag: Vec<u8>,
     left: u64,
     drawn: VecDeque<Run>,
-    /// The slot from which `drawn` was drawn, if these ids may become invalid.
-    drawn_from: Option<SlotOfTag>,
+    /// What `drawn` was drawn under: if it changes, these ids are no longer valid.
+    drawn_under: Option<Under>,
 }
 
 impl Batch {
@@ -27,23 +28,51 @@ impl Batch {
             tag: tag.to_vec(),
             left: count,
             drawn: VecDeque::with_capacity(2),
-            drawn_from: None,
+            drawn_under: None,
         }
     }
 
     fn draw(&mut self) {
         let patience = Patience::new(Ids::OfTag(&self.tag));
-        self.drawn_from = None;
+        self.drawn_under = None;
         while self.drawn.is_empty() {
-            match tags::resolve(&self.tag, &patience) {
-                Origin::Own => self.drawn.push_back(own_tags::take(&self.tag, self.left)),
+            let (role, generation) = (role::current(), inval::generation());
+            let slot = match tags::resolve(&self.tag, &patience) {
+                Origin::Own => {
+                    self.drawn.push_back(own_tags::take(&self.tag, self.left));
+                    None
+                }
                 Origin::Slot(from) => {
                     let runs = draw_many(&from, &self.tag, self.left, &patience);
                     self.drawn.extend(runs.iter().flat_map(|runs| runs.iter()));
-                    self.drawn_from = Some(from);
+                    Some(from)
                 }
-            }
+            };
+            self.drawn_under = Some(Under {
+                role,
+                generation,
+                slot,
+            });
         }
+    }
+}
+
+/// The circumstances under which ids were drawn.
+struct Under {
+    role: Oid,
+    /// The generation of [`inval`], which changes with every change of a tag by this
+    /// transaction, and with its rollback.
+    generation: u64,
+    slot: Option<SlotOfTag>,
+}
+
+impl Under {
+    fn holds(&self) -> bool {
+        self.role == role::current()
+            && self.generation == inval::generation()
+            && self
+                .slot
+                .is_none_or(|from| from.slot.buffer.epoch() == from.epoch)
     }
 }
 
@@ -56,8 +85,9 @@ impl Iterator for Batch {
         }
         // While a cursor is open, the tag may be dropped, or the role may change.
         if self
-            .drawn_from
-            .is_some_and(|from| !tags::is_still_good(&self.tag, &from))
+            .drawn_under
+            .as_ref()
+            .is_some_and(|under| !under.holds())
         {
             self.drawn.clear();
         }

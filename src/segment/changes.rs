@@ -19,6 +19,9 @@ use crate::shmem::key::KeyRef;
 /// What a change means for the ids in memory; a later one is stronger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Change {
+    /// Nothing that sessions know of the tag; but the loader cannot lock the row before the
+    /// commit.
+    Other,
     /// Earlier decisions about the tag are invalid; its ids remain valid.
     Permissions,
     /// The tag's ids have moved.
@@ -189,6 +192,7 @@ pub fn after_commit() {
         Change::Identity => index.free(key),
         Change::Position => index.with(key, |slot| slot.drop_ids()),
         Change::Permissions => index.with(key, |slot| slot.reconsider()),
+        Change::Other => {}
     });
 }
 

@@ -11,13 +11,15 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 
 use leaf_core::Run;
+use leaf_core::grant::Row;
 use leaf_core::journal::Journal;
 use pgrx::pg_sys::{Oid, SubTransactionId};
 
 use super::error::Error;
-use super::granting::granting;
+use super::granting::{granting, taking_back};
 use crate::catalog::{self, alloc, relation};
 use crate::error::Problem;
+use crate::history;
 use crate::pg::{display, inval, xact, xact_end};
 use crate::settings::segment as settings;
 
@@ -244,21 +246,26 @@ fn refill(tag: &[u8], length: Length) {
     if xact::is_parallel() {
         Error::ParallelQuery { tag: display(tag) }.raise();
     }
+    let history = history::current();
     let (grant, step) = xact::writable(|| {
         catalog::as_owner(|| {
-            let Some((mut position, row_step)) = alloc::lock_position(tag) else {
+            let Some(mut row) = alloc::lock(tag, &history) else {
                 no_such_tag()
             };
+            row.enter_history(settings::history_skip());
+            let position = &mut row.position;
             position.max_id = position.max_id.max(high_water);
             // Doubling keeps the number of row versions small.
-            let longest = settings::step_policy().max_step.max(row_step as u64);
-            let step = (last_step * 2).clamp(row_step.max(1) as u64, longest);
+            let longest = settings::step_policy().max_step.max(row.step);
+            let step = (last_step * 2).clamp(row.step, longest);
             let grant = match length {
                 Length::AtLeast(count) => position.grant_up_to(step.max(count)),
                 Length::Exactly(count) => position.grant_block(count),
             };
             let grant = grant.unwrap_or_else(|_| Error::Exhausted { tag: display(tag) }.raise());
-            granting(|| alloc::set_position(tag, position.max_id));
+            granting([(tag, position.max_id)], || {
+                alloc::set_position(tag, position.max_id, &history);
+            });
             (grant, step)
         })
     });
@@ -286,9 +293,10 @@ pub fn before_commit() {
     if drawn.is_empty() || relation::alloc().is_none() {
         return;
     }
+    let history = history::current();
     let settle = || {
         for (tag, high_water, end) in &drawn {
-            let Some((position, _)) = alloc::lock_position(tag) else {
+            let Some(Row { position, .. }) = alloc::lock(tag, &history) else {
                 continue;
             };
             // What this transaction granted to itself last and did not use is given
@@ -299,7 +307,9 @@ pub fn before_commit() {
                 false => position.max_id.max(*high_water),
             };
             if max_id != position.max_id {
-                granting(|| alloc::set_position(tag, max_id));
+                taking_back([(tag.as_slice(), max_id)], || {
+                    alloc::set_position(tag, max_id, &history);
+                });
             }
         }
     };

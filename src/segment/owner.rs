@@ -4,6 +4,7 @@ use super::error::Error;
 use super::tags;
 use crate::catalog::{self, alloc};
 use crate::error::Problem;
+use crate::history;
 use crate::patience::{Ids, Patience};
 use crate::pg::{display, role};
 
@@ -11,7 +12,7 @@ use crate::pg::{display, role};
 /// owner does not change until the transaction ends.
 pub fn require_owner(tag: &[u8]) {
     check_owner(tag);
-    catalog::as_owner(|| alloc::lock_position(tag));
+    catalog::as_owner(|| alloc::lock(tag, &history::current()));
     // A transaction that held the lock before may have changed the owner, or dropped the
     // tag.
     check_owner(tag);

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use leaf_core::grant::{Decision, Ledger};
+use leaf_core::grant::{Decision, Ledger, Row};
 
 use super::grant_source::{GrantSource, Want};
-use super::granting::{granting, returning};
-use crate::catalog::{self, alloc};
+use super::granting::{granting, taking_back};
+use crate::catalog::{self, alloc, triggers};
 use crate::history;
 use crate::settings::segment as settings;
 
@@ -20,6 +20,7 @@ impl GrantSource for RowSource {
 }
 
 fn from_rows(wants: &[Want<'_>]) -> Vec<Decision> {
+    triggers::keep_always();
     let history = history::current();
     let tags: BTreeSet<&[u8]> = wants.iter().map(|want| want.tag).collect();
     let tags: Vec<&[u8]> = tags.into_iter().collect();
@@ -49,10 +50,18 @@ fn from_rows(wants: &[Want<'_>]) -> Vec<Decision> {
     };
     let (forward, back) = (changed(false), changed(true));
     if !forward.is_empty() {
-        granting(|| alloc::store_grants(&forward, &history));
+        granting(positions(&forward), || {
+            alloc::store_grants(&forward, &history);
+        });
     }
     if !back.is_empty() {
-        returning(|| alloc::store_grants(&back, &history));
+        taking_back(positions(&back), || alloc::store_grants(&back, &history));
     }
+    alloc::check_stored(&forward);
+    alloc::check_stored(&back);
     decisions
+}
+
+fn positions<'t>(rows: &[(&'t [u8], &Row)]) -> impl Iterator<Item = (&'t [u8], i64)> {
+    rows.iter().map(|(tag, row)| (*tag, row.position.max_id))
 }

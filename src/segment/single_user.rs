@@ -14,6 +14,7 @@ use super::granting::granting;
 use super::key::key;
 use super::own_tags;
 use crate::catalog::{self, alloc};
+use crate::history;
 use crate::pg::{self, own_xact, process, xact};
 use crate::shmem::Shared;
 
@@ -70,11 +71,14 @@ unsafe extern "C-unwind" fn at_exit(_code: i32, _argument: pg_sys::Datum) {
 }
 
 fn raise_rows(seen: &HashMap<Vec<u8>, i64>) {
+    let history = history::current();
     for (tag, &high_water) in seen {
-        if let Some((position, _)) = alloc::lock_position(tag)
-            && position.max_id < high_water
+        if let Some(row) = alloc::lock(tag, &history)
+            && row.position.max_id < high_water
         {
-            granting(|| alloc::set_position(tag, high_water));
+            granting([(tag.as_slice(), high_water)], || {
+                alloc::set_position(tag, high_water, &history);
+            });
         }
     }
 }

@@ -247,16 +247,6 @@ pub fn known(tag: &[u8]) -> Option<&'static KnownTag> {
     KNOWN.with_borrow(|known| known.get(tag).copied())
 }
 
-/// Whether ids that were drawn from the slot may still be handed out: the slot is in the
-/// same epoch, and the current role is the one that was allowed to draw.
-pub fn is_still_good(tag: &[u8], slot: &SlotOfTag) -> bool {
-    let by_the_same = match slot.row {
-        RowState::Committed => known(tag).is_some_and(KnownTag::is_good),
-        RowState::Changed | RowState::Created => true,
-    };
-    by_the_same && slot.slot.buffer.epoch() == slot.epoch
-}
-
 /// Invalidates the record of a tag, so that the session looks the tag up again.
 pub fn forget(tag: &[u8]) {
     if let Some(known) = known(tag) {

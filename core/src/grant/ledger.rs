@@ -16,12 +16,29 @@ pub struct Row {
     /// The identity of the row: a tag that was dropped and created again has
     /// another one.
     pub incarnation: [u8; 16],
-    /// Whether the last grant was made in another history of the cluster.
+    /// Whether the row was made, or last granted ids, in another history of the cluster.
     pub from_other_history: bool,
     /// Ids in the last segment.
     pub last_grant: u64,
     /// Ids in the largest block reserved so far.
     pub largest_reserve: u64,
+}
+
+impl Row {
+    /// If the row is from another history of the cluster, skips numbers, because this copy
+    /// may have missed the last grants: `skip_factor` times the last segment and the
+    /// largest reserved block. A row without a grant may have missed its first ones, each
+    /// of `step` ids.
+    pub fn enter_history(&mut self, skip_factor: u64) {
+        if std::mem::take(&mut self.from_other_history) {
+            let segment = match self.last_grant {
+                0 => self.step,
+                last_grant => last_grant,
+            };
+            let skipped = history_skip(skip_factor, segment, self.largest_reserve);
+            self.position.skip(skipped);
+        }
+    }
 }
 
 /// What a search for a tag's row has found.
@@ -125,19 +142,12 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Starts with the row as it was found. If its last grant was made in another
-    /// history of the cluster, numbers are skipped, because this copy may have missed
-    /// the last grants: `history_skip_factor` times the last segment and the largest
-    /// reserved block.
+    /// Starts with the row as it was found, after [`Row::enter_history`].
     pub fn new(mut found: Found, history_skip_factor: u64) -> Self {
         let mut before = i64::MIN;
         if let Found::Row(row) = &mut found {
             before = row.position.max_id;
-            if row.from_other_history {
-                let skipped =
-                    history_skip(history_skip_factor, row.last_grant, row.largest_reserve);
-                row.position.skip(skipped);
-            }
+            row.enter_history(history_skip_factor);
         }
         Ledger {
             found,
@@ -349,5 +359,16 @@ mod tests {
         assert_eq!(first, granted(1_201, 100, 100));
         let second = decide(&mut ledger, Wanted::Segment, Past::NONE);
         assert_eq!(second, granted(1_301, 100, 100));
+    }
+
+    #[test]
+    fn a_row_without_a_grant_skips_by_its_step_in_another_history() {
+        let row = Row {
+            from_other_history: true,
+            ..ROW
+        };
+        let mut ledger = Ledger::new(Found::Row(row), 10);
+        let first = decide(&mut ledger, Wanted::Segment, Past::NONE);
+        assert_eq!(first, granted(1_001, 100, 100));
     }
 }

@@ -3,35 +3,41 @@
 use crate::catalog::alloc::AllocRow;
 use crate::catalog::relation;
 use crate::error::{Error as CommonError, Problem};
+use crate::history;
 use crate::pg::call::{Call, sql_functions};
 use crate::pg::trigger::{self, Answer, Event};
 use crate::pg::{display, inval};
-use crate::segment::changes::{self, Change, RowState};
+use crate::segment::changes::{self, Change};
 use crate::segment::error::Error;
-use crate::segment::granting::{is_granting, is_returning};
+use crate::segment::granting;
 
 sql_functions!(leaf_alloc_check, leaf_alloc_changed);
 
-/// Called before an update: rejects a lower `max_id`, and sets `update_time`. In a
-/// session that is a replica, a lower `max_id` is not an error, because the change was
-/// valid where it was made; the rest of the row is then stored.
+/// Called before a row is written: records by whom and when, rejects a lower `max_id`,
+/// and records in which history a new row was made. In a session that is a replica, a
+/// lower `max_id` is not an error, because the change was valid where it was made; the
+/// rest of the row is then stored.
 fn leaf_alloc_check(call: Call<'_>) -> Answer {
-    match event(call, "leaf_alloc_check") {
-        Event::Update { old, new } => {
-            let new = check(&AllocRow(old), AllocRow(new));
-            Answer::go_on_with(new.touched().0)
-        }
-        Event::Insert { .. } | Event::Delete { .. } | Event::Truncate => {
-            not_a_trigger("leaf_alloc_check")
-        }
-    }
+    let row = match event(call, "leaf_alloc_check") {
+        Event::Insert { new } => made(AllocRow(new)),
+        Event::Update { old, new } => check(&AllocRow(old), AllocRow(new)),
+        Event::Delete { .. } | Event::Truncate => not_a_trigger("leaf_alloc_check"),
+    };
+    Answer::go_on_with(row.touched().0)
+}
+
+/// A row that brings a history along is a copy of an earlier row, which may have granted
+/// more ids since, even in this history: it counts as made in another one.
+fn made(new: AllocRow) -> AllocRow {
+    let history = match new.history() {
+        Some(earlier) => format!("copy of {}", display(earlier)),
+        None => history::current(),
+    };
+    new.with_history(&history)
 }
 
 fn check(old: &AllocRow, new: AllocRow) -> AllocRow {
-    // What a transaction granted to itself and did not use is given back, and so is the
-    // end of a block.
-    let gives_back = || is_granting() && changes::state_of(old.tag()) == RowState::Created;
-    if new.max_id() >= old.max_id() || is_returning() || gives_back() {
+    if new.max_id() >= old.max_id() || granting::takes_back(new.tag(), new.max_id()) {
         return new;
     }
     if trigger::is_replica() {
@@ -51,33 +57,30 @@ fn backwards(old: &AllocRow) -> ! {
 
 /// Called after a change: records what has to be applied to shared memory at the commit.
 fn leaf_alloc_changed(call: Call<'_>) -> Answer {
-    if !is_granting() {
-        note(event(call, "leaf_alloc_changed"));
-    }
-    Answer::NOTHING
-}
-
-fn note(event: Event) {
-    match event {
+    match event(call, "leaf_alloc_changed") {
         Event::Insert { new } => changes::record_created(AllocRow(new).tag()),
         Event::Delete { old } => changes::record_dropped(AllocRow(old).tag()),
         Event::Truncate => changes::record_truncated(),
         Event::Update { old, new } => note_update(&AllocRow(old), &AllocRow(new)),
     }
+    Answer::NOTHING
 }
 
 fn note_update(old: &AllocRow, new: &AllocRow) {
-    if new.max_id() < old.max_id() {
+    let is_grant = granting::covers(new.tag(), new.max_id());
+    if new.max_id() < old.max_id() && !is_grant {
         // Another trigger, which fired after ours, has changed the row.
         backwards(old);
     }
     if old.tag() != new.tag() || !old.same_incarnation(new) {
         changes::record_dropped(old.tag());
         changes::record_created(new.tag());
-    } else if old.max_id() != new.max_id() || new.max_value() < old.max_value() {
+    } else if (old.max_id() != new.max_id() && !is_grant) || new.max_value() < old.max_value() {
         changes::record(new.tag(), Change::Position);
     } else if !old.same_permissions(new) || old.max_value() != new.max_value() {
         changes::record(new.tag(), Change::Permissions);
+    } else if !is_grant {
+        changes::record(new.tag(), Change::Other);
     }
 }
 

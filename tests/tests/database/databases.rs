@@ -2,7 +2,7 @@
 
 use leaf_tests::postgres::Client;
 use leaf_tests::{
-    Draw, Ledger, Server, draw_many, refused, slow_grants, wait_until, waiting_loaders,
+    Draw, Ledger, Server, Snowflake, draw_many, refused, slow_grants, wait_until, waiting_loaders,
 };
 
 /// A server with a database `work` whose loader is at work, and no session there.
@@ -67,6 +67,77 @@ fn database_made_again_under_its_name_is_another() {
     let mut client = server.connect_as("postgres", "work");
     client.run("CREATE EXTENSION leaf; SELECT leaf_tag_create('orders', step => 100)");
     assert_eq!(client.next("orders").expect("an id"), 1);
+}
+
+/// Its slots would have the ids of its predecessor.
+#[test]
+fn database_made_again_with_the_same_oid_is_another() {
+    let (server, mut admin) = Server::with_orders(1000);
+    admin.run("CREATE DATABASE model");
+    let mut model = server.connect_as("postgres", "model");
+    model.run("CREATE EXTENSION leaf; SELECT leaf_tag_create('orders')");
+    drop(model);
+    admin.run("CREATE DATABASE work TEMPLATE model");
+    let oid = admin.number("SELECT oid::bigint FROM pg_database WHERE datname = 'work'");
+    for _ in 0..2 {
+        let mut work = server.connect_as("postgres", "work");
+        let ids = work.batch("orders", 3).expect("ids");
+        assert_eq!(ids, [1, 2, 3]);
+        work.snowflakes(3).expect("ids");
+        drop(work);
+        admin.run("DROP DATABASE work");
+        admin.run(&format!("CREATE DATABASE work TEMPLATE model OID = {oid}"));
+    }
+}
+
+#[test]
+fn owner_of_a_database_can_drop_it_by_force() {
+    let (_server, mut admin) = at_work();
+    admin.run("CREATE ROLE joe CREATEDB; ALTER DATABASE work OWNER TO joe");
+    // The loader learns of its new owner before its next second is over.
+    admin.run("SET ROLE joe");
+    wait_until("joe can drop his database", || {
+        match admin.batch_execute("DROP DATABASE work WITH (FORCE)") {
+            Ok(()) => true,
+            Err(error) => {
+                assert_eq!(
+                    error.code().map(|code| code.code()),
+                    Some("42501"),
+                    "{error:?}"
+                );
+                false
+            }
+        }
+    });
+}
+
+/// There are as many loaders as background workers can run.
+#[test]
+fn every_database_for_which_a_worker_can_run_draws() {
+    const DATABASES: usize = 66;
+    let server = Server::options()
+        .set("max_worker_processes", "80")
+        .set("max_connections", "120")
+        .set("leaf.loader_idle_timeout", "1h")
+        .set("fsync", "off")
+        .start();
+    let mut admin = server.connect();
+    admin.run("CREATE DATABASE model");
+    let mut model = server.connect_as("postgres", "model");
+    model.run("CREATE EXTENSION leaf; SELECT leaf_tag_create('orders')");
+    drop(model);
+    let mut sessions = Vec::new();
+    for number in 0..DATABASES {
+        let name = format!("d{number}");
+        admin.run(&format!(
+            "CREATE DATABASE {name} TEMPLATE model STRATEGY file_copy"
+        ));
+        let mut session = server.connect_as("postgres", &name);
+        assert_eq!(session.next("orders").expect("an id"), 1, "{name}");
+        sessions.push(session);
+    }
+    let loaders = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'leaf loader'";
+    assert!(admin.number(loaders) >= DATABASES as i64);
 }
 
 #[test]

@@ -66,6 +66,29 @@ fn promoted_standby_goes_on_above_what_it_missed() {
     assert_eq!(standby.connect().next("orders").expect("an id"), last + 1);
 }
 
+/// Neither its row nor its only grant reached the standby's memory: it skips by its step.
+#[test]
+fn tag_whose_only_grant_the_standby_missed_skips_by_its_step() {
+    let mut primary = primary();
+    primary
+        .connect()
+        .run("SELECT leaf_tag_create('new', step => 700)");
+    let mut standby = Server::options().start_standby_of(&primary);
+    standby.catch_up_with(&primary);
+    standby.stop(Mode::Fast);
+    let mut ledger = Ledger::new();
+    ledger.add(draw_many(&mut primary.connect(), "new", 500));
+    primary.kill_postmaster();
+
+    standby.start_again();
+    let mut client = standby.promote();
+    ledger.add(draw_many(&mut client, "new", 500));
+    assert_eq!(ledger.highest(), 7_500);
+    // A plain new row starts where it says.
+    client.run("INSERT INTO leaf.alloc (biz_tag, max_id, step) VALUES ('plain', 5, 700)");
+    assert_eq!(client.next("plain").expect("an id"), 5);
+}
+
 #[test]
 fn session_that_was_refused_on_the_standby_draws_after_promotion() {
     let primary = primary();

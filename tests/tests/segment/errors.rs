@@ -194,6 +194,37 @@ fn exhausted_tag_is_2200h_and_goes_to_the_very_end() {
 }
 
 #[test]
+fn tag_at_the_ends_of_bigint_breaks_no_view() {
+    let server = Server::start();
+    let mut admin = server.connect();
+    admin.run(
+        "CREATE ROLE maker; GRANT EXECUTE ON FUNCTION
+             leaf_tag_create(text, integer, bigint, bigint, text) TO maker; SET ROLE maker",
+    );
+    admin.run("SELECT leaf_tag_create('lowest', start => -9223372036854775808)");
+    admin.run("SELECT leaf_tag_create('highest', start => 9223372036854775806)");
+    let error = refused(
+        admin.batch_execute("SELECT leaf_tag_create('beyond', start => 9223372036854775807)"),
+        "22023",
+    );
+    assert!(error.message().contains("start"), "{error:?}");
+    admin.run("RESET ROLE");
+    // Before and after the first draw.
+    for expected in [i64::MIN, i64::MIN + 1] {
+        let rows = admin.query("SELECT * FROM leaf.stat_segment", &[]);
+        assert_eq!(rows.expect("the view").len(), 2);
+        assert_eq!(admin.next("lowest").expect("an id"), expected);
+    }
+    assert_eq!(
+        admin.next("highest").expect("an id"),
+        9_223_372_036_854_775_806
+    );
+    refused(admin.next("highest"), "2200H");
+    let rows = admin.query("SELECT * FROM leaf.stat_segment", &[]);
+    assert_eq!(rows.expect("the view").len(), 2);
+}
+
+#[test]
 fn reserve_beyond_the_end_is_2200h_and_takes_nothing() {
     let (_server, mut client) = Server::with_orders(1000);
     client.run("SELECT leaf_tag_create('small', step => 5, max_value => 100)");

@@ -167,6 +167,77 @@ fn tag_dropped_in_a_transaction_is_gone_for_it_alone_until_commit() {
     refused(other.next("orders"), "42704");
 }
 
+/// A batch hands out what it has drawn only while that is still right.
+#[test]
+fn open_batch_over_an_own_tag_ends_with_the_tag_and_the_role() {
+    let (_server, mut client) = Server::with_orders(1000);
+    client.run("CREATE ROLE joe");
+    let begin = "BEGIN; SELECT leaf_tag_create('own', step => 100);
+                 DECLARE c CURSOR FOR SELECT leaf_segment_batch('own', 1000)";
+    let fetch = "FETCH 1 FROM c";
+
+    client.run(begin);
+    assert_eq!(client.number(fetch), 1);
+    client.run("SELECT leaf_tag_drop('own')");
+    client.fails(fetch, "42704");
+    client.run("ROLLBACK");
+
+    client.run(begin);
+    assert_eq!(client.number(fetch), 1);
+    client.run("SET LOCAL ROLE joe");
+    client.fails(fetch, "42501");
+    client.run("ROLLBACK");
+
+    client.run(begin);
+    assert_eq!(client.number(fetch), 1);
+    client.run("SAVEPOINT s; SELECT leaf_tag_drop('own'), leaf_tag_create('own', start => 5000)");
+    assert_eq!(client.number(fetch), 5_000);
+    client.run("ROLLBACK TO s");
+    let after = client.number(fetch);
+    assert!((2..5_000).contains(&after), "{after}");
+    let next = client.next("own").expect("an id");
+    assert!(next > after, "{next}");
+    client.run("ROLLBACK");
+
+    // The same for a tag that the transaction has only changed.
+    client.run("SELECT leaf_tag_create('old', step => 100)");
+    client.next("old").expect("an id");
+    client.run(
+        "BEGIN; SELECT leaf_tag_alter('old', step => 200);
+         DECLARE c CURSOR FOR SELECT leaf_segment_batch('old', 1000)",
+    );
+    assert_eq!(client.number(fetch), 2);
+    client.run("SET LOCAL ROLE joe");
+    client.fails(fetch, "42501");
+    client.run("ROLLBACK");
+}
+
+/// The row is locked by this transaction itself, so waiting would not help.
+#[test]
+fn draw_after_a_change_of_the_step_alone_fails_at_once_when_ids_run_out() {
+    let (_server, mut client) = Server::with_orders(10);
+    client.run("SET leaf.wait_timeout = '10min'; SET statement_timeout = '30s'");
+    for change in [
+        "SELECT leaf_tag_alter('orders', step => 20)",
+        "SELECT leaf_tag_alter('orders', description => 'x')",
+        "UPDATE leaf.alloc SET step = 30",
+    ] {
+        client.next("orders").expect("an id");
+        client.run(&format!("BEGIN; {change}"));
+        let error = loop {
+            if let Err(error) = client.next("orders") {
+                break error;
+            }
+        };
+        let error = refused::<()>(Err(error), "55P03");
+        assert!(
+            error.message().contains("before this transaction ends"),
+            "{error:?}"
+        );
+        client.run("ROLLBACK");
+    }
+}
+
 #[test]
 fn prepared_transaction_may_draw_but_not_change_tags() {
     let server = Server::options()
