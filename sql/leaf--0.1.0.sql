@@ -268,13 +268,13 @@ COMMENT ON FUNCTION leaf_tag_revoke(text, name) IS 'revokes what leaf_tag_grant 
 CREATE FUNCTION leaf_tag_align(
         tag text DEFAULT NULL,
         OUT biz_tag text, OUT used_in text, OUT highest bigint, OUT "position" bigint,
-        OUT moved boolean) RETURNS SETOF record
+        OUT moved boolean, OUT ignored text) RETURNS SETOF record
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     SET search_path = pg_catalog, pg_temp
     AS 'MODULE_PATHNAME', 'leaf_tag_align';
 COMMENT ON FUNCTION leaf_tag_align(text)
     IS 'moves tags past the largest ids in the columns whose default draws from them, for use after older tags were restored';
--- It reads tables of other roles.
+-- It reads tables of other roles, and moves their tags.
 REVOKE EXECUTE ON FUNCTION leaf_tag_align(text) FROM PUBLIC;
 
 /*

@@ -22,6 +22,7 @@ fn leaf_tag_align(call: Call<'_>) -> Datum {
                 .with("highest", column.highest)
                 .with("position", column.position)
                 .with("moved", column.moved)
+                .with("ignored", column.ignored)
         })
     })
 }

@@ -146,10 +146,14 @@ pub fn remove_grantee(tag: &[u8], grantee: &CStr) {
     );
 }
 
-/// The first number that a tag has not granted.
-pub fn max_id(tag: &[u8]) -> Option<i64> {
-    let statement = "SELECT max_id FROM leaf.alloc WHERE biz_tag = $1";
-    query(statement, &[text_arg(tag)], |row| bigint(row, 1)).pop()
+/// How far a tag's ids are granted.
+pub fn position(tag: &[u8]) -> Option<Position> {
+    let statement = "SELECT max_id, max_value FROM leaf.alloc WHERE biz_tag = $1";
+    query(statement, &[text_arg(tag)], |row| Position {
+        max_id: bigint(row, 1),
+        max_value: bigint(row, 2),
+    })
+    .pop()
 }
 
 /// A tag's row, locked until this transaction ends. `history` is the current one.

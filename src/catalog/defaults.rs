@@ -5,9 +5,9 @@ use std::ffi::CString;
 use pgrx::pg_sys;
 
 use super::statement::{bigint, column_of, query};
-use crate::pg::datum::bigint_arg;
+use crate::pg::column::{Column, Index, Numbers};
+use crate::pg::datum::{bigint_arg, text_arg};
 use crate::pg::expression;
-use crate::pg::query::bigint_of;
 
 /// A column, and a tag that its default draws from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,8 +21,17 @@ pub struct DefaultOfTag {
     /// The column, quoted and with its table, for display.
     pub column: Vec<u8>,
     attribute: Vec<u8>,
-    /// The query for the largest number in the column, if it holds numbers.
-    largest: Option<CString>,
+}
+
+/// A table in which the numbers of a column are: the table itself, or a partition or
+/// child of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Member {
+    /// The owner of the table.
+    pub owner: pg_sys::Oid,
+    /// The column; `None` if it cannot be read: its type is not one of numbers, or the
+    /// table is a foreign one or a temporary one of another session.
+    pub column: Option<Column>,
 }
 
 /// The columns whose default, their own or their domain's, calls
@@ -68,13 +77,13 @@ fn function_oid(sibling: pg_sys::Oid) -> Option<pg_sys::Oid> {
 fn candidates(function: pg_sys::Oid) -> Vec<(DefaultOfTag, CString)> {
     query(
         "WITH found AS ( \
-             SELECT f.attrelid, f.attname, f.atttypid, d.adbin AS expression \
+             SELECT f.attrelid, f.attname, d.adbin AS expression \
                FROM pg_depend AS p \
                JOIN pg_attrdef AS d ON p.classid = 'pg_attrdef'::regclass AND d.oid = p.objid \
                JOIN pg_attribute AS f ON f.attrelid = d.adrelid AND f.attnum = d.adnum \
               WHERE p.refclassid = 'pg_proc'::regclass AND p.refobjid = $1::oid \
               UNION ALL \
-             SELECT f.attrelid, f.attname, f.atttypid, t.typdefaultbin \
+             SELECT f.attrelid, f.attname, t.typdefaultbin \
                FROM pg_depend AS p \
                JOIN pg_type AS t ON p.classid = 'pg_type'::regclass AND t.oid = p.objid \
                JOIN pg_attribute AS f ON f.atttypid = t.oid AND NOT f.attisdropped AND NOT f.atthasdef \
@@ -83,17 +92,10 @@ fn candidates(function: pg_sys::Oid) -> Vec<(DefaultOfTag, CString)> {
                 (CASE WHEN c.relispartition THEN pg_partition_root(c.oid) ELSE c.oid END)::bigint, \
                 convert_to(f.attname::text, getdatabaseencoding()), \
                 convert_to(format('%s.%I', c.oid::regclass, f.attname), getdatabaseencoding()), \
-                convert_to(f.expression::text, getdatabaseencoding()), \
-                CASE WHEN t.typoutput IN ('int2out'::regproc, 'int4out'::regproc, \
-                                          'int8out'::regproc, 'numeric_out'::regproc) \
-                     THEN convert_to(format('SELECT CASE WHEN m <= 9223372036854775806 THEN m::bigint END \
-                                               FROM (SELECT max(%I) FROM %s) AS t(m)', \
-                                            f.attname, c.oid::regclass), getdatabaseencoding()) \
-                END \
+                convert_to(f.expression::text, getdatabaseencoding()) \
            FROM found AS f \
            JOIN pg_class AS c ON c.oid = f.attrelid AND c.relkind IN ('r', 'p', 'f') \
-           JOIN pg_type AS t ON t.oid = f.atttypid \
-          GROUP BY c.oid, f.attname, f.expression::text, t.typoutput",
+          GROUP BY c.oid, f.attname, f.expression::text",
         &[bigint_arg(i64::from(function.to_u32()))],
         |row| {
             let column = DefaultOfTag {
@@ -102,7 +104,6 @@ fn candidates(function: pg_sys::Oid) -> Vec<(DefaultOfTag, CString)> {
                 root: bigint(row, 2),
                 attribute: column_of(row, 3).unwrap_or_default(),
                 column: column_of(row, 4).unwrap_or_default(),
-                largest: column_of::<Vec<u8>>(row, 6).map(c_string),
             };
             let expression = column_of::<Vec<u8>>(row, 5).unwrap_or_default();
             (column, c_string(expression))
@@ -111,11 +112,62 @@ fn candidates(function: pg_sys::Oid) -> Vec<(DefaultOfTag, CString)> {
 }
 
 impl DefaultOfTag {
-    /// The largest number in the column, read with the privileges of the current role;
-    /// `None` if it cannot be an id, such as NaN.
-    pub fn largest(&self) -> Option<i64> {
-        bigint_of(self.largest.as_ref()?)
+    /// The tables in which the column's numbers are.
+    pub fn members(&self) -> Vec<Member> {
+        query(
+            "WITH RECURSIVE tree(oid) AS ( \
+                 SELECT $1::oid \
+                  UNION \
+                 SELECT i.inhrelid FROM pg_inherits AS i JOIN tree AS t ON t.oid = i.inhparent) \
+             SELECT c.oid::bigint, c.relowner::bigint, f.attnum::bigint, \
+                    CASE WHEN c.relkind = 'r' \
+                          AND (c.relpersistence <> 't' OR c.relnamespace = pg_my_temp_schema()) \
+                         THEN CASE t.typoutput WHEN 'int2out'::regproc THEN 1 \
+                                               WHEN 'int4out'::regproc THEN 2 \
+                                               WHEN 'int8out'::regproc THEN 3 \
+                                               WHEN 'numeric_out'::regproc THEN 4 END \
+                    END::bigint, \
+                    x.indexrelid::bigint, x.is_descending \
+               FROM tree JOIN pg_class AS c ON c.oid = tree.oid AND c.relkind <> 'p' \
+               JOIN pg_attribute AS f ON f.attrelid = c.oid AND NOT f.attisdropped \
+                                     AND f.attname = $2::name \
+               JOIN pg_type AS t ON t.oid = f.atttypid \
+               LEFT JOIN LATERAL ( \
+                   SELECT i.indexrelid, i.indoption[0] & 1 = 1 AS is_descending \
+                     FROM pg_index AS i JOIN pg_opclass AS o ON o.oid = i.indclass[0] \
+                     JOIN pg_am AS a ON a.oid = o.opcmethod \
+                    WHERE i.indrelid = c.oid AND i.indkey[0] = f.attnum AND i.indpred IS NULL \
+                      AND i.indisvalid AND NOT i.indcheckxmin AND o.opcdefault AND a.amname = 'btree' \
+                    ORDER BY i.indnkeyatts LIMIT 1) AS x ON true",
+            &[bigint_arg(self.table), text_arg(&self.attribute)],
+            |row| Member {
+                owner: oid(bigint(row, 2)),
+                column: numbers(bigint(row, 4)).map(|numbers| Column {
+                    table: oid(bigint(row, 1)),
+                    attribute: bigint(row, 3) as i16,
+                    numbers,
+                    index: column_of::<i64>(row, 5).map(|index| Index {
+                        oid: oid(index),
+                        is_descending: column_of::<bool>(row, 6) == Some(true),
+                    }),
+                }),
+            },
+        )
     }
+}
+
+fn numbers(code: i64) -> Option<Numbers> {
+    match code {
+        1 => Some(Numbers::SmallInt),
+        2 => Some(Numbers::Integer),
+        3 => Some(Numbers::BigInt),
+        4 => Some(Numbers::Numeric),
+        _ => None,
+    }
+}
+
+fn oid(number: i64) -> pg_sys::Oid {
+    pg_sys::Oid::from(number as u32)
 }
 
 /// A text of PostgreSQL, which has no byte 0.

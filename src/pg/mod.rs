@@ -4,6 +4,7 @@
 pub mod bgworker;
 pub mod call;
 pub mod clock;
+pub mod column;
 pub mod condvar;
 pub mod control_file;
 pub mod data_directory;
@@ -18,7 +19,6 @@ pub mod latch;
 pub mod lwlock;
 pub mod own_xact;
 pub mod process;
-pub mod query;
 pub mod role;
 pub mod rows;
 pub mod shm;

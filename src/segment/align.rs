@@ -1,14 +1,18 @@
 //! Moving tags past the largest ids in the columns that draw from them.
+//!
+//! Users own these columns: nothing of theirs is executed, only tables whose owner could
+//! also draw from the tag can move it, and no value that the tag cannot grant does.
 
 use leaf_core::grant::MAX_ID;
 use pgrx::pg_sys;
 
 use super::error::Error;
 use super::key::key;
-use super::owner::require_owner;
-use crate::catalog::defaults::{self, DefaultOfTag};
+use super::tags;
+use crate::catalog::defaults::{self, DefaultOfTag, Member};
 use crate::catalog::{self, alloc};
 use crate::error::Problem;
+use crate::patience::{Ids, Patience};
 use crate::pg::display;
 use crate::shmem;
 
@@ -24,12 +28,14 @@ pub struct Aligned {
     pub position: Option<i64>,
     /// Whether the tag was moved.
     pub moved: bool,
+    /// What was not counted, if anything.
+    pub ignored: Option<String>,
 }
 
 /// Aligns one tag, or all tags. `sibling` is any function of the extension.
 pub fn align(tag: Option<&[u8]>, sibling: pg_sys::Oid) -> Vec<Aligned> {
     if let Some(tag) = tag
-        && position(tag).is_none()
+        && state_of(tag).is_none()
     {
         Error::NoSuchTag { tag: display(tag) }.raise();
     }
@@ -48,42 +54,113 @@ pub fn align(tag: Option<&[u8]>, sibling: pg_sys::Oid) -> Vec<Aligned> {
 /// Moves the tag of a column past the column's largest id. If the tag was moved before,
 /// `before` is the result for the previous column.
 fn align_to(column: DefaultOfTag, before: Option<&Aligned>) -> Aligned {
-    let highest = column.largest();
-    let tag = column.tag;
-    // Read after the maximum, so that ids drawn in between do not make the tag look
-    // behind. If the tag was moved, its position is the one this transaction has set.
+    let tag = column.tag.as_deref();
+    let limit = tag.and_then(state_of).map_or(MAX_ID, |tag| tag.last);
+    let found = ids_in(&column, tag, limit);
+    // Read after the ids, so that ids drawn in between do not make the tag look behind. If
+    // the tag was moved, its position is the one this transaction has set.
     let position = match before {
         Some(before) => before.position,
-        None => tag.as_deref().and_then(position),
+        None => tag.and_then(state_of).map(|tag| tag.position),
     };
-    let behind = match (&tag, highest, position) {
-        (Some(tag), Some(highest), Some(position)) if highest >= position => Some((tag, highest)),
+    let moved_to = match (tag, found.highest, position) {
+        (Some(tag), Some(highest), Some(position)) if highest >= position => {
+            Some(move_past(tag, highest))
+        }
         _ => None,
     };
-    let moved_to = behind.map(|(tag, highest)| move_past(tag, highest));
     Aligned {
-        used_in: column.column,
-        highest,
+        highest: found.highest,
         position: moved_to.or(position),
         moved: moved_to.is_some(),
-        tag,
+        ignored: found.ignored(),
+        used_in: column.column,
+        tag: column.tag,
     }
 }
 
-/// The next id of a tag, if there is such a tag.
-fn position(tag: &[u8]) -> Option<i64> {
-    let max_id = catalog::as_owner(|| alloc::max_id(tag))?;
-    let mut position = None;
+/// What the tables of a column have.
+#[derive(Default)]
+struct Found {
+    highest: Option<i64>,
+    has_outliers: bool,
+    has_strangers: bool,
+    has_unreadable: bool,
+}
+
+impl Found {
+    /// What was not counted, for the reader of the result.
+    fn ignored(&self) -> Option<String> {
+        let reasons = [
+            (self.has_outliers, "values that are not ids of the tag"),
+            (
+                self.has_strangers,
+                "tables whose owner may not draw from the tag",
+            ),
+            (
+                self.has_unreadable,
+                "columns of another type than numbers, and foreign or temporary tables",
+            ),
+        ];
+        let given: Vec<_> = reasons
+            .iter()
+            .filter(|(is_given, _)| *is_given)
+            .map(|(_, reason)| *reason)
+            .collect();
+        (!given.is_empty()).then(|| given.join("; "))
+    }
+}
+
+/// The ids in a column, none of them above `limit`.
+fn ids_in(column: &DefaultOfTag, tag: Option<&[u8]>, limit: i64) -> Found {
+    let mut found = Found::default();
+    for member in column.members() {
+        let Some(readable) = member.column else {
+            found.has_unreadable = true;
+            continue;
+        };
+        if !tag.is_some_and(|tag| may_draw(tag, &member)) {
+            found.has_strangers = true;
+            continue;
+        }
+        let summary = readable.summary(limit);
+        found.highest = found.highest.max(summary.largest);
+        found.has_outliers |= summary.has_outliers;
+    }
+    found
+}
+
+/// Whether the owner of a table may draw from the tag, or there is no such tag to move.
+fn may_draw(tag: &[u8], member: &Member) -> bool {
+    let readable = tags::wait_until_readable(&Patience::new(Ids::OfTag(tag)));
+    let permissions = readable.permissions(tag, member.owner);
+    permissions.is_none_or(|permissions| permissions.may_draw)
+}
+
+/// A tag as it is now.
+struct State {
+    /// Its next id.
+    position: i64,
+    /// Its largest id.
+    last: i64,
+}
+
+fn state_of(tag: &[u8]) -> Option<State> {
+    let row = catalog::as_owner(|| alloc::position(tag))?;
+    let mut next = None;
     let index = &shmem::require().index;
-    index.with(key(tag), |slot| position = slot.buffer.levels().position);
-    Some(position.unwrap_or(max_id))
+    index.with(key(tag), |slot| next = slot.buffer.levels().position);
+    Some(State {
+        position: next.unwrap_or(row.max_id),
+        last: row.max_value.min(MAX_ID),
+    })
 }
 
 /// Moves a tag past an id and past all granted ids, because buffers may hold ids that
 /// are in use. Returns the next id.
 fn move_past(tag: &[u8], highest: i64) -> i64 {
-    require_owner(tag);
-    let granted = catalog::as_owner(|| alloc::max_id(tag)).unwrap_or(highest);
+    let row = catalog::as_owner(|| alloc::position(tag));
+    let granted = row.map_or(highest, |row| row.max_id);
     let next = highest.max(granted).min(MAX_ID) + 1;
     catalog::as_owner(|| alloc::update(tag, None, Some(next), None, None));
     next

@@ -164,3 +164,111 @@ fn default_that_is_nested_too_deeply_does_not_stop_the_alignment_of_others() {
     let moved = "SELECT highest FROM leaf_tag_align() WHERE moved";
     assert_eq!(client.number(moved), 5000);
 }
+
+/// A role could use up a tag of others with a table of its own.
+#[test]
+fn table_of_a_role_that_may_not_draw_moves_no_tag() {
+    let (_server, mut client) = Server::with_orders(1000);
+    client.run(
+        "CREATE ROLE stranger; CREATE SCHEMA own AUTHORIZATION stranger;
+         CREATE TABLE shared (id bigint DEFAULT leaf_segment_next('orders')) PARTITION BY LIST (id);
+         INSERT INTO leaf.alloc (biz_tag, step) VALUES ('x', 1);
+         SET ROLE stranger;
+         CREATE TABLE own.big (id bigint DEFAULT leaf_segment_next('orders'));
+         INSERT INTO own.big VALUES (5000000);
+         RESET ROLE;
+         CREATE TABLE own.part PARTITION OF shared DEFAULT;
+         INSERT INTO shared VALUES (7000000);
+         ALTER TABLE own.part OWNER TO stranger;
+         CREATE TABLE child () INHERITS (own.big); INSERT INTO child VALUES (300)",
+    );
+    let aligned = "SELECT string_agg(concat_ws(' ', used_in, highest, moved, ignored), ', ')
+                     FROM leaf_tag_align('orders')";
+    let stranger = "tables whose owner may not draw from the tag";
+    assert_eq!(
+        client.text(aligned),
+        format!(
+            "own.big.id 300 t {stranger}, public.child.id 300 f, public.shared.id f {stranger}"
+        )
+    );
+    client.run("SELECT leaf_tag_grant('orders', 'stranger')");
+    assert_eq!(
+        client.text(aligned),
+        "own.big.id 5000000 t, public.child.id 300 f, public.shared.id 7000000 t"
+    );
+}
+
+/// The role that aligns may be a superuser.
+#[test]
+fn alignment_executes_nothing_of_the_owners_of_tables() {
+    let (_server, mut client) = Server::with_orders(1000);
+    client.run(
+        "CREATE ROLE shop; CREATE SCHEMA shop AUTHORIZATION shop;
+         SELECT leaf_tag_grant('orders', 'shop');
+         CREATE EXTENSION postgres_fdw;
+         CREATE SERVER here FOREIGN DATA WRAPPER postgres_fdw;
+         SET ROLE shop;
+         CREATE FUNCTION shop.trap(bigint) RETURNS boolean IMMUTABLE LANGUAGE plpgsql AS $$
+         BEGIN RAISE EXCEPTION 'executed as %', current_user; END $$;
+         CREATE FUNCTION shop.snare(bigint) RETURNS boolean IMMUTABLE LANGUAGE sql RETURN true;
+         CREATE TABLE shop.orders (id bigint DEFAULT leaf_segment_next('orders') CHECK (shop.snare(1)));
+         INSERT INTO shop.orders VALUES (5000);
+         CREATE INDEX ON shop.orders (id) WHERE shop.snare(1);
+         CREATE INDEX ON shop.orders (shop.snare(id));
+         CREATE STATISTICS shop.s ON (shop.snare(1)), id FROM shop.orders;
+         CREATE POLICY p ON shop.orders USING (shop.trap(id));
+         ALTER TABLE shop.orders ENABLE ROW LEVEL SECURITY;
+         ALTER TABLE shop.orders FORCE ROW LEVEL SECURITY;
+         CREATE OR REPLACE FUNCTION shop.snare(bigint) RETURNS boolean IMMUTABLE LANGUAGE plpgsql AS $$
+         BEGIN RAISE EXCEPTION 'executed as %', current_user; END $$;
+         RESET ROLE;
+         CREATE FOREIGN TABLE shop.far (id bigint DEFAULT leaf_segment_next('orders')) SERVER here;
+         ALTER FOREIGN TABLE shop.far OWNER TO shop",
+    );
+    client.fails("SELECT max(id) FROM shop.orders", "P0001");
+    let aligned = "SELECT string_agg(concat_ws(' ', used_in, highest, moved), ', ')
+                     FROM leaf_tag_align('orders')";
+    assert_eq!(client.text(aligned), "shop.far.id f, shop.orders.id 5000 t");
+}
+
+#[test]
+fn values_that_no_tag_grants_hide_no_others_and_move_nothing() {
+    let (_server, mut client) = Server::with_orders(1000);
+    client.run(
+        "SELECT leaf_tag_create('small', max_value => 100000);
+         CREATE TABLE numbers (id numeric DEFAULT leaf_segment_next('orders'));
+         INSERT INTO numbers VALUES ('NaN'), ('Infinity'), ('-Infinity'), (4999.5), (1e30), (NULL);
+         CREATE TABLE ends (id bigint DEFAULT leaf_segment_next('orders'));
+         INSERT INTO ends VALUES (9223372036854775807), (6000), (NULL);
+         CREATE TABLE up (id bigint PRIMARY KEY DEFAULT leaf_segment_next('small'));
+         CREATE TABLE down (id integer DEFAULT leaf_segment_next('small'));
+         CREATE INDEX ON down (id DESC NULLS FIRST);
+         INSERT INTO up VALUES (9223372036854775807), (100001), (7000), (1);
+         INSERT INTO down VALUES (2147483647), (100000), (1), (NULL);
+         SET enable_seqscan = off",
+    );
+    let aligned =
+        "SELECT string_agg(concat_ws(' ', used_in, highest, moved, ignored IS NOT NULL), ', ')
+                     FROM leaf_tag_align()";
+    assert_eq!(
+        client.text(aligned),
+        "public.ends.id 6000 t t, public.numbers.id 5000 f t, \
+         public.down.id 100000 t t, public.up.id 7000 f t"
+    );
+}
+
+#[test]
+fn alignment_works_for_a_role_that_may_only_execute_it() {
+    let (_server, mut client) = Server::with_orders(1000);
+    client.run(
+        "CREATE TABLE orders (id bigint DEFAULT leaf_segment_next('orders'));
+         INSERT INTO orders VALUES (5000);
+         CREATE ROLE keeper; GRANT EXECUTE ON FUNCTION leaf_tag_align TO keeper; SET ROLE keeper",
+    );
+    assert_eq!(
+        client.number("SELECT highest FROM leaf_tag_align() WHERE moved"),
+        5000
+    );
+    client.run("RESET ROLE");
+    assert_eq!(client.next("orders").expect("an id"), 5001);
+}

@@ -1,0 +1,136 @@
+//! Reading a column of any table without a plan: nothing that belongs to the table's owner
+//! is executed, such as policies, or functions in the predicates of indexes, which a
+//! planner may call.
+
+use pgrx::{AnyNumeric, FromDatum, pg_sys};
+
+use super::process;
+
+/// A column of a table that has rows of its own.
+#[derive(Clone, Copy, Debug)]
+pub struct Column {
+    pub table: pg_sys::Oid,
+    pub attribute: i16,
+    pub numbers: Numbers,
+    pub index: Option<Index>,
+}
+
+/// The type of the numbers in a column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Numbers {
+    SmallInt,
+    Integer,
+    BigInt,
+    Numeric,
+}
+
+/// A B-tree index over all rows, whose first column is the column that is read.
+#[derive(Clone, Copy, Debug)]
+pub struct Index {
+    pub oid: pg_sys::Oid,
+    pub is_descending: bool,
+}
+
+/// What a column has.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Summary {
+    /// The largest number that is not above the limit; a fraction counts as the number
+    /// that it is rounded to.
+    pub largest: Option<i64>,
+    /// Whether it has a number above the limit, or one that is none (NaN).
+    pub has_outliers: bool,
+}
+
+impl Column {
+    /// Reads the column, whatever snapshot the transaction uses. Can be cancelled.
+    pub fn summary(&self, limit: i64) -> Summary {
+        let mut summary = Summary::default();
+        self.each(|value| {
+            match value.filter(|&value| value <= limit) {
+                None => summary.has_outliers = true,
+                Some(value) => summary.largest = summary.largest.max(Some(value)),
+            }
+            // In the order of an index, the first one is the largest.
+            self.index.is_some() && summary.largest.is_some()
+        });
+        summary
+    }
+
+    /// Calls `visit` with each value that is not NULL until it returns `true`: `None` for
+    /// a number that no `bigint` can be. With an index, the largest values come first.
+    fn each(&self, mut visit: impl FnMut(Option<i64>) -> bool) {
+        // SAFETY: the order of calls is PostgreSQL's own for such scans; an error in
+        // between is cleaned up by the resource owner.
+        unsafe {
+            let table = pg_sys::table_open(self.table, pg_sys::AccessShareLock as _);
+            let snapshot = pg_sys::RegisterSnapshot(pg_sys::GetLatestSnapshot());
+            let descriptor = (*table).rd_att;
+            // Whether to stop.
+            let mut read = |tuple| {
+                process::check_for_interrupts();
+                let mut null = false;
+                let attribute = i32::from(self.attribute);
+                let value = pg_sys::heap_getattr(tuple, attribute, descriptor, &mut null);
+                !null && visit(self.numbers.read(value))
+            };
+            if let Some(index) = self.index {
+                use pg_sys::ScanDirection::{BackwardScanDirection, ForwardScanDirection};
+                let direction = match index.is_descending {
+                    true => ForwardScanDirection,
+                    false => BackwardScanDirection,
+                };
+                let relation = pg_sys::index_open(index.oid, pg_sys::AccessShareLock as _);
+                let scan = pg_sys::systable_beginscan_ordered(
+                    table,
+                    relation,
+                    snapshot,
+                    0,
+                    std::ptr::null_mut(),
+                );
+                loop {
+                    let tuple = pg_sys::systable_getnext_ordered(scan, direction);
+                    if tuple.is_null() || read(tuple) {
+                        break;
+                    }
+                }
+                pg_sys::systable_endscan_ordered(scan);
+                pg_sys::index_close(relation, pg_sys::AccessShareLock as _);
+            } else {
+                let scan = pg_sys::systable_beginscan(
+                    table,
+                    pg_sys::InvalidOid,
+                    false,
+                    snapshot,
+                    0,
+                    std::ptr::null_mut(),
+                );
+                loop {
+                    let tuple = pg_sys::systable_getnext(scan);
+                    if tuple.is_null() || read(tuple) {
+                        break;
+                    }
+                }
+                pg_sys::systable_endscan(scan);
+            }
+            pg_sys::UnregisterSnapshot(snapshot);
+            pg_sys::table_close(table, pg_sys::AccessShareLock as _);
+        }
+    }
+}
+
+impl Numbers {
+    /// # Safety
+    /// The value is of this type and not NULL.
+    unsafe fn read(self, value: pg_sys::Datum) -> Option<i64> {
+        match self {
+            Numbers::SmallInt => Some(i64::from(value.value() as i16)),
+            Numbers::Integer => Some(i64::from(value.value() as i32)),
+            Numbers::BigInt => Some(value.value() as i64),
+            Numbers::Numeric => {
+                // SAFETY: the caller's promise.
+                let value = unsafe { AnyNumeric::from_datum(value, false) };
+                value.and_then(|value| i64::try_from(value).ok())
+            }
+        }
+    }
+}
