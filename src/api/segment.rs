@@ -5,8 +5,8 @@ use pgrx::pg_sys;
 
 use super::args;
 use crate::patience::{Ids, Patience};
-use crate::pg::call::{self, Call, Datum, describe_function, sql_functions};
-use crate::pg::datum;
+use crate::pg::call::{Call, Datum, describe_function, sql_functions};
+use crate::pg::{datum, report};
 use crate::segment::batch::Batch;
 use crate::segment::tags::{self, KnownTag, Origin};
 use crate::segment::{blocks, draw, own_tags};
@@ -41,13 +41,13 @@ pub unsafe extern "C-unwind" fn leaf_segment_next(fcinfo: pg_sys::FunctionCallIn
             && let Some(drawn) = slot.buffer.draw()
         {
             if drawn.due {
-                call::guarded(|| draw::request_segment(known.number()));
+                report::guarded(|| draw::request_segment(known.number()));
             }
             if slot.buffer.epoch() == known.epoch() {
                 return Datum::from(drawn.id);
             }
         }
-        call::guarded(|| Datum::from(next_slowly(call)))
+        report::guarded(|| Datum::from(next_slowly(call)))
     }
 }
 

@@ -5,9 +5,9 @@ use leaf_core::snowflake::Scheme;
 use pgrx::pg_sys;
 
 use super::args;
-use crate::pg::call::{self, Call, Datum, describe_function, sql_functions};
-use crate::pg::process;
+use crate::pg::call::{Call, Datum, describe_function, sql_functions};
 use crate::pg::rows::Record;
+use crate::pg::{process, report};
 use crate::shmem;
 use crate::snowflake::draw::draw;
 use crate::snowflake::source;
@@ -31,12 +31,12 @@ pub unsafe extern "C-unwind" fn leaf_snowflake_next(_fcinfo: pg_sys::FunctionCal
     {
         if taken.due {
             // SAFETY: PostgreSQL has called this function.
-            unsafe { call::guarded(|| source.request_renewal()) };
+            unsafe { report::guarded(|| source.request_renewal()) };
         }
         return Datum::from(taken.run.first);
     }
     // SAFETY: as above.
-    unsafe { call::guarded(|| Datum::from(draw(1).first)) }
+    unsafe { report::guarded(|| Datum::from(draw(1).first)) }
 }
 
 /// Any number of ascending ids.

@@ -9,8 +9,10 @@ use super::statement::{ResultRow, bigint, column_of, execute, query, uuid};
 use super::{relation, triggers};
 use crate::error::{Error, Problem};
 use crate::pg::datum::{
-    bigint_arg, bigint_array_arg, optional_text_arg, text_arg, text_array_arg, text_datum,
+    bigint_arg, bigint_array_arg, optional_text_arg, string_arg, text_arg, text_array_arg,
+    text_datum,
 };
+use crate::pg::encoding::encode;
 use crate::pg::{clock, heap, trigger, xact};
 
 /// Columns of `leaf.alloc` that are read or written without SQL.
@@ -64,7 +66,7 @@ impl AllocRow {
 
     /// The row with another history.
     pub fn with_history(self, history: &str) -> AllocRow {
-        AllocRow(self.0.with(column::HISTORY, text_datum(history.as_bytes())))
+        AllocRow(self.0.with(column::HISTORY, text_datum(&encode(history))))
     }
 
     /// The row as the current transaction writes it.
@@ -162,7 +164,7 @@ pub fn lock(tag: &[u8], history: &str) -> Option<Row> {
         "SELECT NULL, a.max_id, a.max_value, a.step::bigint, a.last_grant, a.largest_reserve, \
                 a.history IS DISTINCT FROM $2 OR a.written_by <> a.xmin, a.incarnation \
            FROM leaf.alloc AS a WHERE a.biz_tag = $1 FOR NO KEY UPDATE",
-        &[text_arg(tag), text_arg(history.as_bytes())],
+        &[text_arg(tag), string_arg(history)],
         locked_row,
     )
     .pop()
@@ -188,11 +190,7 @@ fn locked_row(row: &ResultRow<'_>) -> Row {
 pub fn set_position(tag: &[u8], max_id: i64, history: &str) {
     let stored = query(
         "UPDATE leaf.alloc SET max_id = $2, history = $3 WHERE biz_tag = $1 RETURNING max_id = $2",
-        &[
-            text_arg(tag),
-            bigint_arg(max_id),
-            text_arg(history.as_bytes()),
-        ],
+        &[text_arg(tag), bigint_arg(max_id), string_arg(history)],
         |row| column_of::<bool>(row, 1) == Some(true),
     );
     if stored != [true] {
@@ -209,10 +207,7 @@ pub fn lock_for_grant(tags: &[&[u8]], history: &str) -> Vec<Found> {
                 a.history IS DISTINCT FROM $2 OR a.written_by <> a.xmin, a.incarnation \
            FROM unnest($1) WITH ORDINALITY AS d(tag, n) JOIN leaf.alloc AS a ON a.biz_tag = d.tag \
             FOR NO KEY UPDATE OF a SKIP LOCKED",
-        &[
-            text_array_arg(tags.iter().copied()),
-            text_arg(history.as_bytes()),
-        ],
+        &[text_array_arg(tags.iter().copied()), string_arg(history)],
         |row| (bigint(row, 1) as usize - 1, locked_row(row)),
     );
     for (at, row) in rows {
@@ -255,7 +250,7 @@ pub fn store_grants(grants: &[(&[u8], &Row)], history: &str) {
             bigint_array_arg(rows().map(|row| row.position.max_id)),
             bigint_array_arg(rows().map(|row| as_bigint(row.last_grant))),
             bigint_array_arg(rows().map(|row| as_bigint(row.largest_reserve))),
-            text_arg(history.as_bytes()),
+            string_arg(history),
         ],
         |row| column_of::<bool>(row, 1) == Some(true),
     );

@@ -297,17 +297,6 @@ impl<T: Returns> Returns for Option<T> {
     }
 }
 
-/// Runs `work` and turns a Rust panic or a PostgreSQL error in it into a PostgreSQL
-/// error.
-///
-/// # Safety
-/// Called from a function that PostgreSQL has called.
-#[inline(always)]
-pub unsafe fn guarded<R>(work: impl FnOnce() -> R) -> R {
-    // SAFETY: the caller's promise.
-    unsafe { pg_sys::panic::pgrx_extern_c_guard(work) }
-}
-
 /// What `pg_finfo_<function>` returns for a function of the version-1 calling
 /// convention.
 pub const V1: pg_sys::Pg_finfo_record = pg_sys::Pg_finfo_record { api_version: 1 };
@@ -325,7 +314,7 @@ macro_rules! sql_functions {
             ) -> $crate::pg::call::Datum {
                 // SAFETY: PostgreSQL has called the function, with what SQL declares.
                 unsafe {
-                    $crate::pg::call::guarded(|| {
+                    $crate::pg::report::guarded(|| {
                         let call = $crate::pg::call::Call::new(fcinfo);
                         $crate::pg::call::Returns::returned($name(call), call)
                     })

@@ -8,6 +8,7 @@ use pgrx::datum::DatumWithOid;
 use pgrx::{pg_sys, varlena};
 
 use super::clock;
+use super::encoding::encode;
 
 /// The bytes of a `text` or `varchar` datum; `None` if it is compressed or stored out
 /// of line.
@@ -52,6 +53,11 @@ pub fn text_arg(text: &[u8]) -> Arg {
     // SAFETY: the datum is a new text in the current memory context, which outlives
     // the statement.
     unsafe { DatumWithOid::new(text_datum(text), pg_sys::TEXTOID) }
+}
+
+/// A `text` parameter from a string, as [`display`](super::display) makes it.
+pub fn string_arg(text: &str) -> Arg {
+    text_arg(&encode(text))
 }
 
 /// A `text` parameter or NULL.

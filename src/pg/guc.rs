@@ -4,7 +4,7 @@ use std::ffi::{CStr, CString, c_char, c_void};
 
 use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting, pg_sys};
 
-use super::call;
+use super::report;
 
 /// Checks whether a text can be the value of a setting; the error becomes the
 /// DETAIL.
@@ -46,7 +46,7 @@ unsafe extern "C-unwind" fn hook<C: Check>(
     // SAFETY: PostgreSQL passes a pointer to a C string or to NULL, and reads
     // the DETAIL, a C string of its own memory, when the hook returns false.
     unsafe {
-        call::guarded(|| {
+        report::guarded(|| {
             if (*value).is_null() {
                 return true;
             }

@@ -11,6 +11,7 @@ pub mod data_directory;
 pub mod database;
 pub mod datum;
 pub mod drop_hook;
+pub mod encoding;
 pub mod expression;
 pub mod guc;
 pub mod heap;
@@ -19,6 +20,7 @@ pub mod latch;
 pub mod lwlock;
 pub mod own_xact;
 pub mod process;
+pub mod report;
 pub mod role;
 pub mod rows;
 pub mod shm;
@@ -27,12 +29,5 @@ pub mod trigger;
 pub mod xact;
 pub mod xact_end;
 
-/// A text in the database's encoding, for messages.
-pub fn display(text: &[u8]) -> String {
-    String::from_utf8_lossy(text).into_owned()
-}
-
-/// Writes a line to the server's log.
-pub fn log(message: &str) {
-    pgrx::log!("leaf: {message}");
-}
+pub use encoding::display;
+pub use report::log;

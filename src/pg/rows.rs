@@ -8,6 +8,7 @@ use pgrx::{IntoDatum, PgMemoryContexts, pg_sys};
 use super::call::{Call, Datum, Returns};
 use super::clock;
 use super::datum::text_datum;
+use super::encoding::encode;
 
 /// A value of a column: a number, a text, an instant, or `None` for NULL.
 pub trait Value {
@@ -38,9 +39,10 @@ impl Value for Vec<u8> {
     }
 }
 
+/// A `text`, as [`display`](super::display) makes it.
 impl Value for String {
     fn datum(self) -> Option<Datum> {
-        self.as_bytes().datum()
+        encode(&self).datum()
     }
 }
 

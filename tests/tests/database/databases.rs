@@ -2,7 +2,8 @@
 
 use leaf_tests::postgres::Client;
 use leaf_tests::{
-    Draw, Ledger, Server, Snowflake, draw_many, refused, slow_grants, wait_until, waiting_loaders,
+    Draw, Ledger, Server, Snowflake, draw_many, failed, refused, slow_grants, wait_until,
+    waiting_loaders,
 };
 
 /// A server with a database `work` whose loader is at work, and no session there.
@@ -263,4 +264,69 @@ fn database_in_another_encoding_works() {
     assert_eq!(latin.next("müll").expect("the grantee draws"), 2);
     latin.run("RESET ROLE");
     assert_eq!(latin.stat("müll", "position"), 3);
+}
+
+#[test]
+fn tags_read_right_in_errors_and_views_of_any_encoding() {
+    let server = Server::start();
+    let mut admin = server.connect();
+    for (database, encoding, tag, other) in [
+        ("latin", "LATIN1", "müll", "Ärger"),
+        ("kanji", "EUC_JP", "注文", "請求"),
+        ("bytes", "SQL_ASCII", "注文", "ü"),
+    ] {
+        admin.run(&format!(
+            "CREATE DATABASE {database} TEMPLATE template0 ENCODING '{encoding}' LOCALE 'C'"
+        ));
+        let mut client = server.connect_as("postgres", database);
+        client.run(&format!(
+            "CREATE EXTENSION leaf; SELECT leaf_tag_create('{tag}', max_value => 3)"
+        ));
+        let error = refused(client.next(other), "42704");
+        assert_eq!(error.message(), format!("tag \"{other}\" does not exist"));
+        assert_eq!(client.batch(tag, 3).expect("ids"), [1, 2, 3]);
+        let error = refused(client.next(tag), "2200H");
+        assert!(error.message().contains(&format!("\"{tag}\"")), "{error:?}");
+        let error = refused(
+            client.batch_execute(&format!("SELECT leaf_tag_grant('{tag}', '{other}')")),
+            "42704",
+        );
+        assert!(
+            error.message().contains(&format!("\"{other}\"")),
+            "{error:?}"
+        );
+        // An error of PostgreSQL's own, too.
+        failed(
+            client.batch_execute(&format!(
+                "UPDATE leaf.alloc SET step = 0 WHERE biz_tag = '{tag}'"
+            )),
+            "23514",
+        );
+        assert_eq!(
+            client.text("SELECT biz_tag::text FROM leaf.stat_segment"),
+            tag
+        );
+        // The loader's error, which goes through shared memory.
+        client.run(&format!(
+            "SELECT leaf_tag_create('{other}'); SET leaf.wait_timeout = '200ms'"
+        ));
+        client.run(
+            "CREATE FUNCTION stop() RETURNS trigger LANGUAGE plpgsql AS $$
+             BEGIN RAISE EXCEPTION 'stopped %', new.biz_tag; END $$;
+             CREATE TRIGGER stop BEFORE UPDATE ON leaf.alloc FOR EACH ROW EXECUTE FUNCTION stop()",
+        );
+        refused(client.next(other), "55P03");
+        let error = client.text(&format!(
+            "SELECT last_error FROM leaf.stat_segment WHERE biz_tag = '{other}'"
+        ));
+        assert!(error.starts_with("stopped "), "{error}");
+        // An error while ids are drawn shows who may not.
+        let error = client.batch_execute(&format!(
+            "CREATE ROLE \"r{other}\"; SET ROLE \"r{other}\"; SELECT leaf_segment_next('{tag}')"
+        ));
+        let error = refused(error, "42501");
+        let detail = error.detail().unwrap_or_default();
+        assert!(detail.contains(&format!("\"r{other}\"")), "{error:?}");
+        assert!(error.message().contains(&format!("\"{tag}\"")), "{error:?}");
+    }
 }
