@@ -30,6 +30,7 @@ impl Observer for AtEnd {
         };
         for database in dropped {
             shared.index.free_all(database, |_| true);
+            shared.leftovers.forget(database);
             shared.generators.free(database);
         }
     }

@@ -168,6 +168,17 @@ impl Runs {
         self.runs[0].is_none()
     }
 
+    /// The last ids without a gap between them: all, if the runs follow each other.
+    pub fn last_consecutive(&self) -> Option<Run> {
+        match self.runs {
+            [Some(one), Some(two)] if one.end() == Some(two.first) => Some(Run {
+                first: one.first,
+                len: one.len + two.len,
+            }),
+            [one, two] => two.or(one),
+        }
+    }
+
     fn push(&mut self, run: Run) {
         let free = if self.runs[0].is_none() { 0 } else { 1 };
         self.runs[free] = Some(run);

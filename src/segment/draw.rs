@@ -10,7 +10,7 @@ use super::tags::{self, SlotOfTag};
 use crate::error::Problem;
 use crate::loader::call::call_loader;
 use crate::patience::Patience;
-use crate::pg::{database, display};
+use crate::pg::{clock, database, display};
 use crate::shmem;
 use crate::shmem::slot::Verdict;
 
@@ -70,6 +70,7 @@ fn wait(from: &SlotOfTag, tag: &[u8], patience: &Patience<'_>) -> Option<()> {
     let shared = shmem::require();
     let began = Instant::now();
     let request = || {
+        slot.note_waiting(clock::monotonic());
         shared.index.request(from.number, database::current());
         patience.call_loader(shared);
     };

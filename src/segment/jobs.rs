@@ -1,6 +1,7 @@
 //! The grants to be made: segments for slots that run low, and blocks.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::Ordering;
 
 use leaf_core::grant::{Past, Wanted};
 use leaf_core::time::Monotonic;
@@ -9,6 +10,7 @@ use crate::pg::clock;
 use crate::shmem::Shared;
 use crate::shmem::index::Found;
 use crate::shmem::key::OwnedKey;
+use crate::shmem::leftovers::Leftover;
 use crate::shmem::mailbox::{Asked, Request};
 use crate::shmem::slot::Verdict;
 
@@ -21,6 +23,8 @@ pub enum Job {
     Segment { key: OwnedKey, found: Found },
     /// What a session has asked for.
     Request(Request),
+    /// To take back the unused ids of an evicted slot.
+    Leftover(Leftover),
 }
 
 impl Job {
@@ -29,6 +33,7 @@ impl Job {
         match self {
             Job::Segment { key, .. } => key,
             Job::Request(request) => &request.key,
+            Job::Leftover(leftover) => &leftover.key,
         }
     }
 
@@ -37,6 +42,7 @@ impl Job {
         match self {
             Job::Segment { found, .. } => found.incarnation,
             Job::Request(request) => request.incarnation,
+            Job::Leftover(leftover) => leftover.incarnation,
         }
     }
 
@@ -48,6 +54,9 @@ impl Job {
                 Asked::Block { count } => Wanted::Block { count },
                 Asked::TakeBack { unused } => Wanted::TakeBack { unused },
             },
+            Job::Leftover(leftover) => Wanted::TakeBack {
+                unused: leftover.unused,
+            },
         }
     }
 
@@ -55,7 +64,9 @@ impl Job {
     pub fn past(&self, shared: &Shared) -> Past {
         let found = match self {
             Job::Segment { found, .. } => Some(*found),
-            Job::Request(request) => shared.index.find(request.key.as_ref()),
+            Job::Request(Request { key, .. }) | Job::Leftover(Leftover { key, .. }) => {
+                shared.index.find(key.as_ref())
+            }
         };
         let Some(found) = found.filter(|found| found.incarnation == self.incarnation()) else {
             return Past::NONE;
@@ -76,7 +87,7 @@ impl Job {
             Job::Segment { found, .. } => {
                 shared.index.slot(found.number).buffer.epoch() != found.epoch
             }
-            Job::Request(_) => false,
+            Job::Request(_) | Job::Leftover(_) => false,
         }
     }
 }
@@ -84,8 +95,13 @@ impl Job {
 /// All jobs that can be done now for the database.
 pub fn collect(shared: &Shared, database: u32) -> Vec<Job> {
     let now = clock::monotonic();
+    // What is taken back can be granted again at once.
+    let leftovers = shared.leftovers.take(database);
     let requests = shared.mailbox.take(database);
-    let mut jobs: Vec<Job> = requests.into_iter().map(Job::Request).collect();
+    let leftovers = leftovers.into_iter().map(Job::Leftover);
+    let mut jobs: Vec<Job> = leftovers
+        .chain(requests.into_iter().map(Job::Request))
+        .collect();
     for number in shared.index.requests_of(database) {
         let slot = shared.index.slot(number);
         if slot.retry_at.get() > now {
@@ -96,6 +112,7 @@ pub fn collect(shared: &Shared, database: u32) -> Vec<Job> {
             continue;
         };
         if key.database == database && slot.buffer.is_due() && slot.buffer.has_room() {
+            slot.is_loading.store(true, Ordering::Release);
             jobs.push(Job::Segment { key, found });
         }
     }
@@ -120,7 +137,10 @@ pub fn request_overdue(shared: &Shared, database: u32) {
 pub fn next_try(shared: &Shared, database: u32) -> Option<Monotonic> {
     let requests = shared.index.requests_of(database);
     let slots = requests.map(|number| shared.index.slot(number).retry_at.get());
-    slots.chain(shared.mailbox.next_try(database)).min()
+    slots
+        .chain(shared.mailbox.next_try(database))
+        .chain(shared.leftovers.next_try(database))
+        .min()
 }
 
 /// Whether all jobs are of one tag.
@@ -136,4 +156,11 @@ pub fn by_tag(jobs: Vec<Job>) -> impl Iterator<Item = Vec<Job>> {
         groups.entry(job.key().tag.clone()).or_default().push(job);
     }
     groups.into_values()
+}
+
+/// The loader of the database has ended its loads.
+pub fn end_loading(shared: &Shared, database: u32) {
+    shared.index.each_of(database, |_, _, slot| {
+        slot.is_loading.store(false, Ordering::Release);
+    });
 }

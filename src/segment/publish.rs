@@ -1,6 +1,8 @@
 //! Publishing what was granted: segments to slots, blocks to the sessions that requested
 //! them. Nothing here raises an error.
 
+use std::time::Duration;
+
 use leaf_core::Run;
 use leaf_core::grant::Decision;
 use leaf_core::time::Monotonic;
@@ -12,6 +14,9 @@ use crate::shmem::Shared;
 use crate::shmem::index::Found;
 use crate::shmem::mailbox::{Answer, Request};
 use crate::shmem::slot::Verdict;
+
+/// After this time, another attempt is made to take the ids of an evicted slot back.
+const LEFTOVER_PAUSE: Duration = Duration::from_millis(500);
 
 /// Publishes the outcome of grants to the sessions that wait.
 pub struct Publisher<'a> {
@@ -31,9 +36,10 @@ impl Publisher<'_> {
             Decision::Granted { run, step } => match job {
                 Job::Segment { found, .. } => self.publish(*found, run, step),
                 Job::Request(request) => self.answer(request, Answer::Granted { first: run.first }),
+                Job::Leftover(_) => {}
             },
             Decision::TakenBack | Decision::NotLast => match job {
-                Job::Segment { .. } => {}
+                Job::Segment { .. } | Job::Leftover(_) => {}
                 Job::Request(request) => {
                     let was_last = decision == Decision::TakenBack;
                     self.answer(request, Answer::TakenBack { was_last });
@@ -42,6 +48,7 @@ impl Publisher<'_> {
             Decision::Exhausted => match job {
                 Job::Segment { found, .. } => self.pointless(*found, Verdict::Exhausted),
                 Job::Request(request) => self.answer(request, Answer::Exhausted),
+                Job::Leftover(_) => {}
             },
             Decision::Missing | Decision::Changed => match job {
                 // Sessions look the tag up again.
@@ -49,6 +56,7 @@ impl Publisher<'_> {
                     self.shared.index.slot(found.number).lose_row(found.epoch);
                 }
                 Job::Request(request) => self.answer(request, Answer::Changed),
+                Job::Leftover(_) => {}
             },
         }
     }
@@ -110,6 +118,10 @@ impl Publisher<'_> {
     fn failed(&self, job: &Job, message: &str) {
         match job {
             Job::Request(request) => self.shared.mailbox.put_back(request.id, message),
+            Job::Leftover(leftover) => {
+                let later = clock::monotonic() + LEFTOVER_PAUSE;
+                self.shared.leftovers.post(leftover, later);
+            }
             Job::Segment { found, .. } => {
                 if self.slot_failed(*found, message) {
                     let tag = pg::display(&job.key().tag);
@@ -130,9 +142,7 @@ impl Publisher<'_> {
         let failure = state.failures.record(message);
         slot.retry_at.set(failure.retry_at);
         drop(state);
-        self.shared
-            .index
-            .repeat_request(found.number, self.database);
+        self.shared.index.request(found.number, self.database);
         failure.is_first
     }
 }

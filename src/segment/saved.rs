@@ -1,11 +1,13 @@
 //! Saving the contents of slots over a clean restart.
 
 use leaf_core::tag;
+use leaf_core::time::Monotonic;
 use serde::{Deserialize, Serialize};
 
 use crate::pg::clock;
 use crate::settings::segment as settings;
 use crate::shmem::Shared;
+use crate::shmem::index::Claim;
 use crate::shmem::key::KeyRef;
 use crate::shmem::slot::Slot;
 
@@ -57,7 +59,8 @@ pub fn restore(shared: &Shared, saved: &SavedSlot) {
         catalog: saved.catalog,
         tag: &saved.tag,
     };
-    let Some(found) = shared.index.claim(key, saved.incarnation) else {
+    let claim = shared.index.claim(key, saved.incarnation, Monotonic::ZERO);
+    let Claim::Slot(found, _) = claim else {
         return;
     };
     let slot = shared.index.slot(found.number);

@@ -8,6 +8,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
+use leaf_core::time::Monotonic;
 use pgrx::pg_sys;
 
 use super::changes::{self, RowState};
@@ -17,9 +18,11 @@ use super::{own_tags, single_user};
 use crate::catalog::permissions::{self, Permissions, Readable};
 use crate::error::{Error as CommonError, Problem};
 use crate::patience::Patience;
-use crate::pg::{display, inval, process, role, xact};
+use crate::pg::{clock, display, inval, process, role, xact};
+use crate::shmem::index::{Claim, Found};
+use crate::shmem::leftovers::Leftover;
 use crate::shmem::slot::Slot;
-use crate::shmem::{self, Shared, index::Found};
+use crate::shmem::{self, Shared};
 
 /// A tag that this session has drawn from. Never freed, so that executor state may
 /// point to it. Valid only while [`is_good`](KnownTag::is_good) returns true.
@@ -224,14 +227,28 @@ pub fn require_draw(readable: &Readable, tag: &[u8], user: pg_sys::Oid) -> Permi
 /// Assigns a slot to a tag that exists and that the current role may draw from, so that
 /// rejected calls do not occupy slots.
 fn claim(shared: &Shared, tag: &[u8], incarnation: [u8; 16], patience: &Patience<'_>) -> Found {
+    let since = clock::monotonic();
     loop {
-        if let Some(found) = shared.index.claim(key(tag), incarnation) {
+        if let Claim::Slot(found, leftover) = shared.index.claim(key(tag), incarnation, since) {
+            if let Some(leftover) = leftover {
+                leave_to_loader(shared, &leftover);
+            }
             return found;
         }
         if patience.is_over() {
+            shared.index.stop_waiting();
             Error::NoSlot { tag: display(tag) }.raise();
         }
         patience.nap();
+    }
+}
+
+/// Leaves unused ids of an evicted slot to the loader of their database, which may be
+/// another one.
+fn leave_to_loader(shared: &Shared, leftover: &Leftover) {
+    shared.leftovers.post(leftover, Monotonic::ZERO);
+    if let Some(latch) = shared.loaders.latch_of(leftover.key.database) {
+        latch.set();
     }
 }
 

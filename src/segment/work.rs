@@ -19,7 +19,9 @@ impl Work for Granting {
         if jobs.is_empty() {
             return Done::Nothing;
         }
-        match grants::make(shared, database, jobs) {
+        let stays = grants::make(shared, database, jobs);
+        jobs::end_loading(shared, database);
+        match stays {
             true => Done::Something,
             false => Done::Leave,
         }
@@ -30,6 +32,7 @@ impl Work for Granting {
     }
 
     fn hand_over(&self, shared: &Shared, database: u32) {
+        jobs::end_loading(shared, database);
         shared.mailbox.put_back_all(database);
         shared.index.forget_requests(database);
     }

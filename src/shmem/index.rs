@@ -6,16 +6,15 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+
+use leaf_core::time::Monotonic;
 
 use super::key::{Key, KeyRef, OwnedKey};
+use super::leftovers::Leftover;
+use super::queue::Queue;
 use super::slot::Slot;
 use crate::pg::lwlock::Locked;
 use crate::pg::{clock, shm};
-
-/// How long a request keeps its slot from being evicted. A waiting session repeats its
-/// request much more often than this.
-const REQUEST_LIFE: Duration = Duration::from_secs(2);
 
 /// No slot.
 const NONE: u32 = u32::MAX;
@@ -41,6 +40,16 @@ struct Heads {
     free: u32,
     /// The slot at which the next search for an idle slot begins.
     hand: u32,
+    /// The sessions that wait for a slot.
+    queue: Queue,
+}
+
+/// What a claim of a slot has come to.
+pub enum Claim {
+    /// The slot, and the unused ids of the tag that was evicted from it, if any.
+    Slot(Found, Option<Leftover>),
+    /// No slot can be evicted, or other sessions have waited longer.
+    Wait,
 }
 
 /// A slot, and the epoch at which it served the key that was looked up.
@@ -76,7 +85,15 @@ impl Index {
         Index {
             heads: &shm::attach(c"leaf index", 1, |_| {
                 let free = if slots == 0 { NONE } else { 0 };
-                Locked::new(Heads { free, hand: 0 }, tranche)
+                let queue = Queue::EMPTY;
+                Locked::new(
+                    Heads {
+                        free,
+                        hand: 0,
+                        queue,
+                    },
+                    tranche,
+                )
             })[0],
             buckets: shm::attach(c"leaf buckets", buckets_for(slots), |_| {
                 Bucket(AtomicU32::new(NONE))
@@ -105,9 +122,9 @@ impl Index {
     }
 
     /// The slot that serves `key`; if there is none, a free or idle slot is assigned to
-    /// it. `None` if every slot is waiting for a load. If the slot has ids of another
-    /// incarnation of the row, they are dropped.
-    pub fn claim(&self, key: KeyRef<'_>, incarnation: [u8; 16]) -> Option<Found> {
+    /// it, in the order in which sessions have begun to wait, each of them at `since`. If
+    /// the slot has ids of another incarnation of the row, they are dropped.
+    pub fn claim(&self, key: KeyRef<'_>, incarnation: [u8; 16], since: Monotonic) -> Claim {
         let mut heads = self.heads.write();
         if let Some(number) = self.walk(key) {
             let slot = &self.slots[number];
@@ -116,17 +133,29 @@ impl Index {
                 // SAFETY: the index lock is held to write.
                 unsafe { &mut *slot.key.0.get() }.set(key, incarnation);
             }
-            return Some(self.found(number));
+            heads.queue.leave();
+            return Claim::Slot(self.found(number), None);
         }
+        if !heads.queue.is_turn(since) {
+            return Claim::Wait;
+        }
+        let mut leftover = None;
         let number = match heads.free {
-            NONE => self.evict(&mut heads)?,
+            NONE => {
+                let Some((number, unused)) = self.evict(&mut heads) else {
+                    return Claim::Wait;
+                };
+                leftover = unused;
+                number
+            }
             free => {
                 heads.free = self.slots[free as usize].next.load(Ordering::Relaxed);
+                self.slots[free as usize].begin_anew();
                 free as usize
             }
         };
+        heads.queue.leave();
         let slot = &self.slots[number];
-        slot.begin_anew();
         // SAFETY: the index lock is held to write.
         unsafe { &mut *slot.key.0.get() }.set(key, incarnation);
         let bucket = self.bucket(key);
@@ -134,18 +163,16 @@ impl Index {
             .store(bucket.0.load(Ordering::Relaxed), Ordering::Relaxed);
         slot.seen.store(slot.buffer.drawn(), Ordering::Relaxed);
         bucket.0.store(number as u32, Ordering::Relaxed);
-        Some(self.found(number))
+        Claim::Slot(self.found(number), leftover)
+    }
+
+    /// Ends the wait of this session for a slot.
+    pub fn stop_waiting(&self) {
+        self.heads.write().queue.leave();
     }
 
     /// Requests the slot's next segment from the loader of `database`.
     pub fn request(&self, number: usize, database: u32) {
-        self.slots[number].requested_at.set(clock::monotonic());
-        self.requested[number].store(database, Ordering::Release);
-    }
-
-    /// Like [`request`](Self::request), for a request that has failed: its age does not
-    /// change.
-    pub fn repeat_request(&self, number: usize, database: u32) {
         self.requested[number].store(database, Ordering::Release);
     }
 
@@ -291,8 +318,8 @@ impl Index {
 
     /// Finds a slot that no session has drawn from since the hand last passed it and
     /// that no session waits for, and removes it from its tag. A second round takes any
-    /// slot that no session waits for.
-    fn evict(&self, heads: &mut Heads) -> Option<usize> {
+    /// slot that no session waits for. Returns the slot and the tag's unused ids.
+    fn evict(&self, heads: &mut Heads) -> Option<(usize, Option<Leftover>)> {
         let count = self.slots.len();
         let now = clock::monotonic();
         for step in 0..count * 2 {
@@ -301,11 +328,17 @@ impl Index {
             let slot = &self.slots[number];
             let drawn = slot.buffer.drawn();
             let idle = slot.seen.swap(drawn, Ordering::Relaxed) == drawn || step >= count;
-            let is_awaited = self.requested[number].load(Ordering::Acquire) != 0
-                && now.since(slot.requested_at.get()) < REQUEST_LIFE;
-            if idle && !is_awaited {
+            if idle && !slot.is_awaited(now) {
+                let key = self.key(slot).to_owned();
+                let incarnation = self.stored_key(slot).incarnation();
                 self.unlink(number);
-                return Some(number);
+                let unused = slot.begin_anew().last_consecutive();
+                let leftover = unused.map(|unused| Leftover {
+                    key,
+                    incarnation,
+                    unused,
+                });
+                return Some((number, leftover));
             }
         }
         None

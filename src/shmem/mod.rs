@@ -6,7 +6,9 @@
 //!   `leaf.alloc`, tag), and which of them a loader should load.
 //! - [`slot`]: one per tag in use, with its double buffer.
 //! - [`loader_table`]: which database has a loader, and where its latch is.
-//! - [`mailbox`]: requests of sessions to the loader to reserve blocks.
+//! - [`mailbox`]: requests of sessions to the loader to reserve blocks and to take unused
+//!   ids of blocks back.
+//! - [`leftovers`]: unused ids of evicted slots, which loaders take back.
 //! - [`generators`]: one per database that issues snowflake ids.
 //!
 //! Everything is sized at server start and has the same address in every process,
@@ -19,7 +21,7 @@
 //!    the loader has recorded about the tag. Drawing needs no lock.
 //! 3. the loader table's. Before a loader leaves, it checks under this lock whether
 //!    there is work, and takes the next two to do so.
-//! 4. the mailbox's: no other lock is taken under it.
+//! 4. the mailbox's and that of the leftovers: no other lock is taken under them.
 //! 5. the generators' directory: which generator serves which database; then a
 //!    generator's `state`: its lease. Neither is taken together with 1 or 2.
 //!
@@ -37,8 +39,10 @@ pub mod failures;
 pub mod generators;
 pub mod index;
 pub mod key;
+pub mod leftovers;
 pub mod loader_table;
 pub mod mailbox;
+mod queue;
 pub mod slot;
 mod text;
 pub mod waits;
@@ -53,6 +57,7 @@ use crate::pg::shm;
 use crate::settings;
 use generators::Generators;
 use index::Index;
+use leftovers::Leftovers;
 use loader_table::LoaderTable;
 use mailbox::Mailbox;
 
@@ -61,6 +66,7 @@ pub struct Shared {
     pub index: Index,
     pub loaders: LoaderTable,
     pub mailbox: Mailbox,
+    pub leftovers: Leftovers,
     pub generators: Generators,
 }
 
@@ -111,6 +117,7 @@ unsafe extern "C-unwind" fn request() {
     Index::request_memory(settings::server::max_tags());
     LoaderTable::request_memory();
     Mailbox::request_memory();
+    Leftovers::request_memory();
     Generators::request_memory(settings::server::max_databases());
 }
 
@@ -126,6 +133,7 @@ unsafe extern "C-unwind" fn startup() {
         index: Index::attach(settings::server::max_tags(), tranche),
         loaders: LoaderTable::attach(tranche),
         mailbox: Mailbox::attach(tranche),
+        leftovers: Leftovers::attach(tranche),
         generators: Generators::attach(settings::server::max_databases(), tranche),
     };
     if let Some(at_startup) = AT_STARTUP.get() {

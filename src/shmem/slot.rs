@@ -1,9 +1,11 @@
 //! A tag's place in shared memory.
 
 use std::cell::UnsafeCell;
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
 
 use leaf_core::DoubleBuffer;
+use leaf_core::buffer::Runs;
 use leaf_core::time::Monotonic;
 
 use super::failures::Failures;
@@ -25,11 +27,14 @@ pub struct Slot {
     pub changed: CondVar,
     /// Counters of waits.
     pub waits: Waits,
-    /// When a segment was last requested. Waiting sessions repeat their requests, so no
-    /// session is waiting for an old one.
-    pub requested_at: AtomicMonotonic,
     /// When the loader may try again after a failed load. Written under `state`'s lock.
     pub retry_at: AtomicMonotonic,
+    /// Whether the loader is loading a segment: the slot is then not evicted.
+    pub is_loading: AtomicBool,
+    /// When a session last waited for ids, and how many had been drawn then. It has not got
+    /// its ids while that number has not changed.
+    awaited_at: AtomicMonotonic,
+    drawn_before: AtomicU64,
     /// The next slot of the same bucket, or of the free list. Index lock.
     pub(super) next: AtomicU32,
     /// How many ids had been drawn when a search for an idle slot last passed. Index
@@ -38,6 +43,10 @@ pub struct Slot {
     /// The key that this slot serves. Index lock.
     pub(super) key: KeyCell,
 }
+
+/// How long a session's wait keeps a slot from being evicted. A session that still waits
+/// says so much more often than this.
+const WAIT_LIFE: Duration = Duration::from_secs(2);
 
 /// A key that is read and written under the index lock.
 pub(super) struct KeyCell(pub(super) UnsafeCell<Key>);
@@ -97,8 +106,10 @@ impl Slot {
             state: Locked::new(State::NEW, tranche),
             changed: CondVar::new(),
             waits: Waits::default(),
-            requested_at: AtomicMonotonic::new(),
             retry_at: AtomicMonotonic::new(),
+            is_loading: AtomicBool::new(false),
+            awaited_at: AtomicMonotonic::new(),
+            drawn_before: AtomicU64::new(0),
             next: AtomicU32::new(next),
             seen: AtomicU64::new(0),
             key: KeyCell(UnsafeCell::new(Key::NOBODYS)),
@@ -106,13 +117,32 @@ impl Slot {
     }
 
     /// Begins a new epoch because the slot serves another tag, or none. Everything about
-    /// the earlier tag is cleared; unused ids are dropped.
-    pub fn begin_anew(&self) {
+    /// the earlier tag is cleared. Returns the unused ids.
+    pub fn begin_anew(&self) -> Runs {
+        let mut unused = Runs::default();
         self.begin_epoch(|state| {
-            let _discarded = self.buffer.take_rest();
+            unused = self.buffer.take_rest();
             *state = State::NEW;
             self.waits.clear();
+            self.is_loading.store(false, Ordering::Relaxed);
+            self.awaited_at.set(Monotonic::ZERO);
         });
+        unused
+    }
+
+    /// Whether a session waits for ids of the slot or has not drawn them yet, or a load is
+    /// under way.
+    pub(super) fn is_awaited(&self, now: Monotonic) -> bool {
+        let is_recent = now.since(self.awaited_at.get()) < WAIT_LIFE;
+        let is_untouched = self.drawn_before.load(Ordering::Relaxed) == self.buffer.drawn();
+        self.is_loading.load(Ordering::Acquire) || (is_recent && is_untouched)
+    }
+
+    /// Records that a session waits for ids.
+    pub fn note_waiting(&self, now: Monotonic) {
+        self.drawn_before
+            .store(self.buffer.drawn(), Ordering::Relaxed);
+        self.awaited_at.set(now);
     }
 
     /// Begins a new epoch for the same tag, and drops unused ids.

@@ -4,8 +4,8 @@
 use crate::waits::impatient;
 use leaf_tests::postgres::{Client, NoTls};
 use leaf_tests::{
-    Draw, Server, Signal, failed, refused, signal, slow_grants, wait_until, waiting_callers,
-    waiting_loaders,
+    Draw, Ledger, Server, Signal, failed, refused, signal, slow_grants, wait_until,
+    waiting_callers, waiting_loaders,
 };
 use std::thread;
 
@@ -264,4 +264,50 @@ fn reserves_given_up_while_they_are_granted_leave_room_for_others() {
     }
     client.run("DROP TRIGGER slow ON leaf.alloc; SET leaf.wait_timeout = '20s'");
     client.reserve("orders", 10).expect("a block");
+}
+
+/// Slots pass from one tag to the next all the time. No id is lost over that, because
+/// nothing is granted behind the ids that an evicted tag has not used.
+#[test]
+fn more_waiting_tags_than_slots_waste_no_ids_and_all_get_their_turn() {
+    const SESSIONS: usize = 24;
+    let server = Server::options()
+        .set("leaf.max_tags", "16")
+        .set("leaf.loader_idle_timeout", "1h")
+        .start();
+    let mut admin = server.connect();
+    admin.run(&format!(
+        "SELECT leaf_tag_create('tag' || n) FROM generate_series(1, {SESSIONS}) AS n"
+    ));
+    slow_grants(&mut admin, 0.005);
+    let ids = thread::scope(|scope| {
+        let sessions: Vec<_> = (1..=SESSIONS)
+            .map(|number| {
+                let mut client = server.connect();
+                scope.spawn(move || {
+                    let tag = format!("tag{number}");
+                    client.run("SET leaf.wait_timeout = '30s'");
+                    let mut ledger = Ledger::new();
+                    for _ in 0..20 {
+                        ledger.add([client.next(&tag).expect("an id")]);
+                    }
+                    ledger.len()
+                })
+            })
+            .collect();
+        let sessions = sessions.into_iter();
+        sessions
+            .map(|session| session.join().expect("no panic"))
+            .sum::<usize>()
+    });
+    assert_eq!(ids, SESSIONS * 20);
+    let wasted =
+        "SELECT sum(granted_up_to - coalesce(current_left, 0) - coalesce(next_left, 0))::bigint
+                    FROM leaf.stat_segment";
+    let mut seen = 0;
+    wait_until("unused ids are in memory or back in their rows", || {
+        seen = admin.number(wasted);
+        seen <= ids as i64
+    });
+    assert_eq!(seen, ids as i64);
 }
