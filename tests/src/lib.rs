@@ -20,6 +20,7 @@ mod draw;
 mod installation;
 mod ledger;
 mod load;
+mod module;
 mod pooler;
 mod preload;
 mod process;

@@ -180,3 +180,29 @@ fn grant_published_too_late_is_thrown_away() {
         assert!(id >= start, "{id} came after the change to {start}");
     }
 }
+
+/// Whoever sees the new row draws nothing of the old one, even before the commit of the
+/// session that has changed it has come to its end.
+#[test]
+fn change_that_is_visible_has_taken_effect() {
+    let (server, mut admin) = Server::with_orders(1000);
+    let slow_commit = server.add_module("slow_commit", include_str!("slow_commit.c"));
+    let mut session = server.connect();
+    session.next("orders").expect("an id");
+    admin.run(&format!("LOAD '{}'", slow_commit.display()));
+    for round in 1..=3 {
+        let target = round * 1_000_000;
+        thread::scope(|scope| {
+            let admin = &mut admin;
+            scope.spawn(move || {
+                admin.run(&format!(
+                    "SELECT leaf_tag_alter('orders', advance_to => {target}, description => '{target}')"
+                ));
+            });
+            let seen = format!("SELECT count(*) FROM leaf.alloc WHERE description = '{target}'");
+            while session.number(&seen) == 0 {}
+            let id = session.next("orders").expect("an id");
+            assert!(id >= target, "{id} after {target} was seen");
+        });
+    }
+}

@@ -87,3 +87,21 @@ fn next_segment_is_fetched_before_it_is_needed() {
     client.batch("plain", 1_000).expect("ids");
     assert_eq!(client.stat("plain", "waits"), waits);
 }
+
+#[test]
+fn next_segment_is_fetched_when_the_set_percentage_is_used() {
+    let server = Server::options()
+        .set("leaf.prefetch_threshold", "50")
+        .start();
+    let mut client = server.connect();
+    client.run("SELECT leaf_tag_create('orders', step => 1000)");
+    draw_many(&mut client, "orders", 500);
+    // The loader serves requests in order, so a block that it has granted shows that it has
+    // not been asked for a segment before.
+    client.reserve("orders", 1).expect("a block");
+    assert_eq!(client.stat("orders", "loads"), 1);
+    client.next("orders").expect("an id");
+    wait_until("the next segment is fetched", || {
+        client.stat("orders", "loads") == 2
+    });
+}
