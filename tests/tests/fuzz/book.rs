@@ -160,7 +160,7 @@ impl Book {
 }
 
 /// Which tag's numbers an id is of, if their ids are compared.
-fn space(id: i64) -> Option<i64> {
+pub fn space(id: i64) -> Option<i64> {
     let space = id >> SPACE;
     (FIRST_SPACE..FIRST_SPACE + (1 << 20))
         .contains(&space)

@@ -1,9 +1,10 @@
 //! One session of a case.
 
-use crate::book::Book;
+use crate::book::{Book, space};
 use crate::steps::Rows;
 use std::collections::HashMap;
 
+use leaf_tests::Draw;
 use leaf_tests::postgres::{Client, Error, SimpleQueryMessage, SimpleQueryRow};
 
 pub struct Session<'b> {
@@ -11,9 +12,12 @@ pub struct Session<'b> {
     client: Client,
     book: &'b Book,
     turn: usize,
-    /// Errors that PostgreSQL itself has for statements that run at the same time
-    /// are all right.
-    is_alone: bool,
+    /// Looks at the rows of tags, if no other session changes them meanwhile. If not alone,
+    /// errors that PostgreSQL itself has for statements that run at the same time are all
+    /// right.
+    observer: Option<Client>,
+    /// The process of the session.
+    pid: i64,
 }
 
 /// What PostgreSQL says, with an SQLSTATE for what cannot happen, when somebody
@@ -26,13 +30,19 @@ const MEANWHILE: [&str; 4] = [
 ];
 
 impl<'b> Session<'b> {
-    pub fn new(name: usize, client: Client, book: &'b Book, is_alone: bool) -> Session<'b> {
+    pub fn new(
+        name: usize,
+        mut client: Client,
+        book: &'b Book,
+        observer: Option<Client>,
+    ) -> Session<'b> {
         Session {
             name,
+            pid: client.number("SELECT pg_backend_pid()::bigint"),
             client,
             book,
             turn: name,
-            is_alone,
+            observer,
         }
     }
 
@@ -45,8 +55,9 @@ impl<'b> Session<'b> {
         self.note(&sql, &result);
         match result {
             Ok(messages) => {
-                let found = messages.iter().filter_map(row).collect();
-                self.read(&sql, rows, found, floors)
+                let found: Vec<_> = messages.iter().filter_map(row).collect();
+                self.check_against_row(&sql, &found)
+                    .and_then(|()| self.read(&sql, rows, found, floors))
             }
             Err(error) => self.judge(&error),
         }
@@ -70,6 +81,41 @@ impl<'b> Session<'b> {
         self.book.note(line);
     }
 
+    /// An id is one of its tag's own numbers, and its role may draw. Outside of a
+    /// transaction, and if no other session changes rows meanwhile, the tag's row shows that.
+    fn check_against_row(&mut self, sql: &str, found: &[&SimpleQueryRow]) -> Result<(), String> {
+        let call = sql.strip_prefix("SELECT leaf_segment_next(");
+        let tag = call.and_then(|call| call.strip_suffix(')'));
+        let tag = tag.filter(|tag| !tag.contains(" FROM "));
+        let (Some(observer), Some(tag)) = (&mut self.observer, tag) else {
+            return Ok(());
+        };
+        let Some(id) = found.first().and_then(|row| number(row, 0)) else {
+            return Ok(());
+        };
+        let rows = observer.simple_query(&format!(
+            "SELECT a.max_id, a.max_value,
+                    EXISTS (SELECT FROM unnest(a.grantees || a.owner) AS r
+                             WHERE r = 'public' OR pg_has_role(s.usesysid, to_regrole(quote_ident(r)), 'USAGE'))
+               FROM pg_stat_activity AS s LEFT JOIN leaf.alloc AS a ON a.biz_tag = {tag}
+              WHERE s.pid = {} AND s.state = 'idle'",
+            self.pid
+        ));
+        // No row if the session is in a transaction; an error if something is locked.
+        let rows = rows.unwrap_or_default();
+        let Some(of_tag) = rows.iter().find_map(row) else {
+            return Ok(());
+        };
+        let spaces = [0, 1].map(|column| number(of_tag, column).and_then(space));
+        match space(id) {
+            Some(space) if !spaces.contains(&Some(space)) => {
+                Err(format!("{id} is not a number of the tag"))
+            }
+            _ if of_tag.get(2) == Some("f") => Err(format!("{id} was drawn without permission")),
+            _ => Ok(()),
+        }
+    }
+
     /// Enters what a statement returned.
     fn read(
         &self,
@@ -78,7 +124,6 @@ impl<'b> Session<'b> {
         found: Vec<&SimpleQueryRow>,
         floors: HashMap<i64, i64>,
     ) -> Result<(), String> {
-        let number = |row: &SimpleQueryRow, column| row.get(column)?.parse::<i64>().ok();
         let numbers = || -> Vec<i64> { found.iter().filter_map(|row| number(row, 0)).collect() };
         match rows {
             Rows::Any => {}
@@ -129,7 +174,7 @@ impl<'b> Session<'b> {
         };
         let (code, message) = (error.code().code(), error.message());
         // One statement at a time needs no other lock than a parser's.
-        let known = if self.is_alone {
+        let known = if self.observer.is_some() {
             &MEANWHILE[..1]
         } else {
             &MEANWHILE
@@ -185,6 +230,10 @@ impl<'b> Session<'b> {
         }
         Ok(())
     }
+}
+
+fn number(row: &SimpleQueryRow, column: usize) -> Option<i64> {
+    row.get(column)?.parse().ok()
 }
 
 fn row(message: &SimpleQueryMessage) -> Option<&SimpleQueryRow> {

@@ -68,8 +68,39 @@ pub fn steps() -> impl Strategy<Value = Vec<Step>> {
             action: Action::Restart(mode),
         }]
     });
-    let turns = prop_oneof![60 => turn, 1 => restart];
+    let turns = prop_oneof![54 => turn, 6 => change_between_draws(), 1 => restart];
     prop::collection::vec(turns, 1..40).prop_map(|turns| turns.concat())
+}
+
+/// A session draws from a tag before and after others change or drop it.
+fn change_between_draws() -> impl Strategy<Value = Vec<Step>> {
+    let change = prop_oneof![
+        2 => one_of(&["SELECT leaf_tag_drop({tag})"], Rows::Any),
+        1 => one_of(&["DELETE FROM leaf.alloc WHERE biz_tag = {tag}"], Rows::Any),
+        1 => one_of(&["SELECT leaf_tag_revoke({tag}, 'joe')"], Rows::Any),
+        1 => one_of(&["UPDATE leaf.alloc SET owner = 'postgres', grantees = '{{}}' WHERE biz_tag = {tag}"], Rows::Any),
+        1 => one_of(&["SELECT leaf_tag_create({tag}, 10, $BASE, $BASE + 1000000000)"], Rows::Any),
+    ];
+    let next = "SELECT leaf_segment_next({tag})";
+    (
+        0..SESSIONS,
+        good_tag(),
+        prop::collection::vec(change, 1..3),
+        good_tag(),
+    )
+        .prop_map(move |(session, tag, changes, other)| {
+            let step = |session, sql: &str, rows| Step {
+                session,
+                action: Action::Sql(sql.replace("{tag}", &tag).replace("{{}}", "{}"), rows),
+            };
+            let mut all = vec![step(session, next, Rows::Ids)];
+            let changes = changes.into_iter();
+            all.extend(changes.map(|(sql, rows)| step(0, &sql, rows)));
+            let of_other = next.replace("{tag}", &other);
+            all.push(step(1, &of_other, Rows::Ids));
+            all.push(step(session, next, Rows::Ids));
+            all
+        })
 }
 
 /// Statements of one session in a row: a few single ones, or the larger part of a
@@ -162,10 +193,10 @@ fn draw() -> Sql {
         6 => fill("SELECT leaf_segment_next({}) FROM generate_series(1, {})", [tag(), count()], Ids),
         6 => fill("SELECT id FROM leaf_segment_batch({}, {}) AS id", [tag(), count()], Ids),
         2 => fill("SELECT leaf_segment_batch({}, 2147483647) LIMIT {}", [tag(), count()], Ids),
-        4 => fill("SELECT lower(b), upper(b) - 1 FROM leaf_segment_reserve({}, {}) AS b", [tag(), count()], Block),
+        8 => fill("SELECT lower(b), upper(b) - 1 FROM leaf_segment_reserve({}, {}) AS b", [tag(), count()], Block),
         1 => fill("SELECT lower(b), upper(b) - 1 FROM leaf_segment_reserve({}, {}) AS b", [tag(), bigint()], Block),
         2 => fill("SELECT lower(b), upper(b) - 1 FROM leaf_segment_reserve('a', {}, leaf_tag_incarnation({})) AS b", [count(), tag()], Kept),
-        4 => fill("SELECT leaf_segment_return($TAG, '[$FIRST,$LAST]')", [], Returned),
+        8 => fill("SELECT leaf_segment_return($TAG, '[$FIRST,$LAST]')", [], Returned),
         1 => fill("SELECT leaf_segment_return({}, int8range({}, {}))", [tag(), bigint(), bigint()], Any),
         2 => fill("SELECT draw({}, {})", [tag(), count()], Ids),
         2 => fill("INSERT INTO drawn SELECT leaf_segment_next({}) FROM generate_series(1, {}) RETURNING id", [tag(), count()], Ids),

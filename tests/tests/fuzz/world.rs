@@ -90,7 +90,8 @@ impl World {
                 "postgres"
             };
             let client = self.server.connect_as(user, "postgres");
-            Session::new(name, client, book, is_alone)
+            let observer = is_alone.then(|| self.server.connect());
+            Session::new(name, client, book, observer)
         };
         (0..SESSIONS).map(session).collect()
     }
