@@ -100,6 +100,7 @@ CREATE TABLE leaf.worker (
     clock_offset_ms double precision NOT NULL DEFAULT 0,
     registered_at   timestamptz      NOT NULL DEFAULT now(),
     renewed_at      timestamptz      NOT NULL DEFAULT now(),
+    start_at        timestamptz,
     CONSTRAINT worker_pkey PRIMARY KEY (worker_id),
     CONSTRAINT worker_worker_id_check CHECK (worker_id OPERATOR(pg_catalog.>=) 0)
 );
@@ -111,6 +112,7 @@ COMMENT ON COLUMN leaf.worker.history IS 'history of this database (system ident
 COMMENT ON COLUMN leaf.worker.layout IS 'layout of the ids, the same in all rows';
 COMMENT ON COLUMN leaf.worker.epoch IS 'epoch of the ids, the same in all rows';
 COMMENT ON COLUMN leaf.worker.ceiling IS 'ids of earlier times may have been issued; the next lease starts here';
+COMMENT ON COLUMN leaf.worker.start_at IS 'where the ids of the lease begin: a release does not lower the ceiling below it; null if that is not known';
 COMMENT ON COLUMN leaf.worker.leased_until IS 'until when no other node gets the worker id';
 COMMENT ON COLUMN leaf.worker.clock_offset_ms IS 'how far the holder''s clock was ahead of the registry''s';
 

@@ -20,6 +20,15 @@ mod column {
     pub const CEILING: i16 = 8;
 }
 
+/// Begins a query whose rows are passed to [`read`].
+macro_rules! select {
+    () => {
+        "SELECT worker_id::bigint, node, nonce, token, history, layout, epoch, ceiling, leased_until, \
+                start_at, (clock_offset_ms * 1000)::bigint \
+           FROM leaf.worker "
+    };
+}
+
 /// A row of the registry.
 #[derive(Clone, Debug)]
 pub struct Registered {
@@ -34,6 +43,8 @@ pub struct Registered {
     pub epoch: WallTime,
     pub ceiling: WallTime,
     pub leased_until: WallTime,
+    /// Where the ids of the lease begin, if that is known.
+    pub start_at: Option<WallTime>,
     /// How far its holder's clock was ahead of the registry's.
     pub clock_offset_us: i64,
 }
@@ -79,13 +90,7 @@ pub fn lock_registry() {
 
 /// All rows.
 pub fn all() -> Vec<Registered> {
-    query(
-        "SELECT worker_id::bigint, node, nonce, token, history, layout, epoch, ceiling, leased_until, \
-                (clock_offset_ms * 1000)::bigint \
-           FROM leaf.worker ORDER BY worker_id",
-        &[],
-        read,
-    )
+    query(concat!(select!(), "ORDER BY worker_id"), &[], read)
 }
 
 /// Layout and epoch as they were first registered, if they were.
@@ -156,7 +161,8 @@ fn read(row: &ResultRow<'_>) -> Registered {
         epoch: instant(row, 7),
         ceiling: instant(row, 8),
         leased_until: instant(row, 9),
-        clock_offset_us: bigint(row, 10),
+        start_at: instant_or_null(row, 10),
+        clock_offset_us: bigint(row, 11),
     }
 }
 
@@ -168,13 +174,14 @@ pub fn register(
     over: Option<&Registered>,
 ) -> bool {
     let mut args = values(registration);
+    args.push(timestamp_arg(registration.lease.from));
     args.push(text_arg(scheme.layout.to_string().as_bytes()));
     args.push(timestamp_arg(scheme.epoch));
     let Some(over) = over else {
         return execute(
             "INSERT INTO leaf.worker (worker_id, nonce, token, ceiling, leased_until, renewed_at, \
-                                      clock_offset_ms, history, node, layout, epoch, registered_at) \
-             VALUES ($1::integer, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $6) \
+                                      clock_offset_ms, history, node, start_at, layout, epoch, registered_at) \
+             VALUES ($1::integer, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $6) \
                  ON CONFLICT (worker_id) DO NOTHING",
             &args,
         ) == 1;
@@ -184,8 +191,9 @@ pub fn register(
     execute(
         "UPDATE leaf.worker \
             SET nonce = $2, token = $3, ceiling = $4, leased_until = $5, renewed_at = $6, \
-                clock_offset_ms = $7, history = $8, node = $9, layout = $10, epoch = $11, registered_at = $6 \
-          WHERE worker_id = $1 AND nonce = $12 AND token = $13",
+                clock_offset_ms = $7, history = $8, node = $9, start_at = $10, layout = $11, epoch = $12, \
+                registered_at = $6 \
+          WHERE worker_id = $1 AND nonce = $13 AND token = $14",
         &args,
     ) == 1
 }
@@ -207,9 +215,7 @@ pub fn renew(registration: &Registration<'_>, token: i64) -> bool {
 /// The row of a lease, locked until the transaction ends.
 pub fn lock_row(worker_id: i64) -> Option<Registered> {
     query(
-        "SELECT worker_id::bigint, node, nonce, token, history, layout, epoch, ceiling, leased_until, \
-                (clock_offset_ms * 1000)::bigint \
-           FROM leaf.worker WHERE worker_id = $1 FOR NO KEY UPDATE",
+        concat!(select!(), "WHERE worker_id = $1 FOR NO KEY UPDATE"),
         &[bigint_arg(worker_id)],
         read,
     )
@@ -247,6 +253,10 @@ fn values(registration: &Registration<'_>) -> Vec<Arg> {
 }
 
 fn instant(row: &ResultRow<'_>, ordinal: usize) -> WallTime {
-    let at = column_of::<TimestampWithTimeZone>(row, ordinal).expect("instants are not null");
-    clock::from_timestamp(at.into())
+    instant_or_null(row, ordinal).expect("the column is not null")
+}
+
+fn instant_or_null(row: &ResultRow<'_>, ordinal: usize) -> Option<WallTime> {
+    let at = column_of::<TimestampWithTimeZone>(row, ordinal)?;
+    Some(clock::from_timestamp(at.into()))
 }

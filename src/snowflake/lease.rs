@@ -140,12 +140,18 @@ pub fn renew(
 }
 
 /// Ends a lease. If `used_until` is given, no ids were issued with times from then on.
+///
+/// The ceiling does not go below the beginning of the lease: ids of earlier times may have
+/// been issued by its predecessors.
 pub fn release(proof: &Proof, used_until: Option<WallTime>) -> Result<(), Error> {
     let row = proof.row()?;
-    let ceiling = used_until.map_or(row.ceiling, |used_until| {
-        let tick = row.scheme().tick_from(used_until);
-        row.scheme().instant_of(tick).min(row.ceiling)
-    });
+    let ceiling = match (used_until, row.start_at) {
+        (Some(used_until), Some(start_at)) => {
+            let tick = row.scheme().tick_from(used_until.max(start_at));
+            row.scheme().instant_of(tick).min(row.ceiling)
+        }
+        _ => row.ceiling,
+    };
     registry::release(proof.worker_id, ceiling, clock::now());
     releases::record(row.worker_id as u64, row.ceiling, ceiling);
     Ok(())

@@ -268,3 +268,36 @@ fn registration_that_was_rolled_back_is_in_nobodys_way() {
     let insists = admin.register(&format!("'c', {}", undone.worker_id));
     refused(insists, "58000");
 }
+
+/// Two leases of a worker id, the second ahead of the clock.
+#[test]
+fn release_gives_back_nothing_that_an_earlier_lease_may_have_used() {
+    let (_server, mut client) = registry();
+    let first = client.register("'a', 7, ahead => '30 s'").expect("a lease");
+    client.release(&first).expect("a release");
+    let second = client.register("'b', 7").expect("a lease");
+    assert_eq!(second.start_at, first.ceiling);
+    client.run(&format!(
+        "SELECT leaf_worker_release(7, '{}', {}, now() - '1 day'::interval)",
+        second.nonce, second.token
+    ));
+    assert_eq!(client.ceiling(7), first.ceiling);
+    let third = client.register("'c', 7").expect("a lease");
+    assert_eq!(third.start_at, first.ceiling);
+}
+
+/// Where the lease began is not known then.
+#[test]
+fn release_of_a_row_written_by_hand_keeps_its_ceiling() {
+    let (_server, mut client) = registry();
+    let lease = client.register("'a'").expect("a lease");
+    client.run(
+        "INSERT INTO leaf.worker (worker_id, node, nonce, token, history, layout, epoch, ceiling, leased_until)
+         SELECT 5, 'b', nonce, token, history, layout, epoch, ceiling, leased_until FROM leaf.worker",
+    );
+    client.run(&format!(
+        "SELECT leaf_worker_release(5, '{}', {}, now() - '1 day'::interval)",
+        lease.nonce, lease.token
+    ));
+    assert_eq!(client.ceiling(5), lease.ceiling);
+}
