@@ -361,3 +361,41 @@ fn a_caller_under_way_at_a_fence_takes_an_id_below_the_ceiling_or_none() {
     let under_way = asleep(&rig, || rig.generator.fence());
     assert_eq!(under_way, Err(Stop::Ceiling));
 }
+
+/// The successor begins at the tick that `end` returns.
+#[test]
+fn a_caller_under_way_at_the_end_of_a_lease_takes_nothing_that_the_next_one_may() {
+    for drawn in [1, 7, 8] {
+        let rig = Rig::at(20);
+        rig.many(drawn).unwrap();
+        let ended = Cell::new(0);
+        let under_way = asleep(&rig, || {
+            ended.set(rig.generator.end(&rig.layout));
+            rig.clock(50);
+        });
+        assert!(under_way.is_err(), "{under_way:?} after {drawn} ids");
+        assert_eq!(ended.get(), 21);
+        assert_eq!(rig.one(), Err(Stop::Ceiling));
+        assert!(!rig.generator.is_leased());
+    }
+}
+
+#[test]
+fn a_lease_that_issued_nothing_ends_where_it_began() {
+    let rig = Rig::at(20);
+    assert_eq!(rig.generator.end(&rig.layout), SPAN.from);
+}
+
+#[test]
+fn a_lease_ends_in_the_last_tick_of_its_layout() {
+    let rig = Rig::at(1);
+    let last = rig.layout.ticks() - 1;
+    rig.install(Span {
+        from: last,
+        ceiling: last + 1,
+        ..SPAN
+    });
+    rig.clock(last);
+    rig.many(8).unwrap();
+    assert_eq!(rig.generator.end(&rig.layout), last + 1);
+}

@@ -19,8 +19,8 @@
 //! # Who may call what
 //!
 //! [`take`](Generator::take) may be called by any thread or process at any time;
-//! [`install`](Generator::install), [`extend`](Generator::extend) and
-//! [`fence`](Generator::fence) by one caller at a time, the keeper of the lease.
+//! [`install`](Generator::install), [`extend`](Generator::extend),
+//! [`fence`](Generator::fence) and [`end`](Generator::end) by one caller at a time, the keeper of the lease.
 //!
 //! # The clock
 //!
@@ -355,6 +355,32 @@ impl Generator {
     /// below the ceiling.
     pub fn fence(&self) {
         self.ceiling.store(0, Ordering::Release);
+    }
+
+    /// Ends the lease for good: no call gets an id any more, not even one in progress.
+    /// Returns the first tick in which the lease has issued no id.
+    pub fn end(&self, layout: &Layout) -> u64 {
+        self.fence();
+        let mut last = self.last.0.load(Ordering::Acquire);
+        loop {
+            let (tick, worker_id, sequence) = layout.unpack(last);
+            let most = layout.ids_per_tick() - 1;
+            // A call in progress can exchange only the last id that it has read. After the
+            // very last one, no id follows.
+            let sealed = match sequence < most {
+                true => layout.pack(tick, worker_id, most),
+                false if tick + 1 < layout.ticks() => layout.pack(tick + 1, worker_id, most),
+                false => return tick + 1,
+            };
+            match self
+                .last
+                .0
+                .compare_exchange(last, sealed, Ordering::AcqRel, Ordering::Acquire)
+            {
+                Ok(_) => return tick + 1,
+                Err(newer) => last = newer,
+            }
+        }
     }
 
     /// Whether there is a lease.

@@ -179,6 +179,23 @@ fn batches_overlap_nowhere() {
     });
 }
 
+/// The lease ends while callers draw, and the worker id passes to another node.
+#[test]
+fn ids_of_a_lease_that_has_ended_lie_below_those_of_the_next() {
+    check(|| {
+        let watched = Watched::new(span(1, 1, 9));
+        let caller = spawn(&watched, |watched| {
+            let _ = watched.take(5);
+            let _ = watched.take(6);
+        });
+        let from = watched.generator.end(&layout());
+        assert_eq!(watched.take(7), Err(Stop::Ceiling));
+        caller.join().unwrap();
+        let taken = watched.taken.lock().unwrap();
+        assert!(taken.iter().all(|id| id.tick < from), "{taken:?} at {from}");
+    });
+}
+
 /// The lease passes from one worker id to another under a caller's hands.
 fn passes(old: Span, new: Span) {
     check(move || {

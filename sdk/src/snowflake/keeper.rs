@@ -265,17 +265,14 @@ pub(super) async fn release(link: Arc<Link>, node: Arc<Node>) -> Result<(), Erro
     let lease = {
         let mut state = node.gate.lock();
         state.close();
-        node.generator.fence();
         state.guarded.take()
     };
     node.gate.wake();
     let Some(lease) = lease else {
         return Ok(());
     };
-    // A concurrent draw may still take an id of the last tick or of the current one.
-    let last = node.generator.last_tick(&lease.scheme.layout);
-    let now = lease.scheme.tick_at(time::now());
-    let end = lease.scheme.instant_of(last.max(now) + 2);
+    let end = node.generator.end(&lease.scheme.layout);
+    let end = lease.scheme.instant_of(end);
     if let Some(cache) = &node.cache {
         cache.remove().map_err(Error::cache)?;
     }

@@ -219,6 +219,37 @@ fn closed_generators_worker_id_is_free_at_once() {
     assert_eq!(client.number("SELECT count(*) FROM leaf.worker"), 1);
 }
 
+/// The successor begins where the closed generator ended.
+#[test]
+fn generator_that_is_closed_while_threads_draw_leaves_its_worker_id_to_another() {
+    let server = Server::start();
+    let ledger = Mutex::new(Ledger::new());
+    for _ in 0..20 {
+        let config = || SnowflakeConfig::new("a").worker_id(3);
+        let first = leaf(&server).snowflake(config()).expect("a generator");
+        ledger
+            .lock()
+            .expect("no panic")
+            .add([first.next().expect("an id").get()]);
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    let mut drawn = Vec::new();
+                    while let Ok(id) = first.next() {
+                        drawn.push(id.get());
+                    }
+                    ledger.lock().expect("no panic").add(drawn);
+                });
+            }
+            first.close().expect("the server answers");
+        });
+        let second = leaf(&server).snowflake(config()).expect("a generator");
+        let ids = second.next_n(100).expect("ids of the same worker id");
+        ledger.lock().expect("no panic").add(numbers(ids));
+        second.close().expect("the server answers");
+    }
+}
+
 #[test]
 fn cache_that_cannot_be_written_holds_no_worker_id() {
     let server = Server::start();
