@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
-use leaf_core::snowflake::choice::{Held, Holder, Refused, Request, choose, is_credible};
+use leaf_core::snowflake::choice::{
+    Held, Holder, Refused, Request, choose, is_credible, usual_offset,
+};
 use leaf_core::time::WallTime;
 use proptest::prelude::*;
 
@@ -240,23 +242,32 @@ proptest! {
     }
 
     #[test]
-    fn a_clock_is_believed_near_the_registrys_and_near_the_mean(
+    fn a_clock_is_believed_near_the_registrys_and_near_the_median(
         offset in prop_oneof![-20..20i64, any::<i64>()],
         others in prop::collection::vec(prop_oneof![-40..40i64, any::<i64>()], 0..5),
         most_us in prop_oneof![0..20u64, 0..=i64::MAX as u64, any::<u64>()],
     ) {
-        let (wide_offset, wide_most) = (i128::from(offset), i128::from(most_us));
-        let count = others.len() as i128;
-        let sum: i128 = others.iter().map(|other| i128::from(*other)).sum();
-        let is_near = wide_offset.abs() <= wide_most;
-        // Whole microseconds: a fraction of one decides nothing.
-        let distance = (sum - wide_offset * count).abs();
+        let median = usual_offset(&others);
+        let (below, above) = (
+            others.iter().chain(&[0]).filter(|other| **other < median).count(),
+            others.iter().chain(&[0]).filter(|other| **other > median).count(),
+        );
+        let half = others.len().div_ceil(2);
+        prop_assert!(below <= half && above <= half, "{median} of {others:?}");
+        let near = |other: i64| (i128::from(offset) - i128::from(other)).abs() <= i128::from(most_us);
         let is_believed = is_credible(offset, &others, us(most_us));
-        if !is_near || distance >= (wide_most + 1) * count.max(1) {
-            prop_assert!(!is_believed);
-        } else if distance <= wide_most * count {
-            prop_assert!(is_believed);
-        }
+        prop_assert_eq!(is_believed, near(0) && near(median));
+    }
+
+    /// Whatever its clock shows.
+    #[test]
+    fn one_wrong_clock_blocks_nobody(
+        right in prop::collection::vec(-50..=50i64, 0..6),
+        wrong: i64,
+        offset in -50..=50i64,
+    ) {
+        let others = [&right[..], &[wrong]].concat();
+        prop_assert!(is_credible(offset, &others, us(100)));
     }
 }
 
@@ -276,14 +287,14 @@ fn a_clock_off_the_registrys_is_not_believed() {
 }
 
 #[test]
-fn a_clock_off_the_mean_of_the_others_is_not_believed() {
-    assert!(is_credible(50, &[150], us(100)));
-    assert!(!is_credible(50, &[151], us(100)));
-    assert!(!is_credible(-50, &[51], us(100)));
-    assert!(is_credible(0, &[-1_000, 1_100], us(100)));
-    assert!(!is_credible(0, &[-1_000, 1_204], us(100)));
+fn a_clock_off_the_median_of_the_others_is_not_believed() {
+    assert!(is_credible(50, &[150, 160], us(100)));
+    assert!(!is_credible(50, &[151, 160], us(100)));
+    assert!(!is_credible(-50, &[51, 51], us(100)));
+    assert!(is_credible(0, &[-1_000, 1_204], us(100)));
     assert!(!is_credible(0, &[i64::MAX, i64::MAX], us(100)));
     assert!(is_credible(0, &[i64::MIN, i64::MAX], us(100)));
+    assert!(is_credible(0, &[i64::MIN], us(100)));
 }
 
 #[test]

@@ -8,11 +8,12 @@ use std::time::Duration;
 use leaf_core::Run;
 use leaf_core::snowflake::Layout;
 use leaf_core::tag::MAX_CHARS;
+use leaf_core::time::WallTime;
 
 use crate::catalog::permissions::PUBLIC;
 use crate::error::{Error, Problem};
 use crate::pg::call::Interval;
-use crate::pg::{datum, display, role};
+use crate::pg::{clock, datum, display, role};
 use crate::segment::error::Error as SegmentError;
 use crate::settings::{segment, snowflake as settings};
 use crate::snowflake::lease::{self, Proof};
@@ -178,6 +179,17 @@ pub fn wanted_worker_id(worker_id: Option<i32>) -> Option<u64> {
             )
         })
     })
+}
+
+/// An instant, if it is given.
+pub fn instant(at: Option<WallTime>, name: &str) -> Option<WallTime> {
+    if at.is_some_and(|at| !clock::is_finite(at)) {
+        bad(
+            format!("{name} must not be infinite"),
+            "Give an instant, such as clock_timestamp().",
+        );
+    }
+    at
 }
 
 /// How far ahead of the clock a ceiling should be.

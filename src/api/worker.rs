@@ -19,15 +19,16 @@ sql_functions!(leaf_worker_register, leaf_worker_renew, leaf_worker_release);
 
 /// Leases a worker id to a node.
 fn leaf_worker_register(call: Call<'_>) -> Record {
+    let now = clock::now();
     let node = args::node(call.text(0));
     let worker_id = args::wanted_worker_id(call.integer(1));
-    let clock = call.timestamp(2);
+    let clock = args::instant(call.timestamp(2), "clock");
     let ahead = args::ahead(call.interval(3));
     let leased = in_registry(|| {
         registration::register(&Claimant {
             worker_id,
             ahead,
-            ..claimant(node, clock)
+            ..claimant(node, clock, now)
         })
     });
     let (lease, scheme) = (leased.lease, leased.scheme);
@@ -43,8 +44,10 @@ fn leaf_worker_register(call: Call<'_>) -> Record {
 
 /// Renews a node's lease.
 fn leaf_worker_renew(call: Call<'_>) -> Record {
+    // Before a wait for the row, which must not count as an offset of the node's clock.
+    let now = clock::now();
     let proof = args::proof(call.integer(0), call.uuid(1), call.bigint(2));
-    let clock = call.timestamp(3);
+    let clock = args::instant(call.timestamp(3), "clock");
     let ahead = args::ahead(call.interval(4));
     let leased = in_registry(|| {
         let row = proof.row()?;
@@ -55,7 +58,7 @@ fn leaf_worker_renew(call: Call<'_>) -> Record {
         };
         let claimant = Claimant {
             ahead,
-            ..claimant(row.node, clock)
+            ..claimant(row.node, clock, now)
         };
         lease::renew(&claimant, &current, WallTime::MIN)?.ok_or(proof.lost())
     });
@@ -67,7 +70,7 @@ fn leaf_worker_renew(call: Call<'_>) -> Record {
 /// Ends a node's lease.
 fn leaf_worker_release(call: Call<'_>) {
     let proof = args::proof(call.integer(0), call.uuid(1), call.bigint(2));
-    let used_until = call.timestamp(3);
+    let used_until = args::instant(call.timestamp(3), "used_until");
     in_registry(|| releasing(|| lease::release(&proof, used_until)));
 }
 
@@ -81,8 +84,8 @@ fn in_registry<R>(work: impl FnOnce() -> Result<R, Error>) -> R {
     catalog::as_owner(work).unwrap_or_else(|error| error.raise())
 }
 
-fn claimant(node: String, clock: Option<WallTime>) -> Claimant {
-    let now = clock::now();
+/// A node that calls a function. The registry's clock showed `now` when the call began.
+fn claimant(node: String, clock: Option<WallTime>, now: WallTime) -> Claimant {
     Claimant {
         node,
         is_server: false,

@@ -44,6 +44,13 @@ pub fn to_timestamp(at: WallTime) -> pg_sys::TimestampTz {
     }
 }
 
+/// Whether an instant that PostgreSQL has counted is neither `infinity` nor `-infinity`.
+pub fn is_finite(at: WallTime) -> bool {
+    ![pg_sys::TimestampTz::MIN, pg_sys::TimestampTz::MAX]
+        .map(from_timestamp)
+        .contains(&at)
+}
+
 /// An instant as text.
 pub fn text(at: WallTime) -> String {
     // SAFETY: returns a C string in a buffer of its own.

@@ -210,7 +210,7 @@ pub fn ceiling_ahead() -> Duration {
 /// A node whose clock is far off the other nodes' clocks issues ids with wrong times.
 static MAX_CLOCK_OFFSET: Integer = Integer {
     name: c"leaf.max_clock_offset",
-    short: c"How far a node's clock may differ from those of the registry and the other nodes when it registers.",
+    short: c"How far a node's clock may differ from the registry's when it registers or renews, and from the median of the nodes' when it registers.",
     long: c"If the value is too low, nodes with slightly different clocks are refused; \
         if it is too high, ids of different nodes are not ordered by time.",
     default: GucSetting::<i32>::new(5_000),
@@ -220,7 +220,7 @@ static MAX_CLOCK_OFFSET: Integer = Integer {
     unit: Unit::Milliseconds,
 };
 
-/// How far off a node's clock may be at its registration.
+/// How far off a node's clock may be when it registers or renews.
 pub fn max_clock_offset() -> Duration {
     Duration::from_millis(MAX_CLOCK_OFFSET.get_unsigned())
 }

@@ -64,8 +64,7 @@ pub struct State {
     pub scheme: Option<Scheme>,
     /// The lease, while there is one.
     pub lease: Option<Lease>,
-    /// How far the clock was off the mean of the other nodes' clocks at the last
-    /// attempt.
+    /// How far the clock was off the usual offset of the nodes' clocks at the registration.
     pub clock_offset_us: i64,
     /// How many attempts to lease or renew have ended.
     pub attempts: u64,

@@ -17,7 +17,8 @@ pub enum Error {
     /// The clock is too far off the other clocks.
     NotCredible {
         offset_us: i64,
-        mean_us: Option<i64>,
+        /// The median of the nodes' clocks, at a registration.
+        usual_us: Option<i64>,
     },
     /// The time field has no more values.
     TimeUsedUp(Scheme),
@@ -73,16 +74,16 @@ impl Problem for Error {
                 "Correct the clock, wait until it has passed that time, or set leaf.worker_id to a worker id that was never used.",
             )
             .detail(format!("That time is {} for worker id {worker_id}.", at(ceiling))),
-            Error::NotCredible { offset_us, mean_us } => Report::new(
+            Error::NotCredible { offset_us, usual_us } => Report::new(
                 Code::ERRCODE_SYSTEM_ERROR,
                 "the clock is not credible",
-                "Correct the clock; leaf.max_clock_offset sets how far off it can be.",
+                "Correct the clock. If the registry's clock or another node's is wrong, correct that one; leaf.max_clock_offset sets how far off a clock can be.",
             )
-            .detail(match mean_us {
-                Some(mean_us) => format!(
-                    "It is {} off the registry's clock; the other nodes' clocks are {} off on average.",
+            .detail(match usual_us {
+                Some(usual_us) => format!(
+                    "It is {} off the registry's clock; the median of the nodes' clocks is {} off.",
                     signed(offset_us),
-                    signed(mean_us)
+                    signed(usual_us)
                 ),
                 None => format!("It is {} off the registry's clock.", signed(offset_us)),
             }),

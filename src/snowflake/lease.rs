@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use leaf_core::snowflake::ceiling::{self, renew_at};
+use leaf_core::snowflake::choice::is_credible;
 use leaf_core::snowflake::generator::Span;
 use leaf_core::snowflake::{Generator, Scheme};
 use leaf_core::time::WallTime;
@@ -65,7 +66,7 @@ impl Claimant {
 pub struct Leased {
     pub lease: Lease,
     pub scheme: Scheme,
-    /// How far the clock is off the mean of the other nodes'.
+    /// How far the clock is off the usual offset of the nodes' clocks.
     pub clock_offset_us: i64,
 }
 
@@ -105,12 +106,20 @@ pub fn may_begin(from: WallTime, clock: WallTime) -> bool {
     from <= clock + settings::max_clock_lead()
 }
 
-/// Renews a lease; `None` if it is lost.
+/// Renews a lease; `None` if it is lost. The claimant's clock must be near the registry's:
+/// the ceiling and the offset that others are compared with depend on it.
 pub fn renew(
     claimant: &Claimant,
     current: &Leased,
     last: WallTime,
 ) -> Result<Option<Leased>, Error> {
+    let offset_us = claimant.offset_us();
+    if !is_credible(offset_us, &[], settings::max_clock_offset()) {
+        return Err(Error::NotCredible {
+            offset_us,
+            usual_us: None,
+        });
+    }
     let lease = &current.lease;
     let kept = kept_ceiling(lease.worker_id);
     if kept.is_some_and(|ceiling| ceiling > lease.ceiling) {

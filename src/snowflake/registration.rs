@@ -1,7 +1,7 @@
 //! Leasing a worker id. Runs in a transaction, as the owner of the registry; no ids may
 //! be issued before that has committed.
 
-use leaf_core::snowflake::choice::is_credible;
+use leaf_core::snowflake::choice::{is_credible, usual_offset};
 use leaf_core::snowflake::{Scheme, ceiling};
 use leaf_core::time::WallTime;
 use uuid::Uuid;
@@ -66,7 +66,7 @@ fn try_to_register(claimant: &Claimant) -> Result<Option<Leased>, Error> {
     if scheme.epoch > claimant.now {
         return Err(Error::FutureEpoch(scheme));
     }
-    let mean_us = check_clock(claimant, &rows)?;
+    let usual_us = check_clock(claimant, &rows)?;
     let worker_id = choose_worker_id(claimant, &rows, &history, scheme)?;
     let row = rows.iter().find(|row| row.worker_id == worker_id as i64);
 
@@ -96,7 +96,7 @@ fn try_to_register(claimant: &Claimant) -> Result<Option<Leased>, Error> {
     Ok(Some(Leased {
         lease,
         scheme,
-        clock_offset_us: claimant.offset_us() - mean_us.unwrap_or(0),
+        clock_offset_us: claimant.offset_us() - usual_us,
     }))
 }
 
@@ -134,23 +134,22 @@ fn check_scheme(registered: &Scheme) -> Result<(), Error> {
     }
 }
 
-/// The mean offset of the other live nodes' clocks, if there are any; an error if the
-/// claimant's clock is too far from it or from the registry's.
-fn check_clock(claimant: &Claimant, rows: &[Registered]) -> Result<Option<i64>, Error> {
+/// The usual offset of the live nodes' clocks; an error if the claimant's clock is too far
+/// from it or from the registry's.
+fn check_clock(claimant: &Claimant, rows: &[Registered]) -> Result<i64, Error> {
     let others: Vec<i64> = rows
         .iter()
         .filter(|row| row.is_live(claimant.now))
         .filter(|row| !(claimant.is_server && row.node == claimant.node))
         .map(|row| row.clock_offset_us)
         .collect();
-    let mean_us = match others.len() {
-        0 => None,
-        count => Some(others.iter().sum::<i64>() / count as i64),
-    };
-    let offset_us = claimant.offset_us();
+    let (offset_us, usual_us) = (claimant.offset_us(), usual_offset(&others));
     match is_credible(offset_us, &others, settings::max_clock_offset()) {
-        true => Ok(mean_us),
-        false => Err(Error::NotCredible { offset_us, mean_us }),
+        true => Ok(usual_us),
+        false => Err(Error::NotCredible {
+            offset_us,
+            usual_us: Some(usual_us),
+        }),
     }
 }
 

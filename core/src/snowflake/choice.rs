@@ -150,13 +150,38 @@ fn free(held: &[Held], request: &Request) -> Option<u64> {
     Some(free)
 }
 
+/// The usual offset of the clocks of a registry: the median of the live nodes' offsets and
+/// of the registry's own, which is 0. If two of them are in the middle, the one nearer
+/// to 0.
+///
+/// An offset is how far a clock is ahead of the registry's, in microseconds; negative if it
+/// is behind. One node with a wrong clock does not change the median much, and not
+/// at all if it is the only other one.
+///
+/// ```
+/// use leaf_core::snowflake::choice::usual_offset;
+///
+/// assert_eq!(usual_offset(&[]), 0);
+/// assert_eq!(usual_offset(&[3_600_000_000]), 0);
+/// assert_eq!(usual_offset(&[20, 30, 3_600_000_000]), 20);
+/// ```
+pub fn usual_offset(others_us: &[i64]) -> i64 {
+    let mut offsets = [others_us, &[0]].concat();
+    offsets.sort_unstable();
+    let (lower, upper) = ((offsets.len() - 1) / 2, offsets.len() / 2);
+    let (lower, upper) = (offsets[lower], offsets[upper]);
+    match lower.unsigned_abs() <= upper.unsigned_abs() {
+        true => lower,
+        false => upper,
+    }
+}
+
 /// Whether a node's clock is credible: it is at most `most` off the registry's clock,
-/// and at most `most` off the mean of the other live nodes' clocks.
+/// and at most `most` off the [usual offset](usual_offset).
 ///
 /// `offset_us` is how far the node's clock is ahead of the registry's, `others_us` the
-/// same for the other live nodes, in microseconds; negative if behind. The comparison
-/// with the other nodes reveals a wrong clock of the registry itself (Meituan Leaf's
-/// check).
+/// same for the other live nodes. The comparison with the other nodes reveals a wrong clock
+/// of the registry itself (Meituan Leaf's check).
 ///
 /// ```
 /// use leaf_core::snowflake::choice::is_credible;
@@ -168,13 +193,7 @@ fn free(held: &[Held], request: &Request) -> Option<u64> {
 /// assert!(!is_credible(0, &[5_000, 5_000], most));
 /// ```
 pub fn is_credible(offset_us: i64, others_us: &[i64], most: Duration) -> bool {
-    if u128::from(offset_us.unsigned_abs()) > most.as_micros() {
-        return false;
-    }
-    if others_us.is_empty() {
-        return true;
-    }
-    let sum: i128 = others_us.iter().map(|&us| i128::from(us)).sum();
-    let mean = sum / others_us.len() as i128;
-    (mean - i128::from(offset_us)).unsigned_abs() <= most.as_micros()
+    let from_usual = i128::from(offset_us) - i128::from(usual_offset(others_us));
+    u128::from(offset_us.unsigned_abs()) <= most.as_micros()
+        && from_usual.unsigned_abs() <= most.as_micros()
 }

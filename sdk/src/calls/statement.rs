@@ -9,10 +9,10 @@ use std::time::{Duration, SystemTime};
 use leaf_core::snowflake::Scheme;
 use leaf_core::time::WallTime;
 use tokio_postgres::Row;
-use tokio_postgres::types::{FromSql, ToSql, Type};
+use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 
 use super::types::{Aligned, Block, Decoded, NewTag, SnowflakeStatus, TagChange, TagStatus};
-use crate::time::{system_time, wall_time};
+use crate::time::wall_time;
 use crate::{Error, SegmentId, SnowflakeId};
 
 /// A parameter and its type.
@@ -225,17 +225,36 @@ pub(crate) fn snowflake_status<'a>() -> Statement<'a, SnowflakeStatus> {
     )
 }
 
+/// A parameter that is this machine's clock when the statement is sent. Read earlier, it
+/// would be behind by the time that a connection takes.
+#[derive(Debug)]
+struct ClockAtSending;
+
+impl ToSql for ClockAtSending {
+    fn to_sql(
+        &self,
+        kind: &Type,
+        out: &mut bytes::BytesMut,
+    ) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
+        SystemTime::now().to_sql(kind, out)
+    }
+
+    fn accepts(kind: &Type) -> bool {
+        <SystemTime as ToSql>::accepts(kind)
+    }
+
+    to_sql_checked!();
+}
+
 /// What a node asks of the registry for its lease, as parameters.
 pub(crate) struct LeaseRequest {
-    clock: SystemTime,
     ahead_seconds: f64,
 }
 
 impl LeaseRequest {
-    /// Requests a ceiling that is `ahead` of the node's clock, which shows `clock`.
-    pub(crate) fn new(clock: WallTime, ahead: Duration) -> Self {
+    /// Requests a ceiling that is `ahead` of the node's clock.
+    pub(crate) fn new(ahead: Duration) -> Self {
         LeaseRequest {
-            clock: system_time(clock),
             ahead_seconds: ahead.as_secs_f64(),
         }
     }
@@ -262,7 +281,7 @@ pub(crate) fn worker_register<'a>(
         vec![
             (node, Type::TEXT),
             (worker_id, Type::INT4),
-            (&request.clock, Type::TIMESTAMPTZ),
+            (&ClockAtSending, Type::TIMESTAMPTZ),
             (&request.ahead_seconds, Type::FLOAT8),
         ],
         |rows| {
@@ -299,7 +318,7 @@ pub(crate) fn worker_renew<'a>(
             (worker_id, Type::INT4),
             (nonce, Type::TEXT),
             (token, Type::INT8),
-            (&request.clock, Type::TIMESTAMPTZ),
+            (&ClockAtSending, Type::TIMESTAMPTZ),
             (&request.ahead_seconds, Type::FLOAT8),
         ],
         |rows| {

@@ -167,7 +167,7 @@ async fn renew_with_patience(link: &Link, node: &Node) -> Result<(), (Attempt, E
 async fn try_to_renew(link: &Link, node: &Node) -> Result<(), Error> {
     let lease = node.gate.lock().guarded.clone();
     if let Some(lease) = lease {
-        let request = LeaseRequest::new(time::now(), node.config.lease);
+        let request = LeaseRequest::new(node.config.lease);
         let renewed = link
             .query(statement::worker_renew(
                 &lease.worker_id,
@@ -209,7 +209,7 @@ fn is_lost(error: &Error) -> bool {
 
 async fn register(link: &Link, node: &Node) -> Result<(), Error> {
     let config = &node.config;
-    let request = LeaseRequest::new(time::now(), config.lease);
+    let request = LeaseRequest::new(config.lease);
     let Granted {
         worker_id,
         nonce,

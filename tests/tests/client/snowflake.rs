@@ -3,7 +3,7 @@
 
 use crate::{HASTE, PATIENCE, config};
 use leaf_sdk::{Config, Error, Leaf, SnowflakeConfig, SnowflakeGenerator, SnowflakeId};
-use leaf_tests::{Draw, Ledger, Mode, Server, Snowflake, wait_until};
+use leaf_tests::{Draw, Ledger, Mode, Relay, Server, Snowflake, wait_until};
 use std::fs;
 use std::path::Path;
 use std::sync::Mutex;
@@ -148,6 +148,30 @@ fn cache_file_is_for_one_process_of_one_node() {
         let damaged = damaged.expect("a generator");
         ledger.add(numbers(damaged.next_n(1_000).expect("ids")));
     }
+}
+
+/// A handle that connects through a relay.
+fn relayed(relay: &Relay) -> Leaf {
+    let config = Config::new(&relay.connection_string()).expect("a connection string");
+    let config = config
+        .timeout(PATIENCE)
+        .retry_between(Duration::from_millis(10), Duration::from_millis(100));
+    Leaf::new(config).expect("a handle")
+}
+
+#[test]
+fn slow_connection_is_no_offset_of_the_clock() {
+    let server = Server::start();
+    let mut client = server.connect();
+    server.reload("leaf.max_clock_offset", "1s");
+    let relay = Relay::start(&server, Duration::from_millis(1_500));
+    let ids = relayed(&relay)
+        .snowflake(SnowflakeConfig::new("far away"))
+        .expect("a generator");
+    ids.next().expect("its clock is right");
+    assert_eq!(ids.stats().last_error, None);
+    let offset = "SELECT (abs(clock_offset_ms) < 1000)::text FROM leaf.worker";
+    assert_eq!(client.text(offset), "true");
 }
 
 const LEASE: Duration = Duration::from_secs(2);

@@ -208,3 +208,81 @@ fn leasing_is_not_for_everybody() {
     stranger.renew(&mut lease).expect("a renewal");
     stranger.release(&lease).expect("a release");
 }
+
+/// The ceiling and the offset that it would get depend on its clock.
+#[test]
+fn renewal_with_a_clock_that_is_off_is_58000_and_changes_nothing() {
+    let (_server, mut client) = registry();
+    let mut lease = client.register("'a'").expect("a lease");
+    let before = client.text("SELECT worker::text FROM leaf.worker");
+    for off in ["+ '1 hour'", "- '1 hour'", "+ '6 s'", "- '6 s'"] {
+        let renewal = format!(
+            "SELECT * FROM leaf_worker_renew({}, '{}', {}, clock_timestamp() {off}::interval)",
+            lease.worker_id, lease.nonce, lease.token
+        );
+        client.fails(&renewal, "58000");
+    }
+    assert_eq!(client.text("SELECT worker::text FROM leaf.worker"), before);
+    client.renew(&mut lease).expect("with the right clock");
+}
+
+#[test]
+fn one_node_with_a_wrong_clock_blocks_no_registration() {
+    for others in 0..4 {
+        let (_server, mut client) = registry();
+        for node in 0..others {
+            client
+                .register(&format!("'right {node}'"))
+                .expect("a lease");
+        }
+        client.register("'wrong'").expect("a lease");
+        client.run("UPDATE leaf.worker SET clock_offset_ms = 3600000 WHERE node = 'wrong'");
+        client.register("'another'").expect("a lease");
+        client.snowflake().expect("an id of the server's");
+    }
+}
+
+#[test]
+fn infinite_instants_are_22023() {
+    let (_server, mut client) = registry();
+    let lease = client.register("'a'").expect("a lease");
+    let before = client.text("SELECT worker::text FROM leaf.worker");
+    for infinity in ["infinity", "-infinity"] {
+        let proof = format!("{}, '{}', {}", lease.worker_id, lease.nonce, lease.token);
+        for call in [
+            format!("leaf_worker_register('b', clock => '{infinity}')"),
+            format!("leaf_worker_renew({proof}, '{infinity}')"),
+            format!("leaf_worker_release({proof}, '{infinity}')"),
+        ] {
+            client.fails(&format!("SELECT * FROM {call}"), "22023");
+        }
+    }
+    assert_eq!(client.text("SELECT worker::text FROM leaf.worker"), before);
+}
+
+/// The clock was read before.
+#[test]
+fn wait_for_a_row_is_no_offset_of_the_clock() {
+    let (server, mut client) = registry();
+    server.reload("leaf.max_clock_offset", "500ms");
+    let lease = client.register("'a'").expect("a lease");
+    let mut holder = server.connect();
+    holder.run("BEGIN; SELECT FROM leaf.worker FOR UPDATE");
+    let renewal = format!(
+        "SELECT * FROM leaf_worker_renew({}, '{}', {}, clock_timestamp())",
+        lease.worker_id, lease.nonce, lease.token
+    );
+    std::thread::scope(|scope| {
+        let mut node = server.connect();
+        let renewal = scope.spawn(move || node.batch_execute(&renewal));
+        wait_until("the renewal waits for the row", || {
+            client.number("SELECT count(*) FROM pg_locks WHERE NOT granted") == 1
+        });
+        let began = client.clock();
+        wait_until("a second has passed", || client.clock() > began + 1_000);
+        holder.run("COMMIT");
+        renewal.join().expect("no panic").expect("a renewal");
+    });
+    let offset = client.text("SELECT (abs(clock_offset_ms) < 500)::text FROM leaf.worker");
+    assert_eq!(offset, "true");
+}
