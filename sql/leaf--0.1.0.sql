@@ -129,6 +129,7 @@ CREATE TRIGGER leaf_check BEFORE INSERT OR UPDATE OR DELETE ON leaf.worker
     FOR EACH ROW EXECUTE FUNCTION leaf_worker_check();
 CREATE TRIGGER leaf_truncated BEFORE TRUNCATE ON leaf.worker
     FOR EACH STATEMENT EXECUTE FUNCTION leaf_worker_check();
+CREATE INDEX worker_nonce_idx ON leaf.worker (nonce);
 ALTER TABLE leaf.worker ENABLE ALWAYS TRIGGER leaf_check;
 ALTER TABLE leaf.worker ENABLE ALWAYS TRIGGER leaf_truncated;
 
@@ -202,25 +203,29 @@ CREATE FUNCTION leaf_snowflake_floor(ts timestamptz, layout text, epoch timestam
 COMMENT ON FUNCTION leaf_snowflake_floor(timestamptz, text, timestamptz)
     IS 'the smallest id of an instant with a given layout and epoch, for partition bounds';
 
-/* Worker ids for nodes that issue snowflake ids themselves. */
+/*
+ * Worker ids for nodes that issue snowflake ids themselves. The functions that return
+ * records must be called in FROM: in a select list, (function).* would call them once
+ * for each column.
+ */
 CREATE FUNCTION leaf_worker_register(
         node text, worker_id integer DEFAULT NULL, clock timestamptz DEFAULT NULL,
-        ahead interval DEFAULT NULL,
+        ahead interval DEFAULT NULL, nonce uuid DEFAULT NULL,
         OUT worker_id integer, OUT nonce uuid, OUT token bigint, OUT start_at timestamptz,
         OUT ceiling timestamptz, OUT layout text, OUT epoch timestamptz) RETURNS record
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'leaf_worker_register';
-COMMENT ON FUNCTION leaf_worker_register(text, integer, timestamptz, interval)
-    IS 'leases a worker id to a node, which may issue ids from start_at on, below ceiling, once this is committed';
+COMMENT ON FUNCTION leaf_worker_register(text, integer, timestamptz, interval, uuid)
+    IS 'leases a worker id to a node, which may issue ids from start_at on, below ceiling, once this is committed; repeated with the same nonce, returns the same lease';
 
 CREATE FUNCTION leaf_worker_renew(
         worker_id integer, nonce uuid, token bigint, clock timestamptz DEFAULT NULL,
-        ahead interval DEFAULT NULL,
+        ahead interval DEFAULT NULL, next_token bigint DEFAULT NULL,
         OUT token bigint, OUT ceiling timestamptz) RETURNS record
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'leaf_worker_renew';
-COMMENT ON FUNCTION leaf_worker_renew(integer, uuid, bigint, timestamptz, interval)
-    IS 'raises the ceiling of a lease; the token returned is for the next renewal';
+COMMENT ON FUNCTION leaf_worker_renew(integer, uuid, bigint, timestamptz, interval, bigint)
+    IS 'raises the ceiling of a lease; the token returned, which is next_token if that is given, is for the next renewal; repeated with the same next_token, returns the same';
 
 CREATE FUNCTION leaf_worker_release(
         worker_id integer, nonce uuid, token bigint, used_until timestamptz DEFAULT NULL) RETURNS void
@@ -229,8 +234,8 @@ CREATE FUNCTION leaf_worker_release(
 COMMENT ON FUNCTION leaf_worker_release(integer, uuid, bigint, timestamptz)
     IS 'ends a lease: the worker id can then be leased to another node';
 
-REVOKE EXECUTE ON FUNCTION leaf_worker_register(text, integer, timestamptz, interval),
-    leaf_worker_renew(integer, uuid, bigint, timestamptz, interval),
+REVOKE EXECUTE ON FUNCTION leaf_worker_register(text, integer, timestamptz, interval, uuid),
+    leaf_worker_renew(integer, uuid, bigint, timestamptz, interval, bigint),
     leaf_worker_release(integer, uuid, bigint, timestamptz) FROM PUBLIC;
 
 /* Managing tags. */

@@ -206,6 +206,19 @@ pub fn ahead(ahead: Option<Interval>) -> Duration {
     }
 }
 
+/// The next token of a lease, which must be another one than `token`; a random one if it is
+/// not given.
+pub fn next_token(next: Option<i64>, token: i64) -> i64 {
+    let next = next.unwrap_or_else(lease::random_token);
+    if next == token {
+        bad(
+            "next_token must differ from token",
+            "Propose a random number that was not used for this lease before.",
+        );
+    }
+    next
+}
+
 /// What proves that a lease is the caller's.
 pub fn proof(worker_id: Option<i32>, nonce: Option<[u8; 16]>, token: Option<i64>) -> Proof {
     let (Some(worker_id), Some(nonce), Some(token)) = (worker_id, nonce, token) else {

@@ -20,14 +20,17 @@ sql_functions!(leaf_worker_register, leaf_worker_renew, leaf_worker_release);
 /// Leases a worker id to a node.
 fn leaf_worker_register(call: Call<'_>) -> Record {
     let now = clock::now();
+    require_from_clause(call, "leaf_worker_register");
     let node = args::node(call.text(0));
     let worker_id = args::wanted_worker_id(call.integer(1));
     let clock = args::instant(call.timestamp(2), "clock");
     let ahead = args::ahead(call.interval(3));
+    let nonce = call.uuid(4);
     let leased = in_registry(|| {
         registration::register(&Claimant {
             worker_id,
             ahead,
+            nonce,
             ..claimant(node, clock, now)
         })
     });
@@ -42,15 +45,24 @@ fn leaf_worker_register(call: Call<'_>) -> Record {
         .with("epoch", scheme.epoch)
 }
 
-/// Renews a node's lease.
+/// Renews a node's lease. A renewal that has been committed before, with the same token and
+/// the same next one, returns what it returned then.
 fn leaf_worker_renew(call: Call<'_>) -> Record {
     // Before a wait for the row, which must not count as an offset of the node's clock.
     let now = clock::now();
+    require_from_clause(call, "leaf_worker_renew");
     let proof = args::proof(call.integer(0), call.uuid(1), call.bigint(2));
     let clock = args::instant(call.timestamp(3), "clock");
     let ahead = args::ahead(call.interval(4));
-    let leased = in_registry(|| {
-        let row = proof.row()?;
+    let next_token = args::next_token(call.bigint(5), proof.token);
+    let lease = in_registry(|| {
+        let row = proof.row_with_any_token().ok_or(proof.lost())?;
+        if row.token == next_token {
+            return Ok(row.lease());
+        }
+        if row.token != proof.token {
+            return Err(proof.lost());
+        }
         let current = Leased {
             lease: row.lease(),
             scheme: row.scheme(),
@@ -60,11 +72,20 @@ fn leaf_worker_renew(call: Call<'_>) -> Record {
             ahead,
             ..claimant(row.node, clock, now)
         };
-        lease::renew(&claimant, &current, WallTime::MIN)?.ok_or(proof.lost())
+        let renewed = lease::renew(&claimant, &current, WallTime::MIN, next_token)?;
+        Ok(renewed.ok_or(proof.lost())?.lease)
     });
     Record::new()
-        .with("token", leased.lease.token)
-        .with("ceiling", leased.lease.ceiling)
+        .with("token", lease.token)
+        .with("ceiling", lease.ceiling)
+}
+
+/// Raises an error unless the function is called in FROM. In a select list, `(f()).*` calls
+/// it once for each column of the result.
+fn require_from_clause(call: Call<'_>, function: &'static str) {
+    if !call.is_in_from_clause() {
+        Error::NotInFrom { function }.raise();
+    }
 }
 
 /// Ends a node's lease.
@@ -89,6 +110,7 @@ fn claimant(node: String, clock: Option<WallTime>, now: WallTime) -> Claimant {
     Claimant {
         node,
         is_server: false,
+        nonce: None,
         worker_id: None,
         clock: clock.unwrap_or(now),
         now,

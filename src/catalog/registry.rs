@@ -212,6 +212,16 @@ pub fn renew(registration: &Registration<'_>, token: i64) -> bool {
     ) == 1
 }
 
+/// The row with the nonce, if there is one.
+pub fn by_nonce(nonce: [u8; 16]) -> Option<Registered> {
+    query(
+        concat!(select!(), "WHERE nonce = $1 LIMIT 1"),
+        &[uuid_arg(nonce)],
+        read,
+    )
+    .pop()
+}
+
 /// The row of a lease, locked until the transaction ends.
 pub fn lock_row(worker_id: i64) -> Option<Registered> {
     query(

@@ -59,6 +59,16 @@ impl<'call> Call<'call> {
         }
     }
 
+    /// Whether the function is called in FROM, and not in an expression.
+    pub fn is_in_from_clause(self) -> bool {
+        // SAFETY: null, or a node that describes how a set is returned, which only FROM
+        // passes to a function that returns none.
+        unsafe {
+            let result = (*self.info).resultinfo;
+            !result.is_null() && (*result).type_ == pg_sys::NodeTag::T_ReturnSetInfo
+        }
+    }
+
     /// An argument of a strict function.
     ///
     /// # Safety

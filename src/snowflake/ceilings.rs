@@ -5,6 +5,10 @@
 //! to the registry, it is therefore written to `leaf/snowflake.<database>` in the data
 //! directory. There it is replaced only by a higher one, or by a lower one that the
 //! holder gives when it ends its lease early. Every lease begins above both.
+//!
+//! Beside the ceiling is the nonce of the lease that raised it. A ceiling in the file above
+//! the one in the registry is the trace of something that was rolled back: of a renewal of
+//! the same lease, which can be repeated, or of another lease.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -14,6 +18,7 @@ use std::path::PathBuf;
 use leaf_core::file::{remove_durably, write_durably};
 use leaf_core::time::WallTime;
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 use crate::pg::data_directory;
 
@@ -24,8 +29,17 @@ const VERSION: u32 = 1;
 #[derive(Serialize, Deserialize)]
 struct Content {
     version: u32,
-    /// For each worker id; microseconds since 1970 in the file.
-    ceilings: BTreeMap<u64, WallTime>,
+    /// For each worker id.
+    ceilings: BTreeMap<u64, Kept>,
+}
+
+/// What the file has of a worker id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Kept {
+    /// Microseconds since 1970 in the file.
+    pub ceiling: WallTime,
+    /// The nonce of the lease that raised it.
+    pub nonce: Uuid,
 }
 
 /// The outcome of [`raise`].
@@ -38,32 +52,27 @@ pub enum Raised {
 }
 
 /// The ceiling of a worker id, if this node has used it in the database.
-pub fn read(database: u32, worker_id: u64) -> io::Result<Option<WallTime>> {
+pub fn read(database: u32, worker_id: u64) -> io::Result<Option<Kept>> {
     Ok(load(database)?.ceilings.get(&worker_id).copied())
 }
 
 /// The ceilings of all worker ids that this node has used in the database.
-pub fn all(database: u32) -> io::Result<BTreeMap<u64, WallTime>> {
+pub fn all(database: u32) -> io::Result<BTreeMap<u64, Kept>> {
     Ok(load(database)?.ceilings)
 }
 
 /// Raises the ceiling of a worker id, durably, from the value that [`read`] has returned.
-pub fn raise(
-    database: u32,
-    worker_id: u64,
-    from: Option<WallTime>,
-    to: WallTime,
-) -> io::Result<Raised> {
+pub fn raise(database: u32, worker_id: u64, from: Option<Kept>, to: Kept) -> io::Result<Raised> {
     fs::create_dir_all(folder())?;
     // Released when closed; held only for a short time.
     let lock = File::open(folder())?;
     lock.lock()?;
     let mut content = load(database)?;
-    let ceiling = content.ceilings.get(&worker_id).copied();
-    if ceiling != from {
+    let kept = content.ceilings.get(&worker_id).copied();
+    if kept != from {
         return Ok(Raised::Meanwhile);
     }
-    if ceiling.is_none_or(|ceiling| ceiling < to) {
+    if kept.is_none_or(|kept| kept.ceiling < to.ceiling) {
         content.ceilings.insert(worker_id, to);
         store(database, &content)?;
     }
@@ -76,7 +85,7 @@ pub fn lower(database: u32, worker_id: u64, from: WallTime, to: WallTime) -> io:
     lock.lock()?;
     let mut content = load(database)?;
     match content.ceilings.get_mut(&worker_id) {
-        Some(ceiling) if *ceiling == from && to < from => *ceiling = to,
+        Some(kept) if kept.ceiling == from && to < from => kept.ceiling = to,
         _ => return Ok(()),
     }
     store(database, &content)

@@ -40,11 +40,21 @@ pub fn choose_worker_id(
         let node = row.map_or_else(String::new, |row| row.node.clone());
         match refused {
             Refused::OutOfRange => Error::OutOfRange { worker_id, scheme },
-            Refused::Held => Error::Held { worker_id, node },
+            Refused::Held => Error::Held {
+                worker_id,
+                node,
+                until: until_of(&held, worker_id),
+            },
             Refused::HeldInOtherHistory => Error::HeldInOtherHistory { worker_id, node },
             Refused::NoneLeft => Error::NoWorkerId(scheme),
         }
     })
+}
+
+/// Until when a worker id is held.
+fn until_of(held: &[Held], worker_id: u64) -> WallTime {
+    let row = held.iter().find(|row| row.worker_id == worker_id);
+    row.map(|row| row.leased_until).unwrap_or_default()
 }
 
 fn held(claimant: &Claimant, row: &Registered, history: &str) -> Held {
@@ -70,7 +80,8 @@ fn held(claimant: &Claimant, row: &Registered, history: &str) -> Held {
 /// the ceiling is far ahead of the clock, no node can use the worker id until then.
 fn hold_what_was_undone(held: &mut Vec<Held>, now: WallTime) {
     let kept = ceilings::all(database::current());
-    for (worker_id, ceiling) in kept.unwrap_or_else(|error| unusable("read", error)) {
+    for (worker_id, kept) in kept.unwrap_or_else(|error| unusable("read", error)) {
+        let ceiling = kept.ceiling;
         if may_begin(ceiling, now) {
             continue;
         }

@@ -27,7 +27,11 @@ pub enum Error {
     /// The layout has no such worker id.
     OutOfRange { worker_id: u64, scheme: Scheme },
     /// Another node holds the worker id.
-    Held { worker_id: u64, node: String },
+    Held {
+        worker_id: u64,
+        node: String,
+        until: WallTime,
+    },
     /// The worker id was leased in another history of the database.
     HeldInOtherHistory { worker_id: u64, node: String },
     /// Layout or epoch are not those of the registry.
@@ -36,6 +40,10 @@ pub enum Error {
     FutureEpoch(Scheme),
     /// Another node holds the lease, or none does.
     LeaseLost { worker_id: i64 },
+    /// The nonce of a registration is that of another lease.
+    NonceUsed,
+    /// A function that returns a record is not called in FROM.
+    NotInFrom { function: &'static str },
     /// Other sessions lease the same worker id at the same time.
     Contended,
     /// There is no free generator for another database.
@@ -113,12 +121,12 @@ impl Problem for Error {
                 scheme.layout,
                 scheme.layout.worker_ids() - 1
             )),
-            Error::Held { worker_id, node } => Report::new(
+            Error::Held { worker_id, node, until } => Report::new(
                 Code::ERRCODE_OBJECT_IN_USE,
                 format!("worker id {worker_id} is held by another node"),
-                "Choose another worker id, or wait until its lease has expired.",
+                "Choose another worker id, or try again after that time.",
             )
-            .detail(format!("Its holder is \"{node}\".")),
+            .detail(format!("Its holder is \"{node}\", whose lease lasts until {} unless it is renewed.", at(until))),
             Error::HeldInOtherHistory { worker_id, node } => Report::new(
                 Code::ERRCODE_OBJECT_IN_USE,
                 format!("worker id {worker_id} was leased in another history of this database"),
@@ -143,6 +151,17 @@ impl Problem for Error {
                 "Stop issuing ids with it, and register again with leaf_worker_register.",
             )
             .detail("It was renewed with another token, given to another node, or removed."),
+            Error::NonceUsed => Report::new(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                "the nonce has been used for another lease",
+                "Make a new nonce for each registration, such as gen_random_uuid() returns; give the same nonce only to repeat the same registration.",
+            ),
+            Error::NotInFrom { function } => Report::new(
+                Code::ERRCODE_FEATURE_NOT_SUPPORTED,
+                format!("{function} must be called in FROM"),
+                format!("Use SELECT * FROM {function}(...)."),
+            )
+            .detail("In a select list, (function(...)).* would call it once for each column of the result."),
             Error::Contended => Report::new(
                 Code::ERRCODE_T_R_SERIALIZATION_FAILURE,
                 "could not lease a worker id due to concurrent leases",

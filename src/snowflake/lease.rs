@@ -8,7 +8,9 @@ use leaf_core::snowflake::generator::Span;
 use leaf_core::snowflake::{Generator, Scheme};
 use leaf_core::time::WallTime;
 
-use super::ceilings::{self, Raised};
+use uuid::Uuid;
+
+use super::ceilings::{self, Kept, Raised};
 use super::error::Error;
 use super::releases;
 use crate::catalog::registry::{self, Registered, Registration};
@@ -28,6 +30,9 @@ pub struct Claimant {
     /// Whether a row with this name is its own. A name that a caller chose does not prove
     /// this: such nodes renew with nonce and token, or are new.
     pub is_server: bool,
+    /// The nonce of its lease, if it has made one itself. A registration that is repeated
+    /// with it returns the same lease.
+    pub nonce: Option<[u8; 16]>,
     /// The worker id that it requires, if any.
     pub worker_id: Option<u64>,
     /// Its clock.
@@ -47,6 +52,7 @@ impl Claimant {
         Claimant {
             node: format!("{SERVER}{}", database_history()),
             is_server: true,
+            nonce: None,
             worker_id: settings::worker_id(),
             clock: now,
             now,
@@ -82,9 +88,14 @@ impl Proof {
     /// The row of the lease, locked until the transaction ends; an error if the
     /// lease is lost.
     pub fn row(&self) -> Result<Registered, Error> {
-        registry::lock_row(self.worker_id)
-            .filter(|row| (row.nonce, row.token) == (self.nonce, self.token))
+        self.row_with_any_token()
+            .filter(|row| row.token == self.token)
             .ok_or(self.lost())
+    }
+
+    /// Like [`row`](Self::row), whatever the token; `None` if the lease is lost.
+    pub fn row_with_any_token(&self) -> Option<Registered> {
+        registry::lock_row(self.worker_id).filter(|row| row.nonce == self.nonce)
     }
 
     /// The error that the lease is lost.
@@ -101,6 +112,12 @@ pub fn database_history() -> String {
     format!("{}/{}", history::current(), database::current())
 }
 
+/// A token that a holder cannot guess, so that it cannot be renewed with by a copy. Has at
+/// most 53 bits, which a double can represent.
+pub fn random_token() -> i64 {
+    2 + (Uuid::new_v4().as_u64_pair().0 >> 12) as i64
+}
+
 /// Whether ids may begin at the instant `from` when the clock shows `clock`.
 pub fn may_begin(from: WallTime, clock: WallTime) -> bool {
     from <= clock + settings::max_clock_lead()
@@ -112,6 +129,7 @@ pub fn renew(
     claimant: &Claimant,
     current: &Leased,
     last: WallTime,
+    next_token: i64,
 ) -> Result<Option<Leased>, Error> {
     let offset_us = claimant.offset_us();
     if !is_credible(offset_us, &[], settings::max_clock_offset()) {
@@ -122,16 +140,18 @@ pub fn renew(
     }
     let lease = &current.lease;
     let kept = kept_ceiling(lease.worker_id);
-    if kept.is_some_and(|ceiling| ceiling > lease.ceiling) {
-        // Another transaction leased it and was rolled back, or this lease's
-        // own renewal did not commit.
+    let higher = kept.filter(|kept| kept.ceiling > lease.ceiling);
+    if higher.is_some_and(|kept| kept.nonce.as_bytes() != &lease.nonce) {
+        // Another transaction leased it and was rolled back.
         return Ok(None);
     }
+    // A renewal of this lease that did not commit counts: its holder may have relied on it.
+    let least = higher.map_or(lease.ceiling, |kept| kept.ceiling);
     let last = lease.from.max(last);
     let ceiling = ceiling::next(&current.scheme, claimant.clock, last, claimant.ahead);
     let renewed = Lease {
-        token: lease.token + 1,
-        ceiling: ceiling.max(lease.ceiling),
+        token: next_token,
+        ceiling: ceiling.max(least),
         ..*lease
     };
     let history = database_history();
@@ -139,7 +159,7 @@ pub fn renew(
     if !registry::renew(&registration, lease.token) {
         return Ok(None);
     }
-    if !keep_ceiling(lease.worker_id, kept, renewed.ceiling) {
+    if !keep_ceiling(kept, &renewed) {
         Error::Contended.raise();
     }
     Ok(Some(Leased {
@@ -206,14 +226,18 @@ pub fn install(generator: &Generator, before: Option<Leased>, leased: &Leased) {
 }
 
 /// The ceiling of a worker id in the file.
-pub fn kept_ceiling(worker_id: u64) -> Option<WallTime> {
+pub fn kept_ceiling(worker_id: u64) -> Option<Kept> {
     ceilings::read(database::current(), worker_id).unwrap_or_else(|error| unusable("read", error))
 }
 
-/// Raises the ceiling in the file; `false` if another process has changed it in the
-/// meantime.
-pub fn keep_ceiling(worker_id: u64, from: Option<WallTime>, to: WallTime) -> bool {
-    match ceilings::raise(database::current(), worker_id, from, to) {
+/// Raises the ceiling in the file to that of a lease; `false` if another process has changed
+/// it in the meantime.
+pub fn keep_ceiling(from: Option<Kept>, lease: &Lease) -> bool {
+    let to = Kept {
+        ceiling: lease.ceiling,
+        nonce: Uuid::from_bytes(lease.nonce),
+    };
+    match ceilings::raise(database::current(), lease.worker_id, from, to) {
         Ok(raised) => raised == Raised::Done,
         Err(error) => unusable("write", error),
     }

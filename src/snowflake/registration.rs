@@ -6,7 +6,7 @@ use leaf_core::snowflake::{Scheme, ceiling};
 use leaf_core::time::WallTime;
 use uuid::Uuid;
 
-use super::ceilings;
+use super::ceilings::{self, Kept};
 use super::choice::choose_worker_id;
 use super::error::Error;
 use super::lease::{
@@ -17,6 +17,9 @@ use crate::error::Problem;
 use crate::pg::{self, database};
 use crate::settings::snowflake as settings;
 use crate::shmem::generators::Lease;
+
+/// The token of a lease that was never renewed. Nodes choose larger ones.
+pub const FIRST_TOKEN: i64 = 1;
 
 /// How often a registration is tried, because other nodes may register at the same time.
 const TRIES: usize = 20;
@@ -33,7 +36,7 @@ pub fn for_server(current: Option<Leased>, last: WallTime) -> Result<Leased, Err
         && claimant
             .worker_id
             .is_none_or(|worker_id| worker_id == current.lease.worker_id)
-        && let Some(renewed) = renew(&claimant, &current, last)?
+        && let Some(renewed) = renew(&claimant, &current, last, current.lease.token + 1)?
     {
         return Ok(renewed);
     }
@@ -60,6 +63,9 @@ pub fn register(claimant: &Claimant) -> Result<Leased, Error> {
 
 /// `None` if another transaction has changed the row in the meantime.
 fn try_to_register(claimant: &Claimant) -> Result<Option<Leased>, Error> {
+    if let Some(leased) = registered_before(claimant)? {
+        return Ok(Some(leased));
+    }
     let rows = registry::all();
     let history = database_history();
     let scheme = scheme(rows.first())?;
@@ -80,8 +86,8 @@ fn try_to_register(claimant: &Claimant) -> Result<Option<Leased>, Error> {
     }
     let lease = Lease {
         worker_id,
-        nonce: *Uuid::new_v4().as_bytes(),
-        token: 1,
+        nonce: claimant.nonce.unwrap_or_else(|| *Uuid::new_v4().as_bytes()),
+        token: FIRST_TOKEN,
         from,
         ceiling: ceiling::next(&scheme, claimant.clock, from, claimant.ahead),
     };
@@ -89,7 +95,7 @@ fn try_to_register(claimant: &Claimant) -> Result<Option<Leased>, Error> {
     if !registry::register(&registration, &scheme, row) {
         return Ok(None);
     }
-    if !keep_ceiling(worker_id, kept, lease.ceiling) {
+    if !keep_ceiling(kept, &lease) {
         // The row that was written for it must be rolled back, too.
         Error::Contended.raise();
     }
@@ -100,15 +106,40 @@ fn try_to_register(claimant: &Claimant) -> Result<Option<Leased>, Error> {
     }))
 }
 
+/// The lease of an earlier registration with the same nonce, of which the node may not know:
+/// it gets the same answer. An error if it was renewed or released, because the node must
+/// then have known of it.
+fn registered_before(claimant: &Claimant) -> Result<Option<Leased>, Error> {
+    let Some(row) = claimant.nonce.and_then(registry::by_nonce) else {
+        return Ok(None);
+    };
+    let is_same = row.token == FIRST_TOKEN
+        && row.node == claimant.node
+        && (claimant.worker_id).is_none_or(|worker_id| worker_id as i64 == row.worker_id);
+    let Some(start_at) = row.start_at.filter(|_| is_same) else {
+        return Err(Error::NonceUsed);
+    };
+    Ok(Some(Leased {
+        lease: Lease {
+            from: start_at,
+            ..row.lease()
+        },
+        scheme: row.scheme(),
+        clock_offset_us: 0,
+    }))
+}
+
 /// From when a new lease of a worker id may issue ids: above its ceilings in registry and
 /// file, not before the clock, and above the claimant's own last id.
 fn begin_at(
     claimant: &Claimant,
     scheme: &Scheme,
     row: Option<&Registered>,
-    kept: Option<WallTime>,
+    kept: Option<Kept>,
 ) -> WallTime {
-    let ceiling = row.map(|row| row.ceiling).max(kept);
+    let ceiling = row
+        .map(|row| row.ceiling)
+        .max(kept.map(|kept| kept.ceiling));
     let start = ceiling.map_or(0, |ceiling| scheme.tick_from(ceiling));
     let above = claimant.last.map_or(0, |last| scheme.tick_at(last) + 1);
     let start = start.max(scheme.tick_at(claimant.clock)).max(above);
