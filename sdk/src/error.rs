@@ -133,7 +133,8 @@ impl Error {
     }
 
     /// Whether the same call may succeed later without intervention: true for
-    /// outages, timeouts, and clocks that will catch up.
+    /// outages and the leases that they cost, timeouts, clocks that will catch up, and
+    /// worker ids whose lease will expire.
     ///
     /// ```
     /// let error = leaf_sdk::Error::Closed;
@@ -141,13 +142,15 @@ impl Error {
     /// ```
     pub fn is_retryable(&self) -> bool {
         match self {
-            Error::Connection(_) | Error::Timeout { .. } | Error::Clock(_) => true,
+            Error::Connection(_)
+            | Error::Timeout { .. }
+            | Error::Clock(_)
+            | Error::LeaseLost(_) => true,
             Error::Server(cause) => is_transient(cause),
             Error::UnknownTag(_)
             | Error::Exhausted(_)
             | Error::TimeUsedUp
             | Error::Permission(_)
-            | Error::LeaseLost(_)
             | Error::Config(_)
             | Error::Cache(_)
             | Error::Runtime(_)
@@ -187,13 +190,14 @@ impl Error {
 
 /// Whether the cause is likely to pass: the SQLSTATE is of the classes for
 /// connections, transaction rollback, resources or operator intervention, or it is
-/// leaf's own timeout or that of a read-only server.
+/// leaf's own timeout, that of a worker id that another node holds, or that of a read-only
+/// server.
 fn is_transient(cause: &tokio_postgres::Error) -> bool {
     let Some(code) = cause.code() else {
         return true;
     };
     let class = &code.code()[..2];
-    ["08", "40", "53", "57"].contains(&class) || ["55P03", "25006"].contains(&code.code())
+    ["08", "40", "53", "57"].contains(&class) || ["55P03", "55006", "25006"].contains(&code.code())
 }
 
 /// The server's message and detail, or else the driver's message and its causes,

@@ -46,6 +46,15 @@ impl Link {
         }
     }
 
+    /// Connects, unless there is a connection.
+    pub(crate) async fn reach(&self) -> Result<(), Error> {
+        let limit = self.config.query_timeout;
+        match tokio::time::timeout(limit, self.client()).await {
+            Ok(client) => client.map(|_| ()),
+            Err(_) => Err(timeout(limit)),
+        }
+    }
+
     async fn client(&self) -> Result<Arc<Client>, Error> {
         let mut kept = self.client.lock().await;
         if let Some(client) = kept.as_ref().filter(|client| !client.is_closed()) {

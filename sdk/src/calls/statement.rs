@@ -270,19 +270,22 @@ pub(crate) struct Granted {
     pub(crate) scheme: Scheme,
 }
 
+/// Repeated with the same nonce, returns the same lease.
 pub(crate) fn worker_register<'a>(
     node: &'a String,
     worker_id: &'a Option<i32>,
     request: &'a LeaseRequest,
+    nonce: &'a String,
 ) -> Statement<'a, Granted> {
     Statement::new(
         "SELECT worker_id, nonce::text, token, start_at, ceiling, layout, epoch \
-           FROM leaf_worker_register($1, $2, $3, make_interval(secs => $4))",
+           FROM leaf_worker_register($1, $2, $3, make_interval(secs => $4), $5::text::uuid)",
         vec![
             (node, Type::TEXT),
             (worker_id, Type::INT4),
             (&ClockAtSending, Type::TIMESTAMPTZ),
             (&request.ahead_seconds, Type::FLOAT8),
+            (nonce, Type::TEXT),
         ],
         |rows| {
             let row = only(rows)?;
@@ -304,22 +307,25 @@ pub(crate) fn worker_register<'a>(
     )
 }
 
-/// Returns the new token and ceiling.
+/// Returns the new token, which is `next_token`, and the ceiling. Repeated with the same
+/// `next_token`, returns the same.
 pub(crate) fn worker_renew<'a>(
     worker_id: &'a i32,
     nonce: &'a String,
     token: &'a i64,
     request: &'a LeaseRequest,
+    next_token: &'a i64,
 ) -> Statement<'a, (i64, WallTime)> {
     Statement::new(
         "SELECT token, ceiling \
-           FROM leaf_worker_renew($1, $2::text::uuid, $3, $4, make_interval(secs => $5))",
+           FROM leaf_worker_renew($1, $2::text::uuid, $3, $4, make_interval(secs => $5), $6)",
         vec![
             (worker_id, Type::INT4),
             (nonce, Type::TEXT),
             (token, Type::INT8),
             (&ClockAtSending, Type::TIMESTAMPTZ),
             (&request.ahead_seconds, Type::FLOAT8),
+            (next_token, Type::INT8),
         ],
         |rows| {
             let row = only(rows)?;

@@ -9,7 +9,7 @@ use leaf_core::snowflake::generator::Stop;
 
 use super::config::SnowflakeConfig;
 use super::keeper;
-use super::lease::Lease;
+use super::lease::Holding;
 use super::node::Node;
 use super::stats::SnowflakeStats;
 use crate::background::{Background, Last};
@@ -42,11 +42,15 @@ pub struct SnowflakeGenerator {
 }
 
 impl SnowflakeGenerator {
-    /// Continues with the lease in the cache, if there is one.
+    /// Asks the registry for the lease in the cache, if there is one.
     pub(crate) fn new(config: SnowflakeConfig, background: Arc<Background>) -> Result<Self, Error> {
         let node = Arc::new(Node::new(config)?);
-        node.start_from_cache();
-        Ok(SnowflakeGenerator { node, background })
+        let has_cached = node.load_cache();
+        let generator = SnowflakeGenerator { node, background };
+        if has_cached {
+            generator.keep_ahead();
+        }
+        Ok(generator)
     }
 
     /// The next id, if one is at hand. Never waits.
@@ -152,7 +156,7 @@ impl SnowflakeGenerator {
     /// ```
     pub fn worker_id(&self) -> Option<i32> {
         let state = self.node.gate.lock();
-        state.guarded.as_ref().map(|lease| lease.worker_id)
+        state.guarded.lease.as_ref().map(|lease| lease.worker_id)
     }
 
     /// When an id was made, if it is one of this registry; `None` before the
@@ -177,7 +181,7 @@ impl SnowflakeGenerator {
     /// # }
     /// ```
     pub fn stats(&self) -> SnowflakeStats {
-        let lease = self.node.gate.lock().guarded.clone();
+        let lease = self.node.gate.lock().guarded.lease.clone();
         let tally = self.node.gate.tally();
         SnowflakeStats {
             worker_id: lease.as_ref().map(|lease| lease.worker_id),
@@ -192,7 +196,8 @@ impl SnowflakeGenerator {
 
     /// Closes the generator and releases its worker id, which others can use from the
     /// time of the last id on. Calls that are waiting, and all later ones, fail with
-    /// [`Error::Closed`]. A lease that cannot be released expires.
+    /// [`Error::Closed`]. A lease that cannot be released expires; if it is cached, the
+    /// next start continues with it.
     ///
     /// # Errors
     /// The reason why the lease could not be released; [`Error::WouldBlockRuntime`]
@@ -245,9 +250,9 @@ impl SnowflakeGenerator {
 impl Draw for SnowflakeGenerator {
     type Id = SnowflakeId;
     type Stop = Stop;
-    type Guarded = Option<Lease>;
+    type Guarded = Holding;
 
-    fn gate(&self) -> &Gate<Option<Lease>> {
+    fn gate(&self) -> &Gate<Holding> {
         &self.node.gate
     }
 
@@ -285,7 +290,7 @@ impl Draw for SnowflakeGenerator {
 
     /// A lease that could not be renewed in time is lost.
     fn in_vain(&self, error: Error) -> Error {
-        let has_lease = || self.node.gate.lock().guarded.is_some();
+        let has_lease = || self.node.gate.lock().guarded.lease.is_some();
         match error {
             Error::Timeout { last, .. } if has_lease() => {
                 Error::LeaseLost(last.unwrap_or_else(|| "the registry has not answered".into()))

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use leaf_core::snowflake::ceiling;
 use leaf_core::snowflake::generator::Span;
+use leaf_core::snowflake::{Scheme, ceiling};
 use leaf_core::time::WallTime;
 use tokio_postgres::error::SqlState;
 
-use super::lease::Lease;
+use super::lease::{Holding, Lease, new_nonce, new_token};
 use super::node::Node;
 use crate::Error;
 use crate::calls::statement::{self, Granted, LeaseRequest};
@@ -23,29 +23,28 @@ use crate::time::{self, system_time};
 const CACHE_AHEAD: Duration = Duration::from_secs(5);
 
 impl Node {
-    /// Continues with the lease in the cache, above the ids that an earlier process
-    /// may have issued with it.
-    pub(super) fn start_from_cache(&self) {
+    /// Loads what the cache has. Returns whether there is a lease or a registration that the
+    /// registry has to be asked for.
+    pub(super) fn load_cache(&self) -> bool {
         let Some(cache) = &self.cache else {
-            return;
+            return false;
         };
-        let Some(lease) = cache.load(&self.config.node) else {
-            return;
-        };
+        let mut found = cache.load(&self.config.node);
         let wanted = self.config.worker_id;
-        if wanted.is_some_and(|wanted| wanted != lease.worker_id) {
-            return;
-        }
-        let (from, clock) = (lease.ceiling, time::now());
-        if from > clock + Duration::from_micros(self.config.rules.max_lead_us) {
-            let lead_us = from.us_after(clock);
-            tracing::warn!(target: TARGET, lead_us, "the clock is behind the cached lease");
-            return;
-        }
-        tracing::info!(target: TARGET, worker_id = lease.worker_id, "lease from the cache");
-        if let Err(error) = self.begin(lease, from) {
-            self.gate.lock().failed(&error);
-        }
+        found.cached = found
+            .cached
+            .filter(|lease| wanted.is_none_or(|wanted| wanted == lease.worker_id));
+        let has_any = found.cached.is_some() || found.nonce.is_some();
+        self.gate.lock().guarded = found;
+        has_any
+    }
+
+    /// Whether ids of a lease may begin at an instant: at most as far ahead of the clock as
+    /// ids may be, or in the next tick, for which draws wait.
+    fn may_begin(&self, scheme: &Scheme, from: WallTime) -> bool {
+        let clock = time::now();
+        from <= clock + Duration::from_micros(self.config.rules.max_lead_us)
+            || scheme.tick_from(from) <= scheme.tick_at(clock) + 1
     }
 
     /// Issues ids of a lease from an instant on.
@@ -75,7 +74,10 @@ impl Node {
         };
         let now = scheme.since_epoch(time::now());
         self.generator.install_above(&scheme.layout, span, now);
-        state.guarded = Some(lease);
+        state.guarded = Holding {
+            lease: Some(lease),
+            ..Holding::default()
+        };
         state.succeeded();
         drop(state);
         self.gate.wake();
@@ -86,7 +88,7 @@ impl Node {
     /// whether that one should be raised, too.
     fn raise_ceiling(&self) -> bool {
         let mut state = self.gate.lock();
-        let Some(lease) = &state.guarded else {
+        let Some(lease) = &state.guarded.lease else {
             return true;
         };
         let mut lease = lease.clone();
@@ -100,7 +102,7 @@ impl Node {
                     let until = scheme.tick_at(lease.ceiling);
                     let renew_at = ceiling::renew_at(scheme.tick_at(used), until);
                     self.generator.extend(&scheme.layout, until, renew_at);
-                    state.guarded = Some(lease.clone());
+                    state.guarded.lease = Some(lease.clone());
                 }
                 Err(error) => state.failed(&error),
             }
@@ -165,41 +167,119 @@ async fn renew_with_patience(link: &Link, node: &Node) -> Result<(), (Attempt, E
 }
 
 async fn try_to_renew(link: &Link, node: &Node) -> Result<(), Error> {
-    let lease = node.gate.lock().guarded.clone();
-    if let Some(lease) = lease {
-        let request = LeaseRequest::new(node.config.lease);
-        let renewed = link
-            .query(statement::worker_renew(
-                &lease.worker_id,
-                &lease.nonce,
-                &lease.token,
-                &request,
-            ))
-            .await;
-        match renewed {
-            Ok((token, registry_ceiling)) => {
-                let mut state = node.gate.lock();
-                state.succeeded();
-                if let Some(kept) = state
-                    .guarded
-                    .as_mut()
-                    .filter(|kept| kept.nonce == lease.nonce)
-                {
-                    kept.token = token;
-                    kept.registry_ceiling = registry_ceiling;
-                }
-                drop(state);
-                node.raise_ceiling();
-                tracing::debug!(target: TARGET, worker_id = lease.worker_id, "lease renewed");
-                return Ok(());
-            }
-            Err(error) if is_lost(&error) => {
-                tracing::warn!(target: TARGET, worker_id = lease.worker_id, %error, "lease lost");
-            }
-            Err(error) => return Err(error),
+    let (lease, cached) = {
+        let state = node.gate.lock();
+        (state.guarded.lease.clone(), state.guarded.cached.clone())
+    };
+    let has_lease = match (lease, cached) {
+        (Some(lease), _) => renew_in_use(link, node, lease).await?,
+        (None, Some(cached)) => take_from_cache(link, node, cached).await?,
+        (None, None) => false,
+    };
+    match has_lease {
+        true => Ok(()),
+        false => register(link, node).await,
+    }
+}
+
+/// Renews the lease in use; `false` if it is lost.
+async fn renew_in_use(link: &Link, node: &Node, mut lease: Lease) -> Result<bool, Error> {
+    if lease.next_token.is_none() {
+        let mut state = node.gate.lock();
+        let Some(kept) = state.guarded.lease.as_mut() else {
+            return Err(Error::Closed);
+        };
+        kept.next_token = Some(new_token());
+        lease = kept.clone();
+        // Before the renewal is sent: after a restart, it is repeated.
+        if let Some(cache) = &node.cache {
+            cache
+                .store(&node.config.node, &lease)
+                .map_err(Error::cache)?;
         }
     }
-    register(link, node).await
+    let Some((token, registry_ceiling)) = ask_to_renew(link, node, &lease).await? else {
+        return Ok(false);
+    };
+    let mut state = node.gate.lock();
+    state.succeeded();
+    if let Some(kept) = (state.guarded.lease.as_mut()).filter(|kept| kept.nonce == lease.nonce) {
+        kept.token = token;
+        kept.next_token = None;
+        kept.registry_ceiling = registry_ceiling;
+    }
+    drop(state);
+    node.raise_ceiling();
+    tracing::debug!(target: TARGET, worker_id = lease.worker_id, "lease renewed");
+    Ok(true)
+}
+
+/// Begins with the lease in the cache, above the ids that an earlier process may have issued
+/// with it, if the registry still has it; `false` if not. While the registry gives no answer,
+/// the cache decides.
+async fn take_from_cache(link: &Link, node: &Node, mut lease: Lease) -> Result<bool, Error> {
+    let from = lease.ceiling;
+    if !node.may_begin(&lease.scheme, from) {
+        let lead_us = from.us_after(time::now());
+        tracing::warn!(target: TARGET, lead_us, "the clock is behind the cached lease");
+        node.gate.lock().guarded.cached = None;
+        return Ok(false);
+    }
+    lease.next_token.get_or_insert_with(new_token);
+    if let Some(cache) = &node.cache {
+        cache
+            .store(&node.config.node, &lease)
+            .map_err(Error::cache)?;
+    }
+    match ask_to_renew(link, node, &lease).await {
+        Ok(Some((token, registry_ceiling))) => {
+            lease.token = token;
+            lease.next_token = None;
+            lease.registry_ceiling = registry_ceiling;
+            lease.is_ending = false;
+        }
+        Ok(None) => {
+            node.gate.lock().guarded.cached = None;
+            return Ok(false);
+        }
+        Err(error) if is_outage(&error) && !lease.is_ending => {
+            tracing::warn!(target: TARGET, %error, "the registry cannot be asked for the cached lease");
+        }
+        Err(error) => return Err(error),
+    }
+    tracing::info!(target: TARGET, worker_id = lease.worker_id, "lease from the cache");
+    node.begin(lease, from)?;
+    Ok(true)
+}
+
+/// Sends a renewal: returns the new token and ceiling, `None` if the lease is lost.
+async fn ask_to_renew(
+    link: &Link,
+    node: &Node,
+    lease: &Lease,
+) -> Result<Option<(i64, WallTime)>, Error> {
+    let request = LeaseRequest::new(node.config.lease);
+    let next_token = lease.next_token.unwrap_or_else(new_token);
+    let Lease {
+        worker_id,
+        nonce,
+        token,
+        ..
+    } = lease;
+    let statement = statement::worker_renew(worker_id, nonce, token, &request, &next_token);
+    match link.query(statement).await {
+        Ok(renewed) => Ok(Some(renewed)),
+        Err(error) if is_lost(&error) => {
+            tracing::warn!(target: TARGET, worker_id, %error, "lease lost");
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether the registry has not decided.
+fn is_outage(error: &Error) -> bool {
+    error.is_retryable() && !matches!(error, Error::Clock(_))
 }
 
 /// Whether the registry no longer has the lease.
@@ -207,9 +287,34 @@ fn is_lost(error: &Error) -> bool {
     error.sqlstate() == Some(&SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE)
 }
 
+/// The nonce of the registration under way, or of a new one.
+fn registration_nonce(node: &Node) -> Result<String, Error> {
+    let mut state = node.gate.lock();
+    if let Some(nonce) = &state.guarded.nonce {
+        return Ok(nonce.clone());
+    }
+    let nonce = new_nonce();
+    // Before the registration is sent: after a restart, it is repeated.
+    if let Some(cache) = &node.cache {
+        cache
+            .begin(&node.config.node, &nonce)
+            .map_err(Error::cache)?;
+    }
+    state.guarded.nonce = Some(nonce.clone());
+    Ok(nonce)
+}
+
 async fn register(link: &Link, node: &Node) -> Result<(), Error> {
     let config = &node.config;
+    let nonce = registration_nonce(node)?;
     let request = LeaseRequest::new(config.lease);
+    let statement = statement::worker_register(&config.node, &config.worker_id, &request, &nonce);
+    let granted = link.query(statement).await.inspect_err(|error| {
+        if error.sqlstate().is_some() && !matches!(error, Error::Connection(_)) {
+            // It was refused, so there is nothing to repeat.
+            node.gate.lock().guarded.nonce = None;
+        }
+    })?;
     let Granted {
         worker_id,
         nonce,
@@ -217,26 +322,23 @@ async fn register(link: &Link, node: &Node) -> Result<(), Error> {
         start,
         ceiling,
         scheme,
-    } = link
-        .query(statement::worker_register(
-            &config.node,
-            &config.worker_id,
-            &request,
-        ))
-        .await?;
+    } = granted;
     tracing::info!(target: TARGET, node = config.node, worker_id, "registered");
     let lease = Lease {
         worker_id,
         nonce,
         token,
+        next_token: None,
         scheme,
         registry_ceiling: ceiling,
         ceiling: start,
+        is_ending: false,
     };
     let unused = lease.clone();
     match node.begin(lease, start) {
         Ok(()) => Ok(()),
         Err(error) => {
+            node.gate.lock().guarded.nonce = None;
             // Otherwise each attempt would keep another worker id.
             end_lease(link, &unused, start).await?;
             Err(error)
@@ -260,21 +362,42 @@ async fn end_lease(link: &Link, lease: &Lease, end: WallTime) -> Result<(), Erro
 }
 
 /// Closes the node and releases its lease; the worker id is free from the time of
-/// the last id on.
+/// the last id on. If the server cannot be reached, the cache keeps the lease.
 pub(super) async fn release(link: Arc<Link>, node: Arc<Node>) -> Result<(), Error> {
     let lease = {
         let mut state = node.gate.lock();
         state.close();
-        state.guarded.take()
+        state.guarded.lease.take()
     };
     node.gate.wake();
-    let Some(lease) = lease else {
+    let Some(mut lease) = lease else {
         return Ok(());
     };
     let end = node.generator.end(&lease.scheme.layout);
     let end = lease.scheme.instant_of(end);
-    if let Some(cache) = &node.cache {
-        cache.remove().map_err(Error::cache)?;
+    let Some(cache) = &node.cache else {
+        return end_lease(&link, &lease, end).await;
+    };
+    let store = |lease: &Lease| {
+        let stored = cache.store(&node.config.node, lease);
+        stored.map_err(Error::cache)
+    };
+    lease.ceiling = end.min(lease.registry_ceiling);
+    if let Err(error) = link.reach().await {
+        store(&lease)?;
+        return Err(error);
     }
-    end_lease(&link, &lease, end).await
+    // From now on, only the registry can tell whether the lease exists.
+    lease.is_ending = true;
+    store(&lease)?;
+    match end_lease(&link, &lease, end).await {
+        Ok(()) => cache.remove().map_err(Error::cache),
+        Err(error @ (Error::Connection(_) | Error::Timeout { .. })) => Err(error),
+        Err(error) => {
+            // It was refused, and the registry has what it had.
+            lease.is_ending = false;
+            store(&lease)?;
+            Err(error)
+        }
+    }
 }

@@ -2,6 +2,7 @@
 
 use leaf_core::snowflake::Scheme;
 use leaf_core::time::WallTime;
+use uuid::Uuid;
 
 /// A lease, as the registry and the cache store it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -9,9 +10,36 @@ pub(crate) struct Lease {
     pub(super) worker_id: i32,
     pub(super) nonce: String,
     pub(super) token: i64,
+    /// The token that was proposed with a renewal whose answer is not known. It is proposed
+    /// again, because the renewal may have been committed.
+    pub(super) next_token: Option<i64>,
     pub(super) scheme: Scheme,
     /// Until when the registry allows ids.
     pub(super) registry_ceiling: WallTime,
     /// Until when this process issues ids; the cache has it.
     pub(super) ceiling: WallTime,
+    /// Whether its release may have been committed: only the registry can tell.
+    pub(super) is_ending: bool,
+}
+
+/// What a node holds.
+#[derive(Debug, Default)]
+pub(crate) struct Holding {
+    /// The lease in use.
+    pub(super) lease: Option<Lease>,
+    /// The lease that was found in the cache. The registry decides whether it still exists.
+    pub(super) cached: Option<Lease>,
+    /// The nonce of a registration whose answer is not known. It is sent again, because the
+    /// registration may have been committed.
+    pub(super) nonce: Option<String>,
+}
+
+/// A nonce that no other lease has.
+pub(super) fn new_nonce() -> String {
+    Uuid::new_v4().to_string()
+}
+
+/// A token that no copy of this process proposes, too.
+pub(super) fn new_token() -> i64 {
+    2 + (Uuid::new_v4().as_u64_pair().0 >> 12) as i64
 }

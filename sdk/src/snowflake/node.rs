@@ -10,7 +10,7 @@ use once_cell::sync::OnceCell;
 use super::cache::Cache;
 use super::clock::Clock;
 use super::config::SnowflakeConfig;
-use super::lease::Lease;
+use super::lease::Holding;
 use crate::Error;
 use crate::error::ClockError;
 use crate::gate::{Gate, Wait};
@@ -23,8 +23,8 @@ pub(super) struct Node {
     pub(super) generator: Generator,
     /// The scheme of the first lease; a registry never changes it.
     pub(super) scheme: OnceCell<Scheme>,
-    /// The lease, if there is one.
-    pub(super) gate: Gate<Option<Lease>>,
+    /// The lease, if there is one, and what precedes it.
+    pub(super) gate: Gate<Holding>,
     /// Whether a renewal is under way: one at a time.
     pub(super) is_renewing: AtomicBool,
     /// Whether the ceiling is being raised.
