@@ -51,16 +51,23 @@ fn restarts_without_end_do_not_run_away_from_the_clock() {
 }
 
 #[test]
-fn ceiling_is_two_ticks_ahead_however_long_they_are() {
-    let layout = Layout::custom(30, 4, 8, 60_000_000).expect("a layout");
-    for layout in [layout, Layout::UID, Layout::LEAF] {
+fn ceiling_is_two_ticks_ahead_or_one_if_they_are_long() {
+    let of_seconds = |s: u64| Layout::custom(30, 4, 8, s * 1_000_000).expect("a layout");
+    for (layout, least) in [
+        (of_seconds(3_600), 1),
+        (of_seconds(60), 1),
+        (of_seconds(10), 1),
+        (of_seconds(9), 2),
+        (Layout::UID, 2),
+        (Layout::LEAF, 2),
+    ] {
         let scheme = Scheme::of(layout);
         for last in [NOW, NOW + seconds(7), NOW + seconds(61)] {
             for ahead_us in [0, 1, 100_000] {
                 let ahead = Duration::from_micros(ahead_us);
                 let next = ceiling::next(&scheme, NOW, last, ahead);
                 let ticks = scheme.tick_at(next) - scheme.tick_at(last);
-                assert!(ticks >= 2, "{layout}: {ticks} ticks");
+                assert!(ticks >= least, "{layout}: {ticks} ticks");
             }
         }
     }
@@ -87,8 +94,27 @@ fn ceiling_ends_with_the_layouts_time() {
 #[test]
 fn ceiling_is_due_half_way() {
     assert_eq!(ceiling::renew_at(10, 20), 15);
-    assert_eq!(ceiling::renew_at(10, 11), 10);
+    assert_eq!(ceiling::renew_at(10, 12), 11);
+    assert_eq!(ceiling::renew_at(10, 11), 11);
     // One that is reached already is due now.
     assert_eq!(ceiling::renew_at(20, 10), 20);
     assert_eq!(ceiling::renew_at(u64::MAX, u64::MAX), u64::MAX);
+}
+
+/// Each life begins at the ceiling of the one before, once the clock is a minute before it,
+/// and crashes at once.
+#[test]
+fn crashes_in_a_row_cost_two_long_ticks_at_most() {
+    for tick in [60, 3_600] {
+        let layout = Layout::custom(30, 4, 8, tick * 1_000_000).expect("a layout");
+        let scheme = Scheme::of(layout);
+        let (mut clock, mut last) = (NOW, NOW);
+        for _ in 0..100 {
+            let from = ceiling::next(&scheme, clock, last, seconds(5));
+            let wait_us = from.us_after(clock);
+            assert!(wait_us <= 2 * layout.tick_us() as i64, "{wait_us} us");
+            clock = clock.max(from.plus_us(-60_000_000));
+            last = from;
+        }
+    }
 }

@@ -61,6 +61,17 @@ impl Claimant {
         }
     }
 
+    /// The ceiling of its lease if ids have been issued up to `last`. Other nodes get two
+    /// ticks at least, because they ask for the next ceiling at long intervals.
+    pub fn next_ceiling(&self, scheme: &Scheme, last: WallTime) -> WallTime {
+        let ceiling = ceiling::next(scheme, self.clock, last, self.ahead);
+        if self.is_server {
+            return ceiling;
+        }
+        let two_ticks = scheme.tick_at(self.clock.max(last)).saturating_add(2);
+        ceiling.max(scheme.instant_of(two_ticks.min(scheme.layout.ticks())))
+    }
+
     /// How far its clock is ahead of the registry's.
     pub fn offset_us(&self) -> i64 {
         self.clock.us_after(self.now)
@@ -148,7 +159,7 @@ pub fn renew(
     // A renewal of this lease that did not commit counts: its holder may have relied on it.
     let least = higher.map_or(lease.ceiling, |kept| kept.ceiling);
     let last = lease.from.max(last);
-    let ceiling = ceiling::next(&current.scheme, claimant.clock, last, claimant.ahead);
+    let ceiling = claimant.next_ceiling(&current.scheme, last);
     let renewed = Lease {
         token: next_token,
         ceiling: ceiling.max(least),

@@ -1,8 +1,8 @@
 //! Leasing a worker id. Runs in a transaction, as the owner of the registry; no ids may
 //! be issued before that has committed.
 
+use leaf_core::snowflake::Scheme;
 use leaf_core::snowflake::choice::{is_credible, usual_offset};
-use leaf_core::snowflake::{Scheme, ceiling};
 use leaf_core::time::WallTime;
 use uuid::Uuid;
 
@@ -89,7 +89,7 @@ fn try_to_register(claimant: &Claimant) -> Result<Option<Leased>, Error> {
         nonce: claimant.nonce.unwrap_or_else(|| *Uuid::new_v4().as_bytes()),
         token: FIRST_TOKEN,
         from,
-        ceiling: ceiling::next(&scheme, claimant.clock, from, claimant.ahead),
+        ceiling: claimant.next_ceiling(&scheme, from),
     };
     let registration = registration(claimant, lease, &history);
     if !registry::register(&registration, &scheme, row) {

@@ -3,6 +3,7 @@
 
 use std::sync::atomic::Ordering;
 
+use leaf_core::snowflake::ceiling;
 use leaf_core::time::{Monotonic, WallTime};
 
 use super::error::Error;
@@ -43,7 +44,8 @@ impl Work for Renewal {
     fn request_overdue(&self, shared: &Shared, database: u32) {
         for (_, slot) in shared.generators.of(database) {
             let has_failed = slot.retry_at.get() != Monotonic::ZERO;
-            if slot.generator.is_leased() && slot.generator.is_due() && !has_failed {
+            let is_due = slot.generator.is_due() || ends_soon(slot);
+            if slot.generator.is_leased() && is_due && !has_failed {
                 slot.requested.store(true, Ordering::Release);
             }
         }
@@ -74,6 +76,18 @@ impl Work for Renewal {
             slot.requested.store(false, Ordering::Release);
         }
     }
+}
+
+/// Whether the ceiling comes near while ids are drawn, if ticks are long: the ceiling can then
+/// be the end of the tick, and no id of the tick shows that.
+fn ends_soon(slot: &GeneratorSlot) -> bool {
+    let Some(leased) = current(&slot.state.read()) else {
+        return false;
+    };
+    let now = clock::now();
+    ceiling::is_long(&leased.scheme)
+        && leased.lease.ceiling <= now + settings::ceiling_ahead() / 2
+        && last(slot, &leased) >= leased.scheme.instant_of(leased.scheme.tick_at(now))
 }
 
 fn lease_or_renew(shared: &Shared, registry: Registry, slot: &'static GeneratorSlot) -> Done {

@@ -231,7 +231,7 @@ impl SnowflakeGenerator {
     #[inline]
     fn take_up_to(&self, count: u64) -> Result<Run, Stop> {
         let taken = self.node.take(count)?;
-        if taken.due {
+        if taken.due && self.node.should_ask() {
             self.keep_ahead();
         }
         Ok(taken.run)

@@ -70,7 +70,7 @@ impl Node {
             worker_id: lease.worker_id as u64,
             from,
             ceiling: until,
-            renew_at: ceiling::renew_at(from, until),
+            renew_at: renew_at(&scheme, from, until),
         };
         let now = scheme.since_epoch(time::now());
         self.generator.install_above(&scheme.layout, span, now);
@@ -100,7 +100,7 @@ impl Node {
             match self.set_ceiling(&mut lease, clock, last) {
                 Ok(()) => {
                     let until = scheme.tick_at(lease.ceiling);
-                    let renew_at = ceiling::renew_at(scheme.tick_at(used), until);
+                    let renew_at = renew_at(&scheme, scheme.tick_at(used), until);
                     self.generator.extend(&scheme.layout, until, renew_at);
                     state.guarded.lease = Some(lease.clone());
                 }
@@ -124,6 +124,15 @@ impl Node {
         let next = next.max(lease.ceiling);
         lease.ceiling = next.min(lease.registry_ceiling);
         cache.store(&self.config.node, lease).map_err(Error::cache)
+    }
+}
+
+/// The tick from which a ceiling is due to be raised. If ticks are long, always: the ceiling
+/// can be the end of the tick, and no id of the tick shows that it comes near.
+fn renew_at(scheme: &Scheme, from: u64, until: u64) -> u64 {
+    match ceiling::is_long(scheme) {
+        true => from,
+        false => ceiling::renew_at(from, until),
     }
 }
 

@@ -1,7 +1,7 @@
 //! The lease in use, and the ids made with it.
 
-use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use leaf_core::snowflake::generator::{Stop, Taken};
 use leaf_core::snowflake::{Generator, Scheme};
@@ -29,6 +29,9 @@ pub(super) struct Node {
     pub(super) is_renewing: AtomicBool,
     /// Whether the ceiling is being raised.
     pub(super) is_raising: AtomicBool,
+    /// When a draw last found the ceiling due to be raised, in milliseconds since `began`.
+    found_due: AtomicU64,
+    began: Instant,
 }
 
 impl Node {
@@ -46,6 +49,8 @@ impl Node {
             gate: Gate::default(),
             is_renewing: AtomicBool::new(false),
             is_raising: AtomicBool::new(false),
+            found_due: AtomicU64::new(0),
+            began: Instant::now(),
         })
     }
 
@@ -55,6 +60,18 @@ impl Node {
         let scheme = self.scheme.get().ok_or(Stop::Ceiling)?;
         let clock = Clock(scheme, &self.config.rules);
         self.generator.take(&scheme.layout, count, &clock)
+    }
+
+    /// Whether a draw that finds the ceiling due to be raised should ask for it: not each of
+    /// them, but one every few milliseconds.
+    pub(super) fn should_ask(&self) -> bool {
+        let now = self.began.elapsed().as_millis() as u64;
+        let before = self.found_due.load(Ordering::Relaxed);
+        let should_ask = now >= before + 10 || before == 0;
+        if should_ask {
+            self.found_due.store(now, Ordering::Relaxed);
+        }
+        should_ask
     }
 
     /// How long to sleep until the clock has advanced; `None` if there is no lease, or

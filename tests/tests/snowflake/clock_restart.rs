@@ -193,3 +193,39 @@ fn damaged_file_of_ceilings_is_named_and_stops_snowflake_ids_alone() {
         server.stop(Mode::Immediate);
     }
 }
+
+/// The ceiling is the end of a tick: one tick after a crash, ids go on, and two ticks after
+/// one if the server crashed again in the meantime.
+#[test]
+fn crashed_server_with_long_ticks_issues_again_within_two_of_them() {
+    for (tick, seconds) in [("60s", 60), ("3600s", 3_600)] {
+        let mut server = Server::options()
+            .clock()
+            .set("leaf.snowflake_layout", &format!("custom:30,10,12,{tick}"))
+            .set("leaf.ceiling_ahead", "100ms")
+            .set("leaf.wait_timeout", "300ms")
+            .start();
+        let order = Order::new();
+        let mut ahead = 0;
+        for crashes in [1, 1, 2, 2] {
+            let mut client = server.connect();
+            let ids = order.ascending(|| client.snowflakes(10)).expect("ids");
+            let lead = client.parts(ids[9]).created_at - client.clock();
+            assert!(lead <= 0, "{lead} ms ahead of the clock");
+            drop(client);
+            for _ in 1..crashes {
+                server.kill_postmaster();
+                server.start_again();
+                let mut tried = server.connect();
+                let _ = order.ascending(|| tried.snowflakes(10));
+            }
+            server.kill_postmaster();
+            ahead += crashes * seconds;
+            server.clock().ahead(Duration::from_secs(ahead));
+            server.start_again();
+        }
+        order
+            .ascending(|| server.connect().snowflakes(10))
+            .expect("ids");
+    }
+}
