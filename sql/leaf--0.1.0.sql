@@ -89,10 +89,10 @@ ALTER TABLE leaf.alloc ENABLE ALWAYS TRIGGER leaf_truncated;
  */
 CREATE TABLE leaf.worker (
     worker_id       integer          NOT NULL,
-    node            text             NOT NULL,
+    node            text             COLLATE pg_catalog."C" NOT NULL,
     nonce           uuid             NOT NULL,
     token           bigint           NOT NULL,
-    history         text             NOT NULL,
+    history         text             COLLATE pg_catalog."C" NOT NULL,
     layout          text             NOT NULL,
     epoch           timestamptz      NOT NULL,
     ceiling         timestamptz      NOT NULL,
@@ -129,7 +129,10 @@ CREATE TRIGGER leaf_check BEFORE INSERT OR UPDATE OR DELETE ON leaf.worker
     FOR EACH ROW EXECUTE FUNCTION leaf_worker_check();
 CREATE TRIGGER leaf_truncated BEFORE TRUNCATE ON leaf.worker
     FOR EACH STATEMENT EXECUTE FUNCTION leaf_worker_check();
+-- Registering and renewing read few rows, however many there are.
+CREATE INDEX worker_history_leased_until_idx ON leaf.worker (history, leased_until);
 CREATE INDEX worker_nonce_idx ON leaf.worker (nonce);
+CREATE INDEX worker_server_idx ON leaf.worker (node) WHERE node OPERATOR(pg_catalog.^@) 'server '::text;
 ALTER TABLE leaf.worker ENABLE ALWAYS TRIGGER leaf_check;
 ALTER TABLE leaf.worker ENABLE ALWAYS TRIGGER leaf_truncated;
 

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use leaf_core::snowflake::choice::{
-    Held, Holder, Refused, Request, choose, is_credible, usual_offset,
+    self, Held, Holder, Refused, Request, is_credible, random_unused, usual_offset,
 };
 use leaf_core::time::WallTime;
 use proptest::prelude::*;
@@ -17,7 +17,6 @@ const ANY: Request = Request {
     worker_ids: 4,
     now: NOW,
     reuse_after: us(500),
-    random: 0,
 };
 
 const fn us(count: u64) -> Duration {
@@ -53,6 +52,20 @@ const fn expired(worker_id: u64, us_ago: i64) -> Held {
     held(worker_id, Holder::Other, NOW.plus_us(-us_ago))
 }
 
+/// Chooses from a whole registry, at random where copies choose, too.
+fn choose_at(rows: &[Held], request: &Request, random: u64) -> Result<u64, Refused> {
+    let taken: Vec<u64> = rows.iter().map(|row| row.worker_id).collect();
+    let in_copies = rows.iter().any(|row| row.holder == Holder::OtherHistory);
+    let random = if in_copies { random } else { 0 };
+    choice::choose(rows, request, || {
+        random_unused(&taken, 0..request.worker_ids, random)
+    })
+}
+
+fn choose(rows: &[Held], request: &Request) -> Result<u64, Refused> {
+    choose_at(rows, request, 0)
+}
+
 #[test]
 fn the_first_of_all_gets_the_lowest() {
     assert_eq!(choose(&[], &ANY), Ok(0));
@@ -70,10 +83,21 @@ fn a_node_keeps_the_worker_id_it_had() {
     );
 }
 
+/// The registry does not grow without need.
 #[test]
-fn what_nobody_ever_had_goes_before_what_ran_out() {
-    assert_eq!(choose(&[expired(0, 100), live(1)], &ANY), Ok(2));
-    assert_eq!(choose(&[live(2), expired(0, 100), live(1)], &ANY), Ok(3));
+fn what_ran_out_goes_before_what_nobody_ever_had() {
+    assert_eq!(choose(&[live(1), expired(2, 100)], &ANY), Ok(2));
+    assert_eq!(choose(&[live(1), live(2)], &ANY), Ok(0));
+}
+
+/// All copies of the registry have it.
+#[test]
+fn what_ran_out_in_another_history_goes_last() {
+    let elsewhere = held(1, Holder::OtherHistory, WallTime::MIN);
+    assert_eq!(choose(&[elsewhere, live(0), live(2)], &ANY), Ok(3));
+    let rows = [elsewhere, live(0), live(2), expired(3, 1)];
+    assert_eq!(choose(&rows, &ANY), Ok(3));
+    assert_eq!(choose(&[elsewhere, live(0), live(2), live(3)], &ANY), Ok(1));
 }
 
 #[test]
@@ -151,17 +175,16 @@ fn a_layout_with_one_worker_id_has_one_holder() {
 #[test]
 fn beside_another_history_chance_decides_among_the_free() {
     let rows = [held(1, Holder::OtherHistory, NOW), live(3)];
-    let request = |random: u64| Request {
+    let request = Request {
         worker_ids: 8,
-        random,
         ..ANY
     };
     let chosen: Vec<_> = (0..7)
-        .map(|random| choose(&rows, &request(random)))
+        .map(|random| choose_at(&rows, &request, random))
         .collect();
     assert_eq!(chosen, [0, 2, 4, 5, 6, 7, 0].map(Ok));
     let rows = [live(1), live(3)];
-    assert_eq!(choose(&rows, &request(5)), Ok(0), "there is one history");
+    assert_eq!(choose_at(&rows, &request, 5), Ok(0), "there is one history");
 }
 
 fn any_row() -> impl Strategy<Value = Held> {
@@ -210,8 +233,8 @@ proptest! {
             let mut rows = rows.iter().filter(|row| row.worker_id == worker_id);
             worker_id < worker_ids && !rows.any(is_taken)
         };
-        let request = Request { worker_id, worker_ids, random, ..ANY };
-        match (choose(&rows, &request), worker_id) {
+        let request = Request { worker_id, worker_ids, ..ANY };
+        match (choose_at(&rows, &request, random), worker_id) {
             (Ok(got), None) => prop_assert!(is_free(got)),
             (Ok(got), Some(wanted)) => prop_assert!(is_free(got) && got == wanted),
             (Err(_), Some(wanted)) => prop_assert!(!is_free(wanted)),
@@ -227,13 +250,16 @@ proptest! {
         rows in any_rows(),
         worker_ids in 1..10u64,
     ) {
-        let is_others = |row: &Held| row.holder != Holder::Self_ || row.worker_id >= worker_ids;
+        let is_others = |row: &Held| {
+            let goes_first = row.holder != Holder::OtherHistory && !is_taken(row);
+            !goes_first || row.worker_id >= worker_ids
+        };
         let rows: Vec<Held> = rows.into_iter().filter(is_others).collect();
         let free: Vec<u64> = (0..worker_ids)
             .filter(|worker_id| !rows.iter().any(|row| row.worker_id == *worker_id))
             .collect();
         let reached: Vec<u64> = (0..free.len() as u64)
-            .map(|random| choose(&rows, &Request { worker_ids, random, ..ANY }).unwrap())
+            .filter_map(|random| choose_at(&rows, &Request { worker_ids, ..ANY }, random).ok())
             .collect();
         match rows.iter().any(|row| row.holder == Holder::OtherHistory) {
             true => prop_assert_eq!(reached, free),

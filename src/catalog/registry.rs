@@ -1,5 +1,7 @@
 //! `leaf.worker`: the registry of worker ids.
 
+use std::ops::Range;
+
 use leaf_core::snowflake::Scheme;
 use leaf_core::time::WallTime;
 use pgrx::datum::{DatumWithOid, TimestampWithTimeZone};
@@ -7,8 +9,8 @@ use pgrx::pg_sys;
 
 use super::relation;
 use super::statement::{ResultRow, bigint, column_of, execute, query, text, uuid};
-use crate::pg::datum::{Arg, bigint_arg, text_arg, timestamp_arg, uuid_arg};
-use crate::pg::{clock, heap};
+use crate::pg::datum::{Arg, bigint_arg, optional_text_arg, text_arg, timestamp_arg, uuid_arg};
+use crate::pg::{clock, guc, heap};
 use crate::shmem::generators::Lease;
 
 /// Columns that are read without SQL.
@@ -24,7 +26,7 @@ mod column {
 macro_rules! select {
     () => {
         "SELECT worker_id::bigint, node, nonce, token, history, layout, epoch, ceiling, leased_until, \
-                start_at, (clock_offset_ms * 1000)::bigint \
+                start_at \
            FROM leaf.worker "
     };
 }
@@ -45,8 +47,6 @@ pub struct Registered {
     pub leased_until: WallTime,
     /// Where the ids of the lease begin, if that is known.
     pub start_at: Option<WallTime>,
-    /// How far its holder's clock was ahead of the registry's.
-    pub clock_offset_us: i64,
 }
 
 impl Registered {
@@ -64,11 +64,6 @@ impl Registered {
             from: WallTime::MIN,
             ceiling: self.ceiling,
         }
-    }
-
-    /// Whether its lease has not expired at the instant `now`.
-    pub fn is_live(&self, now: WallTime) -> bool {
-        self.leased_until >= now
     }
 }
 
@@ -88,9 +83,101 @@ pub fn lock_registry() {
     execute("LOCK TABLE leaf.worker IN SHARE UPDATE EXCLUSIVE MODE", &[]);
 }
 
-/// All rows.
-pub fn all() -> Vec<Registered> {
-    query(concat!(select!(), "ORDER BY worker_id"), &[], read)
+/// The row of a worker id, if it was ever leased.
+pub fn row(worker_id: i64) -> Option<Registered> {
+    let sql = concat!(select!(), "WHERE worker_id = $1");
+    query(sql, &[bigint_arg(worker_id)], read).pop()
+}
+
+/// The rows of a server. There is an index for these names only.
+pub fn rows_of_server(node: &str) -> Vec<Registered> {
+    query_by_index(
+        concat!(select!(), "WHERE node = $1 AND node ^@ 'server '::text"),
+        &[text_arg(node.as_bytes())],
+        read,
+    )
+}
+
+/// The rows of a history whose leases ran out before an instant, the earliest first, up to
+/// `limit` of them. Only worker ids below `worker_ids`.
+pub fn expired(history: &str, before: WallTime, worker_ids: u64, limit: i64) -> Vec<Registered> {
+    query_by_index(
+        concat!(
+            select!(),
+            "WHERE history = $1 AND leased_until < $2 AND worker_id < $3 \
+             ORDER BY leased_until LIMIT $4"
+        ),
+        &[
+            text_arg(history.as_bytes()),
+            timestamp_arg(before),
+            bigint_arg(worker_ids as i64),
+            bigint_arg(limit),
+        ],
+        read,
+    )
+}
+
+/// The row of another history whose lease ran out first, if that was before an instant.
+/// Reads all rows of other histories.
+pub fn expired_elsewhere(history: &str, before: WallTime, worker_ids: u64) -> Option<Registered> {
+    query(
+        concat!(
+            select!(),
+            "WHERE history <> $1 AND leased_until < $2 AND worker_id < $3 \
+             ORDER BY leased_until, worker_id LIMIT 1"
+        ),
+        &[
+            text_arg(history.as_bytes()),
+            timestamp_arg(before),
+            bigint_arg(worker_ids as i64),
+        ],
+        read,
+    )
+    .pop()
+}
+
+/// Whether there are rows of other histories than this one.
+pub fn has_other_histories(history: &str) -> bool {
+    // The ends of an index: comparing each row would read all of them.
+    let found = query_by_index(
+        "SELECT coalesce(min(history) <> $1 OR max(history) <> $1, false)::integer::bigint FROM leaf.worker",
+        &[text_arg(history.as_bytes())],
+        |row| bigint(row, 1),
+    );
+    found != [0]
+}
+
+/// How far the clocks of live nodes are ahead of the registry's, in microseconds: of those
+/// whose leases in this history last longest, without the node `except`.
+pub fn clock_offsets(history: &str, now: WallTime, except: Option<&str>) -> Vec<i64> {
+    // Enough for a median that no single node can move. An offset that is no number is none.
+    query_by_index(
+        "SELECT (clock_offset_ms * 1000)::bigint FROM leaf.worker \
+          WHERE history = $1 AND leased_until >= $2 AND node IS DISTINCT FROM $3 \
+            AND clock_offset_ms BETWEEN -1e12 AND 1e12 \
+          ORDER BY leased_until DESC LIMIT 100",
+        &[
+            text_arg(history.as_bytes()),
+            timestamp_arg(now),
+            optional_text_arg(except.map(str::as_bytes)),
+        ],
+        |row| bigint(row, 1),
+    )
+}
+
+/// The worker ids of a range that have rows.
+pub fn worker_ids_in(range: &Range<u64>) -> Vec<u64> {
+    query_by_index(
+        "SELECT worker_id::bigint FROM leaf.worker WHERE worker_id >= $1 AND worker_id < $2",
+        &[bigint_arg(range.start as i64), bigint_arg(range.end as i64)],
+        |row| bigint(row, 1) as u64,
+    )
+}
+
+/// The highest worker id that has a row.
+pub fn highest_worker_id() -> Option<u64> {
+    let sql = "SELECT max(worker_id)::bigint FROM leaf.worker HAVING max(worker_id) IS NOT NULL";
+    query_by_index(sql, &[], |row| bigint(row, 1) as u64).pop()
 }
 
 /// Layout and epoch as they were first registered, if they were.
@@ -100,7 +187,8 @@ pub fn registered_scheme() -> Option<Scheme> {
 
 /// Layout and epoch of an arbitrary row of the registry; all rows have the same.
 pub fn scheme_in(registry: pg_sys::Oid) -> Option<Scheme> {
-    heap::any_row(registry, scheme_of).flatten()
+    // The first row of an index: the table may begin with many dead ones.
+    heap::any_row(registry, relation::worker_index(), scheme_of).flatten()
 }
 
 fn scheme_of(row: &heap::Row) -> Option<Scheme> {
@@ -150,6 +238,11 @@ impl TriggerRow {
     }
 }
 
+/// Like [`query`], for a statement that an index answers.
+fn query_by_index<R>(statement: &str, args: &[Arg], read: impl Fn(&ResultRow<'_>) -> R) -> Vec<R> {
+    guc::in_order_of_an_index(|| query(statement, args, read))
+}
+
 fn read(row: &ResultRow<'_>) -> Registered {
     Registered {
         worker_id: bigint(row, 1),
@@ -162,7 +255,6 @@ fn read(row: &ResultRow<'_>) -> Registered {
         ceiling: instant(row, 8),
         leased_until: instant(row, 9),
         start_at: instant_or_null(row, 10),
-        clock_offset_us: bigint(row, 11),
     }
 }
 
@@ -214,7 +306,7 @@ pub fn renew(registration: &Registration<'_>, token: i64) -> bool {
 
 /// The row with the nonce, if there is one.
 pub fn by_nonce(nonce: [u8; 16]) -> Option<Registered> {
-    query(
+    query_by_index(
         concat!(select!(), "WHERE nonce = $1 LIMIT 1"),
         &[uuid_arg(nonce)],
         read,
@@ -232,16 +324,16 @@ pub fn lock_row(worker_id: i64) -> Option<Registered> {
     .pop()
 }
 
-/// Ends a lease, whose row is locked: from now on, the worker id may be leased to another
-/// node, which begins at `ceiling`.
-pub fn release(worker_id: i64, ceiling: WallTime, now: WallTime) {
+/// Ends a lease, whose row is locked: from the instant `leased_until` on, the worker id may be
+/// leased to another node, which begins at `ceiling`.
+pub fn release(worker_id: i64, ceiling: WallTime, leased_until: WallTime) {
     execute(
         "UPDATE leaf.worker SET leased_until = $3, ceiling = $2, token = token + 1 \
           WHERE worker_id = $1",
         &[
             bigint_arg(worker_id),
             timestamp_arg(ceiling),
-            timestamp_arg(now),
+            timestamp_arg(leased_until),
         ],
     );
 }

@@ -30,6 +30,11 @@ pub fn worker() -> Option<pg_sys::Oid> {
     heap::relation_oid(c"leaf", c"worker")
 }
 
+/// The OID of the unique index on the worker ids, if it exists.
+pub fn worker_index() -> Option<pg_sys::Oid> {
+    heap::relation_oid(c"leaf", c"worker_pkey")
+}
+
 /// Runs `work` as the owner of `leaf.alloc`, so that triggers and constraints that the
 /// owner added run only with the owner's privileges.
 pub fn as_owner<R>(work: impl FnOnce() -> R) -> R {

@@ -1,6 +1,7 @@
 //! Settings: defining those of leaf, and setting PostgreSQL's for this process.
 
 use std::ffi::{CStr, CString, c_char, c_void};
+use std::time::Duration;
 
 use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting, pg_sys};
 
@@ -78,6 +79,43 @@ pub fn set(name: &CStr, value: &CStr) {
             pg_sys::GucSource::PGC_S_SESSION,
         )
     };
+}
+
+/// The time after which a wait for a lock is given up, if one is set.
+pub fn lock_timeout() -> Option<Duration> {
+    // SAFETY: a plain variable of this process.
+    let ms = unsafe { pg_sys::LockTimeout };
+    u64::try_from(ms)
+        .ok()
+        .filter(|&ms| ms > 0)
+        .map(Duration::from_millis)
+}
+
+/// Runs `work`, whose queries are planned to read in the order of an index and to end early.
+/// Without statistics, the planner takes a full table for an almost empty one, and sorts. If
+/// `work` raises an error, the abort restores the settings.
+pub fn in_order_of_an_index<R>(work: impl FnOnce() -> R) -> R {
+    // SAFETY: as `role::acting_as` does; what is set is undone below.
+    let nest_level = unsafe {
+        let nest_level = pg_sys::NewGUCNestLevel();
+        for name in [c"enable_seqscan", c"enable_bitmapscan", c"enable_sort"] {
+            pg_sys::set_config_option(
+                name.as_ptr(),
+                c"off".as_ptr(),
+                pg_sys::GucContext::PGC_USERSET,
+                pg_sys::GucSource::PGC_S_SESSION,
+                pg_sys::GucAction::GUC_ACTION_SAVE,
+                true,
+                0,
+                false,
+            );
+        }
+        nest_level
+    };
+    let result = work();
+    // SAFETY: undoes exactly what was done above.
+    unsafe { pg_sys::AtEOXact_GUC(false, nest_level) };
+    result
 }
 
 /// Makes commits of this process wait at least for the local flush and for that of

@@ -272,9 +272,14 @@ impl Row {
     }
 }
 
-/// Passes an arbitrary row of a relation to `read`, like [`find_by_text`].
-pub fn any_row<R>(relation: pg_sys::Oid, read: impl FnOnce(&Row) -> R) -> Option<R> {
-    scan(relation, None, &mut [], read)
+/// Passes a row of a relation to `read`, like [`find_by_text`]: the first one of the index
+/// `index`, or an arbitrary one.
+pub fn any_row<R>(
+    relation: pg_sys::Oid,
+    index: Option<pg_sys::Oid>,
+    read: impl FnOnce(&Row) -> R,
+) -> Option<R> {
+    scan(relation, index, &mut [], read)
 }
 
 /// Finds the row of `relation` whose first column, of a text type, equals `key`, and

@@ -3,7 +3,8 @@
 //! The registry is a table. A table can be dropped with the extension, and its changes
 //! can be rolled back, but ids that were returned cannot. Before a ceiling is committed
 //! to the registry, it is therefore written to `leaf/snowflake.<database>` in the data
-//! directory. There it is replaced only by a higher one, or by a lower one that the
+//! directory, which has the first [`PER_FILE`] worker ids; further files,
+//! `leaf/snowflake.<database>.<number>`, have as many each. There it is replaced only by a higher one, or by a lower one that the
 //! holder gives when it ends its lease early. Every lease begins above both.
 //!
 //! Beside the ceiling is the nonce of the lease that raised it. A ceiling in the file above
@@ -11,16 +12,21 @@
 //! the same lease, which can be repeated, or of another lease.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use leaf_core::file::{remove_durably, write_durably};
 use leaf_core::time::WallTime;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::pg::data_directory;
+use crate::pg::{data_directory, guc, latch, process};
+
+/// How many worker ids are in one file: as many as the layout `leaf` has, and so few that
+/// a file is written quickly.
+pub const PER_FILE: u64 = 1024;
 
 /// The version of the file's format. A file of another version is an error, because its
 /// content is needed.
@@ -49,46 +55,84 @@ pub enum Raised {
     Done,
     /// Another process has changed the ceiling in the meantime.
     Meanwhile,
+    /// Another process has had the files locked for as long as `lock_timeout`.
+    Locked,
 }
 
 /// The ceiling of a worker id, if this node has used it in the database.
 pub fn read(database: u32, worker_id: u64) -> io::Result<Option<Kept>> {
-    Ok(load(database)?.ceilings.get(&worker_id).copied())
+    Ok(all_beside(database, worker_id)?.remove(&worker_id))
 }
 
-/// The ceilings of all worker ids that this node has used in the database.
-pub fn all(database: u32) -> io::Result<BTreeMap<u64, Kept>> {
-    Ok(load(database)?.ceilings)
+/// The ceilings of all worker ids that are in the same file as this one.
+pub fn all_beside(database: u32, worker_id: u64) -> io::Result<BTreeMap<u64, Kept>> {
+    Ok(load(&path(database, worker_id))?.ceilings)
 }
 
 /// Raises the ceiling of a worker id, durably, from the value that [`read`] has returned.
+/// Waits for other processes that write the files, up to `lock_timeout`; can be cancelled.
 pub fn raise(database: u32, worker_id: u64, from: Option<Kept>, to: Kept) -> io::Result<Raised> {
     fs::create_dir_all(folder())?;
-    // Released when closed; held only for a short time.
-    let lock = File::open(folder())?;
-    lock.lock()?;
-    let mut content = load(database)?;
+    let began = Instant::now();
+    let _lock = loop {
+        match try_lock()? {
+            Some(lock) => break lock,
+            None if guc::lock_timeout().is_some_and(|limit| began.elapsed() >= limit) => {
+                return Ok(Raised::Locked);
+            }
+            None => {
+                latch::wait(NAP);
+                process::check_for_interrupts();
+            }
+        }
+    };
+    let path = path(database, worker_id);
+    let mut content = load(&path)?;
     let kept = content.ceilings.get(&worker_id).copied();
     if kept != from {
         return Ok(Raised::Meanwhile);
     }
     if kept.is_none_or(|kept| kept.ceiling < to.ceiling) {
         content.ceilings.insert(worker_id, to);
-        store(database, &content)?;
+        store(&path, &content)?;
     }
     Ok(Raised::Done)
 }
 
 /// Lowers the ceiling of a worker id whose lease was ended early, if it is still `from`.
+/// Cannot be cancelled, so it does not wait long for other processes.
 pub fn lower(database: u32, worker_id: u64, from: WallTime, to: WallTime) -> io::Result<()> {
-    let lock = File::open(folder())?;
-    lock.lock()?;
-    let mut content = load(database)?;
+    let mut naps = 0..MAX_NAPS;
+    let _lock = loop {
+        match (try_lock()?, naps.next()) {
+            (Some(lock), _) => break lock,
+            (None, Some(_)) => std::thread::sleep(NAP),
+            (None, None) => return Err(io::Error::other("another process has it locked")),
+        }
+    };
+    let path = path(database, worker_id);
+    let mut content = load(&path)?;
     match content.ceilings.get_mut(&worker_id) {
         Some(kept) if kept.ceiling == from && to < from => kept.ceiling = to,
         _ => return Ok(()),
     }
-    store(database, &content)
+    store(&path, &content)
+}
+
+/// How long a process sleeps before it tries again to lock the files, and how often it does
+/// so if it cannot be cancelled.
+const NAP: Duration = Duration::from_millis(5);
+const MAX_NAPS: u32 = 40;
+
+/// The lock for writing the files, which is released when closed; `None` if another process
+/// has it. A blocking call could not be cancelled.
+fn try_lock() -> io::Result<Option<File>> {
+    let lock = File::open(folder())?;
+    match lock.try_lock() {
+        Ok(()) => Ok(Some(lock)),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
 }
 
 /// Removes the files of databases for which `is_gone` returns true.
@@ -99,7 +143,7 @@ pub fn remove_of(is_gone: impl Fn(u32) -> bool) -> io::Result<()> {
         let database = name
             .to_str()
             .and_then(|name| name.strip_prefix("snowflake."))
-            .and_then(|database| database.trim_end_matches(".tmp").parse().ok());
+            .and_then(|rest| rest.split('.').next()?.parse().ok());
         if let Some(database) = database
             && is_gone(database)
         {
@@ -109,8 +153,8 @@ pub fn remove_of(is_gone: impl Fn(u32) -> bool) -> io::Result<()> {
     Ok(())
 }
 
-fn load(database: u32) -> io::Result<Content> {
-    let json = match fs::read(path(database)) {
+fn load(path: &Path) -> io::Result<Content> {
+    let json = match fs::read(path) {
         Ok(json) => json,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             return Ok(Content {
@@ -127,15 +171,18 @@ fn load(database: u32) -> io::Result<Content> {
     }
 }
 
-fn store(database: u32, content: &Content) -> io::Result<()> {
-    write_durably(&path(database), &serde_json::to_vec(content)?)
+fn store(path: &Path, content: &Content) -> io::Result<()> {
+    write_durably(path, &serde_json::to_vec(content)?)
 }
 
 fn folder() -> PathBuf {
     data_directory::path().join("leaf")
 }
 
-/// The file of a database.
-pub fn path(database: u32) -> PathBuf {
-    folder().join(format!("snowflake.{database}"))
+/// The file of a worker id in a database.
+pub fn path(database: u32, worker_id: u64) -> PathBuf {
+    folder().join(match worker_id / PER_FILE {
+        0 => format!("snowflake.{database}"),
+        number => format!("snowflake.{database}.{number}"),
+    })
 }

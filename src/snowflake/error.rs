@@ -58,6 +58,8 @@ pub enum Error {
     },
     /// The registry may not be emptied as a whole.
     Truncated,
+    /// Another process has the files of ceilings locked.
+    FileLocked,
     /// The file of ceilings cannot be used.
     File {
         what: &'static str,
@@ -190,6 +192,12 @@ impl Problem for Error {
                 "Delete the rows of nodes that are gone.",
             )
             .detail("Truncating it would lose the record of the worker ids in use."),
+            Error::FileLocked => Report::new(
+                Code::ERRCODE_LOCK_NOT_AVAILABLE,
+                "could not lock the files of ceilings of worker ids",
+                "Try again; find out which process has the folder \"leaf\" in the data directory locked if it does not release it.",
+            )
+            .detail("Another process has had them locked for as long as lock_timeout."),
             Error::File { what, path, cause } => Report::new(
                 Code::ERRCODE_IO_ERROR,
                 format!("could not {what} \"{path}\": {cause}"),

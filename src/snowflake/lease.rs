@@ -192,7 +192,13 @@ pub fn release(proof: &Proof, used_until: Option<WallTime>) -> Result<(), Error>
         }
         _ => row.ceiling,
     };
-    registry::release(proof.worker_id, ceiling, clock::now());
+    // Until the clock comes near the ceiling, no other lease could begin.
+    let now = clock::now();
+    let leased_until = match may_begin(ceiling, now) {
+        true => now,
+        false => ceiling,
+    };
+    registry::release(proof.worker_id, ceiling, leased_until);
     releases::record(row.worker_id as u64, row.ceiling, ceiling);
     Ok(())
 }
@@ -238,7 +244,8 @@ pub fn install(generator: &Generator, before: Option<Leased>, leased: &Leased) {
 
 /// The ceiling of a worker id in the file.
 pub fn kept_ceiling(worker_id: u64) -> Option<Kept> {
-    ceilings::read(database::current(), worker_id).unwrap_or_else(|error| unusable("read", error))
+    let kept = ceilings::read(database::current(), worker_id);
+    kept.unwrap_or_else(|error| unusable("read", worker_id, error))
 }
 
 /// Raises the ceiling in the file to that of a lease; `false` if another process has changed
@@ -249,13 +256,16 @@ pub fn keep_ceiling(from: Option<Kept>, lease: &Lease) -> bool {
         nonce: Uuid::from_bytes(lease.nonce),
     };
     match ceilings::raise(database::current(), lease.worker_id, from, to) {
-        Ok(raised) => raised == Raised::Done,
-        Err(error) => unusable("write", error),
+        Ok(Raised::Done) => true,
+        Ok(Raised::Meanwhile) => false,
+        Ok(Raised::Locked) => Error::FileLocked.raise(),
+        Err(error) => unusable("write", lease.worker_id, error),
     }
 }
 
 /// Raises the error that the file cannot be used.
-pub fn unusable(what: &'static str, cause: std::io::Error) -> ! {
-    let path = ceilings::path(database::current()).display().to_string();
+pub fn unusable(what: &'static str, worker_id: u64, cause: std::io::Error) -> ! {
+    let path = ceilings::path(database::current(), worker_id);
+    let path = path.display().to_string();
     Error::File { what, path, cause }.raise()
 }

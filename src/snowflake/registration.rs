@@ -66,15 +66,14 @@ fn try_to_register(claimant: &Claimant) -> Result<Option<Leased>, Error> {
     if let Some(leased) = registered_before(claimant)? {
         return Ok(Some(leased));
     }
-    let rows = registry::all();
     let history = database_history();
-    let scheme = scheme(rows.first())?;
+    let scheme = scheme()?;
     if scheme.epoch > claimant.now {
         return Err(Error::FutureEpoch(scheme));
     }
-    let usual_us = check_clock(claimant, &rows)?;
-    let worker_id = choose_worker_id(claimant, &rows, &history, scheme)?;
-    let row = rows.iter().find(|row| row.worker_id == worker_id as i64);
+    let usual_us = check_clock(claimant, &history)?;
+    let (worker_id, row) = choose_worker_id(claimant, &history, scheme)?;
+    let row = row.as_ref();
 
     let kept = kept_ceiling(worker_id);
     let from = begin_at(claimant, &scheme, row, kept);
@@ -148,11 +147,10 @@ fn begin_at(
 
 /// Layout and epoch as registered, which must be those of the settings; if nothing is
 /// registered, those of the settings.
-fn scheme(registered: Option<&Registered>) -> Result<Scheme, Error> {
-    let Some(row) = registered else {
+fn scheme() -> Result<Scheme, Error> {
+    let Some(registered) = registry::registered_scheme() else {
         return Ok(settings::scheme());
     };
-    let registered = row.scheme();
     check_scheme(&registered)?;
     Ok(registered)
 }
@@ -167,13 +165,9 @@ fn check_scheme(registered: &Scheme) -> Result<(), Error> {
 
 /// The usual offset of the live nodes' clocks; an error if the claimant's clock is too far
 /// from it or from the registry's.
-fn check_clock(claimant: &Claimant, rows: &[Registered]) -> Result<i64, Error> {
-    let others: Vec<i64> = rows
-        .iter()
-        .filter(|row| row.is_live(claimant.now))
-        .filter(|row| !(claimant.is_server && row.node == claimant.node))
-        .map(|row| row.clock_offset_us)
-        .collect();
+fn check_clock(claimant: &Claimant, history: &str) -> Result<i64, Error> {
+    let own = claimant.is_server.then_some(claimant.node.as_str());
+    let others = registry::clock_offsets(history, claimant.now, own);
     let (offset_us, usual_us) = (claimant.offset_us(), usual_offset(&others));
     match is_credible(offset_us, &others, settings::max_clock_offset()) {
         true => Ok(usual_us),

@@ -6,6 +6,7 @@
 //! ids may have been issued. A good choice prevents nodes from taking worker ids from
 //! each other.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use crate::time::WallTime;
@@ -46,8 +47,6 @@ pub struct Request {
     /// How long after its lease has run out a worker id of another history can be
     /// leased to another node.
     pub reuse_after: Duration,
-    /// A random number.
-    pub random: u64,
 }
 
 /// Why a node gets no worker id.
@@ -63,18 +62,24 @@ pub enum Refused {
     NoneLeft,
 }
 
-/// Chooses a worker id: the requested one, the node's own, the lowest one that was
-/// never leased, or the one whose lease ran out first.
+/// Chooses a worker id: the requested one, the node's own, the one whose lease ran out first
+/// in this history, one that was never leased, or else one whose lease ran out in another
+/// history.
+///
+/// `held` has the rows that can matter: all of them, or, of a large registry, that of the
+/// requested worker id, those of the node itself, and those whose leases ran out first.
+/// `unused` finds a worker id without a row, such as the [lowest](lowest_unused).
 ///
 /// If the registry has leases of another history, other nodes may be choosing from
-/// copies of it at the same time. Then a random free one is chosen instead of the
-/// lowest, which all of them would choose.
+/// copies of it at the same time. Then `unused` should return a
+/// [random](random_unused) one instead of the lowest, which all of them would choose. For the
+/// same reason, a lease that ran out in another history comes last: all copies have it.
 ///
 /// # Errors
 /// Why the node gets no worker id.
 ///
 /// ```
-/// use leaf_core::snowflake::choice::{choose, Held, Holder, Request};
+/// use leaf_core::snowflake::choice::{choose, lowest_unused, Held, Holder, Request};
 /// use leaf_core::time::WallTime;
 /// use std::time::Duration;
 ///
@@ -83,14 +88,21 @@ pub enum Refused {
 ///     worker_ids: 4,
 ///     now: WallTime::from_unix_us(1000),
 ///     reuse_after: Duration::ZERO,
-///     random: 0,
 /// };
-/// let leased_until = WallTime::from_unix_us(900);
-/// let held = Held { worker_id: 0, holder: Holder::Other, leased_until };
-/// assert_eq!(choose(&[], &request), Ok(0));
-/// assert_eq!(choose(&[held], &request), Ok(1));
+/// let until = |us| Held {
+///     worker_id: 0,
+///     holder: Holder::Other,
+///     leased_until: WallTime::from_unix_us(us),
+/// };
+/// let unused = || lowest_unused(&[0], 0..4);
+/// assert_eq!(choose(&[until(2000)], &request, unused), Ok(1));
+/// assert_eq!(choose(&[until(900)], &request, unused), Ok(0));
 /// ```
-pub fn choose(held: &[Held], request: &Request) -> Result<u64, Refused> {
+pub fn choose(
+    held: &[Held],
+    request: &Request,
+    unused: impl FnOnce() -> Option<u64>,
+) -> Result<u64, Refused> {
     let is_expired = |row: &Held| match row.holder {
         Holder::Self_ => true,
         Holder::Other => row.leased_until < request.now,
@@ -112,42 +124,58 @@ pub fn choose(held: &[Held], request: &Request) -> Result<u64, Refused> {
         .filter(|row| row.holder == Holder::Self_)
         .map(|row| row.worker_id)
         .min();
-    let expired = || {
+    let expired = |holder: Holder| {
         rows()
-            .filter(|row| is_expired(row))
+            .filter(|row| row.holder == holder && is_expired(row))
             .min_by_key(|row| (row.leased_until, row.worker_id))
             .map(|row| row.worker_id)
     };
-    own.or_else(|| free(held, request))
-        .or_else(expired)
+    own.or_else(|| expired(Holder::Other))
+        .or_else(unused)
+        .or_else(|| expired(Holder::OtherHistory))
         .ok_or(Refused::NoneLeft)
 }
 
-/// A worker id without a row.
-fn free(held: &[Held], request: &Request) -> Option<u64> {
-    let mut taken: Vec<u64> = held
+/// The lowest number of a range that is not in `taken`.
+///
+/// ```
+/// use leaf_core::snowflake::choice::lowest_unused;
+///
+/// assert_eq!(lowest_unused(&[1, 0, 3], 0..4), Some(2));
+/// assert_eq!(lowest_unused(&[1, 0], 0..2), None);
+/// ```
+pub fn lowest_unused(taken: &[u64], range: Range<u64>) -> Option<u64> {
+    random_unused(taken, range, 0)
+}
+
+/// A number of a range that is not in `taken`, each with the same probability.
+///
+/// ```
+/// use leaf_core::snowflake::choice::random_unused;
+///
+/// let unused = [0, 1, 2, 3].map(|random| random_unused(&[1], 0..4, random));
+/// assert_eq!(unused, [Some(0), Some(2), Some(3), Some(0)]);
+/// ```
+pub fn random_unused(taken: &[u64], range: Range<u64>, random: u64) -> Option<u64> {
+    let mut taken: Vec<u64> = taken
         .iter()
-        .map(|row| row.worker_id)
-        .filter(|&worker_id| worker_id < request.worker_ids)
+        .copied()
+        .filter(|number| range.contains(number))
         .collect();
     taken.sort_unstable();
     taken.dedup();
-    let count = request.worker_ids - taken.len() as u64;
+    let count = (range.end - range.start).checked_sub(taken.len() as u64)?;
     if count == 0 {
         return None;
     }
-    let in_copies = held.iter().any(|row| row.holder == Holder::OtherHistory);
-    let mut free = match in_copies {
-        true => request.random % count,
-        false => 0,
-    };
-    // The free one that has so many free ones below it.
+    let mut unused = range.start + random % count;
+    // The one that has so many unused ones below it.
     for taken in taken {
-        if taken <= free {
-            free += 1;
+        if taken <= unused {
+            unused += 1;
         }
     }
-    Some(free)
+    Some(unused)
 }
 
 /// The usual offset of the clocks of a registry: the median of the live nodes' offsets and

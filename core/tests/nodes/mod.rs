@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use leaf_core::snowflake::Layout;
-use leaf_core::snowflake::choice::{Held, Holder, Request, choose};
+use leaf_core::snowflake::choice::{Held, Holder, Request, choose, random_unused};
 use leaf_core::snowflake::generator::{
     ClockPolicy, ClockRules, Environment, Generator, Span, Stop,
 };
@@ -151,9 +151,8 @@ impl World {
                     worker_ids: self.layout.worker_ids(),
                     now: self.registry_now.get(),
                     reuse_after: Duration::from_micros(50),
-                    random: *random,
                 };
-                self.register(*number, &request, *ahead, *lasts, *then);
+                self.register(*number, &request, *random, *ahead, *lasts, *then);
             }
             Op::Renew { ahead, then } => self.renew(node, *ahead, *then),
             Op::Fence => self.fence(node),
@@ -176,7 +175,15 @@ impl World {
         }
     }
 
-    fn register(&self, number: usize, request: &Request, ahead: u64, lasts: Duration, then: Then) {
+    fn register(
+        &self,
+        number: usize,
+        request: &Request,
+        random: u64,
+        ahead: u64,
+        lasts: Duration,
+        then: Then,
+    ) {
         let node = &self.nodes[number];
         let mut registry = self.registry.borrow_mut();
         let held: Vec<Held> = registry
@@ -191,7 +198,10 @@ impl World {
                 leased_until: row.leased_until,
             })
             .collect();
-        let Ok(worker_id) = choose(&held, request) else {
+        let taken: Vec<u64> = held.iter().map(|row| row.worker_id).collect();
+        let in_copies = held.iter().any(|row| row.holder == Holder::OtherHistory);
+        let unused = || random_unused(&taken, 0..request.worker_ids, random * u64::from(in_copies));
+        let Ok(worker_id) = choose(&held, request, unused) else {
             return;
         };
         self.leases.set(self.leases.get() + 1);
@@ -217,7 +227,7 @@ impl World {
         let now = node.now.get();
         let generator = node.generator.borrow().clone();
         let above = generator.last_tick(&self.layout) + 1;
-        let follows = request.random.is_multiple_of(2);
+        let follows = random.is_multiple_of(2);
         let from = match follows && above < ceiling {
             true => from.max(above),
             false => from,
