@@ -29,6 +29,10 @@ pub fn keep_always() {
 }
 
 fn keep_of(table: &str, relation: pg_sys::Oid, names: &[&CStr]) {
+    // A locked leaf.worker must not delay grants of leaf.alloc.
+    if !heap::lock_for_reading_at_once(relation) {
+        return;
+    }
     let found = trigger::of(relation);
     let is_lax = |trigger: &&trigger::Trigger| {
         trigger.fires != Fires::Always && names.contains(&trigger.name.as_c_str())

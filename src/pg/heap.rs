@@ -117,6 +117,12 @@ pub fn lock_for_triggers(relation: pg_sys::Oid) -> bool {
     unsafe { pg_sys::ConditionalLockRelationOid(relation, MODE) }
 }
 
+/// Locks a relation for reading until the transaction ends, unless that takes a wait.
+pub fn lock_for_reading_at_once(relation: pg_sys::Oid) -> bool {
+    // SAFETY: takes the lock or does not.
+    unsafe { pg_sys::ConditionalLockRelationOid(relation, READ) }
+}
+
 /// The owner of a relation.
 pub fn relation_owner(relation: pg_sys::Oid) -> Option<pg_sys::Oid> {
     // SAFETY: a system catalog lookup inside a transaction; the entry is released.
