@@ -483,3 +483,43 @@ fn refused_by_postgres<T>(result: Result<T, Error>) {
         "{error:?}"
     );
 }
+
+/// Once the table is gone, only the file has it.
+#[test]
+fn ceiling_of_a_renewal_is_respected_after_the_extension_was_dropped() {
+    let (_server, mut client) = registry();
+    let lease = client.register("'a'").expect("a lease");
+    client.run(&format!(
+        "SELECT * FROM leaf_worker_renew({}, '{}', {}, ahead => '30 s')",
+        lease.worker_id, lease.nonce, lease.token
+    ));
+    let renewed = client.ceiling(lease.worker_id);
+    assert!(renewed > lease.ceiling);
+    client.run("DROP EXTENSION leaf; CREATE EXTENSION leaf");
+    let next = client.register(&format!("'b', {}", lease.worker_id));
+    assert!(next.expect("a lease").start_at >= renewed);
+}
+
+/// The higher of the row's ceiling and the file's counts, whichever that is.
+#[test]
+fn next_lease_begins_above_a_ceiling_raised_by_hand() {
+    let (_server, mut client) = registry();
+    let lease = client.register("'a'").expect("a lease");
+    client.run("UPDATE leaf.worker SET ceiling = ceiling + interval '20 s'");
+    let raised = client.ceiling(lease.worker_id);
+    client.release(&lease).expect("a release");
+    let next = client.register(&format!("'b', {}", lease.worker_id));
+    assert!(next.expect("a lease").start_at >= raised);
+}
+
+/// It may have issued ids, whatever became of its row.
+#[test]
+fn lease_of_a_worker_id_that_another_transaction_leased_is_lost() {
+    let (_server, mut client) = registry();
+    let mut lease = client.register("'a'").expect("a lease");
+    client.run("BEGIN; UPDATE leaf.worker SET leased_until = now() - interval '1 s'");
+    let other = client.register(&format!("'b', {}", lease.worker_id));
+    assert!(other.expect("a lease").ceiling > lease.ceiling);
+    client.run("ROLLBACK");
+    refused(client.renew(&mut lease), "55000");
+}

@@ -366,3 +366,21 @@ fn database_that_draws_snowflakes_can_be_dropped_and_renamed() {
     drop(office);
     admin.run("DROP DATABASE office");
 }
+
+/// Half-way to the ceiling, so that no caller waits for it.
+#[test]
+fn ceiling_is_raised_long_before_ids_reach_it() {
+    let server = Server::options().set("leaf.ceiling_ahead", "4s").start();
+    let mut client = server.connect();
+    client.snowflake().expect("an id");
+    for _ in 0..3 {
+        let before = client.ceiling(0);
+        let mut last = 0;
+        wait_until("the ceiling is raised", || {
+            let id = client.snowflake().expect("an id");
+            last = client.parts(id).created_at;
+            client.ceiling(0) > before
+        });
+        assert!(last < before - 500, "an id of {last} at {before}");
+    }
+}
