@@ -12,6 +12,14 @@ const FIRST_SPACE: i64 = 1 << 22;
 /// Ids from one to another, both included.
 type Range = (i64, i64);
 
+/// From when to when a lease allows ids of a worker id, in microseconds.
+#[derive(Clone, Debug)]
+struct Span {
+    worker_id: String,
+    from: i64,
+    to: i64,
+}
+
 #[derive(Default)]
 struct State {
     spaces: i64,
@@ -24,6 +32,8 @@ struct State {
     blocks: Vec<(String, Range)>,
     /// Worker id, nonce, token.
     leases: Vec<[String; 3]>,
+    /// The times of the ids that leases allow, by their nonces.
+    spans: HashMap<String, Span>,
     transcript: Vec<String>,
 }
 
@@ -107,9 +117,32 @@ impl Book {
         self.state().flakes.extend(ids);
     }
 
-    /// Remembers a lease.
-    pub fn leased(&self, lease: [String; 3]) {
-        self.state().leases.push(lease);
+    /// Remembers a lease, and that it allows ids up to its ceiling: from an instant on, or as
+    /// before.
+    pub fn leased(&self, lease: [String; 3], from: Option<i64>, ceiling: i64) {
+        let mut state = self.state();
+        let [worker_id, nonce, _] = lease.clone();
+        state.leases.push(lease);
+        match (state.spans.get_mut(&nonce), from) {
+            (Some(span), _) => span.to = span.to.max(ceiling),
+            (None, Some(from)) => {
+                let span = Span {
+                    worker_id,
+                    from,
+                    to: ceiling,
+                };
+                state.spans.insert(nonce, span);
+            }
+            // Of a row that was written by hand.
+            (None, None) => {}
+        }
+    }
+
+    /// Remembers that a lease has no ids from an instant on, in microseconds.
+    pub fn released(&self, nonce: &str, used_until: i64) {
+        if let Some(span) = self.state().spans.get_mut(nonce) {
+            span.to = span.to.min(used_until.max(span.from));
+        }
     }
 
     /// Adds to the transcript.
@@ -149,6 +182,15 @@ impl Book {
             if holders > 1 {
                 return Err(format!("id {id} was handed out twice"));
             }
+        }
+        let is_used = |span: &&Span| span.from < span.to;
+        let mut spans: Vec<&Span> = state.spans.values().filter(is_used).collect();
+        spans.sort_unstable_by_key(|span| (&span.worker_id, span.from));
+        let overlap = spans
+            .windows(2)
+            .find(|pair| pair[0].worker_id == pair[1].worker_id && pair[0].to > pair[1].from);
+        if let Some(pair) = overlap {
+            return Err(format!("two leases allow the same ids: {pair:?}"));
         }
         let mut flakes = state.flakes.clone();
         flakes.sort_unstable();

@@ -156,11 +156,20 @@ impl<'b> Session<'b> {
                 }
             }
             Rows::Lease => {
-                let lease = found
-                    .first()
-                    .map(|row| [0, 1, 2].map(|column| row.get(column)));
-                if let Some([Some(worker), Some(nonce), Some(token)]) = lease {
-                    self.book.leased([worker, nonce, token].map(str::to_owned));
+                let Some(row) = found.first() else {
+                    return Ok(());
+                };
+                let lease = [0, 1, 2].map(|column| row.get(column));
+                if let [Some(worker), Some(nonce), Some(token)] = lease {
+                    let lease = [worker, nonce, token].map(str::to_owned);
+                    let ceiling = number(row, 4).expect("a ceiling");
+                    self.book.leased(lease, number(row, 3), ceiling);
+                }
+            }
+            Rows::Released => {
+                let released = found.first().and_then(|row| row.get(0).zip(number(row, 1)));
+                if let Some((nonce, used_until)) = released {
+                    self.book.released(nonce, used_until);
                 }
             }
         }

@@ -28,8 +28,10 @@ pub enum Rows {
     Returned,
     /// Snowflake ids.
     Flakes,
-    /// Worker id, nonce and token.
+    /// Worker id, nonce and token of a lease; where its ids begin and end, in microseconds.
     Lease,
+    /// The nonce of a lease that was released, and from when on it has no ids.
+    Released,
 }
 
 /// What happens next.
@@ -145,7 +147,7 @@ pub fn turn() -> impl Strategy<Value = Vec<(String, Rows)>> {
             all
         },
     );
-    prop_oneof![few(), transaction]
+    prop_oneof![8 => few(), 8 => transaction, 1 => leases()]
 }
 
 /// One statement.
@@ -320,26 +322,53 @@ fn snowflake() -> Sql {
 
 fn worker_function() -> Sql {
     use Rows::{Any, Lease};
-    const REGISTER: &str = "SELECT worker_id, nonce, token FROM leaf_worker_register";
     prop_oneof![
-        4 => one_of(&["SELECT worker_id, nonce, token FROM leaf_worker_register('n')"], Lease),
-        2 => register(REGISTER),
-        3 => fill("SELECT $WORKER, '$NONCE', token FROM leaf_worker_renew($WORKER, '$NONCE', $TOKEN, NULL, {})",
-                  [ahead()], Lease),
-        1 => fill("SELECT leaf_worker_renew({}, '$NONCE', {}, {}, {})", [integer(), bigint(), time(), ahead()], Any),
-        2 => fill("SELECT leaf_worker_release($WORKER, '$NONCE', $TOKEN, {})", [time()], Any),
+        4 => register(),
+        2 => (node(), integer(), time(), ahead(), nonce()).prop_map(|(node, worker, clock, ahead, nonce)| {
+            (format!("{REGISTER}({node}, {worker}, {clock}, {ahead}, {nonce})"), Lease)
+        }),
+        2 => fill("SELECT $WORKER, '$NONCE', token, NULL, (extract(epoch FROM ceiling) * 1000000)::bigint
+                     FROM leaf_worker_renew($WORKER, '$NONCE', $TOKEN, NULL, {})", [ahead()], Lease),
+        1 => fill("SELECT $WORKER, '$NONCE', token, NULL, (extract(epoch FROM ceiling) * 1000000)::bigint
+                     FROM leaf_worker_renew($WORKER, '$NONCE', $TOKEN, NULL, {}, {})", [ahead(), bigint()], Lease),
+        1 => fill("SELECT * FROM leaf_worker_renew({}, '$NONCE', {}, {}, {}, {})",
+                  [integer(), bigint(), time(), ahead(), bigint()], Any),
+        1 => one_of(&["SELECT (leaf_worker_register('n')).*", "SELECT (leaf_worker_renew($WORKER, '$NONCE', $TOKEN)).*"], Any),
+        2 => release(),
         1 => fill("SELECT leaf_worker_release({}, gen_random_uuid(), {}, {})", [integer(), bigint(), time()], Any),
     ]
     .boxed()
 }
 
-fn register(call: &'static str) -> Sql {
-    (node(), integer(), time(), ahead())
-        .prop_map(move |(node, worker, clock, ahead)| {
-            let sql = format!("{call}({node}, {worker}, {clock}, {ahead})");
-            (sql, Rows::Lease)
-        })
-        .boxed()
+/// Leases a worker id, with what has to be known of the lease.
+const REGISTER: &str =
+    "SELECT worker_id, nonce, token, (extract(epoch FROM start_at) * 1000000)::bigint,
+                               (extract(epoch FROM ceiling) * 1000000)::bigint
+                          FROM leaf_worker_register";
+
+fn register() -> Sql {
+    Just((format!("{REGISTER}('n')"), Rows::Lease)).boxed()
+}
+
+fn release() -> Sql {
+    fill(
+        "SELECT '$NONCE', (extract(epoch FROM used_until) * 1000000)::bigint,
+                leaf_worker_release($WORKER, '$NONCE', $TOKEN, used_until)
+           FROM (SELECT CAST({} AS timestamptz) AS used_until) AS t",
+        [time()],
+        Rows::Released,
+    )
+}
+
+/// A worker id that passes from one lease to the next.
+fn leases() -> impl Strategy<Value = Vec<(String, Rows)>> {
+    let some = prop::collection::vec(prop_oneof![2 => release(), 1 => worker_function()], 1..4);
+    (register(), some, register()).prop_map(|(first, some, last)| {
+        let mut all = vec![first];
+        all.extend(some);
+        all.push(last);
+        all
+    })
 }
 
 fn worker() -> Sql {

@@ -218,6 +218,16 @@ pub fn node() -> Value {
     ])
 }
 
+/// The nonce of a registration: nobody's, one that comes again, or a lease's.
+pub fn nonce() -> Value {
+    any_of(&[
+        "NULL",
+        "gen_random_uuid()",
+        "'7c9e6679-7425-40de-944b-e07fc1f90ae7'",
+        "'$NONCE'",
+    ])
+}
+
 /// A setting and a value for it, good or bad, as `SET` takes them.
 pub fn setting() -> Value {
     any_of(&[

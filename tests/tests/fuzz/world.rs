@@ -4,7 +4,7 @@
 use crate::book::Book;
 use crate::session::Session;
 use crate::steps::{Action, SESSIONS, Step};
-use leaf_tests::postgres::Client;
+use leaf_tests::postgres::{Client, Row};
 use leaf_tests::{Draw, Mode, Server, wait_until};
 
 pub struct World {
@@ -109,7 +109,7 @@ impl World {
                 Action::Restart(mode) => {
                     drop(sessions);
                     book.note(format!("restart: {mode:?}"));
-                    self.server.restart(*mode);
+                    self.restart(*mode, book)?;
                     sessions = self.sessions(book, true);
                 }
             }
@@ -118,6 +118,34 @@ impl World {
             session.finish()?;
         }
         self.end(book)
+    }
+
+    /// Restarts the server. If it crashes, its ids begin at its ceiling after that.
+    fn restart(&mut self, mode: Mode, book: &Book) -> Result<(), String> {
+        let ceilings = "SELECT worker_id, (extract(epoch FROM ceiling) * 1000000)::bigint
+                          FROM leaf.worker WHERE node LIKE 'server %' AND isfinite(ceiling)";
+        let before = self.admin().query(ceilings, &[]).unwrap_or_default();
+        self.server.restart(mode);
+        if mode == Mode::Fast {
+            return Ok(());
+        }
+        let draw = "SELECT worker_id, (extract(epoch FROM created_at) * 1000000)::bigint, id
+                      FROM (SELECT leaf_snowflake_next() AS id OFFSET 0) AS drawn, leaf_snowflake_decode(id)";
+        // What was done to the registry may be a reason for no ids.
+        let Ok(drawn) = self.admin().query_one(draw, &[]) else {
+            return Ok(());
+        };
+        let (worker_id, created_at): (i32, i64) = (drawn.get(0), drawn.get(1));
+        book.flakes(&[drawn.get(2)]);
+        let begins_too_early =
+            |row: &Row| row.get::<_, i32>(0) == worker_id && row.get::<_, i64>(1) > created_at;
+        match before.iter().find(|row| begins_too_early(row)) {
+            Some(row) => Err(format!(
+                "worker id {worker_id} begins at {created_at} below its ceiling {}",
+                row.get::<_, i64>(1)
+            )),
+            None => Ok(()),
+        }
     }
 
     /// What must hold once no session has a transaction open.
