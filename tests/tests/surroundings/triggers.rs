@@ -2,7 +2,7 @@
 //! own where they are disabled or used elsewhere.
 
 use leaf_tests::postgres::Client;
-use leaf_tests::{Draw, Ledger, Mode, Server, draw_many, refused};
+use leaf_tests::{Draw, Ledger, Mode, Server, draw_many, refused, wait_until};
 
 #[test]
 fn triggers_functions_refuse_to_be_used_elsewhere() {
@@ -216,6 +216,32 @@ fn now_in_a_trigger_is_the_time_of_the_grant() {
         let is_later = "SELECT ((SELECT max(at) FROM seen) >= (SELECT at FROM mark))::int::bigint";
         assert_eq!(admin.number(is_later), 1);
     }
+}
+
+/// Buffers in memory are those of the row that is gone.
+#[test]
+fn row_replaced_behind_the_triggers_backs_is_another_tag() {
+    let (server, mut admin) = Server::with_orders(1000);
+    let mut warm = server.connect();
+    assert_eq!(warm.batch("orders", 100).expect("ids").last(), Some(&100));
+    past_the_triggers(
+        &mut admin,
+        "DELETE FROM leaf.alloc;
+         INSERT INTO leaf.alloc (biz_tag, max_id, step) VALUES ('orders', 5000000, 1000)",
+    );
+    let first = server.connect().next("orders").expect("an id");
+    assert_eq!(first, 5_010_000);
+    assert_eq!(warm.next("orders").expect("an id"), first + 1);
+
+    // A session that still draws from the buffers learns it with the next load.
+    past_the_triggers(
+        &mut admin,
+        "DELETE FROM leaf.alloc;
+         INSERT INTO leaf.alloc (biz_tag, max_id, step) VALUES ('orders', 9000000, 1000)",
+    );
+    wait_until("the new row is drawn from", || {
+        warm.next("orders").expect("an id") >= 9_000_000
+    });
 }
 
 #[test]
