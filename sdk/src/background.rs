@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread;
 
-use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::JoinSet;
 
-use crate::link::Link;
+use crate::link::{Link, in_time};
 use crate::{Config, Error};
 
 /// The background thread of a handle, and the connection that its tasks use. The
@@ -32,19 +33,17 @@ impl Background {
             .enable_io()
             .enable_time()
             .build()?;
-        let (tasks, mut received) = unbounded_channel::<Task>();
-        let work = async move {
-            while let Some(task) = received.recv().await {
-                tokio::spawn(task);
-            }
-        };
+        let link = Arc::new(Link::new(config));
+        let (tasks, received) = unbounded_channel();
+        let work = run(received, link.clone());
         thread::Builder::new()
             .name("leaf-sdk".into())
-            .spawn(move || runtime.block_on(work))?;
-        Ok(Background {
-            link: Arc::new(Link::new(config)),
-            tasks,
-        })
+            .spawn(move || {
+                runtime.block_on(work);
+                // A look-up of a name may take long and is not waited for.
+                runtime.shutdown_background();
+            })?;
+        Ok(Background { link, tasks })
     }
 
     /// Runs a task on the thread.
@@ -59,10 +58,9 @@ impl Background {
         let after = self.link.config.timeout;
         let (done, is_done) = channel();
         self.spawn(async move {
-            let _ = done.send(last.await);
+            let _ = done.send(in_time(Some(after), last).await);
         });
-        let finished = is_done.recv_timeout(after);
-        finished.unwrap_or(Err(Error::Timeout { after, last: None }))
+        is_done.recv().unwrap_or(Err(Error::Closed))
     }
 
     /// Like [`finish`](Self::finish), asynchronous.
@@ -71,14 +69,22 @@ impl Background {
         let after = self.link.config.timeout;
         let (done, is_done) = tokio::sync::oneshot::channel();
         self.spawn(async move {
-            let _ = done.send(last.await);
+            let _ = done.send(in_time(Some(after), last).await);
         });
-        match tokio::time::timeout(after, is_done).await {
-            Ok(Ok(finished)) => finished,
-            Ok(Err(_)) => Err(Error::Closed),
-            Err(_) => Err(Error::Timeout { after, last: None }),
-        }
+        is_done.await.unwrap_or(Err(Error::Closed))
     }
+}
+
+/// Runs tasks until there are no more senders. What is unfinished then is dropped; the
+/// server is asked to cancel its statements.
+async fn run(mut received: UnboundedReceiver<Task>, link: Arc<Link>) {
+    let mut tasks = JoinSet::new();
+    while let Some(task) = received.recv().await {
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn(task);
+    }
+    tasks.shutdown().await;
+    link.finish_cancels().await;
 }
 
 /// An error if blocking this thread would block an async runtime.

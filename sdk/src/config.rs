@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use leaf_core::StepPolicy;
-use tokio_postgres::config::TargetSessionAttrs;
 
 use crate::Error;
-use crate::error::text;
+use crate::connection::Targets;
+
+/// More connections than this are a mistake.
+const MAX_CONNECTIONS: usize = 1_000;
 
 /// How a [`Leaf`](crate::Leaf) connects, buffers and waits.
 ///
@@ -18,9 +20,10 @@ use crate::error::text;
 ///     .timeout(Duration::from_millis(500));
 /// # Ok::<(), leaf_sdk::Error>(())
 /// ```
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Config {
-    pub(crate) connection: tokio_postgres::Config,
+    pub(crate) targets: Targets,
+    pub(crate) max_connections: usize,
     #[cfg(feature = "tls")]
     pub(crate) tls: Option<rustls::ClientConfig>,
     pub(crate) steps: StepPolicy,
@@ -32,31 +35,48 @@ pub struct Config {
 }
 
 impl Config {
-    /// A configuration for a connection string as `tokio-postgres` takes it: a
-    /// URL or `key=value` pairs, with one host or several, of which the one that
-    /// takes writes is used.
+    /// A configuration for a connection string as libpq takes it: a URI or
+    /// `key=value` pairs, with one host or several, of which the first one that answers
+    /// and takes writes is used.
+    ///
+    /// Keywords mean what they mean in libpq, with these exceptions: without
+    /// `connect_timeout`, each host has 5 seconds to answer; TLS needs
+    /// [`tls`](Config::tls); and of the environment, only the password file and the
+    /// service file are read, see [`from_env`](Config::from_env).
     ///
     /// # Errors
-    /// [`Error::Config`] if the string cannot be parsed.
+    /// [`Error::Config`] if the string cannot be parsed, or has an option that is
+    /// unknown or cannot be obeyed.
     ///
     /// ```
     /// let config = leaf_sdk::Config::new("postgresql://shop@db1,db2/shop")?;
     /// assert!(leaf_sdk::Config::new("host").is_err());
+    /// assert!(leaf_sdk::Config::new("hots=db1").is_err());
     /// # Ok::<(), leaf_sdk::Error>(())
     /// ```
     pub fn new(connection: &str) -> Result<Config, Error> {
-        let mut connection: tokio_postgres::Config = connection
-            .parse()
-            .map_err(|error: tokio_postgres::Error| Error::Config(text(&error)))?;
-        connection.target_session_attrs(TargetSessionAttrs::ReadWrite);
-        if connection.get_connect_timeout().is_none() {
-            connection.connect_timeout(Duration::from_secs(5));
-        }
-        if connection.get_application_name().is_none() {
-            connection.application_name("leaf-sdk");
-        }
-        Ok(Config {
-            connection,
+        Targets::of_string(connection).map(Config::of)
+    }
+
+    /// A configuration for the server that the environment names, as for `psql`
+    /// without arguments: `PGHOST`, `PGUSER` and the other variables of libpq, and the
+    /// service that `PGSERVICE` names.
+    ///
+    /// # Errors
+    /// [`Error::Config`] as for [`new`](Config::new).
+    ///
+    /// ```no_run
+    /// let config = leaf_sdk::Config::from_env()?;
+    /// # Ok::<(), leaf_sdk::Error>(())
+    /// ```
+    pub fn from_env() -> Result<Config, Error> {
+        Targets::of_environment().map(Config::of)
+    }
+
+    fn of(targets: Targets) -> Config {
+        Config {
+            targets,
+            max_connections: 4,
             #[cfg(feature = "tls")]
             tls: None,
             steps: StepPolicy {
@@ -68,7 +88,20 @@ impl Config {
             timeout: Duration::from_secs(5),
             query_timeout: Duration::from_secs(10),
             retry: (Duration::from_millis(50), Duration::from_secs(5)),
-        })
+        }
+    }
+
+    /// The largest number of connections (4). There is one as long as statements do not
+    /// have to wait; the others are for the time in which some do, for example because a
+    /// tag is locked, so that other tags are not delayed.
+    ///
+    /// ```
+    /// let config = leaf_sdk::Config::new("host=db user=shop")?.max_connections(2);
+    /// # Ok::<(), leaf_sdk::Error>(())
+    /// ```
+    pub fn max_connections(mut self, count: usize) -> Config {
+        self.max_connections = count;
+        self
     }
 
     /// How long one buffer should last (10 minutes): a tag has up to two, so
@@ -123,7 +156,7 @@ impl Config {
         self
     }
 
-    /// How long a statement may take before it is abandoned and repeated on another
+    /// How long a statement may take before it is cancelled and repeated on another
     /// connection (10 s).
     ///
     /// ```
@@ -151,25 +184,29 @@ impl Config {
         self
     }
 
-    /// Connects with TLS, as the connection string's `sslmode` says, checking
-    /// the server's certificate against the system's roots.
+    /// Connects with TLS only, and verifies the server's certificate: it must have been
+    /// issued by an authority that the system trusts, or one in the file that
+    /// `sslrootcert` names, and, except with `sslmode=verify-ca`, for the name of the
+    /// host. That is stricter than libpq's `sslmode=require`.
     ///
     /// # Errors
-    /// [`Error::Config`] if the system's roots cannot be used.
+    /// [`Error::Config`] if the root certificates cannot be used. [`Leaf::new`] fails
+    /// with it if the connection string has `sslmode=disable` or names a Unix-domain
+    /// socket, over which there is no TLS.
+    ///
+    /// [`Leaf::new`]: crate::Leaf::new
     ///
     /// ```no_run
-    /// let config = leaf_sdk::Config::new("host=db user=shop sslmode=require")?.tls()?;
+    /// let config = leaf_sdk::Config::new("host=db user=shop sslmode=verify-full")?.tls()?;
     /// # Ok::<(), leaf_sdk::Error>(())
     /// ```
     #[cfg(feature = "tls")]
     pub fn tls(self) -> Result<Config, Error> {
-        use rustls_platform_verifier::ConfigVerifierExt;
-        let tls = rustls::ClientConfig::with_platform_verifier()
-            .map_err(|error| Error::Config(error.to_string()))?;
+        let tls = crate::connection::client_config(&self.targets)?;
         Ok(self.tls_config(tls))
     }
 
-    /// Connects with TLS, configured by the caller.
+    /// Connects with TLS only, configured by the caller, who decides what is verified.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -210,6 +247,31 @@ impl Config {
         if self.steps.segment_duration.is_zero() {
             return bad("buffer_duration must be longer than zero");
         }
-        Ok(())
+        if self.query_timeout.is_zero() {
+            return bad("query_timeout must be longer than zero");
+        }
+        if !(1..=MAX_CONNECTIONS).contains(&self.max_connections) {
+            return bad("max_connections must be between 1 and 1000");
+        }
+        self.targets.check_tls(self.has_tls())
+    }
+
+    #[cfg(feature = "tls")]
+    fn has_tls(&self) -> bool {
+        self.tls.is_some()
+    }
+
+    #[cfg(not(feature = "tls"))]
+    fn has_tls(&self) -> bool {
+        false
+    }
+}
+
+/// As [`Config::new`] for a connection string.
+impl TryFrom<tokio_postgres::Config> for Config {
+    type Error = Error;
+
+    fn try_from(config: tokio_postgres::Config) -> Result<Config, Error> {
+        Targets::of_driver(&config).map(Config::of)
     }
 }

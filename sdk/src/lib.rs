@@ -4,6 +4,7 @@
 mod background;
 mod calls;
 mod config;
+mod connection;
 mod draw;
 mod error;
 mod events;

@@ -9,6 +9,7 @@ use std::sync::Arc;
 pub struct Tls {
     pub(crate) certificate: String,
     pub(crate) key: String,
+    authority: String,
     roots: RootCertStore,
 }
 
@@ -29,8 +30,14 @@ impl Tls {
         Tls {
             certificate: certificate.pem(),
             key: server_key.serialize_pem(),
+            authority: authority.pem(),
             roots,
         }
+    }
+
+    /// The authority's certificate, as the content of a file.
+    pub fn authority(&self) -> &str {
+        &self.authority
     }
 
     /// The configuration of a client that trusts this authority alone.

@@ -1,5 +1,7 @@
 //! The two buffers of one tag.
 
+use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -8,6 +10,7 @@ use leaf_core::buffer::prefetch_after;
 
 use crate::calls::Block;
 use crate::gate::Gate;
+use crate::link::Session;
 use crate::{Config, Error, SegmentId};
 
 /// A tag's ids in memory. Any thread may draw; publishing and closing take the gate's
@@ -26,6 +29,17 @@ pub(crate) struct Pace {
     /// Ids in the last block; 0 before the first refill.
     step: u64,
     refilled_at: Option<Instant>,
+    /// The last id of each of the last two blocks, and the session that reserved it,
+    /// which is the only one that can return ids of it.
+    reserved: VecDeque<(i64, Arc<Session>)>,
+}
+
+/// Ids to return to the server.
+pub(crate) struct Rest {
+    pub(crate) first: SegmentId,
+    pub(crate) last: SegmentId,
+    /// The session that reserved them.
+    pub(crate) session: Arc<Session>,
 }
 
 /// Statistics of a tag in this process, from [`SegmentSource::stats`] and
@@ -78,7 +92,12 @@ impl Tag {
     }
 
     /// Makes a block drawable.
-    pub(crate) fn publish(&self, block: &Block, config: &Config) -> Result<(), Error> {
+    pub(crate) fn publish(
+        &self,
+        block: &Block,
+        session: Arc<Session>,
+        config: &Config,
+    ) -> Result<(), Error> {
         let (first, last) = (block.first.get(), block.last.get());
         let len = last
             .checked_sub(first)
@@ -94,28 +113,38 @@ impl Tag {
         // There is room: refills begin only if there is, and one at a time.
         let published = self.buffer.publish(first, len, prefetch_after);
         published.map_err(|_| Error::Protocol("both buffers are full".into()))?;
-        state.guarded = Pace {
-            step: len,
-            refilled_at: Some(Instant::now()),
-        };
+        let pace = &mut state.guarded;
+        pace.step = len;
+        pace.refilled_at = Some(Instant::now());
+        pace.reserved.push_back((last, session));
+        if pace.reserved.len() > 2 {
+            pace.reserved.pop_front();
+        }
         state.succeeded();
         drop(state);
         self.gate.wake();
         Ok(())
     }
 
-    /// Closes the tag; returns the blocks of ids that have not been drawn, the last
-    /// one first.
-    pub(crate) fn close(&self) -> Vec<(SegmentId, SegmentId)> {
+    /// Closes the tag; returns the ids that have not been drawn, the last ones first.
+    pub(crate) fn close(&self) -> Vec<Rest> {
         let mut state = self.gate.lock();
         state.close();
         let rest = self.buffer.take_rest();
+        let reserved = std::mem::take(&mut state.guarded.reserved);
         drop(state);
         self.gate.wake();
-        let mut rest: Vec<_> = rest
+        let mut rest: Vec<Rest> = rest
             .iter()
-            .map(|run| (run.first, run.first + (run.len - 1) as i64))
-            .map(|(first, last)| (SegmentId::new(first), SegmentId::new(last)))
+            .filter_map(|run| {
+                let last = run.first + (run.len - 1) as i64;
+                let (_, session) = reserved.iter().find(|(end, _)| *end == last)?;
+                Some(Rest {
+                    first: SegmentId::new(run.first),
+                    last: SegmentId::new(last),
+                    session: session.clone(),
+                })
+            })
             .collect();
         rest.reverse();
         rest

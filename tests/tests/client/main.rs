@@ -5,6 +5,7 @@
 
 mod calls;
 mod clock;
+mod connections;
 mod events;
 mod examples;
 mod hosts;

@@ -1,0 +1,21 @@
+//! How to connect: the options of libpq and the hosts that they name.
+//!
+//! - [`string`]: connection strings.
+//! - [`files`]: the service file and the password file.
+//! - [`keywords`]: every keyword, and what the library makes of it.
+//! - [`options`]: the values of the keywords, wherever they come from.
+//! - [`targets`]: the hosts to try, each with the configuration of the driver.
+//! - [`ssl_mode`]: the values of `sslmode`.
+//! - [`tls`]: whether a connection has TLS, and what is verified.
+
+mod files;
+mod keywords;
+mod options;
+mod ssl_mode;
+mod string;
+mod targets;
+mod tls;
+
+pub(crate) use targets::Targets;
+#[cfg(feature = "tls")]
+pub(crate) use tls::client_config;

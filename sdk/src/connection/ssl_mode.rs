@@ -1,0 +1,37 @@
+//! The values of `sslmode`.
+
+/// The values of `sslmode`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SslMode {
+    Disable,
+    Allow,
+    Prefer,
+    Require,
+    VerifyCa,
+    VerifyFull,
+}
+
+impl SslMode {
+    pub(super) const NAMES: [(&'static str, SslMode); 6] = [
+        ("disable", SslMode::Disable),
+        ("allow", SslMode::Allow),
+        ("prefer", SslMode::Prefer),
+        ("require", SslMode::Require),
+        ("verify-ca", SslMode::VerifyCa),
+        ("verify-full", SslMode::VerifyFull),
+    ];
+
+    /// As it is written.
+    pub(super) fn name(self) -> &'static str {
+        let name = SslMode::NAMES.iter().find(|(_, mode)| *mode == self);
+        name.map_or("", |(name, _)| name)
+    }
+
+    /// Whether a connection without TLS is an error.
+    pub(super) fn is_strict(self) -> bool {
+        matches!(
+            self,
+            SslMode::Require | SslMode::VerifyCa | SslMode::VerifyFull
+        )
+    }
+}

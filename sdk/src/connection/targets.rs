@@ -1,0 +1,395 @@
+//! The hosts to try, each with the configuration of the driver.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use std::{env, iter};
+
+use tokio_postgres::config::{
+    ChannelBinding, Host, LoadBalanceHosts, SslMode as DriverMode, SslNegotiation,
+    TargetSessionAttrs,
+};
+
+use super::files;
+use super::options::{Options, bad, invalid};
+use super::ssl_mode::SslMode;
+use crate::Error;
+
+/// How long to wait for each host if the options do not say it.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+const APPLICATION_NAME: &str = "leaf-sdk";
+
+/// The hosts to try, in turn, and how to connect to them.
+#[derive(Clone)]
+pub(crate) struct Targets {
+    /// Everything but hosts and passwords.
+    common: tokio_postgres::Config,
+    hosts: Vec<Target>,
+    /// For each host, `None` without limit.
+    pub(crate) connect_timeout: Option<Duration>,
+    is_shuffled: bool,
+    pub(super) ssl_mode: SslMode,
+    /// The file with root certificates, `None` for those of the system.
+    #[cfg_attr(not(feature = "tls"), allow(dead_code))]
+    pub(super) root_cert: Option<String>,
+}
+
+#[derive(Clone)]
+struct Target {
+    host: Host,
+    address: Option<IpAddr>,
+    port: u16,
+    password: Option<Vec<u8>>,
+}
+
+impl Targets {
+    /// From a connection string.
+    pub(crate) fn of_string(text: &str) -> Result<Targets, Error> {
+        Targets::of_options(&Options::of_string(text)?)
+    }
+
+    /// From environment variables.
+    pub(crate) fn of_environment() -> Result<Targets, Error> {
+        let variable = |name: &str| env::var(name).ok();
+        Targets::of_options(&Options::of_environment(variable)?)
+    }
+
+    /// From the driver's configuration.
+    pub(crate) fn of_driver(config: &tokio_postgres::Config) -> Result<Targets, Error> {
+        if config.get_target_session_attrs() == TargetSessionAttrs::ReadOnly {
+            return Err(read_only("read-only"));
+        }
+        let password = config.get_password().map(<[u8]>::to_vec);
+        let ssl_mode = match config.get_ssl_mode() {
+            DriverMode::Disable => SslMode::Disable,
+            DriverMode::Require => SslMode::Require,
+            _ => SslMode::Prefer,
+        };
+        Ok(Targets {
+            common: without_hosts(config),
+            hosts: targets(
+                config.get_hosts().to_vec(),
+                config.get_hostaddrs().to_vec(),
+                config.get_ports().to_vec(),
+                |_, _| password.clone(),
+            )?,
+            connect_timeout: Some(*config.get_connect_timeout().unwrap_or(&CONNECT_TIMEOUT)),
+            is_shuffled: config.get_load_balance_hosts() == LoadBalanceHosts::Random,
+            ssl_mode,
+            root_cert: None,
+        })
+    }
+
+    fn of_options(options: &Options) -> Result<Targets, Error> {
+        let target = options.get("target_session_attrs").unwrap_or("any");
+        match target {
+            // Ids come from a server that takes writes.
+            "any" | "read-write" | "primary" => {}
+            "read-only" | "standby" | "prefer-standby" => return Err(read_only(target)),
+            other => return Err(invalid("target_session_attrs", other)),
+        }
+        let (ssl_mode, root_cert) = ssl(options)?;
+        let is_shuffled = [("disable", false), ("random", true)];
+        Ok(Targets {
+            common: common(options)?,
+            hosts: hosts(options)?,
+            connect_timeout: match options.number::<i64>("connect_timeout")? {
+                None => Some(CONNECT_TIMEOUT),
+                Some(seconds) => seconds_above_zero(seconds),
+            },
+            is_shuffled: options.choice("load_balance_hosts", false, &is_shuffled)?,
+            ssl_mode,
+            root_cert,
+        })
+    }
+
+    pub(super) fn has_socket(&self) -> bool {
+        !self.hosts.iter().all(Target::is_on_network)
+    }
+
+    pub(super) fn has_network_host(&self) -> bool {
+        self.hosts.iter().any(Target::is_on_network)
+    }
+
+    pub(super) fn is_tls_direct(&self) -> bool {
+        self.common.get_ssl_negotiation() == SslNegotiation::Direct
+    }
+
+    /// The driver's configuration of each host, in the order in which to try them.
+    pub(crate) fn each_host(&self, has_tls: bool) -> Vec<tokio_postgres::Config> {
+        let mut hosts: Vec<&Target> = self.hosts.iter().collect();
+        if self.is_shuffled {
+            fastrand::shuffle(&mut hosts);
+        }
+        let configure = |target: &Target| {
+            let mut config = self.common.clone();
+            config.ssl_mode(match has_tls {
+                true => DriverMode::Require,
+                false => DriverMode::Disable,
+            });
+            match &target.host {
+                Host::Tcp(name) => config.host(name),
+                Host::Unix(folder) => config.host_path(folder),
+            };
+            if let Some(address) = target.address {
+                config.hostaddr(address);
+            }
+            if let Some(password) = &target.password {
+                config.password(password);
+            }
+            config.port(target.port);
+            config
+        };
+        hosts.into_iter().map(configure).collect()
+    }
+}
+
+/// What a person may see: no password.
+impl fmt::Debug for Targets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hosts: Vec<_> = self.hosts.iter().map(Target::to_string).collect();
+        f.debug_struct("Targets")
+            .field("hosts", &hosts)
+            .field("user", &self.common.get_user())
+            .field("dbname", &self.common.get_dbname())
+            .field("ssl_mode", &self.ssl_mode)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Target {
+    fn is_on_network(&self) -> bool {
+        matches!(self.host, Host::Tcp(_))
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.host {
+            Host::Tcp(name) => write!(f, "{name}:{}", self.port),
+            Host::Unix(folder) => write!(f, "{}:{}", folder.display(), self.port),
+        }
+    }
+}
+
+fn read_only(target: &str) -> Error {
+    bad(format!(
+        "target_session_attrs \"{target}\" is not possible: only a server that takes writes has ids"
+    ))
+}
+
+/// Everything but hosts and passwords. Unix-domain sockets and TLS are decided later.
+fn common(options: &Options) -> Result<tokio_postgres::Config, Error> {
+    let mut config = tokio_postgres::Config::new();
+    if let Some(user) = options.get("user") {
+        config.user(user);
+    }
+    if let Some(dbname) = options.get("dbname") {
+        config.dbname(dbname);
+    }
+    if let Some(password) = options.get("password") {
+        config.password(password);
+    }
+    if let Some(settings) = options.get("options") {
+        config.options(settings);
+    }
+    let name = options.get("application_name");
+    let fallback = options.get("fallback_application_name");
+    config.application_name(name.or(fallback).unwrap_or(APPLICATION_NAME));
+    if let Some(keepalives) = options.number::<i32>("keepalives")? {
+        config.keepalives(keepalives != 0);
+    }
+    let seconds = |name| -> Result<Option<Duration>, Error> {
+        Ok(options.number(name)?.and_then(seconds_above_zero))
+    };
+    if let Some(idle) = seconds("keepalives_idle")? {
+        config.keepalives_idle(idle);
+    }
+    if let Some(interval) = seconds("keepalives_interval")? {
+        config.keepalives_interval(interval);
+    }
+    if let Some(count) = options.number::<i32>("keepalives_count")?
+        && let Ok(count @ 1..) = u32::try_from(count)
+    {
+        config.keepalives_retries(count);
+    }
+    if let Some(ms) = options.number::<i32>("tcp_user_timeout")?
+        && let Ok(ms @ 1..) = u64::try_from(ms)
+    {
+        config.tcp_user_timeout(Duration::from_millis(ms));
+    }
+    config.ssl_negotiation(options.choice(
+        "sslnegotiation",
+        SslNegotiation::Postgres,
+        &[
+            ("postgres", SslNegotiation::Postgres),
+            ("direct", SslNegotiation::Direct),
+        ],
+    )?);
+    config.channel_binding(options.choice(
+        "channel_binding",
+        ChannelBinding::Prefer,
+        &[
+            ("disable", ChannelBinding::Disable),
+            ("prefer", ChannelBinding::Prefer),
+            ("require", ChannelBinding::Require),
+        ],
+    )?);
+    config.target_session_attrs(TargetSessionAttrs::ReadWrite);
+    Ok(config)
+}
+
+/// `sslmode` and the file that `sslrootcert` names.
+fn ssl(options: &Options) -> Result<(SslMode, Option<String>), Error> {
+    let mode = options.choice("sslmode", SslMode::Prefer, &SslMode::NAMES)?;
+    match (options.get("sslrootcert"), options.get("sslmode")) {
+        (Some("system"), None | Some("verify-full")) => Ok((SslMode::VerifyFull, None)),
+        (Some("system"), Some(mode)) => Err(bad(format!(
+            "weak sslmode \"{mode}\" may not be used with sslrootcert=system (use \"verify-full\")"
+        ))),
+        (file, _) => Ok((mode, file.map(str::to_owned))),
+    }
+}
+
+fn hosts(options: &Options) -> Result<Vec<Target>, Error> {
+    let host = |name: &str| match name {
+        "" => default_host(),
+        name if name.starts_with(['/', '@']) => Host::Unix(name.into()),
+        name => Host::Tcp(name.to_owned()),
+    };
+    let port = |text: &str| match text {
+        "" => Ok(5432),
+        text => match text.parse() {
+            Ok(0) | Err(_) => Err(invalid("port", text)),
+            Ok(port) => Ok(port),
+        },
+    };
+    let address = |text: &str| -> Result<IpAddr, Error> {
+        text.parse().map_err(|_| invalid("hostaddr", text))
+    };
+    let addresses = options.list("hostaddr").into_iter().map(address);
+    let addresses: Vec<_> = addresses.collect::<Result<_, _>>()?;
+    let ports = options.list("port").into_iter().map(port);
+    let mut hosts: Vec<_> = options.list("host").into_iter().map(host).collect();
+    if hosts.is_empty() && addresses.is_empty() {
+        hosts.push(default_host());
+    }
+    let user = options.get("user").map(str::to_owned).or_else(os_user);
+    let user = user.unwrap_or_default();
+    let dbname = options.get("dbname").unwrap_or(&user);
+    let file = options.get("passfile").map(PathBuf::from);
+    let file = file.or_else(|| env::home_dir().map(|home| home.join(".pgpass")));
+    let password = |host: &Host, port: u16| {
+        if options.get("password").is_some() {
+            return None;
+        }
+        let host = match host {
+            Host::Tcp(name) => name,
+            Host::Unix(folder) if *folder == default_folder() => "localhost",
+            Host::Unix(folder) => folder.to_str()?,
+        };
+        let connection = [host, &port.to_string(), dbname, &user];
+        files::password(file.as_deref()?, connection).map(String::into_bytes)
+    };
+    targets(hosts, addresses, ports.collect::<Result<_, _>>()?, password)
+}
+
+/// Pairs hosts, addresses and ports, as libpq does.
+fn targets(
+    hosts: Vec<Host>,
+    addresses: Vec<IpAddr>,
+    ports: Vec<u16>,
+    password: impl Fn(&Host, u16) -> Option<Vec<u8>>,
+) -> Result<Vec<Target>, Error> {
+    let count = hosts.len().max(addresses.len());
+    if count == 0 {
+        return Err(bad("there is no host to connect to".into()));
+    }
+    if !hosts.is_empty() && !addresses.is_empty() && hosts.len() != addresses.len() {
+        return Err(bad(format!(
+            "could not match {} host names to {} hostaddr values",
+            hosts.len(),
+            addresses.len()
+        )));
+    }
+    if ports.len() > 1 && ports.len() != count {
+        return Err(bad(format!(
+            "could not match {} port numbers to {count} hosts",
+            ports.len()
+        )));
+    }
+    let port = |n: usize| *ports.get(n).or(ports.first()).unwrap_or(&5432);
+    let addresses = addresses.into_iter().map(Some).chain(iter::repeat(None));
+    let hosts = hosts.into_iter().map(Some).chain(iter::repeat(None));
+    let target = |(n, (host, address)): (usize, (Option<Host>, Option<IpAddr>))| {
+        // Without a name, the address is what a certificate is compared with.
+        let host = host.or_else(|| Some(Host::Tcp(address?.to_string())))?;
+        Some(Target {
+            password: password(&host, port(n)),
+            host,
+            address,
+            port: port(n),
+        })
+    };
+    let pairs = hosts.zip(addresses).take(count).enumerate();
+    Ok(pairs.filter_map(target).collect())
+}
+
+/// The folder of the socket that packages of PostgreSQL have, or else PostgreSQL's own.
+fn default_folder() -> &'static Path {
+    let packaged = Path::new("/var/run/postgresql");
+    match packaged.is_dir() {
+        true => packaged,
+        false => Path::new("/tmp"),
+    }
+}
+
+fn default_host() -> Host {
+    Host::Unix(default_folder().into())
+}
+
+/// The name of the operating system's user, which is the default of `user`.
+fn os_user() -> Option<String> {
+    ["USER", "LOGNAME"].iter().find_map(|name| env::var(name).ok())
+}
+
+/// libpq takes zero and less for "no limit".
+fn seconds_above_zero(seconds: i64) -> Option<Duration> {
+    let seconds = u64::try_from(seconds).ok()?;
+    (seconds > 0).then(|| Duration::from_secs(seconds))
+}
+
+/// A copy of the driver's configuration without hosts.
+fn without_hosts(config: &tokio_postgres::Config) -> tokio_postgres::Config {
+    let mut copy = tokio_postgres::Config::new();
+    if let Some(user) = config.get_user() {
+        copy.user(user);
+    }
+    if let Some(password) = config.get_password() {
+        copy.password(password);
+    }
+    if let Some(dbname) = config.get_dbname() {
+        copy.dbname(dbname);
+    }
+    if let Some(options) = config.get_options() {
+        copy.options(options);
+    }
+    copy.application_name(config.get_application_name().unwrap_or(APPLICATION_NAME));
+    if let Some(timeout) = config.get_tcp_user_timeout() {
+        copy.tcp_user_timeout(*timeout);
+    }
+    copy.keepalives(config.get_keepalives());
+    copy.keepalives_idle(config.get_keepalives_idle());
+    if let Some(interval) = config.get_keepalives_interval() {
+        copy.keepalives_interval(interval);
+    }
+    if let Some(retries) = config.get_keepalives_retries() {
+        copy.keepalives_retries(retries);
+    }
+    copy.ssl_negotiation(config.get_ssl_negotiation());
+    copy.channel_binding(config.get_channel_binding());
+    copy.target_session_attrs(TargetSessionAttrs::ReadWrite);
+    copy
+}

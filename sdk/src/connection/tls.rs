@@ -1,0 +1,144 @@
+//! Whether a connection has TLS, and what is verified.
+
+use super::ssl_mode::SslMode;
+use super::targets::Targets;
+use crate::Error;
+
+impl Targets {
+    /// An error if the options and the presence of a TLS configuration contradict each
+    /// other.
+    pub(crate) fn check_tls(&self, has_tls: bool) -> Result<(), Error> {
+        let name = self.ssl_mode.name();
+        let problem = match has_tls {
+            true if self.ssl_mode == SslMode::Disable => {
+                "sslmode \"disable\" contradicts the TLS configuration".into()
+            }
+            true if self.has_socket() => {
+                "there is no TLS over a Unix-domain socket; name hosts, or remove the TLS \
+                 configuration"
+                    .into()
+            }
+            // As in libpq, the mode is of no importance for Unix-domain sockets.
+            false if self.ssl_mode.is_strict() && self.has_network_host() => {
+                format!("sslmode \"{name}\" requires Config::tls (feature \"tls\")")
+            }
+            false if self.is_tls_direct() => {
+                "sslnegotiation \"direct\" requires Config::tls (feature \"tls\")".into()
+            }
+            _ => return Ok(()),
+        };
+        Err(Error::Config(problem))
+    }
+}
+
+#[cfg(feature = "tls")]
+pub(crate) use verify::client_config;
+
+#[cfg(feature = "tls")]
+mod verify {
+    use std::sync::Arc;
+
+    use rustls::client::WebPkiServerVerifier;
+    use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+    use rustls::crypto::CryptoProvider;
+    use rustls::pki_types::pem::PemObject;
+    use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+    use rustls::{
+        CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
+    };
+
+    use super::{SslMode, Targets};
+    use crate::Error;
+
+    /// TLS with what `sslrootcert` names as roots, the system's by default. The name in
+    /// the certificate is verified, too, except with `sslmode=verify-ca`.
+    pub(crate) fn client_config(targets: &Targets) -> Result<ClientConfig, Error> {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let verifier = verifier(targets, &provider)?;
+        let verifier = match targets.ssl_mode {
+            SslMode::VerifyCa => Arc::new(AnyName(verifier)),
+            _ => verifier,
+        };
+        let builder = ClientConfig::builder_with_provider(provider);
+        let config = builder
+            .with_safe_default_protocol_versions()
+            .map_err(|error| Error::Config(error.to_string()))?
+            .dangerous()
+            .with_custom_certificate_verifier(verifier)
+            .with_no_client_auth();
+        Ok(config)
+    }
+
+    fn verifier(
+        targets: &Targets,
+        provider: &Arc<CryptoProvider>,
+    ) -> Result<Arc<dyn ServerCertVerifier>, Error> {
+        let Some(file) = &targets.root_cert else {
+            let system = rustls_platform_verifier::Verifier::new(provider.clone());
+            let system = system.map_err(|error| Error::Config(error.to_string()))?;
+            return Ok(Arc::new(system));
+        };
+        let bad = |error: &dyn std::fmt::Display| {
+            Error::Config(format!("could not use the root certificates in {file}: {error}"))
+        };
+        let mut roots = RootCertStore::empty();
+        for certificate in CertificateDer::pem_file_iter(file).map_err(|error| bad(&error))? {
+            let certificate = certificate.map_err(|error| bad(&error))?;
+            roots.add(certificate).map_err(|error| bad(&error))?;
+        }
+        let verifier =
+            WebPkiServerVerifier::builder_with_provider(roots.into(), provider.clone()).build();
+        Ok(verifier.map_err(|error| bad(&error))?)
+    }
+
+    /// Verifies who issued a certificate, but not to whom.
+    #[derive(Debug)]
+    struct AnyName(Arc<dyn ServerCertVerifier>);
+
+    impl ServerCertVerifier for AnyName {
+        fn verify_server_cert(
+            &self,
+            certificate: &CertificateDer<'_>,
+            intermediates: &[CertificateDer<'_>],
+            name: &ServerName<'_>,
+            ocsp: &[u8],
+            now: UnixTime,
+        ) -> Result<ServerCertVerified, rustls::Error> {
+            // The name is checked last.
+            match self
+                .0
+                .verify_server_cert(certificate, intermediates, name, ocsp, now)
+            {
+                Err(rustls::Error::InvalidCertificate(
+                    CertificateError::NotValidForName
+                    | CertificateError::NotValidForNameContext { .. },
+                )) => Ok(ServerCertVerified::assertion()),
+                verified => verified,
+            }
+        }
+
+        fn verify_tls12_signature(
+            &self,
+            message: &[u8],
+            certificate: &CertificateDer<'_>,
+            signature: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, rustls::Error> {
+            self.0
+                .verify_tls12_signature(message, certificate, signature)
+        }
+
+        fn verify_tls13_signature(
+            &self,
+            message: &[u8],
+            certificate: &CertificateDer<'_>,
+            signature: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, rustls::Error> {
+            self.0
+                .verify_tls13_signature(message, certificate, signature)
+        }
+
+        fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+            self.0.supported_verify_schemes()
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! The connections of a handle: few, made when they are needed, and replaced when they
+//! break.
+//!
+//! A statement has a connection to itself, so that one that waits for a lock delays no
+//! other. Most of the time there is one connection; there are more while several
+//! statements are executed at once.
+//!
+//! - [`session`]: one connection.
+
+mod session;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use backon::{BackoffBuilder, ExponentialBuilder};
+use parking_lot::Mutex;
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::task::JoinSet;
+
+use crate::calls::statement::Statement;
+use crate::events::TARGET;
+use crate::{Config, Error};
+
+pub(crate) use session::{Session, in_time};
+
+/// How long a request to cancel may take, at most.
+const CANCEL_LIMIT: Duration = Duration::from_secs(5);
+
+/// The connections.
+pub(crate) struct Link {
+    pub(crate) config: Config,
+    /// Connections on which no statement is being executed, the last used one last.
+    free: Mutex<Vec<Arc<Session>>>,
+    /// One for each connection that may exist.
+    permits: Semaphore,
+    /// One for each connection that statements may use that have failed before: the
+    /// others are left to those that have not.
+    permits_to_repeat: Semaphore,
+    /// One connection is made at a time. Guards why the last attempt failed, if it did.
+    connecting: tokio::sync::Mutex<Option<Error>>,
+    /// Requests to cancel that are under way.
+    cancels: Mutex<JoinSet<()>>,
+}
+
+impl Link {
+    /// A link that connects with the first query.
+    pub(crate) fn new(config: Config) -> Self {
+        let connections = config.max_connections;
+        Link {
+            config,
+            free: Mutex::default(),
+            permits: Semaphore::new(connections),
+            permits_to_repeat: Semaphore::new((connections / 2).max(1)),
+            connecting: tokio::sync::Mutex::default(),
+            cancels: Mutex::default(),
+        }
+    }
+
+    /// Executes a statement, or fails within the time allowed for it.
+    ///
+    /// A statement that is given up, because its time is over or because the caller is
+    /// gone, is cancelled at the server, and its connection is closed.
+    pub(crate) async fn query<T>(&self, statement: Statement<'_, T>) -> Result<T, Error> {
+        self.query_in_session(statement, false)
+            .await
+            .map(|(answer, _)| answer)
+    }
+
+    /// Like [`query`](Self::query); returns the session, too. `is_repeated` if the same
+    /// statement has failed before.
+    pub(crate) async fn query_in_session<T>(
+        &self,
+        statement: Statement<'_, T>,
+        is_repeated: bool,
+    ) -> Result<(T, Arc<Session>), Error> {
+        let _to_repeat = match is_repeated {
+            true => Some(permit(&self.permits_to_repeat).await?),
+            false => None,
+        };
+        let _permit = permit(&self.permits).await?;
+        let session = self.session().await?;
+        let answer = self.execute(&session, statement).await;
+        if !session.is_closed() && !is_given_up(&answer) {
+            self.free.lock().push(session.clone());
+        }
+        Ok((answer?, session))
+    }
+
+    /// Connects, unless there is a connection.
+    pub(crate) async fn reach(&self) -> Result<(), Error> {
+        let _permit = permit(&self.permits).await?;
+        let session = self.session().await?;
+        self.free.lock().push(session);
+        Ok(())
+    }
+
+    /// Like [`query`](Self::query), in a certain session.
+    pub(crate) async fn query_in<T>(
+        &self,
+        session: &Arc<Session>,
+        statement: Statement<'_, T>,
+    ) -> Result<T, Error> {
+        self.execute(session, statement).await
+    }
+
+    async fn execute<T>(
+        &self,
+        session: &Arc<Session>,
+        statement: Statement<'_, T>,
+    ) -> Result<T, Error> {
+        let limit = Some(self.config.query_timeout);
+        let alone = in_time(limit, async { Ok(session.alone.lock().await) }).await?;
+        let mut running = Running {
+            link: self,
+            session: Some(session),
+        };
+        let answer = in_time(limit, session.query(statement)).await;
+        if !is_given_up(&answer) {
+            running.session = None;
+        }
+        drop(running);
+        drop(alone);
+        answer
+    }
+
+    /// A connection that is free, or a new one. Those who wait for an attempt to
+    /// connect that fails get its error, instead of repeating it one after the other.
+    async fn session(&self) -> Result<Arc<Session>, Error> {
+        if let Some(session) = self.free_session() {
+            return Ok(session);
+        }
+        let (mut failure, has_waited) = match self.connecting.try_lock() {
+            Ok(failure) => (failure, false),
+            Err(_) => (self.connecting.lock().await, true),
+        };
+        if let Some(session) = self.free_session() {
+            return Ok(session);
+        }
+        if let Some(error) = failure.as_ref().filter(|_| has_waited) {
+            return Err(error.clone());
+        }
+        let connected = Session::connect(&self.config).await;
+        *failure = connected.as_ref().err().cloned();
+        connected.map(Arc::new)
+    }
+
+    fn free_session(&self) -> Option<Arc<Session>> {
+        let mut free = self.free.lock();
+        free.retain(|session| !session.is_closed());
+        free.pop()
+    }
+
+    /// Asks the server to cancel what a session is doing, and closes it.
+    fn give_up(&self, session: Arc<Session>) {
+        self.free.lock().retain(|free| !Arc::ptr_eq(free, &session));
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+            return;
+        };
+        let limit = self.config.targets.connect_timeout;
+        let limit = limit.map_or(CANCEL_LIMIT, |limit| limit.min(CANCEL_LIMIT));
+        let mut cancels = self.cancels.lock();
+        while cancels.try_join_next().is_some() {}
+        let cancel = async move {
+            if let Err(error) = in_time(Some(limit), session.cancel()).await {
+                tracing::debug!(target: TARGET, %error, "could not cancel a statement");
+            }
+            session.close();
+        };
+        cancels.spawn_on(cancel, &runtime);
+    }
+
+    /// Closes a connection that has not been needed lately: the one that was not used
+    /// for the longest time, if there are several. One whose session may still have to
+    /// return ids stays.
+    pub(crate) fn close_surplus(&self) {
+        let mut free = self.free.lock();
+        let is_surplus = |session: &Arc<Session>| Arc::strong_count(session) == 1;
+        if free.len() > 1
+            && let Some(surplus) = free.iter().position(is_surplus)
+        {
+            free.remove(surplus);
+        }
+    }
+
+    /// Waits until nothing is being cancelled any more.
+    pub(crate) async fn finish_cancels(&self) {
+        let mut cancels = std::mem::take(&mut *self.cancels.lock());
+        while cancels.join_next().await.is_some() {}
+    }
+
+    /// The pauses between attempts: they double, with jitter, and never end.
+    pub(crate) fn pauses(&self) -> impl Iterator<Item = Duration> + use<> {
+        let (shortest, longest) = self.config.retry;
+        ExponentialBuilder::new()
+            .with_min_delay(shortest)
+            .with_max_delay(longest)
+            .with_jitter()
+            .without_max_times()
+            .build()
+    }
+}
+
+/// Waits for a permit; the semaphores are never closed.
+async fn permit(semaphore: &Semaphore) -> Result<SemaphorePermit<'_>, Error> {
+    semaphore.acquire().await.map_err(|_| Error::Closed)
+}
+
+/// Whether the answer did not come in time.
+fn is_given_up<T>(answer: &Result<T, Error>) -> bool {
+    matches!(answer, Err(Error::Timeout { .. }))
+}
+
+/// A statement that a session is executing. If this is dropped with the session, the
+/// statement is given up.
+struct Running<'a> {
+    link: &'a Link,
+    session: Option<&'a Arc<Session>>,
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        if let Some(session) = self.session {
+            self.link.give_up(session.clone());
+        }
+    }
+}

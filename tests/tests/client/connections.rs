@@ -1,0 +1,132 @@
+//! The client library's connections: statements that have to wait, and hosts that do
+//! not answer.
+
+use crate::PATIENCE;
+use leaf_sdk::{Config, Leaf};
+use leaf_tests::postgres::Client;
+use leaf_tests::{Draw, Server, Tls, wait_until};
+use std::net::TcpListener;
+use std::time::Duration;
+
+/// Longer than any test.
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// A server on which callers wait for ten minutes, with the tags `locked`, whose row
+/// the session returned has locked, and `orders`.
+fn server_with_a_locked_tag(tls: Option<&Tls>) -> (Server, Client) {
+    let options = Server::options()
+        .set("leaf.wait_timeout", "10min")
+        .set("statement_timeout", "0");
+    let options = match tls {
+        Some(tls) => options.tls(tls),
+        None => options,
+    };
+    let (server, mut client) = options.start_with_orders(100);
+    client.run("SELECT leaf_tag_create('locked')");
+    client.run("BEGIN; SELECT * FROM leaf.alloc WHERE biz_tag = 'locked' FOR UPDATE");
+    (server, client)
+}
+
+/// A configuration that tries everything once.
+fn config(connection: &str) -> Config {
+    Config::new(connection)
+        .expect("a connection string")
+        .timeout(PATIENCE)
+        .query_timeout(HOUR)
+        .retry_between(HOUR, HOUR)
+}
+
+/// Statements of the client library that are being executed.
+fn statements(server: &Server) -> i64 {
+    server.connect().number(
+        "SELECT count(*) FROM pg_stat_activity
+          WHERE application_name = 'leaf-sdk' AND state = 'active'",
+    )
+}
+
+/// Requests ids of the locked tag until the server has the statement.
+fn wait_for_the_lock(server: &Server, leaf: &Leaf) {
+    let locked = leaf.segment("locked");
+    assert!(locked.try_next().is_none());
+    wait_until("the statement waits", || statements(server) == 1);
+}
+
+#[test]
+fn locked_tag_delays_no_other() {
+    let (server, _holder) = server_with_a_locked_tag(None);
+    let leaf = Leaf::new(config(&server.connection_string())).expect("a handle");
+    wait_for_the_lock(&server, &leaf);
+    leaf.segment("orders").next_n(5_000).expect("ids");
+    assert_eq!(statements(&server), 1, "the other statement still waits");
+}
+
+#[test]
+fn statement_given_up_is_cancelled_at_the_server() {
+    let (server, _holder) = server_with_a_locked_tag(None);
+    let config = config(&server.connection_string()).query_timeout(Duration::from_secs(1));
+    let leaf = Leaf::new(config).expect("a handle");
+    wait_for_the_lock(&server, &leaf);
+    wait_until("it is given up", || leaf.stats()["locked"].last_error.is_some());
+    wait_until("it is cancelled", || statements(&server) == 0);
+    leaf.segment("orders").next().expect("an id");
+}
+
+#[test]
+fn statement_given_up_is_cancelled_over_tls() {
+    let tls = Tls::new();
+    let (server, _holder) = server_with_a_locked_tag(Some(&tls));
+    let string = format!(
+        "host=127.0.0.1 port={} user=postgres dbname=postgres",
+        server.port()
+    );
+    // Nothing but TLS is accepted.
+    server.write("pg_hba.conf", b"local all all trust\nhostssl all all all trust\n");
+    server.connect().run("SELECT pg_reload_conf()");
+    let config = config(&string)
+        .query_timeout(Duration::from_secs(1))
+        .tls_config(tls.client());
+    let leaf = Leaf::new(config).expect("a handle");
+    wait_for_the_lock(&server, &leaf);
+    wait_until("it is given up", || leaf.stats()["locked"].last_error.is_some());
+    wait_until("it is cancelled", || statements(&server) == 0);
+}
+
+#[test]
+fn statement_of_a_dropped_handle_is_cancelled() {
+    let (server, _holder) = server_with_a_locked_tag(None);
+    let leaf = Leaf::new(config(&server.connection_string())).expect("a handle");
+    wait_for_the_lock(&server, &leaf);
+    drop(leaf);
+    wait_until("it is cancelled", || statements(&server) == 0);
+}
+
+#[test]
+fn host_that_accepts_and_never_answers_is_left_for_the_next() {
+    let server = Server::start();
+    server.connect().run("SELECT leaf_tag_create('orders')");
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let string = format!(
+        "host=127.0.0.1,{} port={},{} user=postgres dbname=postgres connect_timeout=1",
+        server.host(),
+        silent.local_addr().expect("an address").port(),
+        server.port()
+    );
+    let leaf = Leaf::new(config(&string)).expect("a handle");
+    leaf.segment("orders").next().expect("an id");
+}
+
+#[test]
+fn connections_are_few() {
+    let (server, _holder) = server_with_a_locked_tag(None);
+    let config = config(&server.connection_string()).max_connections(2);
+    let leaf = Leaf::new(config).expect("a handle");
+    wait_for_the_lock(&server, &leaf);
+    let mut client = server.connect();
+    for n in 0..10 {
+        let tag = format!("tag{n}");
+        client.run(&format!("SELECT leaf_tag_create('{tag}')"));
+        leaf.segment(&tag).next().expect("an id");
+    }
+    let all = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'leaf-sdk'";
+    assert_eq!(client.number(all), 2);
+}
