@@ -83,7 +83,7 @@ pub(crate) fn next_timeout<S: Draw>(source: &S, timeout: Duration) -> Result<S::
 
 /// `count` ids, after as many waits as that takes, each up to the timeout.
 pub(crate) fn next_n<S: Draw>(source: &S, count: usize) -> Result<Vec<S::Id>, Error> {
-    let mut ids = Vec::with_capacity(count);
+    let mut ids = room_for(count)?;
     while ids.len() < count {
         let mut take = || source.take_some(count - ids.len(), &mut ids);
         if let Err(stop) = take() {
@@ -91,6 +91,15 @@ pub(crate) fn next_n<S: Draw>(source: &S, count: usize) -> Result<Vec<S::Id>, Er
         }
     }
     Ok(ids)
+}
+
+/// An error if the memory does not suffice, instead of an abort.
+fn room_for<T>(count: usize) -> Result<Vec<T>, Error> {
+    let mut ids = Vec::new();
+    match ids.try_reserve_exact(count) {
+        Ok(()) => Ok(ids),
+        Err(_) => Err(Error::Argument(format!("no memory for {count} ids"))),
+    }
 }
 
 /// Like [`next`], asynchronous.
@@ -114,7 +123,7 @@ pub(crate) async fn next_timeout_async<S: Draw>(
 /// Like [`next_n`], asynchronous.
 #[cfg(feature = "async")]
 pub(crate) async fn next_n_async<S: Draw>(source: &S, count: usize) -> Result<Vec<S::Id>, Error> {
-    let mut ids = Vec::with_capacity(count);
+    let mut ids = room_for(count)?;
     while ids.len() < count {
         let mut take = || source.take_some(count - ids.len(), &mut ids);
         if let Err(stop) = take() {

@@ -42,8 +42,8 @@ pub enum Error {
     #[error("the clock cannot be used: {0}")]
     Clock(#[source] ClockError),
 
-    /// The lease of the worker id is lost, or could not be renewed. No ids are issued
-    /// until there is another lease.
+    /// The lease of the worker id could not be renewed in time. No ids are issued until
+    /// the registry has renewed it or granted another one, which is tried all the time.
     #[error("the lease of the worker id is lost: {0}")]
     LeaseLost(String),
 
@@ -63,6 +63,10 @@ pub enum Error {
     /// The server refused for another reason; see [`sqlstate`](Error::sqlstate).
     #[error("{}", text(.0))]
     Server(#[source] Arc<tokio_postgres::Error>),
+
+    /// An argument is out of range.
+    #[error("invalid argument: {0}")]
+    Argument(String),
 
     /// The configuration cannot be used.
     #[error("invalid configuration: {0}")]
@@ -132,6 +136,17 @@ impl Error {
         self.cause().and_then(|cause| cause.code())
     }
 
+    /// The server's hint at what to do, if it gave one. It is also part of the error's
+    /// text.
+    ///
+    /// ```
+    /// let error = leaf_sdk::Error::Closed;
+    /// assert_eq!(error.hint(), None);
+    /// ```
+    pub fn hint(&self) -> Option<&str> {
+        self.cause()?.as_db_error()?.hint()
+    }
+
     /// Whether the same call may succeed later without intervention: true for
     /// outages and the leases that they cost, timeouts, clocks that will catch up, and
     /// worker ids whose lease will expire.
@@ -142,15 +157,13 @@ impl Error {
     /// ```
     pub fn is_retryable(&self) -> bool {
         match self {
-            Error::Connection(_)
-            | Error::Timeout { .. }
-            | Error::Clock(_)
-            | Error::LeaseLost(_) => true,
-            Error::Server(cause) => is_transient(cause),
+            Error::Timeout { .. } | Error::Clock(_) | Error::LeaseLost(_) => true,
+            Error::Connection(cause) | Error::Server(cause) => is_transient(cause),
             Error::UnknownTag(_)
             | Error::Exhausted(_)
             | Error::TimeUsedUp
             | Error::Permission(_)
+            | Error::Argument(_)
             | Error::Config(_)
             | Error::Cache(_)
             | Error::Runtime(_)
@@ -177,6 +190,7 @@ impl Error {
             | Error::TimeUsedUp
             | Error::LeaseLost(_)
             | Error::Timeout { .. }
+            | Error::Argument(_)
             | Error::Config(_)
             | Error::Cache(_)
             | Error::Runtime(_)
@@ -190,22 +204,25 @@ impl Error {
 
 /// Whether the cause is likely to pass: the SQLSTATE is of the classes for
 /// connections, transaction rollback, resources or operator intervention, or it is
-/// leaf's own timeout, that of a worker id that another node holds, or that of a read-only
-/// server.
+/// leaf's own timeout, that of a read-only server, or that of something which others use
+/// now: a worker id, or a database that is being copied. A database that was dropped does not come back.
 fn is_transient(cause: &tokio_postgres::Error) -> bool {
     let Some(code) = cause.code() else {
         return true;
     };
     let class = &code.code()[..2];
-    ["08", "40", "53", "57"].contains(&class) || ["55P03", "55006", "25006"].contains(&code.code())
+    let is_of_class = ["08", "40", "53", "57"].contains(&class) && code.code() != "57P04";
+    is_of_class || ["55P03", "25006", "55006"].contains(&code.code())
 }
 
-/// The server's message and detail, or else the driver's message and its causes,
+/// The server's message, detail and hint, or else the driver's message and its causes,
 /// which the driver's own text does not contain.
 pub(crate) fn text(error: &tokio_postgres::Error) -> String {
     if let Some(answer) = error.as_db_error() {
         let detail = answer.detail().map(|detail| format!("; {detail}"));
-        return format!("{}{}", answer.message(), detail.unwrap_or_default());
+        let hint = answer.hint().map(|hint| format!("; hint: {hint}"));
+        let (detail, hint) = (detail.unwrap_or_default(), hint.unwrap_or_default());
+        return format!("{}{detail}{hint}", answer.message());
     }
     let mut text = error.to_string();
     let mut source = error.source();

@@ -10,13 +10,15 @@ pub(crate) fn now() -> WallTime {
     wall_time(SystemTime::now())
 }
 
-/// The same instant, as ids and leases count it.
+/// The same instant, as ids and leases count it; the first or last one if it is out of
+/// their range.
 #[inline]
 pub(crate) fn wall_time(at: SystemTime) -> WallTime {
-    WallTime::from_unix_us(match at.duration_since(SystemTime::UNIX_EPOCH) {
-        Ok(since) => since.as_micros() as i64,
-        Err(before) => -(before.duration().as_micros() as i64),
-    })
+    match at.duration_since(SystemTime::UNIX_EPOCH) {
+        Ok(since) => i64::try_from(since.as_micros()).map_or(WallTime::MAX, WallTime::from_unix_us),
+        Err(before) => i64::try_from(before.duration().as_micros())
+            .map_or(WallTime::MIN, |us| WallTime::from_unix_us(-us)),
+    }
 }
 
 /// The same instant, as the standard library represents it.
@@ -39,5 +41,12 @@ mod tests {
             let at = WallTime::from_unix_us(us);
             assert_eq!(wall_time(system_time(at)), at);
         }
+    }
+
+    #[test]
+    fn an_instant_out_of_range_is_the_first_or_the_last_one() {
+        let distance = Duration::from_secs(i64::MAX as u64 / 2);
+        assert_eq!(wall_time(SystemTime::UNIX_EPOCH + distance), WallTime::MAX);
+        assert_eq!(wall_time(SystemTime::UNIX_EPOCH - distance), WallTime::MIN);
     }
 }

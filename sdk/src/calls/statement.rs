@@ -4,6 +4,7 @@
 //! a name. This works through poolers that give every transaction another server
 //! connection.
 
+use std::cmp::Ordering;
 use std::time::{Duration, SystemTime};
 
 use leaf_core::snowflake::Scheme;
@@ -101,11 +102,27 @@ pub(crate) fn snowflake_decode(id: &SnowflakeId) -> Statement<'_, Decoded> {
 }
 
 pub(crate) fn snowflake_floor(at: &SystemTime) -> Statement<'_, SnowflakeId> {
-    Statement::new(
-        "SELECT leaf_snowflake_floor($1)",
-        vec![(at, Type::TIMESTAMPTZ)],
-        one,
-    )
+    // The driver cannot send an instant that is out of the type's range.
+    match beyond_range(*at) {
+        Ordering::Less => Statement::new("SELECT leaf_snowflake_floor('-infinity')", vec![], one),
+        Ordering::Greater => Statement::new("SELECT leaf_snowflake_floor('infinity')", vec![], one),
+        Ordering::Equal => Statement::new(
+            "SELECT leaf_snowflake_floor($1)",
+            vec![(at, Type::TIMESTAMPTZ)],
+            one,
+        ),
+    }
+}
+
+/// Whether an instant is before, within or after the range of type `timestamptz`, within
+/// a few centuries: the server checks the rest.
+fn beyond_range(at: SystemTime) -> Ordering {
+    const CENTURIES: i64 = 10_000_000_000_000_000;
+    match wall_time(at).unix_us() {
+        us if us < i64::MIN + CENTURIES => Ordering::Less,
+        us if us > i64::MAX - CENTURIES => Ordering::Greater,
+        _ => Ordering::Equal,
+    }
 }
 
 pub(crate) fn tag_create<'a>(tag: &'a &str, new: &'a &NewTag) -> Statement<'a, ()> {

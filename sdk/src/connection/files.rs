@@ -13,7 +13,9 @@ pub(super) fn service(content: &str, name: &str) -> Result<Option<Vec<Pair>>, St
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
-        let section = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+        let section = line
+            .strip_prefix('[')
+            .and_then(|rest| rest.strip_suffix(']'));
         match (section, &mut found) {
             // The first section of the name counts.
             (Some(_), Some(_)) => break,

@@ -25,11 +25,7 @@ use Meaning::{Known, Only, Unsupported, Unused};
 const TLS: &str = "configure this with Config::tls_config";
 const AUTHENTICATION: &str = "the driver does not have it";
 
-const fn of(
-    name: &'static str,
-    variable: Option<&'static str>,
-    meaning: Meaning,
-) -> Keyword {
+const fn of(name: &'static str, variable: Option<&'static str>, meaning: Meaning) -> Keyword {
     Keyword {
         name,
         variable,
@@ -69,13 +65,21 @@ pub(super) const KEYWORDS: &[Keyword] = &[
         Some("PGCLIENTENCODING"),
         Only(&["UTF8", "utf8", "UTF-8", "utf-8", "auto"]),
     ),
-    of("gssencmode", Some("PGGSSENCMODE"), Only(&["disable", "prefer"])),
+    of(
+        "gssencmode",
+        Some("PGGSSENCMODE"),
+        Only(&["disable", "prefer"]),
+    ),
     of("krbsrvname", Some("PGKRBSRVNAME"), Unused),
     of("gsslib", Some("PGGSSLIB"), Unused),
     of("gssdelegation", Some("PGGSSDELEGATION"), Unused),
     of("sslcompression", Some("PGSSLCOMPRESSION"), Only(&["0"])),
     of("sslsni", Some("PGSSLSNI"), Only(&["1"])),
-    of("sslcertmode", Some("PGSSLCERTMODE"), Only(&["disable", "allow"])),
+    of(
+        "sslcertmode",
+        Some("PGSSLCERTMODE"),
+        Only(&["disable", "allow"]),
+    ),
     of("sslcert", Some("PGSSLCERT"), Unsupported(TLS)),
     of("sslkey", Some("PGSSLKEY"), Unsupported(TLS)),
     of("sslpassword", None, Unsupported(TLS)),
@@ -103,8 +107,16 @@ pub(super) const KEYWORDS: &[Keyword] = &[
         Only(&["3.0", "3.2", "latest"]),
     ),
     of("replication", None, Only(&["false", "off", "no", "0"])),
-    of("requirepeer", Some("PGREQUIREPEER"), Unsupported(AUTHENTICATION)),
-    of("require_auth", Some("PGREQUIREAUTH"), Unsupported(AUTHENTICATION)),
+    of(
+        "requirepeer",
+        Some("PGREQUIREPEER"),
+        Unsupported(AUTHENTICATION),
+    ),
+    of(
+        "require_auth",
+        Some("PGREQUIREAUTH"),
+        Unsupported(AUTHENTICATION),
+    ),
     of("scram_client_key", None, Unsupported(AUTHENTICATION)),
     of("scram_server_key", None, Unsupported(AUTHENTICATION)),
     of("oauth_issuer", None, Unsupported(AUTHENTICATION)),

@@ -151,9 +151,7 @@ impl Options {
             return Ok(None);
         };
         let number = value.trim().parse();
-        number
-            .map(Some)
-            .map_err(|_| invalid(name, value))
+        number.map(Some).map_err(|_| invalid(name, value))
     }
 
     /// The value of a keyword that is one of a few, `default` if it is not given.

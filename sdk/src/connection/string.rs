@@ -35,7 +35,11 @@ fn parse_pairs(string: &str) -> Result<Vec<Pair>, String> {
         match chars.next() {
             None if key.is_empty() => return Ok(pairs),
             Some('=') if !key.is_empty() => {}
-            _ => return Err(format!("missing \"=\" after \"{key}\" in the connection string")),
+            _ => {
+                return Err(format!(
+                    "missing \"=\" after \"{key}\" in the connection string"
+                ));
+            }
         }
         skip_space(&mut chars);
         let value = match chars.next_if_eq(&'\'') {
@@ -91,7 +95,10 @@ fn parse_uri(uri: &str) -> Result<Vec<Pair>, String> {
     let (user, password) = credentials.split_once(':').unwrap_or((credentials, ""));
     push("user", user)?;
     push("password", password)?;
-    let hosts: Vec<_> = hosts.split(',').map(host_and_port).collect::<Result<_, _>>()?;
+    let hosts: Vec<_> = hosts
+        .split(',')
+        .map(host_and_port)
+        .collect::<Result<_, _>>()?;
     let join = |part: fn(&(String, String)) -> &str| {
         let parts: Vec<_> = hosts.iter().map(part).collect();
         parts.join(",")
@@ -165,7 +172,10 @@ mod tests {
                 ("port", "options=-c a=b"),
             ])
         );
-        assert_eq!(pairs("port='' host=''"), owned(&[("port", ""), ("host", "")]));
+        assert_eq!(
+            pairs("port='' host=''"),
+            owned(&[("port", ""), ("host", "")])
+        );
         assert_eq!(pairs("user="), owned(&[("user", "")]));
         assert_eq!(pairs("  "), owned(&[]));
         for bad in ["host", "host=a port", "=a", "password='a"] {

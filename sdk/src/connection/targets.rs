@@ -352,7 +352,9 @@ fn default_host() -> Host {
 
 /// The name of the operating system's user, which is the default of `user`.
 fn os_user() -> Option<String> {
-    ["USER", "LOGNAME"].iter().find_map(|name| env::var(name).ok())
+    ["USER", "LOGNAME"]
+        .iter()
+        .find_map(|name| env::var(name).ok())
 }
 
 /// libpq takes zero and less for "no limit".

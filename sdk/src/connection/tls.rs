@@ -79,7 +79,9 @@ mod verify {
             return Ok(Arc::new(system));
         };
         let bad = |error: &dyn std::fmt::Display| {
-            Error::Config(format!("could not use the root certificates in {file}: {error}"))
+            Error::Config(format!(
+                "could not use the root certificates in {file}: {error}"
+            ))
         };
         let mut roots = RootCertStore::empty();
         for certificate in CertificateDer::pem_file_iter(file).map_err(|error| bad(&error))? {

@@ -128,11 +128,7 @@ async fn connect(host: &tokio_postgres::Config, tls: &Tls) -> Result<Session, Er
     Ok(session)
 }
 
-async fn open<T>(
-    host: &tokio_postgres::Config,
-    make_tls: T,
-    tls: &Tls,
-) -> Result<Session, Error>
+async fn open<T>(host: &tokio_postgres::Config, make_tls: T, tls: &Tls) -> Result<Session, Error>
 where
     T: MakeTlsConnect<Socket>,
     T::Stream: Send + 'static,

@@ -51,12 +51,7 @@ async fn refill_until_full(link: &Link, tag: &Tag) -> Result<(), (Attempt, Error
     Ok(())
 }
 
-async fn reserve(
-    link: &Link,
-    tag: &Tag,
-    mut count: u64,
-    is_repeated: bool,
-) -> Result<(), Error> {
+async fn reserve(link: &Link, tag: &Tag, mut count: u64, is_repeated: bool) -> Result<(), Error> {
     let name = tag.name.as_str();
     let (block, session) = loop {
         let wanted = count as i64;

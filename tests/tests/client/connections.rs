@@ -66,7 +66,9 @@ fn statement_given_up_is_cancelled_at_the_server() {
     let config = config(&server.connection_string()).query_timeout(Duration::from_secs(1));
     let leaf = Leaf::new(config).expect("a handle");
     wait_for_the_lock(&server, &leaf);
-    wait_until("it is given up", || leaf.stats()["locked"].last_error.is_some());
+    wait_until("it is given up", || {
+        leaf.stats()["locked"].last_error.is_some()
+    });
     wait_until("it is cancelled", || statements(&server) == 0);
     leaf.segment("orders").next().expect("an id");
 }
@@ -80,14 +82,19 @@ fn statement_given_up_is_cancelled_over_tls() {
         server.port()
     );
     // Nothing but TLS is accepted.
-    server.write("pg_hba.conf", b"local all all trust\nhostssl all all all trust\n");
+    server.write(
+        "pg_hba.conf",
+        b"local all all trust\nhostssl all all all trust\n",
+    );
     server.connect().run("SELECT pg_reload_conf()");
     let config = config(&string)
         .query_timeout(Duration::from_secs(1))
         .tls_config(tls.client());
     let leaf = Leaf::new(config).expect("a handle");
     wait_for_the_lock(&server, &leaf);
-    wait_until("it is given up", || leaf.stats()["locked"].last_error.is_some());
+    wait_until("it is given up", || {
+        leaf.stats()["locked"].last_error.is_some()
+    });
     wait_until("it is cancelled", || statements(&server) == 0);
 }
 

@@ -6,6 +6,7 @@
 mod calls;
 mod clock;
 mod connections;
+mod errors;
 mod events;
 mod examples;
 mod hosts;
