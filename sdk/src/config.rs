@@ -32,6 +32,8 @@ pub struct Config {
     pub(crate) timeout: Duration,
     pub(crate) query_timeout: Duration,
     pub(crate) retry: (Duration, Duration),
+    pub(crate) max_buffer_age: Duration,
+    pub(crate) forget_after: Duration,
 }
 
 impl Config {
@@ -88,6 +90,8 @@ impl Config {
             timeout: Duration::from_secs(5),
             query_timeout: Duration::from_secs(10),
             retry: (Duration::from_millis(50), Duration::from_secs(5)),
+            max_buffer_age: Duration::from_secs(3600),
+            forget_after: Duration::from_secs(3600),
         }
     }
 
@@ -140,6 +144,37 @@ impl Config {
     /// ```
     pub fn prefetch_percent(mut self, percent: u8) -> Config {
         self.prefetch_percent = u64::from(percent);
+        self
+    }
+
+    /// How long ids may be held without a sign from the server that the tag is still the
+    /// one that they were reserved from (1 hour). A tag that was dropped and created
+    /// again starts anew; for up to this time, a process that does not need more ids may
+    /// still issue ids of the earlier tag. The server is asked after half of the time. If
+    /// it cannot be reached, the ids are discarded after the whole time.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let config = leaf_sdk::Config::new("host=db user=shop")?.max_buffer_age(Duration::from_secs(60));
+    /// # Ok::<(), leaf_sdk::Error>(())
+    /// ```
+    pub fn max_buffer_age(mut self, age: Duration) -> Config {
+        self.max_buffer_age = age;
+        self
+    }
+
+    /// After how long a tag is forgotten that nobody has drawn from, and that has no
+    /// source any more (1 hour). Its ids are returned to the server.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let config = leaf_sdk::Config::new("host=db user=shop")?.forget_after(Duration::from_secs(60));
+    /// # Ok::<(), leaf_sdk::Error>(())
+    /// ```
+    pub fn forget_after(mut self, duration: Duration) -> Config {
+        self.forget_after = duration;
         self
     }
 
@@ -249,6 +284,9 @@ impl Config {
         }
         if self.query_timeout.is_zero() {
             return bad("query_timeout must be longer than zero");
+        }
+        if self.max_buffer_age.is_zero() || self.forget_after.is_zero() {
+            return bad("max_buffer_age and forget_after must be longer than zero");
         }
         if !(1..=MAX_CONNECTIONS).contains(&self.max_connections) {
             return bad("max_connections must be between 1 and 1000");

@@ -42,7 +42,7 @@ pub(crate) trait Draw: Sync {
 
     /// How long to sleep if only time has to pass, `None` if a background task has to
     /// provide ids; an error if waiting is of no use.
-    fn pause(&self, _wait: &Wait, _stop: Self::Stop) -> Result<Option<Duration>, Error> {
+    fn pause(&self, _wait: &Wait<'_>, _stop: Self::Stop) -> Result<Option<Duration>, Error> {
         Ok(None)
     }
 

@@ -1,6 +1,7 @@
 //! Where callers wait for what a background task brings, and how the attempts of
 //! the task and the waits of the callers have ended.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -13,11 +14,20 @@ use crate::Error;
 const SLICE: Duration = Duration::from_millis(100);
 
 /// Guards a `T` that a background task changes.
-#[derive(Default)]
 pub(crate) struct Gate<T> {
     state: Mutex<State<T>>,
     changed: Condvar,
     notify: Notify,
+    /// Calls that wait now.
+    waiting: AtomicU64,
+    /// How often a caller that sleeps looks again.
+    slice: Duration,
+}
+
+impl<T: Default> Default for Gate<T> {
+    fn default() -> Self {
+        Gate::with_slice(SLICE)
+    }
 }
 
 /// What is guarded, and the bookkeeping.
@@ -30,7 +40,7 @@ pub(crate) struct State<T> {
     begun: u64,
     /// Of the last attempt, if it failed.
     failure: Option<Error>,
-    /// The last attempt that failed permanently, unless one has succeeded since.
+    /// The last attempt, if it failed permanently.
     permanent_failure: Option<(Attempt, Error)>,
     /// Of the last attempt that failed.
     last_error: Option<String>,
@@ -42,6 +52,7 @@ pub(crate) struct State<T> {
 /// A copy of the bookkeeping.
 pub(crate) struct Tally {
     pub(crate) successes: u64,
+    pub(crate) waiting: u64,
     pub(crate) waits: u64,
     pub(crate) longest_wait: Duration,
     pub(crate) last_error: Option<String>,
@@ -51,13 +62,28 @@ pub(crate) struct Tally {
 #[derive(Clone, Copy)]
 pub(crate) struct Attempt(u64);
 
-/// A call that waits.
-pub(crate) struct Wait {
+/// A call that waits, until this is dropped.
+pub(crate) struct Wait<'a> {
+    waiting: &'a AtomicU64,
+    slice: Duration,
     since: Instant,
     limit: Duration,
     /// Attempts that had begun before the wait. Their failures may have causes that
     /// are gone: only the failure of a later one ends the wait.
     begun: u64,
+}
+
+impl<T: Default> Gate<T> {
+    /// A gate at which callers that sleep look again this often.
+    pub(crate) fn with_slice(slice: Duration) -> Self {
+        Gate {
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            notify: Notify::new(),
+            waiting: AtomicU64::new(0),
+            slice,
+        }
+    }
 }
 
 impl<T> Gate<T> {
@@ -89,16 +115,20 @@ impl<T> Gate<T> {
     }
 
     /// Begins a wait. An attempt that is asked for after this can end it.
-    pub(crate) fn begin_wait(&self, limit: Duration) -> Wait {
+    pub(crate) fn begin_wait(&self, limit: Duration) -> Wait<'_> {
+        let begun = self.lock().begun;
+        self.waiting.fetch_add(1, Ordering::Relaxed);
         Wait {
+            waiting: &self.waiting,
+            slice: self.slice,
             since: Instant::now(),
             limit,
-            begun: self.lock().begun,
+            begun,
         }
     }
 
     /// Counts a wait that has ended with an id.
-    pub(crate) fn waited(&self, wait: &Wait) {
+    pub(crate) fn waited(&self, wait: &Wait<'_>) {
         let mut state = self.lock();
         state.waits += 1;
         state.longest_wait = state.longest_wait.max(wait.since.elapsed());
@@ -106,7 +136,7 @@ impl<T> Gate<T> {
 
     /// Blocks the thread until the caller should draw again, or ask again; an error
     /// if it should stop waiting.
-    pub(crate) fn sleep(&self, wait: &Wait, is_ready: impl Fn() -> bool) -> Result<(), Error> {
+    pub(crate) fn sleep(&self, wait: &Wait<'_>, is_ready: impl Fn() -> bool) -> Result<(), Error> {
         let mut state = self.lock();
         if is_ready() {
             return Ok(());
@@ -123,7 +153,7 @@ impl<T> Gate<T> {
     #[cfg(feature = "async")]
     pub(crate) async fn sleep_async(
         &self,
-        wait: &Wait,
+        wait: &Wait<'_>,
         is_ready: impl Fn() -> bool,
     ) -> Result<(), Error> {
         // Registered before the check, so that no change in between is missed.
@@ -144,6 +174,7 @@ impl<T> Gate<T> {
         let state = self.lock();
         Tally {
             successes: state.successes,
+            waiting: self.waiting.load(Ordering::Relaxed),
             waits: state.waits,
             longest_wait: state.longest_wait,
             last_error: state.last_error.clone(),
@@ -161,6 +192,7 @@ impl<T> State<T> {
 
     /// Records an attempt that failed.
     pub(crate) fn failed(&mut self, error: &Error) {
+        self.permanent_failure = None;
         self.last_error = Some(error.to_string());
         self.failure = Some(error.clone());
     }
@@ -175,7 +207,7 @@ impl<T> State<T> {
     }
 
     /// An error if the caller should stop waiting.
-    fn may_wait(&self, wait: &Wait) -> Result<(), Error> {
+    fn may_wait(&self, wait: &Wait<'_>) -> Result<(), Error> {
         if self.is_closed {
             return Err(Error::Closed);
         }
@@ -185,6 +217,10 @@ impl<T> State<T> {
             return Err(error.clone());
         }
         if wait.is_over() {
+            // The next attempt after a permanent failure may come later than that.
+            if let Some((_, error)) = &self.permanent_failure {
+                return Err(error.clone());
+            }
             return Err(Error::Timeout {
                 after: wait.limit,
                 last: self.failure.as_ref().map(Error::to_string),
@@ -194,7 +230,13 @@ impl<T> State<T> {
     }
 }
 
-impl Wait {
+impl Drop for Wait<'_> {
+    fn drop(&mut self) {
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Wait<'_> {
     /// Whether it has lasted as long as it may.
     pub(crate) fn is_over(&self) -> bool {
         self.since.elapsed() >= self.limit
@@ -202,7 +244,7 @@ impl Wait {
 
     /// When to look again.
     fn slice(&self) -> Instant {
-        let slice = Instant::now() + SLICE;
+        let slice = Instant::now() + self.slice;
         let end = self.since.checked_add(self.limit);
         end.map_or(slice, |end| end.min(slice))
     }
@@ -252,6 +294,61 @@ mod tests {
         let gate = Gate::<()>::default();
         let wait = gate.begin_wait(Duration::MAX);
         gate.sleep(&wait, || false).expect("the wait goes on");
+    }
+
+    #[test]
+    fn wait_that_is_over_ends_with_the_permanent_failure_of_the_last_attempt() {
+        let gate = Gate::default();
+        fail(&gate, gate.begin_attempt());
+        let over = || {
+            let wait = gate.begin_wait(Duration::ZERO);
+            gate.sleep(&wait, || false)
+        };
+        assert!(matches!(over(), Err(Error::TimeUsedUp)));
+        gate.lock().failed(&Error::Closed);
+        assert!(matches!(over(), Err(Error::Timeout { .. })));
+    }
+
+    #[test]
+    fn sleeper_is_woken() {
+        for _ in 0..100 {
+            let gate = Gate::with_slice(LONG);
+            std::thread::scope(|scope| {
+                let sleeper = scope.spawn(|| {
+                    let wait = gate.begin_wait(LONG);
+                    gate.sleep(&wait, || false)
+                });
+                while gate.tally().waiting == 0 {
+                    std::thread::yield_now();
+                }
+                fail(&gate, gate.begin_attempt());
+                let ended = sleeper.join().expect("no panic");
+                assert!(matches!(ended, Err(Error::TimeUsedUp)), "{ended:?}");
+            });
+        }
+    }
+
+    #[cfg(feature = "async")]
+    #[test]
+    fn async_sleeper_is_woken() {
+        let runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = { runtime }.enable_time().build().expect("a runtime");
+        runtime.block_on(async {
+            let gate = std::sync::Arc::new(Gate::with_slice(LONG));
+            let sleeper = tokio::spawn({
+                let gate = gate.clone();
+                async move {
+                    let wait = gate.begin_wait(LONG);
+                    gate.sleep_async(&wait, || false).await
+                }
+            });
+            while gate.tally().waiting == 0 {
+                tokio::task::yield_now().await;
+            }
+            fail(&gate, gate.begin_attempt());
+            let ended = sleeper.await.expect("no panic");
+            assert!(matches!(ended, Err(Error::TimeUsedUp)), "{ended:?}");
+        });
     }
 
     #[test]

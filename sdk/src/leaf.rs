@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use parking_lot::RwLock;
+use parking_lot::Mutex;
+use tokio::task::JoinSet;
 
 use crate::background::{Background, Last};
-use crate::segment::{SegmentSource, Tag, TagStats, hand_back};
-use crate::snowflake::{SnowflakeConfig, SnowflakeGenerator};
+use crate::segment::{SegmentSource, TagStats, Tags, hand_back, look_after};
+use crate::snowflake::{SnowflakeConfig, SnowflakeGenerator, WeakGenerator};
 use crate::{Config, Error};
 
 /// Ids at memory speed, buffered in this process and refilled in the background.
@@ -27,7 +28,8 @@ use crate::{Config, Error};
 #[derive(Clone)]
 pub struct Leaf {
     background: Arc<Background>,
-    tags: Arc<RwLock<HashMap<String, Arc<Tag>>>>,
+    tags: Arc<Tags>,
+    generators: Arc<Mutex<Vec<WeakGenerator>>>,
 }
 
 impl Leaf {
@@ -44,9 +46,13 @@ impl Leaf {
     /// ```
     pub fn new(config: Config) -> Result<Leaf, Error> {
         config.check()?;
+        let background = Arc::new(Background::start(config)?);
+        let tags: Arc<Tags> = Arc::default();
+        background.spawn(look_after(background.link.clone(), Arc::downgrade(&tags)));
         Ok(Leaf {
-            background: Arc::new(Background::start(config)?),
-            tags: Arc::default(),
+            background,
+            tags,
+            generators: Arc::default(),
         })
     }
 
@@ -59,16 +65,7 @@ impl Leaf {
     /// # let _ = orders; }
     /// ```
     pub fn segment(&self, tag: &str) -> SegmentSource {
-        SegmentSource::new(self.tag(tag), self.background.clone())
-    }
-
-    fn tag(&self, name: &str) -> Arc<Tag> {
-        if let Some(tag) = self.tags.read().get(name) {
-            return tag.clone();
-        }
-        let mut tags = self.tags.write();
-        let new = || Arc::new(Tag::new(name));
-        tags.entry(name.to_owned()).or_insert_with(new).clone()
+        SegmentSource::new(self.tags.get(tag), self.background.clone())
     }
 
     /// A generator of snowflake ids. It leases a worker id when ids are first
@@ -76,7 +73,7 @@ impl Leaf {
     ///
     /// # Errors
     /// [`Error::Cache`] if the cache file cannot be used, for example because another
-    /// process uses it.
+    /// process uses it. [`Error::Closed`] after [`close`](Leaf::close).
     ///
     /// ```
     /// # fn main() -> Result<(), leaf_sdk::Error> {
@@ -87,7 +84,14 @@ impl Leaf {
     /// # let _ = events; Ok(()) }
     /// ```
     pub fn snowflake(&self, config: SnowflakeConfig) -> Result<SnowflakeGenerator, Error> {
-        SnowflakeGenerator::new(config, self.background.clone())
+        let mut generators = self.generators.lock();
+        if self.tags.is_closed() {
+            return Err(Error::Closed);
+        }
+        let generator = SnowflakeGenerator::new(config, self.background.clone())?;
+        generators.retain(WeakGenerator::is_alive);
+        generators.push(generator.downgrade());
+        Ok(generator)
     }
 
     /// Statistics of each tag in this process, by name.
@@ -100,15 +104,16 @@ impl Leaf {
     /// # }
     /// ```
     pub fn stats(&self) -> HashMap<String, TagStats> {
-        let tags = self.tags.read();
+        let tags = self.tags.all();
         tags.iter()
-            .map(|(name, tag)| (name.clone(), tag.stats()))
+            .map(|tag| (tag.name.clone(), tag.stats()))
             .collect()
     }
 
-    /// Closes all segment sources and returns their unused ids to the server, unless
-    /// it has granted ids above them since. Calls that are waiting, and all later
-    /// ones, fail with [`Error::Closed`].
+    /// Closes all sources: returns their unused ids to the server, unless it has granted
+    /// ids above them since, and releases the worker ids of the generators. Calls that
+    /// are waiting, and all later ones, fail with [`Error::Closed`], also those of
+    /// sources that are created later.
     ///
     /// # Errors
     /// [`Error::Timeout`] if the server does not answer within the configured
@@ -121,7 +126,7 @@ impl Leaf {
     /// # Ok(()) }
     /// ```
     pub fn close(&self) -> Result<(), Error> {
-        self.background.finish(self.hand_all_back())
+        self.background.finish(self.close_all())
     }
 
     /// Like [`close`](Leaf::close), asynchronous.
@@ -133,16 +138,30 @@ impl Leaf {
     /// ```
     #[cfg(feature = "async")]
     pub async fn close_async(&self) -> Result<(), Error> {
-        self.background.finish_async(self.hand_all_back()).await
+        self.background.finish_async(self.close_all()).await
     }
 
-    fn hand_all_back(&self) -> impl Last + use<> {
+    fn close_all(&self) -> impl Last + use<> {
         let link = self.background.link.clone();
-        let tags: Vec<Arc<Tag>> = self.tags.read().values().cloned().collect();
+        let generators = self.generators.clone();
+        let tags = self.tags.clone();
         async move {
-            let mut result = Ok(());
+            // All at once: one that has to wait delays no other.
+            let mut closing = JoinSet::new();
+            let (tags, generators) = {
+                let generators = generators.lock();
+                (tags.close(), generators.clone())
+            };
             for tag in tags {
-                result = hand_back(&link, &tag).await.and(result);
+                let link = link.clone();
+                closing.spawn(async move { hand_back(&link, &tag).await });
+            }
+            for generator in generators {
+                closing.spawn(generator.release(link.clone()));
+            }
+            let mut result = Ok(());
+            while let Some(closed) = closing.join_next().await {
+                result = closed.unwrap_or(Err(Error::Closed)).and(result);
             }
             result
         }

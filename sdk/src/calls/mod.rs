@@ -19,4 +19,5 @@ pub mod asynchronous;
 #[cfg(feature = "sync")]
 pub mod sync;
 
+pub(crate) use types::Incarnation;
 pub use types::{Aligned, Block, Decoded, NewTag, SnowflakeStatus, TagChange, TagStatus};

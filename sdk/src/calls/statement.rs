@@ -12,7 +12,9 @@ use leaf_core::time::WallTime;
 use tokio_postgres::Row;
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 
-use super::types::{Aligned, Block, Decoded, NewTag, SnowflakeStatus, TagChange, TagStatus};
+use super::types::{
+    Aligned, Block, Decoded, Incarnation, NewTag, SnowflakeStatus, TagChange, TagStatus,
+};
 use crate::time::wall_time;
 use crate::{Error, SegmentId, SnowflakeId};
 
@@ -59,6 +61,35 @@ pub(crate) fn segment_reserve<'a>(tag: &'a &str, count: &'a i64) -> Statement<'a
                 last: get(row, 1)?,
             })
         },
+    )
+}
+
+/// Like [`segment_reserve`], with the incarnation of the tag.
+pub(crate) fn segment_fetch<'a>(
+    tag: &'a &str,
+    count: &'a i64,
+) -> Statement<'a, (Incarnation, Block)> {
+    Statement::new(
+        "SELECT incarnation::text, lower(block), upper(block) - 1 \
+           FROM leaf_tag_incarnation($1) AS incarnation, \
+                LATERAL leaf_segment_reserve($1, $2, incarnation) AS block",
+        vec![(tag, Type::TEXT), (count, Type::INT8)],
+        |rows| {
+            let row = only(rows)?;
+            let block = Block {
+                first: get(row, 1)?,
+                last: get(row, 2)?,
+            };
+            Ok((Incarnation(get(row, 0)?), block))
+        },
+    )
+}
+
+pub(crate) fn tag_incarnation<'a>(tag: &'a &str) -> Statement<'a, Incarnation> {
+    Statement::new(
+        "SELECT leaf_tag_incarnation($1)::text",
+        vec![(tag, Type::TEXT)],
+        |rows| one(rows).map(Incarnation),
     )
 }
 

@@ -23,6 +23,10 @@ pub struct Block {
     pub last: SegmentId,
 }
 
+/// The identity of a tag: another one once the tag was dropped and created again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Incarnation(pub(crate) String);
+
 /// The fields of a snowflake id.
 ///
 /// ```no_run

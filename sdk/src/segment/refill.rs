@@ -1,23 +1,35 @@
 //! The background tasks of a tag: fetching blocks and returning unused ids.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use super::tag::{Rest, Tag};
+use tokio_postgres::error::SqlState;
+
+use super::tag::{Published, Rest, Tag};
 use crate::Error;
 use crate::calls::statement;
 use crate::events::TARGET;
 use crate::gate::Attempt;
 use crate::link::Link;
 
+/// The longest pause after a refusal: callers wait for the next attempt, because the
+/// reason may be gone.
+const LONGEST_REFUSAL: Duration = Duration::from_secs(1);
+
 /// Fetches buffers until there is no room, or until that fails permanently.
 pub(super) async fn refill(link: Arc<Link>, tag: Arc<Tag>) {
     loop {
         let filled = refill_until_full(&link, &tag).await;
-        tag.end_refill();
         if let Err((attempt, error)) = filled {
             tag.gate.failed_permanently(attempt, &error);
+            // Callers ask again as soon as this ends.
+            let pause = link.pauses().nth(tag.refused()).unwrap_or_default();
+            tag.pause(pause.min(LONGEST_REFUSAL)).await;
+            tag.end_refill();
+            tag.gate.wake();
             return;
         }
+        tag.end_refill();
         // A caller that has crossed the threshold meanwhile relies on this refill.
         if !tag.needs_ids() || !tag.begin_refill() {
             return;
@@ -30,9 +42,8 @@ async fn refill_until_full(link: &Link, tag: &Tag) -> Result<(), (Attempt, Error
     let mut pauses = link.pauses();
     let mut is_repeated = false;
     while tag.needs_ids() {
-        let count = tag.next_step(&link.config);
         let attempt = tag.gate.begin_attempt();
-        match reserve(link, tag, count, is_repeated).await {
+        match reserve(link, tag, is_repeated).await {
             Ok(()) => (pauses, is_repeated) = (link.pauses(), false),
             Err(error) => {
                 is_repeated = true;
@@ -43,7 +54,7 @@ async fn refill_until_full(link: &Link, tag: &Tag) -> Result<(), (Attempt, Error
                 }
                 tag.gate.lock().failed(&error);
                 if let Some(pause) = pauses.next() {
-                    tokio::time::sleep(pause).await;
+                    tag.pause(pause).await;
                 }
             }
         }
@@ -51,44 +62,81 @@ async fn refill_until_full(link: &Link, tag: &Tag) -> Result<(), (Attempt, Error
     Ok(())
 }
 
-async fn reserve(link: &Link, tag: &Tag, mut count: u64, is_repeated: bool) -> Result<(), Error> {
+async fn reserve(link: &Link, tag: &Tag, is_repeated: bool) -> Result<(), Error> {
     let name = tag.name.as_str();
-    let (block, session) = loop {
+    let mut count = tag.next_step(&link.config);
+    let mut was_another = false;
+    let (reserved, session) = loop {
         let wanted = count as i64;
-        let statement = statement::segment_reserve(&name, &wanted);
+        let statement = statement::segment_fetch(&name, &wanted);
         match link.query_in_session(statement, is_repeated).await {
             // The tag ends soon; a smaller block may still fit.
             Err(Error::Exhausted(_)) if count > 1 => count /= 2,
+            // It may have been dropped and created again at this very moment.
+            Err(error) if is_another(&error) && !was_another => was_another = true,
             answer => break answer?,
         }
     };
-    tag.publish(&block, session, &link.config)?;
-    tracing::debug!(target: TARGET, tag = name, first = %block.first, last = %block.last, "refilled");
+    let (incarnation, block) = reserved;
+    let (first, last) = (block.first, block.last);
+    match tag.publish(&block, incarnation, session, &link.config)? {
+        Published::Drawable => {
+            tracing::debug!(target: TARGET, tag = name, %first, %last, "refilled");
+        }
+        Published::NewLife => {
+            tracing::warn!(target: TARGET, tag = name, %first, %last,
+                "the tag was created again; ids of the earlier one are discarded");
+        }
+        Published::Closed(rest) => {
+            hand_back_rest(link, name, rest).await?;
+        }
+    }
     Ok(())
+}
+
+/// Whether the tag may have been created again while a block of it was reserved.
+fn is_another(error: &Error) -> bool {
+    error.sqlstate() == Some(&SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE)
 }
 
 /// Closes the tag and returns its unused ids to the server, unless it has granted
 /// ids above them since.
 pub(crate) async fn hand_back(link: &Link, tag: &Tag) -> Result<(), Error> {
-    let name = tag.name.as_str();
+    let rests = tag.close();
+    // A block on its way is returned before the others, because it is above them.
+    tag.refill_ended().await;
+    hand_back_rests(link, tag, rests).await
+}
+
+/// Returns unused ids to the server, unless it has granted ids above them since.
+pub(super) async fn hand_back_rests(link: &Link, tag: &Tag, rests: Vec<Rest>) -> Result<(), Error> {
     let mut result = Ok(());
-    for rest in tag.close() {
-        let Rest {
-            first,
-            last,
-            session,
-        } = rest;
-        if session.is_closed() {
-            // Only that session could have returned the ids: they are lost.
-            continue;
-        }
-        let statement = statement::segment_return(&name, &first, &last);
-        match link.query_in(&session, statement).await {
-            Ok(true) => tracing::debug!(target: TARGET, tag = name, %first, %last, "handed back"),
+    for rest in rests {
+        match hand_back_rest(link, &tag.name, rest).await {
+            Ok(true) => {}
             // Ids above these have been granted.
             Ok(false) => break,
             Err(error) => result = Err(error),
         }
     }
     result
+}
+
+/// Whether the server took the ids.
+async fn hand_back_rest(link: &Link, tag: &str, rest: Rest) -> Result<bool, Error> {
+    let Rest {
+        first,
+        last,
+        session,
+    } = rest;
+    // Only the session that has reserved the ids can return them.
+    if session.is_closed() {
+        return Ok(false);
+    }
+    let statement = statement::segment_return(&tag, &first, &last);
+    let is_taken = link.query_in(&session, statement).await?;
+    if is_taken {
+        tracing::debug!(target: TARGET, tag, %first, %last, "handed back");
+    }
+    Ok(is_taken)
 }

@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::refill::refill;
-use super::tag::{Pace, Tag, TagStats};
+use super::tag::{Held, Tag, TagStats};
 use crate::background::Background;
 use crate::draw::{self, Draw};
 use crate::gate::Gate;
+use crate::link::Session;
 use crate::{Error, SegmentId};
 
 /// The ids of one tag, from [`Leaf::segment`](crate::Leaf::segment).
@@ -141,8 +142,10 @@ impl SegmentSource {
     /// Starts fetching the next buffer, unless that is under way.
     #[cold]
     fn refill(&self) {
-        if self.tag.begin_refill() {
-            let (link, tag) = (self.background.link.clone(), self.tag.clone());
+        // Cloned first: a tag that is being refilled and has no other user is idle.
+        let tag = self.tag.clone();
+        if tag.begin_refill() {
+            let link = self.background.link.clone();
             self.background.spawn(refill(link, tag));
         }
     }
@@ -155,9 +158,9 @@ pub(crate) struct Empty;
 impl Draw for SegmentSource {
     type Id = SegmentId;
     type Stop = Empty;
-    type Guarded = Pace;
+    type Guarded = Held<Session>;
 
-    fn gate(&self) -> &Gate<Pace> {
+    fn gate(&self) -> &Gate<Held<Session>> {
         &self.tag.gate
     }
 

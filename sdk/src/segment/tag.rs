@@ -7,39 +7,76 @@ use std::time::{Duration, Instant};
 
 use leaf_core::DoubleBuffer;
 use leaf_core::buffer::prefetch_after;
+use tokio::sync::Notify;
 
-use crate::calls::Block;
+use crate::calls::{Block, Incarnation};
 use crate::gate::Gate;
 use crate::link::Session;
 use crate::{Config, Error, SegmentId};
 
-/// A tag's ids in memory. Any thread may draw; publishing and closing take the gate's
-/// lock.
-pub(crate) struct Tag {
+/// A tag's ids in memory. Any thread may draw; publishing, discarding and closing take
+/// the gate's lock. `S` is what reserves blocks.
+pub(crate) struct Tag<S = Session> {
     pub(crate) name: String,
     pub(crate) buffer: DoubleBuffer,
-    pub(crate) gate: Gate<Pace>,
+    pub(crate) gate: Gate<Held<S>>,
     /// Whether a refill is under way: one at a time.
     is_refilling: AtomicBool,
+    /// Notified when the tag is closed, and when a refill ends.
+    stirred: Notify,
 }
 
-/// What the size of the next buffer is computed from.
-#[derive(Default)]
-pub(crate) struct Pace {
+/// What is known of the blocks in the buffers.
+pub(crate) struct Held<S> {
     /// Ids in the last block; 0 before the first refill.
     step: u64,
     refilled_at: Option<Instant>,
+    /// Of the tag when the blocks were reserved.
+    incarnation: Option<Incarnation>,
+    /// When the server last said that this is still the tag's incarnation.
+    confirmed_at: Option<Instant>,
     /// The last id of each of the last two blocks, and the session that reserved it,
     /// which is the only one that can return ids of it.
-    reserved: VecDeque<(i64, Arc<Session>)>,
+    reserved: VecDeque<(i64, Arc<S>)>,
+    /// How often in a row the server has refused to reserve a block.
+    refusals: usize,
+    /// How many tickets had been drawn when that was last looked at, and since when it
+    /// has been so many.
+    drawn: (u64, Instant),
 }
 
 /// Ids to return to the server.
-pub(crate) struct Rest {
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Rest<S = Session> {
     pub(crate) first: SegmentId,
     pub(crate) last: SegmentId,
     /// The session that reserved them.
-    pub(crate) session: Arc<Session>,
+    pub(crate) session: Arc<S>,
+}
+
+/// What became of a block.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Published<S = Session> {
+    /// Its ids can be drawn.
+    Drawable,
+    /// The same; the ids of an earlier life of the tag were discarded.
+    NewLife,
+    /// The tag is closed: the block is to be returned.
+    Closed(Rest<S>),
+}
+
+impl<S> Default for Held<S> {
+    fn default() -> Self {
+        Held {
+            step: 0,
+            refilled_at: None,
+            incarnation: None,
+            confirmed_at: None,
+            reserved: VecDeque::new(),
+            refusals: 0,
+            drawn: (0, Instant::now()),
+        }
+    }
 }
 
 /// Statistics of a tag in this process, from [`SegmentSource::stats`] and
@@ -61,6 +98,8 @@ pub struct TagStats {
     pub buffered: u64,
     /// Buffers fetched.
     pub refills: u64,
+    /// Calls that are waiting now.
+    pub waiting: u64,
     /// Calls that had to wait and then got ids.
     pub waits: u64,
     /// The longest such wait.
@@ -69,14 +108,22 @@ pub struct TagStats {
     pub last_error: Option<String>,
 }
 
-impl Tag {
+impl<S> Tag<S> {
     pub(crate) fn new(name: &str) -> Self {
         Tag {
             name: name.to_owned(),
             buffer: DoubleBuffer::new(),
             gate: Gate::default(),
             is_refilling: AtomicBool::new(false),
+            stirred: Notify::new(),
         }
+    }
+
+    /// A tag that has been closed from the beginning.
+    pub(crate) fn closed(name: &str) -> Self {
+        let tag = Tag::new(name);
+        tag.gate.lock().close();
+        tag
     }
 
     /// Whether another buffer should be fetched now.
@@ -86,18 +133,23 @@ impl Tag {
 
     /// How many ids to ask for.
     pub(crate) fn next_step(&self, config: &Config) -> u64 {
-        let pace = &self.gate.lock().guarded;
-        let lasted = pace.refilled_at.map_or(Duration::ZERO, |at| at.elapsed());
-        config.steps.next_step(pace.step, config.min_step, lasted)
+        let held = &self.gate.lock().guarded;
+        let lasted = held.refilled_at.map_or(Duration::ZERO, |at| at.elapsed());
+        config.steps.next_step(held.step, config.min_step, lasted)
     }
 
-    /// Makes a block drawable.
+    /// Makes a block drawable, unless the tag has been closed. If the tag was dropped
+    /// and created again, what is left of its earlier life is discarded.
+    ///
+    /// # Errors
+    /// [`Error::Protocol`] for a block that cannot be one.
     pub(crate) fn publish(
         &self,
         block: &Block,
-        session: Arc<Session>,
+        incarnation: Incarnation,
+        session: Arc<S>,
         config: &Config,
-    ) -> Result<(), Error> {
+    ) -> Result<Published<S>, Error> {
         let (first, last) = (block.first.get(), block.last.get());
         let len = last
             .checked_sub(first)
@@ -108,33 +160,63 @@ impl Tag {
         let prefetch_after = prefetch_after(len, config.prefetch_percent);
         let mut state = self.gate.lock();
         if state.is_closed() {
-            return Ok(());
+            return Ok(Published::Closed(Rest {
+                first: block.first,
+                last: block.last,
+                session,
+            }));
+        }
+        let held = &mut state.guarded;
+        let is_new_life = held
+            .incarnation
+            .as_ref()
+            .is_some_and(|earlier| *earlier != incarnation);
+        if is_new_life {
+            self.buffer.take_rest();
+            held.reserved.clear();
         }
         // There is room: refills begin only if there is, and one at a time.
         let published = self.buffer.publish(first, len, prefetch_after);
         published.map_err(|_| Error::Protocol("both buffers are full".into()))?;
-        let pace = &mut state.guarded;
-        pace.step = len;
-        pace.refilled_at = Some(Instant::now());
-        pace.reserved.push_back((last, session));
-        if pace.reserved.len() > 2 {
-            pace.reserved.pop_front();
+        held.step = len;
+        held.refilled_at = Some(Instant::now());
+        held.incarnation = Some(incarnation);
+        held.confirmed_at = held.refilled_at;
+        held.refusals = 0;
+        held.reserved.push_back((last, session));
+        if held.reserved.len() > 2 {
+            held.reserved.pop_front();
         }
         state.succeeded();
         drop(state);
         self.gate.wake();
-        Ok(())
+        Ok(match is_new_life {
+            true => Published::NewLife,
+            false => Published::Drawable,
+        })
     }
 
     /// Closes the tag; returns the ids that have not been drawn, the last ones first.
-    pub(crate) fn close(&self) -> Vec<Rest> {
+    pub(crate) fn close(&self) -> Vec<Rest<S>> {
         let mut state = self.gate.lock();
         state.close();
-        let rest = self.buffer.take_rest();
-        let reserved = std::mem::take(&mut state.guarded.reserved);
+        let rest = self.take_rest(&mut state.guarded);
         drop(state);
         self.gate.wake();
-        let mut rest: Vec<Rest> = rest
+        self.stirred.notify_waiters();
+        rest
+    }
+
+    /// Discards the ids that have not been drawn; returns them, the last ones first.
+    pub(crate) fn discard(&self) -> Vec<Rest<S>> {
+        let mut state = self.gate.lock();
+        self.take_rest(&mut state.guarded)
+    }
+
+    fn take_rest(&self, held: &mut Held<S>) -> Vec<Rest<S>> {
+        let reserved = std::mem::take(&mut held.reserved);
+        let rest = self.buffer.take_rest();
+        let mut rest: Vec<_> = rest
             .iter()
             .filter_map(|run| {
                 let last = run.first + (run.len - 1) as i64;
@@ -150,12 +232,46 @@ impl Tag {
         rest
     }
 
+    /// The incarnation of the ids in the buffers, if there are any, and when the server
+    /// last confirmed it.
+    pub(crate) fn held(&self) -> Option<(Incarnation, Instant)> {
+        let held = &self.gate.lock().guarded;
+        let known = held.incarnation.clone().zip(held.confirmed_at);
+        known.filter(|_| self.buffer.has_ids())
+    }
+
+    /// Records that the server still has this incarnation.
+    pub(crate) fn confirm(&self, incarnation: &Incarnation, at: Instant) {
+        let held = &mut self.gate.lock().guarded;
+        if held.incarnation.as_ref() == Some(incarnation) {
+            held.confirmed_at = held.confirmed_at.max(Some(at));
+        }
+    }
+
+    /// For how long nobody has drawn, as far as it was looked at.
+    pub(crate) fn idle_for(&self) -> Duration {
+        let drawn = self.buffer.drawn();
+        let held = &mut self.gate.lock().guarded;
+        if held.drawn.0 != drawn {
+            held.drawn = (drawn, Instant::now());
+        }
+        held.drawn.1.elapsed()
+    }
+
+    /// Counts a refusal; returns how many there were before, in a row.
+    pub(crate) fn refused(&self) -> usize {
+        let held = &mut self.gate.lock().guarded;
+        held.refusals += 1;
+        held.refusals - 1
+    }
+
     pub(crate) fn stats(&self) -> TagStats {
         let levels = self.buffer.levels();
         let tally = self.gate.tally();
         TagStats {
             buffered: levels.current + levels.next,
             refills: tally.successes,
+            waiting: tally.waiting,
             waits: tally.waits,
             longest_wait: tally.longest_wait,
             last_error: tally.last_error,
@@ -170,5 +286,134 @@ impl Tag {
 
     pub(crate) fn end_refill(&self) {
         self.is_refilling.store(false, Ordering::Release);
+        self.stirred.notify_waiters();
+    }
+
+    pub(crate) fn is_refilling(&self) -> bool {
+        self.is_refilling.load(Ordering::Acquire)
+    }
+
+    /// Waits until no refill is under way.
+    pub(crate) async fn refill_ended(&self) {
+        self.stirred_until(|| !self.is_refilling()).await;
+    }
+
+    /// Waits, but not after the tag has been closed.
+    pub(crate) async fn pause(&self, pause: Duration) {
+        let is_closed = || self.gate.lock().is_closed();
+        let _ = tokio::time::timeout(pause, self.stirred_until(is_closed)).await;
+    }
+
+    async fn stirred_until(&self, condition: impl Fn() -> bool) {
+        loop {
+            // Registered before the check, so that no change in between is missed.
+            let mut stirred = std::pin::pin!(self.stirred.notified());
+            stirred.as_mut().enable();
+            if condition() {
+                return;
+            }
+            stirred.await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    fn tag() -> Tag<()> {
+        Tag::new("orders")
+    }
+
+    fn config() -> Config {
+        Config::new("host=/nowhere").expect("a connection string")
+    }
+
+    fn block(first: i64, last: i64) -> Block {
+        Block {
+            first: SegmentId::new(first),
+            last: SegmentId::new(last),
+        }
+    }
+
+    fn publish(tag: &Tag<()>, first: i64, last: i64, life: &str) -> Published<()> {
+        let life = Incarnation(life.into());
+        let published = tag.publish(&block(first, last), life, Arc::new(()), &config());
+        published.expect("a block")
+    }
+
+    fn rest(first: i64, last: i64) -> Rest<()> {
+        Rest {
+            first: SegmentId::new(first),
+            last: SegmentId::new(last),
+            session: Arc::new(()),
+        }
+    }
+
+    #[test]
+    fn block_published_after_close_is_not_drawn_but_returned() {
+        let tag = tag();
+        assert_eq!(publish(&tag, 1, 10, "a"), Published::Drawable);
+        tag.buffer.draw().expect("an id");
+        assert_eq!(tag.close(), [rest(2, 10)]);
+        let late = publish(&tag, 11, 20, "a");
+        assert_eq!(late, Published::Closed(rest(11, 20)));
+        assert!(tag.buffer.draw().is_none());
+    }
+
+    #[test]
+    fn block_of_another_life_discards_the_rest_of_the_earlier_one() {
+        let tag = tag();
+        publish(&tag, 1, 10, "a");
+        publish(&tag, 11, 20, "a");
+        while tag.buffer.draw().expect("an id").id < 15 {}
+        assert_eq!(publish(&tag, 1, 5, "b"), Published::NewLife);
+        assert_eq!(tag.buffer.draw().map(|drawn| drawn.id), Some(1));
+        assert_eq!(tag.close(), [rest(2, 5)]);
+    }
+
+    #[test]
+    fn incarnation_is_confirmed_only_while_it_is_that_of_the_ids() {
+        let tag = tag();
+        assert_eq!(tag.held(), None);
+        publish(&tag, 1, 10, "a");
+        let later = Instant::now() + LONG;
+        tag.confirm(&Incarnation("b".into()), later);
+        assert!(tag.held().is_some_and(|(_, at)| at < later));
+        tag.confirm(&Incarnation("a".into()), later);
+        assert_eq!(tag.held(), Some((Incarnation("a".into()), later)));
+        assert_eq!(tag.discard(), [rest(1, 10)]);
+        assert_eq!(tag.held(), None);
+    }
+
+    /// Callers sleep until they are woken, however long: nothing else ends their wait.
+    #[test]
+    fn waiter_is_woken_when_ids_come_and_when_the_tag_is_closed() {
+        for round in 0..100 {
+            let mut tag = tag();
+            tag.gate = Gate::with_slice(LONG);
+            thread::scope(|scope| {
+                let waiter = scope.spawn(|| {
+                    let wait = tag.gate.begin_wait(LONG);
+                    let ended = tag.gate.sleep(&wait, || tag.buffer.has_ids());
+                    assert!(!wait.is_over(), "nobody has woken it");
+                    ended
+                });
+                while tag.gate.tally().waiting == 0 {
+                    thread::yield_now();
+                }
+                let is_even = round % 2 == 0;
+                match is_even {
+                    true => drop(publish(&tag, 1, 10, "a")),
+                    false => drop(tag.close()),
+                }
+                let ended = waiter.join().expect("no panic");
+                assert_eq!(ended.is_ok(), is_even, "{ended:?}");
+            });
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! What callers draw snowflake ids from.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime};
 
 use leaf_core::Run;
@@ -15,6 +15,7 @@ use super::stats::SnowflakeStats;
 use crate::background::{Background, Last};
 use crate::draw::{self, Draw};
 use crate::gate::{Gate, Wait};
+use crate::link::Link;
 use crate::time::system_time;
 use crate::{Error, SnowflakeId};
 
@@ -228,6 +229,10 @@ impl SnowflakeGenerator {
         keeper::release(self.background.link.clone(), self.node.clone())
     }
 
+    pub(crate) fn downgrade(&self) -> WeakGenerator {
+        WeakGenerator(Arc::downgrade(&self.node))
+    }
+
     #[inline]
     fn take_up_to(&self, count: u64) -> Result<Run, Stop> {
         let taken = self.node.take(count)?;
@@ -243,6 +248,24 @@ impl SnowflakeGenerator {
         if !self.node.is_raising.swap(true, Ordering::AcqRel) {
             let (link, node) = (self.background.link.clone(), self.node.clone());
             self.background.spawn(keeper::keep_ahead(link, node));
+        }
+    }
+}
+
+/// A generator that this does not keep alive.
+#[derive(Clone)]
+pub(crate) struct WeakGenerator(Weak<Node>);
+
+impl WeakGenerator {
+    pub(crate) fn is_alive(&self) -> bool {
+        self.0.strong_count() > 0
+    }
+
+    /// Closes the generator, if it is still there, and releases its worker id.
+    pub(crate) async fn release(self, link: Arc<Link>) -> Result<(), Error> {
+        match self.0.upgrade() {
+            Some(node) => keeper::release(link, node).await,
+            None => Ok(()),
         }
     }
 }
@@ -284,7 +307,7 @@ impl Draw for SnowflakeGenerator {
         self.node.has_room()
     }
 
-    fn pause(&self, wait: &Wait, stop: Stop) -> Result<Option<Duration>, Error> {
+    fn pause(&self, wait: &Wait<'_>, stop: Stop) -> Result<Option<Duration>, Error> {
         self.node.pause(wait, stop)
     }
 

@@ -18,4 +18,5 @@ mod stats;
 
 pub use config::SnowflakeConfig;
 pub use generator::SnowflakeGenerator;
+pub(crate) use generator::WeakGenerator;
 pub use stats::SnowflakeStats;

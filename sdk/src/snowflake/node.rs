@@ -76,7 +76,7 @@ impl Node {
 
     /// How long to sleep until the clock has advanced; `None` if there is no lease, or
     /// its ceiling is reached: then that has to be raised.
-    pub(super) fn pause(&self, wait: &Wait, stop: Stop) -> Result<Option<Duration>, Error> {
+    pub(super) fn pause(&self, wait: &Wait<'_>, stop: Stop) -> Result<Option<Duration>, Error> {
         if self.gate.lock().is_closed() {
             return Err(Error::Closed);
         }

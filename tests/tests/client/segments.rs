@@ -1,9 +1,11 @@
 //! The client library's buffered sources: through outages, nothing twice.
 
 use crate::{HASTE, PATIENCE, config};
-use leaf_sdk::{Config, Error, Leaf, SegmentId, SegmentSource};
-use leaf_tests::{Draw, Ledger, Mode, Server, Signal, signal, wait_until};
+use leaf_sdk::{Config, Error, Leaf, SegmentId, SegmentSource, SnowflakeConfig};
+use leaf_tests::postgres::Client;
+use leaf_tests::{Draw, Ledger, Mode, Server, Signal, Stop, signal, wait_until};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -229,6 +231,170 @@ fn close_hands_back_what_was_not_used() {
     let error = orders.next().expect_err("it is closed");
     assert!(matches!(error, Error::Closed), "{error:?}");
     assert_eq!(client.next("orders").expect("an id"), last + 1);
+}
+
+/// How far ids of `orders` are granted.
+fn granted(client: &mut Client) -> i64 {
+    client.number("SELECT max_id FROM leaf.alloc WHERE biz_tag = 'orders'")
+}
+
+#[test]
+fn block_on_its_way_during_close_is_returned_and_not_drawn() {
+    let server = Server::options().set("leaf.wait_timeout", "10min").start();
+    let mut client = server.connect();
+    client.run("SELECT leaf_tag_create('orders')");
+    let config = config(&server, PATIENCE).query_timeout(PATIENCE * 10);
+    let leaf = Leaf::new(config.steps(1_000, 1_000)).expect("a handle");
+    let orders = leaf.segment("orders");
+    let mut last = orders.next().expect("an id");
+    let mut holder = server.connect();
+    holder.run("BEGIN; SELECT * FROM leaf.alloc FOR UPDATE");
+    // The threshold is crossed, and the next block has to wait.
+    last = last.max(*orders.next_n(200).expect("ids").last().expect("ids"));
+    wait_until("a block is on its way", || {
+        client.number(
+            "SELECT count(*) FROM pg_stat_activity
+              WHERE application_name = 'leaf-sdk' AND state = 'active'",
+        ) == 1
+    });
+    thread::scope(|scope| {
+        let close = scope.spawn(|| leaf.close());
+        wait_until("the source is closed", || match orders.next() {
+            Ok(id) => {
+                last = id;
+                false
+            }
+            Err(error) => matches!(error, Error::Closed),
+        });
+        holder.run("COMMIT");
+        close.join().expect("no panic").expect("the server answers");
+    });
+    assert!(orders.try_next().is_none());
+    assert_eq!(granted(&mut client), last.get() + 1);
+}
+
+#[test]
+fn after_close_every_call_says_closed() {
+    let server = server();
+    let leaf = leaf(&server);
+    let (used, unused) = (leaf.segment("orders"), leaf.segment("unused"));
+    let config = || SnowflakeConfig::new("node");
+    let generator = leaf.snowflake(config()).expect("a generator");
+    used.next().expect("an id");
+    generator.next().expect("an id");
+    leaf.close().expect("the server answers");
+    for source in [used, unused, leaf.segment("orders"), leaf.segment("new")] {
+        assert!(source.try_next().is_none());
+        assert!(matches!(source.next(), Err(Error::Closed)));
+        assert!(matches!(source.next_n(10), Err(Error::Closed)));
+    }
+    assert!(matches!(generator.next(), Err(Error::Closed)));
+    assert!(matches!(leaf.snowflake(config()), Err(Error::Closed)));
+    leaf.close().expect("there is nothing left to do");
+}
+
+#[test]
+fn missing_tag_is_asked_for_with_backoff() {
+    let server = server();
+    let shortest = Duration::from_millis(50);
+    let config = config(&server, PATIENCE).retry_between(shortest, PATIENCE);
+    let leaf = Leaf::new(config).expect("a handle");
+    let missing = leaf.segment("missing");
+    let attempts = || {
+        let log = server.log();
+        log.matches("ERROR:  tag \"missing\" does not exist")
+            .count()
+    };
+    let began = Instant::now();
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let _stop = Stop(&is_over);
+        let (is_over, missing) = (&is_over, &missing);
+        for _ in 0..2 {
+            scope.spawn(move || {
+                while !is_over.load(Ordering::SeqCst) {
+                    let error = missing.next().expect_err("no such tag");
+                    assert!(matches!(error, Error::UnknownTag(_)), "{error:?}");
+                }
+            });
+        }
+        wait_until("it was asked for often", || attempts() >= 5);
+    });
+    // Before the fifth attempt, there were four pauses, each twice as long.
+    let attempts = attempts();
+    assert!(began.elapsed() >= shortest * 15, "{attempts} attempts");
+    server.connect().run("SELECT leaf_tag_create('missing')");
+    missing.next().expect("the tag exists now");
+}
+
+#[test]
+fn tag_that_is_not_used_is_forgotten_and_its_ids_are_returned() {
+    let server = server();
+    let mut client = server.connect();
+    client.run("SELECT leaf_tag_create('kept')");
+    let config = config(&server, PATIENCE).forget_after(Duration::from_millis(200));
+    let leaf = Leaf::new(config).expect("a handle");
+    let kept = leaf.segment("kept");
+    let kept_id = kept.next().expect("an id");
+    let id = leaf.segment("orders").next().expect("an id").get();
+    wait_until("it is forgotten", || !leaf.stats().contains_key("orders"));
+    wait_until("its ids are returned", || granted(&mut client) == id + 1);
+    assert!(leaf.stats().contains_key("kept"), "it has a source");
+    assert!(kept.next().expect("an id") > kept_id);
+    let again = leaf.segment("orders").next().expect("an id").get();
+    assert_eq!(again, id + 1);
+}
+
+/// A new tag of the same name, whose ids are far above those of the first.
+fn create_again(client: &mut Client) {
+    client.run("SELECT leaf_tag_drop('orders')");
+    client.run("SELECT leaf_tag_create('orders', start => 1000000000)");
+}
+
+const NEW_LIFE: i64 = 1_000_000_000;
+
+#[test]
+fn block_of_a_tag_created_again_ends_the_earlier_ids() {
+    let server = server();
+    let leaf = leaf(&server);
+    let orders = leaf.segment("orders");
+    assert!(orders.next().expect("an id").get() < NEW_LIFE);
+    create_again(&mut server.connect());
+    // What is left of the first block is of the earlier life until the next one comes.
+    orders.next_n(200).expect("ids");
+    wait_until("the next block has come", || orders.stats().refills == 2);
+    assert_eq!(orders.next().expect("an id").get(), NEW_LIFE);
+}
+
+#[test]
+fn ids_do_not_outlive_their_tag_by_more_than_the_age_of_buffers() {
+    let server = server();
+    let config = config(&server, PATIENCE)
+        .steps(1_000_000, 1_000_000)
+        .max_buffer_age(Duration::from_millis(200));
+    let leaf = Leaf::new(config).expect("a handle");
+    let orders = leaf.segment("orders");
+    assert!(orders.next().expect("an id").get() < NEW_LIFE);
+    create_again(&mut server.connect());
+    wait_until("ids are those of the new tag", || {
+        orders.next().expect("an id").get() >= NEW_LIFE
+    });
+}
+
+#[test]
+fn ids_that_cannot_be_confirmed_are_discarded() {
+    let mut server = server();
+    let config = config(&server, HASTE).max_buffer_age(Duration::from_millis(200));
+    let leaf = Leaf::new(config).expect("a handle");
+    let orders = leaf.segment("orders");
+    let last = orders.next_n(10).expect("ids")[9];
+    server.stop(Mode::Immediate);
+    wait_until("they are discarded", || orders.stats().buffered == 0);
+    assert!(matches!(orders.next(), Err(Error::Timeout { .. })));
+    server.start_again();
+    wait_until("there are others", || {
+        orders.next().is_ok_and(|id| id > last)
+    });
 }
 
 #[test]
