@@ -22,6 +22,9 @@ use crate::time::{self, system_time};
 /// How far ahead of its use the ceiling is written to the cache.
 const CACHE_AHEAD: Duration = Duration::from_secs(5);
 
+/// How often draws ask for a renewal that has not come, before the ceiling is reached.
+const ASK_EVERY: Duration = Duration::from_secs(1);
+
 impl Node {
     /// Loads what the cache has. Returns whether there is a lease or a registration that the
     /// registry has to be asked for.
@@ -106,6 +109,11 @@ impl Node {
                 }
                 Err(error) => state.failed(&error),
             }
+        } else {
+            // Only the registry can help, which a task asks: draws need not ask for it.
+            let ask_at = scheme.tick_at(used + ASK_EVERY);
+            let until = scheme.tick_at(lease.ceiling);
+            self.generator.extend(&scheme.layout, until, ask_at);
         }
         drop(state);
         self.gate.wake();
@@ -408,5 +416,43 @@ pub(super) async fn release(link: Arc<Link>, node: Arc<Node>) -> Result<(), Erro
             store(&lease)?;
             Err(error)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use leaf_core::snowflake::generator::Stop;
+    use leaf_core::snowflake::{Layout, Scheme};
+
+    use super::*;
+    use crate::SnowflakeConfig;
+
+    /// Each request costs more than a draw.
+    #[test]
+    fn draws_do_not_go_on_asking_for_a_renewal_that_does_not_come() {
+        let node = Node::new(SnowflakeConfig::new("node")).expect("a node");
+        let now = time::now();
+        let lease = Lease {
+            worker_id: 1,
+            nonce: String::new(),
+            token: 0,
+            scheme: Scheme::of(Layout::LEAF),
+            registry_ceiling: now + Duration::from_millis(100),
+            ceiling: now,
+        };
+        node.begin(lease, now).expect("a lease");
+        let mut requests = 0;
+        loop {
+            match node.take(1) {
+                Ok(taken) if taken.due => {
+                    requests += 1;
+                    assert!(node.raise_ceiling(), "the registry has to be asked");
+                }
+                Ok(_) | Err(Stop::Wait { .. }) => {}
+                Err(Stop::Ceiling) => break,
+                Err(stop) => panic!("{stop:?}"),
+            }
+        }
+        assert_eq!(requests, 1);
     }
 }
