@@ -9,12 +9,14 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
 
 use crate::link::{Link, in_time};
+use crate::process::Process;
 use crate::{Config, Error};
 
 /// The background thread of a handle, and the connection that its tasks use. The
 /// thread ends when this is dropped, even if there are unfinished tasks. Tasks must
 /// therefore not own it; they share the [`Link`].
 pub(crate) struct Background {
+    pub(crate) process: Process,
     pub(crate) link: Arc<Link>,
     tasks: UnboundedSender<Task>,
 }
@@ -43,7 +45,11 @@ impl Background {
                 // A look-up of a name may take long and is not waited for.
                 runtime.shutdown_background();
             })?;
-        Ok(Background { link, tasks })
+        Ok(Background {
+            process: Process::current()?,
+            link,
+            tasks,
+        })
     }
 
     /// Runs a task on the thread.
@@ -54,6 +60,7 @@ impl Background {
 
     /// Runs a last task on the thread, and waits for its end up to the timeout.
     pub(crate) fn finish(&self, last: impl Last) -> Result<(), Error> {
+        self.process.check()?;
         forbid_blocking_a_runtime()?;
         let after = self.link.config.timeout;
         let (done, is_done) = channel();
@@ -66,6 +73,7 @@ impl Background {
     /// Like [`finish`](Self::finish), asynchronous.
     #[cfg(feature = "async")]
     pub(crate) async fn finish_async(&self, last: impl Last) -> Result<(), Error> {
+        self.process.check()?;
         let after = self.link.config.timeout;
         let (done, is_done) = tokio::sync::oneshot::channel();
         self.spawn(async move {

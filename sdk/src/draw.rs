@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::Error;
 use crate::background::forbid_blocking_a_runtime;
 use crate::gate::{Gate, Wait};
+use crate::process::Process;
 
 /// What is drawn from: how to take ids without waiting, and what to do if there are
 /// none.
@@ -20,6 +21,9 @@ pub(crate) trait Draw: Sync {
     type Stop: Copy + Send;
     /// What the gate guards.
     type Guarded: Send;
+
+    /// The process that may draw.
+    fn process(&self) -> &Process;
 
     /// Where callers wait for the background tasks.
     fn gate(&self) -> &Gate<Self::Guarded>;
@@ -55,6 +59,9 @@ pub(crate) trait Draw: Sync {
 /// The next id, if one is at hand.
 #[inline]
 pub(crate) fn try_next<S: Draw>(source: &S) -> Option<S::Id> {
+    if !source.process().is_current() {
+        return None;
+    }
     match source.take() {
         Ok(id) => Some(id),
         Err(stop) => {
@@ -67,6 +74,7 @@ pub(crate) fn try_next<S: Draw>(source: &S) -> Option<S::Id> {
 /// The next id, after a wait if none is at hand.
 #[inline]
 pub(crate) fn next<S: Draw>(source: &S) -> Result<S::Id, Error> {
+    source.process().check()?;
     match source.take() {
         Ok(id) => Ok(id),
         Err(stop) => wait(source, source.timeout(), stop, || source.take()),
@@ -75,6 +83,7 @@ pub(crate) fn next<S: Draw>(source: &S) -> Result<S::Id, Error> {
 
 /// Like [`next`], with a timeout.
 pub(crate) fn next_timeout<S: Draw>(source: &S, timeout: Duration) -> Result<S::Id, Error> {
+    source.process().check()?;
     match source.take() {
         Ok(id) => Ok(id),
         Err(stop) => wait(source, timeout, stop, || source.take()),
@@ -83,6 +92,7 @@ pub(crate) fn next_timeout<S: Draw>(source: &S, timeout: Duration) -> Result<S::
 
 /// `count` ids, after as many waits as that takes, each up to the timeout.
 pub(crate) fn next_n<S: Draw>(source: &S, count: usize) -> Result<Vec<S::Id>, Error> {
+    source.process().check()?;
     let mut ids = room_for(count)?;
     while ids.len() < count {
         let mut take = || source.take_some(count - ids.len(), &mut ids);
@@ -114,6 +124,7 @@ pub(crate) async fn next_timeout_async<S: Draw>(
     source: &S,
     timeout: Duration,
 ) -> Result<S::Id, Error> {
+    source.process().check()?;
     match source.take() {
         Ok(id) => Ok(id),
         Err(stop) => wait_async(source, timeout, stop, || source.take()).await,
@@ -123,6 +134,7 @@ pub(crate) async fn next_timeout_async<S: Draw>(
 /// Like [`next_n`], asynchronous.
 #[cfg(feature = "async")]
 pub(crate) async fn next_n_async<S: Draw>(source: &S, count: usize) -> Result<Vec<S::Id>, Error> {
+    source.process().check()?;
     let mut ids = room_for(count)?;
     while ids.len() < count {
         let mut take = || source.take_some(count - ids.len(), &mut ids);

@@ -91,6 +91,11 @@ pub enum Error {
     #[error("the source of ids is closed")]
     Closed,
 
+    /// The handle was created before this process was forked: its ids are the parent's.
+    /// Create another handle in the child.
+    #[error("the handle belongs to the parent of this process; create another one after fork")]
+    Forked,
+
     /// [`init`](crate::init) has not been called, or has been called already.
     #[error("{0}")]
     Global(&'static str),
@@ -169,6 +174,7 @@ impl Error {
             | Error::Runtime(_)
             | Error::WouldBlockRuntime
             | Error::Closed
+            | Error::Forked
             | Error::Global(_)
             | Error::Protocol(_) => false,
         }
@@ -196,6 +202,7 @@ impl Error {
             | Error::Runtime(_)
             | Error::WouldBlockRuntime
             | Error::Closed
+            | Error::Forked
             | Error::Global(_)
             | Error::Protocol(_) => None,
         }

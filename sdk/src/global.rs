@@ -4,9 +4,32 @@ use once_cell::sync::OnceCell;
 
 use crate::{Config, Error, Leaf, SegmentId};
 
-static LEAF: OnceCell<Leaf> = OnceCell::new();
+/// The handle of this process, after those of the processes that it descends from by
+/// `fork`, which cannot be replaced.
+static LEAF: OnceCell<Handle> = OnceCell::new();
 
-/// Creates the handle that [`next`] uses. Call it once, at the start of the program.
+struct Handle {
+    leaf: Leaf,
+    /// Of the child.
+    next: OnceCell<Box<Handle>>,
+}
+
+impl Handle {
+    fn new(config: Config) -> Result<Handle, Error> {
+        Ok(Handle {
+            leaf: Leaf::new(config)?,
+            next: OnceCell::new(),
+        })
+    }
+
+    /// The last handle.
+    fn last(&self) -> &Handle {
+        self.next.get().map_or(self, |next| next.last())
+    }
+}
+
+/// Creates the handle that [`next`] uses. Call it once, at the start of the program, and
+/// again in each child that is made by `fork`.
 ///
 /// # Errors
 /// Those of [`Leaf::new`], after which it may be called again; [`Error::Global`] if
@@ -20,10 +43,22 @@ static LEAF: OnceCell<Leaf> = OnceCell::new();
 /// ```
 pub fn init(config: Config) -> Result<(), Error> {
     let mut is_new = false;
-    LEAF.get_or_try_init(|| {
-        is_new = true;
-        Leaf::new(config)
-    })?;
+    match LEAF.get().map(Handle::last) {
+        None => LEAF
+            .get_or_try_init(|| {
+                is_new = true;
+                Handle::new(config)
+            })
+            .map(drop)?,
+        Some(last) if last.leaf.is_of_this_process() => {}
+        Some(last) => last
+            .next
+            .get_or_try_init(|| {
+                is_new = true;
+                Handle::new(config).map(Box::new)
+            })
+            .map(drop)?,
+    }
     match is_new {
         true => Ok(()),
         false => Err(Error::Global("leaf_sdk::init has already been called")),
@@ -43,6 +78,7 @@ pub fn init(config: Config) -> Result<(), Error> {
 /// ```
 pub fn leaf() -> Result<&'static Leaf, Error> {
     LEAF.get()
+        .map(|first| &first.last().leaf)
         .ok_or(Error::Global("leaf_sdk::init has not been called"))
 }
 

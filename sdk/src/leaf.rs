@@ -7,16 +7,19 @@ use parking_lot::Mutex;
 use tokio::task::JoinSet;
 
 use crate::background::{Background, Last};
-use crate::segment::{SegmentSource, TagStats, Tags, hand_back, look_after};
+use crate::segment::{SegmentSource, Tag, TagStats, Tags, hand_back, look_after};
 use crate::snowflake::{SnowflakeConfig, SnowflakeGenerator, WeakGenerator};
 use crate::{Config, Error};
 
 /// Ids at memory speed, buffered in this process and refilled in the background.
 ///
-/// Cheap to clone: all clones share the buffers, one connection, and the background
-/// thread that uses it. The connection is made when ids are first requested. When
+/// Cheap to clone: all clones share the buffers, the connections, and the background
+/// thread that uses them. A connection is made when ids are first requested. When
 /// the last clone and the last source are dropped, the thread ends and unused ids
 /// are lost; [`close`](Leaf::close) returns them to the server.
+///
+/// A handle belongs to the process that created it. In a child made by `fork`, all calls
+/// fail with [`Error::Forked`]; create another handle there.
 ///
 /// ```no_run
 /// # fn main() -> Result<(), leaf_sdk::Error> {
@@ -65,7 +68,12 @@ impl Leaf {
     /// # let _ = orders; }
     /// ```
     pub fn segment(&self, tag: &str) -> SegmentSource {
-        SegmentSource::new(self.tags.get(tag), self.background.clone())
+        let tag = match self.is_of_this_process() {
+            true => self.tags.get(tag),
+            // A thread of the parent may have held the lock.
+            false => Arc::new(Tag::closed(tag)),
+        };
+        SegmentSource::new(tag, self.background.clone())
     }
 
     /// A generator of snowflake ids. It leases a worker id when ids are first
@@ -84,6 +92,7 @@ impl Leaf {
     /// # let _ = events; Ok(()) }
     /// ```
     pub fn snowflake(&self, config: SnowflakeConfig) -> Result<SnowflakeGenerator, Error> {
+        self.background.process.check()?;
         let mut generators = self.generators.lock();
         if self.tags.is_closed() {
             return Err(Error::Closed);
@@ -104,6 +113,9 @@ impl Leaf {
     /// # }
     /// ```
     pub fn stats(&self) -> HashMap<String, TagStats> {
+        if !self.is_of_this_process() {
+            return HashMap::new();
+        }
         let tags = self.tags.all();
         tags.iter()
             .map(|tag| (tag.name.clone(), tag.stats()))
@@ -139,6 +151,11 @@ impl Leaf {
     #[cfg(feature = "async")]
     pub async fn close_async(&self) -> Result<(), Error> {
         self.background.finish_async(self.close_all()).await
+    }
+
+    /// Whether this process created the handle, and not one that it was forked from.
+    pub(crate) fn is_of_this_process(&self) -> bool {
+        self.background.process.is_current()
     }
 
     fn close_all(&self) -> impl Last + use<> {

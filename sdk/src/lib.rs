@@ -14,6 +14,7 @@ mod id;
 mod id_source;
 mod leaf;
 mod link;
+mod process;
 mod segment;
 mod snowflake;
 mod time;

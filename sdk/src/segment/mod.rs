@@ -13,6 +13,7 @@ mod upkeep;
 
 pub(crate) use refill::hand_back;
 pub use source::SegmentSource;
+pub(crate) use tag::Tag;
 pub use tag::TagStats;
 pub(crate) use tags::Tags;
 pub(crate) use upkeep::look_after;

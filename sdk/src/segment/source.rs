@@ -9,6 +9,7 @@ use crate::background::Background;
 use crate::draw::{self, Draw};
 use crate::gate::Gate;
 use crate::link::Session;
+use crate::process::Process;
 use crate::{Error, SegmentId};
 
 /// The ids of one tag, from [`Leaf::segment`](crate::Leaf::segment).
@@ -26,13 +27,19 @@ use crate::{Error, SegmentId};
 /// ```
 #[derive(Clone)]
 pub struct SegmentSource {
+    /// A copy of the background's, which is near when an id is drawn.
+    process: Process,
     tag: Arc<Tag>,
     background: Arc<Background>,
 }
 
 impl SegmentSource {
     pub(crate) fn new(tag: Arc<Tag>, background: Arc<Background>) -> Self {
-        SegmentSource { tag, background }
+        SegmentSource {
+            process: background.process.clone(),
+            tag,
+            background,
+        }
     }
 
     /// The next id, if one is at hand. Never waits.
@@ -136,7 +143,11 @@ impl SegmentSource {
     /// # }
     /// ```
     pub fn stats(&self) -> TagStats {
-        self.tag.stats()
+        match self.process.check() {
+            Ok(()) => self.tag.stats(),
+            // A thread of the parent may have held the locks.
+            Err(error) => TagStats::unavailable(&error),
+        }
     }
 
     /// Starts fetching the next buffer, unless that is under way.
@@ -159,6 +170,10 @@ impl Draw for SegmentSource {
     type Id = SegmentId;
     type Stop = Empty;
     type Guarded = Held<Session>;
+
+    fn process(&self) -> &Process {
+        &self.process
+    }
 
     fn gate(&self) -> &Gate<Held<Session>> {
         &self.tag.gate

@@ -108,6 +108,20 @@ pub struct TagStats {
     pub last_error: Option<String>,
 }
 
+impl TagStats {
+    /// For a tag about which nothing can be found out.
+    pub(crate) fn unavailable(why: &Error) -> Self {
+        TagStats {
+            buffered: 0,
+            refills: 0,
+            waiting: 0,
+            waits: 0,
+            longest_wait: Duration::ZERO,
+            last_error: Some(why.to_string()),
+        }
+    }
+}
+
 impl<S> Tag<S> {
     pub(crate) fn new(name: &str) -> Self {
         Tag {

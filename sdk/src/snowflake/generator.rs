@@ -16,6 +16,7 @@ use crate::background::{Background, Last};
 use crate::draw::{self, Draw};
 use crate::gate::{Gate, Wait};
 use crate::link::Link;
+use crate::process::Process;
 use crate::time::system_time;
 use crate::{Error, SnowflakeId};
 
@@ -38,6 +39,7 @@ use crate::{Error, SnowflakeId};
 /// ```
 #[derive(Clone)]
 pub struct SnowflakeGenerator {
+    process: Process,
     node: Arc<Node>,
     background: Arc<Background>,
 }
@@ -47,7 +49,11 @@ impl SnowflakeGenerator {
     pub(crate) fn new(config: SnowflakeConfig, background: Arc<Background>) -> Result<Self, Error> {
         let node = Arc::new(Node::new(config)?);
         let has_cached = node.load_cache();
-        let generator = SnowflakeGenerator { node, background };
+        let generator = SnowflakeGenerator {
+            process: background.process.clone(),
+            node,
+            background,
+        };
         if has_cached {
             generator.keep_ahead();
         }
@@ -156,6 +162,8 @@ impl SnowflakeGenerator {
     /// # }
     /// ```
     pub fn worker_id(&self) -> Option<i32> {
+        // In a child of the process, a thread of the parent may hold the lock.
+        self.process.check().ok()?;
         let state = self.node.gate.lock();
         state.guarded.lease.as_ref().map(|lease| lease.worker_id)
     }
@@ -182,6 +190,9 @@ impl SnowflakeGenerator {
     /// # }
     /// ```
     pub fn stats(&self) -> SnowflakeStats {
+        if let Err(error) = self.process.check() {
+            return SnowflakeStats::unavailable(&error);
+        }
         let lease = self.node.gate.lock().guarded.lease.clone();
         let tally = self.node.gate.tally();
         SnowflakeStats {
@@ -274,6 +285,10 @@ impl Draw for SnowflakeGenerator {
     type Id = SnowflakeId;
     type Stop = Stop;
     type Guarded = Holding;
+
+    fn process(&self) -> &Process {
+        &self.process
+    }
 
     fn gate(&self) -> &Gate<Holding> {
         &self.node.gate

@@ -439,6 +439,8 @@ mod tests {
             scheme: Scheme::of(Layout::LEAF),
             registry_ceiling: now + Duration::from_millis(100),
             ceiling: now,
+            next_token: None,
+            is_ending: false,
         };
         node.begin(lease, now).expect("a lease");
         let mut requests = 0;

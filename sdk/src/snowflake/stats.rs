@@ -2,6 +2,8 @@
 
 use std::time::{Duration, SystemTime};
 
+use crate::Error;
+
 /// Statistics of a generator, from
 /// [`SnowflakeGenerator::stats`](crate::SnowflakeGenerator::stats).
 ///
@@ -28,4 +30,19 @@ pub struct SnowflakeStats {
     pub longest_wait: Duration,
     /// Why the last failed attempt to lease or to renew failed.
     pub last_error: Option<String>,
+}
+
+impl SnowflakeStats {
+    /// For a generator about which nothing can be found out.
+    pub(super) fn unavailable(why: &Error) -> Self {
+        SnowflakeStats {
+            worker_id: None,
+            ceiling: None,
+            renewals: 0,
+            rollbacks: 0,
+            waits: 0,
+            longest_wait: Duration::ZERO,
+            last_error: Some(why.to_string()),
+        }
+    }
 }

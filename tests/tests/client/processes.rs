@@ -80,3 +80,16 @@ fn terminated_connections_repeat_no_id() {
         assert!(terminated > 0);
     });
 }
+
+#[test]
+fn parent_and_child_of_a_fork_never_draw_the_same_id() {
+    let (server, mut client) = Server::with_orders(100);
+    let mut forker = Command::new(env!("CARGO_BIN_EXE_forker"));
+    let drawn = Service::start(forker.arg(server.connection_string())).end();
+    assert_eq!(drawn.len(), 2, "the parent and the child");
+    let mut ledger = Ledger::new();
+    for ids in drawn {
+        ledger.add(ids);
+    }
+    ledger.add(client.batch("orders", 1_000).expect("a batch"));
+}
