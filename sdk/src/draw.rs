@@ -18,9 +18,12 @@ use crate::process::Process;
 pub(crate) trait Draw: Sync {
     type Id: Send;
     /// Why there is no id.
-    type Stop: Copy + Send;
+    type Stop: Copy + Send + Sync;
     /// What the gate guards.
     type Guarded: Send;
+
+    /// What stops a draw that needs the background tasks.
+    const MISSING: Self::Stop;
 
     /// The process that may draw.
     fn process(&self) -> &Process;
@@ -101,6 +104,27 @@ pub(crate) fn next_n<S: Draw>(source: &S, count: usize) -> Result<Vec<S::Id>, Er
         }
     }
     Ok(ids)
+}
+
+/// Waits until an id is at hand, without taking it.
+pub(crate) fn ready<S: Draw>(source: &S) -> Result<(), Error> {
+    source.process().check()?;
+    if source.is_ready() {
+        return Ok(());
+    }
+    let is_ready = || source.is_ready().then_some(()).ok_or(S::MISSING);
+    wait(source, source.timeout(), S::MISSING, is_ready)
+}
+
+/// Like [`ready`], asynchronous.
+#[cfg(feature = "async")]
+pub(crate) async fn ready_async<S: Draw>(source: &S) -> Result<(), Error> {
+    source.process().check()?;
+    if source.is_ready() {
+        return Ok(());
+    }
+    let is_ready = || source.is_ready().then_some(()).ok_or(S::MISSING);
+    wait_async(source, source.timeout(), S::MISSING, is_ready).await
 }
 
 /// An error if the memory does not suffice, instead of an abort.

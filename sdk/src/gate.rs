@@ -8,6 +8,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use tokio::sync::Notify;
 
 use crate::Error;
+use crate::meter::Meter;
 
 /// How often a caller that sleeps looks again, and asks for another attempt: a task
 /// that has failed permanently does not repeat itself.
@@ -24,16 +25,10 @@ pub(crate) struct Gate<T> {
     slice: Duration,
 }
 
-impl<T: Default> Default for Gate<T> {
-    fn default() -> Self {
-        Gate::with_slice(SLICE)
-    }
-}
-
 /// What is guarded, and the bookkeeping.
-#[derive(Default)]
 pub(crate) struct State<T> {
     pub(crate) guarded: T,
+    meter: Meter,
     /// Attempts that succeeded.
     successes: u64,
     /// Attempts that have begun.
@@ -74,10 +69,27 @@ pub(crate) struct Wait<'a> {
 }
 
 impl<T: Default> Gate<T> {
+    /// The gate of a source.
+    pub(crate) fn new(meter: Meter) -> Self {
+        Gate::with_slice(meter, SLICE)
+    }
+
     /// A gate at which callers that sleep look again this often.
-    pub(crate) fn with_slice(slice: Duration) -> Self {
+    pub(crate) fn with_slice(meter: Meter, slice: Duration) -> Self {
+        let state = State {
+            guarded: T::default(),
+            meter,
+            successes: 0,
+            begun: 0,
+            failure: None,
+            permanent_failure: None,
+            last_error: None,
+            waits: 0,
+            longest_wait: Duration::ZERO,
+            is_closed: false,
+        };
         Gate {
-            state: Mutex::default(),
+            state: Mutex::new(state),
             changed: Condvar::new(),
             notify: Notify::new(),
             waiting: AtomicU64::new(0),
@@ -131,7 +143,9 @@ impl<T> Gate<T> {
     pub(crate) fn waited(&self, wait: &Wait<'_>) {
         let mut state = self.lock();
         state.waits += 1;
-        state.longest_wait = state.longest_wait.max(wait.since.elapsed());
+        let duration = wait.since.elapsed();
+        state.longest_wait = state.longest_wait.max(duration);
+        state.meter.waited(duration);
     }
 
     /// Blocks the thread until the caller should draw again, or ask again; an error
@@ -185,6 +199,7 @@ impl<T> Gate<T> {
 impl<T> State<T> {
     /// Records an attempt that succeeded.
     pub(crate) fn succeeded(&mut self) {
+        self.meter.attempt(true);
         self.successes += 1;
         self.failure = None;
         self.permanent_failure = None;
@@ -192,6 +207,7 @@ impl<T> State<T> {
 
     /// Records an attempt that failed.
     pub(crate) fn failed(&mut self, error: &Error) {
+        self.meter.attempt(false);
         self.permanent_failure = None;
         self.last_error = Some(error.to_string());
         self.failure = Some(error.clone());
@@ -261,13 +277,17 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(60);
 
+    fn gate() -> Gate<()> {
+        Gate::new(Meter::of("test", "test"))
+    }
+
     fn fail(gate: &Gate<()>, attempt: Attempt) {
         gate.failed_permanently(attempt, &Error::TimeUsedUp);
     }
 
     #[test]
     fn wait_is_ended_only_by_an_attempt_that_began_later() {
-        let gate = Gate::default();
+        let gate = gate();
         let early = gate.begin_attempt();
         let wait = gate.begin_wait(LONG);
         fail(&gate, early);
@@ -280,7 +300,7 @@ mod tests {
 
     #[test]
     fn failure_ends_a_sleep_at_once_and_is_forgotten_after_a_success() {
-        let gate = Gate::default();
+        let gate = gate();
         let wait = gate.begin_wait(LONG);
         fail(&gate, gate.begin_attempt());
         assert!(gate.sleep(&wait, || true).is_ok(), "ids are at hand");
@@ -291,14 +311,14 @@ mod tests {
 
     #[test]
     fn wait_may_be_without_end() {
-        let gate = Gate::<()>::default();
+        let gate = gate();
         let wait = gate.begin_wait(Duration::MAX);
         gate.sleep(&wait, || false).expect("the wait goes on");
     }
 
     #[test]
     fn wait_that_is_over_ends_with_the_permanent_failure_of_the_last_attempt() {
-        let gate = Gate::default();
+        let gate = gate();
         fail(&gate, gate.begin_attempt());
         let over = || {
             let wait = gate.begin_wait(Duration::ZERO);
@@ -312,7 +332,7 @@ mod tests {
     #[test]
     fn sleeper_is_woken() {
         for _ in 0..100 {
-            let gate = Gate::with_slice(LONG);
+            let gate = Gate::<()>::with_slice(Meter::of("test", "test"), LONG);
             std::thread::scope(|scope| {
                 let sleeper = scope.spawn(|| {
                     let wait = gate.begin_wait(LONG);
@@ -334,7 +354,7 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = { runtime }.enable_time().build().expect("a runtime");
         runtime.block_on(async {
-            let gate = std::sync::Arc::new(Gate::with_slice(LONG));
+            let gate = std::sync::Arc::new(Gate::<()>::with_slice(Meter::of("test", "test"), LONG));
             let sleeper = tokio::spawn({
                 let gate = gate.clone();
                 async move {
@@ -353,7 +373,7 @@ mod tests {
 
     #[test]
     fn wait_that_is_over_says_what_failed_last() {
-        let gate = Gate::<()>::default();
+        let gate = gate();
         gate.lock().failed(&Error::TimeUsedUp);
         let wait = gate.begin_wait(Duration::ZERO);
         let Err(Error::Timeout { after, last }) = gate.sleep(&wait, || false) else {
@@ -361,5 +381,40 @@ mod tests {
         };
         assert_eq!(after, Duration::ZERO);
         assert_eq!(last, Some(Error::TimeUsedUp.to_string()));
+    }
+
+    #[cfg(feature = "metrics")]
+    #[test]
+    fn attempts_and_waits_are_counted_for_the_recorder() {
+        use metrics_util::debugging::{DebugValue, DebuggingRecorder};
+        let recorder = DebuggingRecorder::new();
+        let snapshotter = recorder.snapshotter();
+        metrics::with_local_recorder(&recorder, || {
+            let gate = Gate::<()>::new(Meter::of("segment", "orders"));
+            gate.lock().failed(&Error::TimeUsedUp);
+            gate.lock().succeeded();
+            gate.waited(&gate.begin_wait(LONG));
+        });
+        let mut counted: Vec<_> = snapshotter
+            .snapshot()
+            .into_vec()
+            .into_iter()
+            .map(|(key, _, _, value)| {
+                let labels: Vec<_> = key.key().labels().map(|label| label.value()).collect();
+                let value = match value {
+                    DebugValue::Counter(count) => count,
+                    DebugValue::Histogram(values) => values.len() as u64,
+                    DebugValue::Gauge(_) => panic!("there is no gauge"),
+                };
+                (format!("{} {}", key.key().name(), labels.join(" ")), value)
+            })
+            .collect();
+        counted.sort();
+        let expected = [
+            "leaf_attempts_total segment orders failure",
+            "leaf_attempts_total segment orders success",
+            "leaf_wait_seconds segment orders",
+        ];
+        assert_eq!(counted, expected.map(|name| (name.to_owned(), 1)));
     }
 }

@@ -5,13 +5,10 @@ use std::time::Duration;
 
 use crate::{Error, Id, SegmentId, SegmentSource, SnowflakeGenerator, SnowflakeId};
 
-mod sealed {
-    pub trait Sealed {}
-}
-
-/// A source of ids in this process: a [`SegmentSource`] or a
-/// [`SnowflakeGenerator`]. Both types have these methods themselves; the trait is
-/// for code that works with either. It cannot be implemented for other types.
+/// A source of ids in this process: a [`SegmentSource`], a [`SnowflakeGenerator`], or, in
+/// tests without a server, a [`MemorySource`](crate::MemorySource). They have these methods
+/// themselves; the trait is for code that works with any of them. Another source of ids
+/// needs only [`try_next`](IdSource::try_next) and [`next`](IdSource::next).
 ///
 /// ```no_run
 /// use leaf_sdk::{Error, Id, IdSource};
@@ -28,7 +25,7 @@ mod sealed {
 ///     }
 /// }
 /// ```
-pub trait IdSource: sealed::Sealed + Clone + Send + Sync + 'static {
+pub trait IdSource: Clone + Send + Sync + 'static {
     /// The type of its ids: [`SegmentId`] or [`SnowflakeId`].
     type Id: Copy + Display + Into<Id> + Into<i64> + Send + Sync + 'static;
 
@@ -61,7 +58,10 @@ pub trait IdSource: sealed::Sealed + Clone + Send + Sync + 'static {
     /// let id = ids.next_timeout(Duration::from_millis(50))?;
     /// # let _ = id; Ok(()) }
     /// ```
-    fn next_timeout(&self, timeout: Duration) -> Result<Self::Id, Error>;
+    fn next_timeout(&self, timeout: Duration) -> Result<Self::Id, Error> {
+        let _ = timeout;
+        self.next()
+    }
 
     /// `count` ids, ascending. The timeout applies to each wait.
     ///
@@ -70,7 +70,20 @@ pub trait IdSource: sealed::Sealed + Clone + Send + Sync + 'static {
     /// let ids = ids.next_n(500)?;
     /// # let _ = ids; Ok(()) }
     /// ```
-    fn next_n(&self, count: usize) -> Result<Vec<Self::Id>, Error>;
+    fn next_n(&self, count: usize) -> Result<Vec<Self::Id>, Error> {
+        (0..count).map(|_| self.next()).collect()
+    }
+
+    /// Waits until ids are at hand, up to the configured timeout. Takes no id.
+    ///
+    /// ```no_run
+    /// # fn example(ids: &impl leaf_sdk::IdSource) -> Result<(), leaf_sdk::Error> {
+    /// ids.ready()?;
+    /// # Ok(()) }
+    /// ```
+    fn ready(&self) -> Result<(), Error> {
+        Ok(())
+    }
 
     /// Like [`next`](Self::next), asynchronous.
     ///
@@ -80,7 +93,9 @@ pub trait IdSource: sealed::Sealed + Clone + Send + Sync + 'static {
     /// # let _ = id; Ok(()) }
     /// ```
     #[cfg(feature = "async")]
-    fn next_async(&self) -> impl Future<Output = Result<Self::Id, Error>> + Send;
+    fn next_async(&self) -> impl Future<Output = Result<Self::Id, Error>> + Send {
+        async { self.next() }
+    }
 
     /// Like [`next_timeout`](Self::next_timeout), asynchronous.
     ///
@@ -94,7 +109,9 @@ pub trait IdSource: sealed::Sealed + Clone + Send + Sync + 'static {
     fn next_timeout_async(
         &self,
         timeout: Duration,
-    ) -> impl Future<Output = Result<Self::Id, Error>> + Send;
+    ) -> impl Future<Output = Result<Self::Id, Error>> + Send {
+        async move { self.next_timeout(timeout) }
+    }
 
     /// Like [`next_n`](Self::next_n), asynchronous.
     ///
@@ -107,13 +124,25 @@ pub trait IdSource: sealed::Sealed + Clone + Send + Sync + 'static {
     fn next_n_async(
         &self,
         count: usize,
-    ) -> impl Future<Output = Result<Vec<Self::Id>, Error>> + Send;
+    ) -> impl Future<Output = Result<Vec<Self::Id>, Error>> + Send {
+        async move { self.next_n(count) }
+    }
+
+    /// Like [`ready`](Self::ready), asynchronous.
+    ///
+    /// ```no_run
+    /// # async fn example(ids: &impl leaf_sdk::IdSource) -> Result<(), leaf_sdk::Error> {
+    /// ids.ready_async().await?;
+    /// # Ok(()) }
+    /// ```
+    #[cfg(feature = "async")]
+    fn ready_async(&self) -> impl Future<Output = Result<(), Error>> + Send {
+        async { self.ready() }
+    }
 }
 
 macro_rules! id_source {
     ($source:ty, $id:ty) => {
-        impl sealed::Sealed for $source {}
-
         impl IdSource for $source {
             type Id = $id;
 
@@ -135,6 +164,10 @@ macro_rules! id_source {
                 <$source>::next_n(self, count)
             }
 
+            fn ready(&self) -> Result<(), Error> {
+                <$source>::ready(self)
+            }
+
             #[cfg(feature = "async")]
             fn next_async(&self) -> impl Future<Output = Result<$id, Error>> + Send {
                 <$source>::next_async(self)
@@ -154,6 +187,11 @@ macro_rules! id_source {
                 count: usize,
             ) -> impl Future<Output = Result<Vec<$id>, Error>> + Send {
                 <$source>::next_n_async(self, count)
+            }
+
+            #[cfg(feature = "async")]
+            fn ready_async(&self) -> impl Future<Output = Result<(), Error>> + Send {
+                <$source>::ready_async(self)
             }
         }
     };

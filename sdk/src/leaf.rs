@@ -1,6 +1,7 @@
 //! The handle: one connection, one background thread, any number of sources.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -9,7 +10,7 @@ use tokio::task::JoinSet;
 use crate::background::{Background, Last};
 use crate::segment::{SegmentSource, Tag, TagStats, Tags, hand_back, look_after};
 use crate::snowflake::{SnowflakeConfig, SnowflakeGenerator, WeakGenerator};
-use crate::{Config, Error};
+use crate::{Config, Error, Health};
 
 /// Ids at memory speed, buffered in this process and refilled in the background.
 ///
@@ -33,6 +34,14 @@ pub struct Leaf {
     background: Arc<Background>,
     tags: Arc<Tags>,
     generators: Arc<Mutex<Vec<WeakGenerator>>>,
+}
+
+impl fmt::Debug for Leaf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut leaf = f.debug_struct("Leaf");
+        leaf.field("config", &self.background.link.config)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Leaf {
@@ -73,7 +82,7 @@ impl Leaf {
             // A thread of the parent may have held the lock.
             false => Arc::new(Tag::closed(tag)),
         };
-        SegmentSource::new(tag, self.background.clone())
+        SegmentSource::new(tag, &self.tags, self.background.clone())
     }
 
     /// A generator of snowflake ids. It leases a worker id when ids are first
@@ -120,6 +129,71 @@ impl Leaf {
         tags.iter()
             .map(|tag| (tag.name.clone(), tag.stats()))
             .collect()
+    }
+
+    /// Whether calls get ids, and whether the server answers.
+    ///
+    /// ```no_run
+    /// # fn example(leaf: &leaf_sdk::Leaf) {
+    /// println!("{:?}", leaf.health());
+    /// # }
+    /// ```
+    pub fn health(&self) -> Health {
+        if !self.is_of_this_process() {
+            return Health {
+                is_reachable: None,
+                last_error: None,
+                starving: Vec::new(),
+                is_closed: true,
+            };
+        }
+        let reached = self.background.link.reached();
+        let stats = self.stats().into_iter();
+        let starving = stats.filter(|(_, tag)| tag.waiting > 0 && tag.buffered == 0);
+        Health {
+            is_reachable: reached.as_ref().map(Result::is_ok),
+            last_error: reached.and_then(Result::err),
+            starving: starving.map(|(name, _)| name).collect(),
+            is_closed: self.tags.is_closed(),
+        }
+    }
+
+    /// Fetches ids of these tags, all at once, and waits until they are at hand, up to the
+    /// configured timeout: for the start of a service.
+    ///
+    /// # Errors
+    /// Those of [`SegmentSource::ready`], of the first tag that has no ids.
+    ///
+    /// ```no_run
+    /// # fn example(leaf: &leaf_sdk::Leaf) -> Result<(), leaf_sdk::Error> {
+    /// leaf.prefill(&["orders", "items"])?;
+    /// # Ok(()) }
+    /// ```
+    pub fn prefill(&self, tags: &[&str]) -> Result<(), Error> {
+        let sources = self.requested(tags);
+        sources.iter().try_for_each(SegmentSource::ready)
+    }
+
+    /// Like [`prefill`](Leaf::prefill), asynchronous.
+    ///
+    /// ```no_run
+    /// # async fn example(leaf: &leaf_sdk::Leaf) -> Result<(), leaf_sdk::Error> {
+    /// leaf.prefill_async(&["orders", "items"]).await?;
+    /// # Ok(()) }
+    /// ```
+    #[cfg(feature = "async")]
+    pub async fn prefill_async(&self, tags: &[&str]) -> Result<(), Error> {
+        for source in self.requested(tags) {
+            source.ready_async().await?;
+        }
+        Ok(())
+    }
+
+    /// Sources of these tags, whose ids have been requested.
+    fn requested(&self, tags: &[&str]) -> Vec<SegmentSource> {
+        let sources: Vec<_> = tags.iter().map(|tag| self.segment(tag)).collect();
+        sources.iter().for_each(SegmentSource::request);
+        sources
     }
 
     /// Closes all sources: returns their unused ids to the server, unless it has granted

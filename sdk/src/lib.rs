@@ -1,5 +1,5 @@
 #![doc = include_str!("../README.md")]
-#![warn(missing_docs)]
+#![warn(missing_docs, missing_debug_implementations)]
 
 mod background;
 mod calls;
@@ -10,10 +10,13 @@ mod error;
 mod events;
 mod gate;
 mod global;
+mod health;
 mod id;
 mod id_source;
 mod leaf;
 mod link;
+mod memory;
+mod meter;
 mod process;
 mod segment;
 mod snowflake;
@@ -27,8 +30,10 @@ pub use calls::{Aligned, Block, Decoded, NewTag, SnowflakeStatus, TagChange, Tag
 pub use config::Config;
 pub use error::{ClockError, Error};
 pub use global::{init, leaf, next};
+pub use health::Health;
 pub use id::{Id, SegmentId, SnowflakeId};
 pub use id_source::IdSource;
 pub use leaf::Leaf;
+pub use memory::MemorySource;
 pub use segment::{SegmentSource, TagStats};
 pub use snowflake::{SnowflakeConfig, SnowflakeGenerator, SnowflakeStats};

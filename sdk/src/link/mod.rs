@@ -38,6 +38,8 @@ pub(crate) struct Link {
     permits_to_repeat: Semaphore,
     /// One connection is made at a time. Guards why the last attempt failed, if it did.
     connecting: tokio::sync::Mutex<Option<Error>>,
+    /// Whether the server answered the last time, and why not.
+    reached: Mutex<Option<Result<(), String>>>,
     /// Requests to cancel that are under way.
     cancels: Mutex<JoinSet<()>>,
 }
@@ -52,6 +54,7 @@ impl Link {
             permits: Semaphore::new(connections),
             permits_to_repeat: Semaphore::new((connections / 2).max(1)),
             connecting: tokio::sync::Mutex::default(),
+            reached: Mutex::default(),
             cancels: Mutex::default(),
         }
     }
@@ -78,7 +81,11 @@ impl Link {
             false => None,
         };
         let _permit = permit(&self.permits).await?;
-        let session = self.session().await?;
+        let session = self.session().await;
+        if let Err(error) = &session {
+            *self.reached.lock() = Some(Err(error.to_string()));
+        }
+        let session = session?;
         let answer = self.execute(&session, statement).await;
         if !session.is_closed() && !is_given_up(&answer) {
             self.free.lock().push(session.clone());
@@ -115,6 +122,11 @@ impl Link {
             session: Some(session),
         };
         let answer = in_time(limit, session.query(statement)).await;
+        // Another error than these is an answer, too.
+        *self.reached.lock() = Some(match &answer {
+            Err(error @ (Error::Timeout { .. } | Error::Connection(_))) => Err(error.to_string()),
+            _ => Ok(()),
+        });
         if !is_given_up(&answer) {
             running.session = None;
         }
@@ -180,6 +192,11 @@ impl Link {
         {
             free.remove(surplus);
         }
+    }
+
+    /// Whether the server answered the last time that it was asked, and why not.
+    pub(crate) fn reached(&self) -> Option<Result<(), String>> {
+        self.reached.lock().clone()
     }
 
     /// Waits until nothing is being cancelled any more.

@@ -1,11 +1,13 @@
 //! A tag's ids, as callers draw them.
 
-use std::sync::Arc;
+use std::fmt;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use super::refill::refill;
+use super::refill::{hand_back, refill};
 use super::tag::{Held, Tag, TagStats};
-use crate::background::Background;
+use super::tags::Tags;
+use crate::background::{Background, Last};
 use crate::draw::{self, Draw};
 use crate::gate::Gate;
 use crate::link::Session;
@@ -30,14 +32,23 @@ pub struct SegmentSource {
     /// A copy of the background's, which is near when an id is drawn.
     process: Process,
     tag: Arc<Tag>,
+    tags: Weak<Tags>,
     background: Arc<Background>,
 }
 
+impl fmt::Debug for SegmentSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut source = f.debug_struct("SegmentSource");
+        source.field("tag", &self.tag.name).finish_non_exhaustive()
+    }
+}
+
 impl SegmentSource {
-    pub(crate) fn new(tag: Arc<Tag>, background: Arc<Background>) -> Self {
+    pub(crate) fn new(tag: Arc<Tag>, tags: &Arc<Tags>, background: Arc<Background>) -> Self {
         SegmentSource {
             process: background.process.clone(),
             tag,
+            tags: Arc::downgrade(tags),
             background,
         }
     }
@@ -133,6 +144,72 @@ impl SegmentSource {
         draw::next_n_async(self, count).await
     }
 
+    /// Waits until ids are at hand, up to the configured timeout: at the start of a
+    /// service, or as its readiness probe. Takes no id.
+    ///
+    /// # Errors
+    /// Those of [`next`](Self::next).
+    ///
+    /// ```no_run
+    /// # fn example(orders: &leaf_sdk::SegmentSource) -> Result<(), leaf_sdk::Error> {
+    /// orders.ready()?;
+    /// # Ok(()) }
+    /// ```
+    pub fn ready(&self) -> Result<(), Error> {
+        draw::ready(self)
+    }
+
+    /// Like [`ready`](Self::ready), asynchronous.
+    ///
+    /// ```no_run
+    /// # async fn example(orders: &leaf_sdk::SegmentSource) -> Result<(), leaf_sdk::Error> {
+    /// orders.ready_async().await?;
+    /// # Ok(()) }
+    /// ```
+    #[cfg(feature = "async")]
+    pub async fn ready_async(&self) -> Result<(), Error> {
+        draw::ready_async(self).await
+    }
+
+    /// Closes the tag in this process and returns its unused ids to the server, unless it
+    /// has granted ids above them since. All sources of the tag are closed. A source that
+    /// [`Leaf::segment`](crate::Leaf::segment) creates later begins anew.
+    ///
+    /// # Errors
+    /// As [`Leaf::close`](crate::Leaf::close).
+    ///
+    /// ```no_run
+    /// # fn example(orders: &leaf_sdk::SegmentSource) -> Result<(), leaf_sdk::Error> {
+    /// orders.close()?;
+    /// # Ok(()) }
+    /// ```
+    pub fn close(&self) -> Result<(), Error> {
+        self.background.finish(self.hand_back())
+    }
+
+    /// Like [`close`](Self::close), asynchronous.
+    ///
+    /// ```no_run
+    /// # async fn example(orders: &leaf_sdk::SegmentSource) -> Result<(), leaf_sdk::Error> {
+    /// orders.close_async().await?;
+    /// # Ok(()) }
+    /// ```
+    #[cfg(feature = "async")]
+    pub async fn close_async(&self) -> Result<(), Error> {
+        self.background.finish_async(self.hand_back()).await
+    }
+
+    fn hand_back(&self) -> impl Last + use<> {
+        let (link, tag) = (self.background.link.clone(), self.tag.clone());
+        let tags = self.tags.clone();
+        async move {
+            if let Some(tags) = tags.upgrade() {
+                tags.remove(&tag);
+            }
+            hand_back(&link, &tag).await
+        }
+    }
+
     /// Statistics of the tag in this process.
     ///
     /// ```no_run
@@ -147,6 +224,13 @@ impl SegmentSource {
             Ok(()) => self.tag.stats(),
             // A thread of the parent may have held the locks.
             Err(error) => TagStats::unavailable(&error),
+        }
+    }
+
+    /// Starts fetching ids if there are none.
+    pub(crate) fn request(&self) {
+        if self.process.is_current() && !self.tag.buffer.has_ids() {
+            self.refill();
         }
     }
 
@@ -170,6 +254,8 @@ impl Draw for SegmentSource {
     type Id = SegmentId;
     type Stop = Empty;
     type Guarded = Held<Session>;
+
+    const MISSING: Empty = Empty;
 
     fn process(&self) -> &Process {
         &self.process

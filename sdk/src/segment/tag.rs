@@ -12,6 +12,7 @@ use tokio::sync::Notify;
 use crate::calls::{Block, Incarnation};
 use crate::gate::Gate;
 use crate::link::Session;
+use crate::meter::Meter;
 use crate::{Config, Error, SegmentId};
 
 /// A tag's ids in memory. Any thread may draw; publishing, discarding and closing take
@@ -127,7 +128,7 @@ impl<S> Tag<S> {
         Tag {
             name: name.to_owned(),
             buffer: DoubleBuffer::new(),
-            gate: Gate::default(),
+            gate: Gate::new(Meter::of("segment", name)),
             is_refilling: AtomicBool::new(false),
             stirred: Notify::new(),
         }
@@ -409,7 +410,7 @@ mod tests {
     fn waiter_is_woken_when_ids_come_and_when_the_tag_is_closed() {
         for round in 0..100 {
             let mut tag = tag();
-            tag.gate = Gate::with_slice(LONG);
+            tag.gate = Gate::with_slice(Meter::of("segment", "orders"), LONG);
             thread::scope(|scope| {
                 let waiter = scope.spawn(|| {
                     let wait = tag.gate.begin_wait(LONG);

@@ -49,6 +49,17 @@ impl Tags {
         state.tags.values().cloned().collect()
     }
 
+    /// Removes a tag.
+    pub(crate) fn remove(&self, tag: &Arc<Tag>) {
+        let tags = &mut self.state.write().tags;
+        if tags
+            .get(&tag.name)
+            .is_some_and(|kept| Arc::ptr_eq(kept, tag))
+        {
+            tags.remove(&tag.name);
+        }
+    }
+
     pub(crate) fn is_closed(&self) -> bool {
         self.state.read().is_closed
     }

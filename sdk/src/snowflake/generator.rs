@@ -1,5 +1,6 @@
 //! What callers draw snowflake ids from.
 
+use std::fmt;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime};
@@ -42,6 +43,15 @@ pub struct SnowflakeGenerator {
     process: Process,
     node: Arc<Node>,
     background: Arc<Background>,
+}
+
+impl fmt::Debug for SnowflakeGenerator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut generator = f.debug_struct("SnowflakeGenerator");
+        generator
+            .field("config", &self.node.config)
+            .finish_non_exhaustive()
+    }
 }
 
 impl SnowflakeGenerator {
@@ -152,6 +162,33 @@ impl SnowflakeGenerator {
     #[cfg(feature = "async")]
     pub async fn next_n_async(&self, count: usize) -> Result<Vec<SnowflakeId>, Error> {
         draw::next_n_async(self, count).await
+    }
+
+    /// Waits until ids are at hand, up to the configured timeout: at the start of a
+    /// service, or as its readiness probe. Takes no id.
+    ///
+    /// # Errors
+    /// Those of [`next`](Self::next).
+    ///
+    /// ```no_run
+    /// # fn example(events: &leaf_sdk::SnowflakeGenerator) -> Result<(), leaf_sdk::Error> {
+    /// events.ready()?;
+    /// # Ok(()) }
+    /// ```
+    pub fn ready(&self) -> Result<(), Error> {
+        draw::ready(self)
+    }
+
+    /// Like [`ready`](Self::ready), asynchronous.
+    ///
+    /// ```no_run
+    /// # async fn example(events: &leaf_sdk::SnowflakeGenerator) -> Result<(), leaf_sdk::Error> {
+    /// events.ready_async().await?;
+    /// # Ok(()) }
+    /// ```
+    #[cfg(feature = "async")]
+    pub async fn ready_async(&self) -> Result<(), Error> {
+        draw::ready_async(self).await
     }
 
     /// The worker id in the ids, once there is a lease.
@@ -285,6 +322,8 @@ impl Draw for SnowflakeGenerator {
     type Id = SnowflakeId;
     type Stop = Stop;
     type Guarded = Holding;
+
+    const MISSING: Stop = Stop::Ceiling;
 
     fn process(&self) -> &Process {
         &self.process

@@ -14,6 +14,7 @@ use super::lease::Holding;
 use crate::Error;
 use crate::error::ClockError;
 use crate::gate::{Gate, Wait};
+use crate::meter::Meter;
 use crate::time;
 
 /// This process as a node of the registry; shared by callers and background tasks.
@@ -41,12 +42,13 @@ impl Node {
     /// [`Error::Cache`] if the cache file cannot be locked.
     pub(super) fn new(config: SnowflakeConfig) -> Result<Node, Error> {
         let cache = config.cache.as_deref().map(Cache::open).transpose()?;
+        let meter = Meter::of("snowflake", &config.node);
         Ok(Node {
             config,
             cache,
             generator: Generator::new(),
             scheme: OnceCell::new(),
-            gate: Gate::default(),
+            gate: Gate::new(meter),
             is_renewing: AtomicBool::new(false),
             is_raising: AtomicBool::new(false),
             found_due: AtomicU64::new(0),

@@ -8,6 +8,7 @@ mod clock;
 mod connections;
 mod errors;
 mod events;
+mod everyday;
 mod examples;
 mod hosts;
 mod processes;

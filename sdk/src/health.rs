@@ -1,0 +1,39 @@
+//! Whether calls get ids.
+
+/// An answer for health checks, from [`Leaf::health`](crate::Leaf::health). Finding it out
+/// costs no statement.
+///
+/// ```no_run
+/// # fn example(leaf: &leaf_sdk::Leaf) {
+/// let health = leaf.health();
+/// if !health.is_healthy() {
+///     eprintln!("no ids for {:?}: {:?}", health.starving, health.last_error);
+/// }
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Health {
+    /// Whether the server has answered the last time that it was asked; `None` if it was
+    /// not asked yet. While ids are at hand, calls succeed without it.
+    pub is_reachable: Option<bool>,
+    /// Why the server could not be reached, if it could not.
+    pub last_error: Option<String>,
+    /// Tags that have no ids at hand although calls wait for them.
+    pub starving: Vec<String>,
+    /// Whether the handle has been closed, or belongs to the parent of this process.
+    pub is_closed: bool,
+}
+
+impl Health {
+    /// Whether calls get ids: the handle is open, and no tag is starving.
+    ///
+    /// ```no_run
+    /// # fn example(leaf: &leaf_sdk::Leaf) {
+    /// assert!(leaf.health().is_healthy());
+    /// # }
+    /// ```
+    pub fn is_healthy(&self) -> bool {
+        !self.is_closed && self.starving.is_empty()
+    }
+}
