@@ -1,11 +1,12 @@
 //! What can go wrong, as variants that a caller can distinguish.
 
-use std::error::Error as _;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_postgres::error::SqlState;
+
+use crate::cause::Cause;
 
 /// Why there is no id, or why a call failed.
 ///
@@ -22,21 +23,21 @@ use tokio_postgres::error::SqlState;
 #[non_exhaustive]
 pub enum Error {
     /// There is no such tag, or no such role to grant to (42704).
-    #[error("unknown tag: {}", text(.0))]
-    UnknownTag(#[source] Arc<tokio_postgres::Error>),
+    #[error("unknown tag: {0}")]
+    UnknownTag(#[source] Cause),
 
     /// The tag has reached its `max_value`, or the time field of snowflake ids
     /// is used up (2200H).
-    #[error("no ids are left: {}", text(.0))]
-    Exhausted(#[source] Arc<tokio_postgres::Error>),
+    #[error("no ids are left: {0}")]
+    Exhausted(#[source] Cause),
 
     /// The time field of snowflake ids is used up.
     #[error("the time field of snowflake ids is used up")]
     TimeUsedUp,
 
     /// The role may not do this (42501).
-    #[error("permission denied: {}", text(.0))]
-    Permission(#[source] Arc<tokio_postgres::Error>),
+    #[error("permission denied: {0}")]
+    Permission(#[source] Cause),
 
     /// A clock is behind, or not credible (58000).
     #[error("the clock cannot be used: {0}")]
@@ -57,12 +58,12 @@ pub enum Error {
     },
 
     /// The server cannot be reached, or the connection was lost.
-    #[error("connection failed: {}", text(.0))]
-    Connection(#[source] Arc<tokio_postgres::Error>),
+    #[error("connection failed: {0}")]
+    Connection(#[source] Cause),
 
     /// The server refused for another reason; see [`sqlstate`](Error::sqlstate).
-    #[error("{}", text(.0))]
-    Server(#[source] Arc<tokio_postgres::Error>),
+    #[error("{0}")]
+    Server(#[source] Cause),
 
     /// An argument is out of range.
     #[error("invalid argument: {0}")]
@@ -126,8 +127,8 @@ pub enum ClockError {
     Behind(Duration),
 
     /// The server has refused the clock.
-    #[error("{}", text(.0))]
-    Server(#[source] Arc<tokio_postgres::Error>),
+    #[error("{0}")]
+    Server(#[source] Cause),
 }
 
 impl Error {
@@ -138,7 +139,7 @@ impl Error {
     /// assert_eq!(error.sqlstate(), None);
     /// ```
     pub fn sqlstate(&self) -> Option<&SqlState> {
-        self.cause().and_then(|cause| cause.code())
+        self.cause().and_then(Cause::sqlstate)
     }
 
     /// The server's hint at what to do, if it gave one. It is also part of the error's
@@ -149,7 +150,7 @@ impl Error {
     /// assert_eq!(error.hint(), None);
     /// ```
     pub fn hint(&self) -> Option<&str> {
-        self.cause()?.as_db_error()?.hint()
+        self.cause()?.hint()
     }
 
     /// Whether the same call may succeed later without intervention: true for
@@ -163,7 +164,8 @@ impl Error {
     pub fn is_retryable(&self) -> bool {
         match self {
             Error::Timeout { .. } | Error::Clock(_) | Error::LeaseLost(_) => true,
-            Error::Connection(cause) | Error::Server(cause) => is_transient(cause),
+            Error::Connection(cause) => cause.sqlstate().is_none_or(is_transient),
+            Error::Server(cause) => cause.sqlstate().is_some_and(is_transient),
             Error::UnknownTag(_)
             | Error::Exhausted(_)
             | Error::TimeUsedUp
@@ -184,7 +186,7 @@ impl Error {
         Error::Cache(Arc::new(cause))
     }
 
-    fn cause(&self) -> Option<&tokio_postgres::Error> {
+    fn cause(&self) -> Option<&Cause> {
         match self {
             Error::UnknownTag(cause)
             | Error::Exhausted(cause)
@@ -212,38 +214,19 @@ impl Error {
 /// Whether the cause is likely to pass: the SQLSTATE is of the classes for
 /// connections, transaction rollback, resources or operator intervention, or it is
 /// leaf's own timeout, that of a read-only server, or that of something which others use
-/// now: a worker id, or a database that is being copied. A database that was dropped does not come back.
-fn is_transient(cause: &tokio_postgres::Error) -> bool {
-    let Some(code) = cause.code() else {
-        return true;
-    };
+/// now: a worker id, or a database that is being copied. A database that was dropped does
+/// not come back.
+fn is_transient(code: &SqlState) -> bool {
     let class = &code.code()[..2];
     let is_of_class = ["08", "40", "53", "57"].contains(&class) && code.code() != "57P04";
     is_of_class || ["55P03", "25006", "55006"].contains(&code.code())
 }
 
-/// The server's message, detail and hint, or else the driver's message and its causes,
-/// which the driver's own text does not contain.
-pub(crate) fn text(error: &tokio_postgres::Error) -> String {
-    if let Some(answer) = error.as_db_error() {
-        let detail = answer.detail().map(|detail| format!("; {detail}"));
-        let hint = answer.hint().map(|hint| format!("; hint: {hint}"));
-        let (detail, hint) = (detail.unwrap_or_default(), hint.unwrap_or_default());
-        return format!("{}{detail}{hint}", answer.message());
-    }
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text += &format!(": {cause}");
-        source = cause.source();
-    }
-    text
-}
-
-impl From<tokio_postgres::Error> for Error {
-    fn from(cause: tokio_postgres::Error) -> Self {
-        let cause = Arc::new(cause);
-        let Some(code) = cause.code().cloned() else {
+impl From<Cause> for Error {
+    /// The variant that the SQLSTATE belongs to. Without one, the server has not
+    /// answered.
+    fn from(cause: Cause) -> Self {
+        let Some(code) = cause.sqlstate() else {
             return Error::Connection(cause);
         };
         match code.code() {
@@ -254,6 +237,12 @@ impl From<tokio_postgres::Error> for Error {
             code if code.starts_with("08") || code.starts_with("57P") => Error::Connection(cause),
             _ => Error::Server(cause),
         }
+    }
+}
+
+impl From<tokio_postgres::Error> for Error {
+    fn from(error: tokio_postgres::Error) -> Self {
+        Cause::from(error).into()
     }
 }
 

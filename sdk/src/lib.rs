@@ -3,6 +3,7 @@
 
 mod background;
 mod calls;
+mod cause;
 mod config;
 mod connection;
 mod draw;
@@ -24,9 +25,14 @@ mod time;
 
 #[cfg(feature = "async")]
 pub use calls::asynchronous;
+#[cfg(feature = "diesel")]
+pub use calls::diesel;
+#[cfg(feature = "sqlx")]
+pub use calls::sqlx;
 #[cfg(feature = "sync")]
 pub use calls::sync;
 pub use calls::{Aligned, Block, Decoded, NewTag, SnowflakeStatus, TagChange, TagStatus};
+pub use cause::Cause;
 pub use config::Config;
 pub use error::{ClockError, Error};
 pub use global::{init, leaf, next};

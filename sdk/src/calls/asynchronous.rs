@@ -8,7 +8,7 @@ use crate::Error;
 
 async fn query<T>(client: &impl GenericClient, statement: Statement<'_, T>) -> Result<T, Error> {
     let rows = client.query_typed(statement.sql, &statement.params).await?;
-    (statement.read)(&rows)
+    statement.answer(&rows)
 }
 
 macro_rules! define {

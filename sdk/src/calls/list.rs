@@ -1,6 +1,6 @@
-//! Every call, once for both drivers.
+//! Every call, once for all drivers.
 
-/// Declares the calls, for both drivers: their documentation, arguments,
+/// Declares the calls, for all drivers: their documentation, arguments,
 /// results, and the arguments of the example.
 macro_rules! each_call {
     ($define:ident) => {

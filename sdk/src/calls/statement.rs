@@ -9,9 +9,9 @@ use std::time::{Duration, SystemTime};
 
 use leaf_core::snowflake::Scheme;
 use leaf_core::time::WallTime;
-use tokio_postgres::Row;
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 
+use super::columns::Columns;
 use super::types::{
     Aligned, Block, Decoded, Incarnation, NewTag, SnowflakeStatus, TagChange, TagStatus,
 };
@@ -25,16 +25,21 @@ pub(crate) type Param<'a> = (&'a (dyn ToSql + Sync), Type);
 pub(crate) struct Statement<'a, T> {
     pub(crate) sql: &'static str,
     pub(crate) params: Vec<Param<'a>>,
-    pub(crate) read: fn(&[Row]) -> Result<T, Error>,
+    pub(crate) read: Read<T>,
 }
 
+/// Reads the rows of an answer.
+pub(crate) type Read<T> = fn(&[&dyn Columns]) -> Result<T, Error>;
+
 impl<'a, T> Statement<'a, T> {
-    fn new(
-        sql: &'static str,
-        params: Vec<Param<'a>>,
-        read: fn(&[Row]) -> Result<T, Error>,
-    ) -> Self {
+    fn new(sql: &'static str, params: Vec<Param<'a>>, read: Read<T>) -> Self {
         Statement { sql, params, read }
+    }
+
+    /// Reads the rows of an answer.
+    pub(crate) fn answer<R: Columns>(&self, rows: &[R]) -> Result<T, Error> {
+        let rows: Vec<&dyn Columns> = rows.iter().map(|row| row as &dyn Columns).collect();
+        (self.read)(&rows)
     }
 }
 
@@ -209,7 +214,8 @@ pub(crate) fn tag_align<'a>(tag: &'a Option<&str>) -> Statement<'a, Vec<Aligned>
         "SELECT biz_tag, used_in, highest, position, moved FROM leaf_tag_align($1)",
         vec![(tag, Type::TEXT)],
         |rows| {
-            let read = |row| {
+            let read = |row: &&dyn Columns| {
+                let row = *row;
                 Ok(Aligned {
                     tag: get(row, 0)?,
                     used_in: get(row, 1)?,
@@ -401,14 +407,14 @@ pub(crate) fn worker_release<'a>(
 }
 
 /// A `timestamptz`.
-fn instant(row: &Row, column: usize) -> Result<WallTime, Error> {
+fn instant(row: &dyn Columns, column: usize) -> Result<WallTime, Error> {
     let at: SystemTime = get(row, column)?;
     Ok(wall_time(at))
 }
 
-fn only(rows: &[Row]) -> Result<&Row, Error> {
+fn only<'r>(rows: &[&'r dyn Columns]) -> Result<&'r dyn Columns, Error> {
     match rows {
-        [row] => Ok(row),
+        [row] => Ok(*row),
         rows => Err(Error::Protocol(format!(
             "{} rows instead of one",
             rows.len()
@@ -416,19 +422,22 @@ fn only(rows: &[Row]) -> Result<&Row, Error> {
     }
 }
 
-fn get<'r, T: FromSql<'r>>(row: &'r Row, column: usize) -> Result<T, Error> {
-    row.try_get(column)
-        .map_err(|error| Error::Protocol(error.to_string()))
+fn get<'r, T: FromSql<'r>>(row: &'r dyn Columns, column: usize) -> Result<T, Error> {
+    let (of, raw) = row.column(column)?;
+    if raw.is_some() && !T::accepts(&of) {
+        return Err(Error::Protocol(format!("column {column} has type {of}")));
+    }
+    T::from_sql_nullable(&of, raw).map_err(|error| Error::Protocol(error.to_string()))
 }
 
-fn one<T: for<'r> FromSql<'r>>(rows: &[Row]) -> Result<T, Error> {
+fn one<T: for<'r> FromSql<'r>>(rows: &[&dyn Columns]) -> Result<T, Error> {
     get(only(rows)?, 0)
 }
 
-fn all<T: for<'r> FromSql<'r>>(rows: &[Row]) -> Result<Vec<T>, Error> {
-    rows.iter().map(|row| get(row, 0)).collect()
+fn all<T: for<'r> FromSql<'r>>(rows: &[&dyn Columns]) -> Result<Vec<T>, Error> {
+    rows.iter().map(|row| get(*row, 0)).collect()
 }
 
-fn nothing(_: &[Row]) -> Result<(), Error> {
+fn nothing(_: &[&dyn Columns]) -> Result<(), Error> {
     Ok(())
 }

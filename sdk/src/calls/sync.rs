@@ -8,7 +8,7 @@ use crate::Error;
 
 fn query<T>(client: &mut impl GenericClient, statement: Statement<'_, T>) -> Result<T, Error> {
     let rows = client.query_typed(statement.sql, &statement.params)?;
-    (statement.read)(&rows)
+    statement.answer(&rows)
 }
 
 macro_rules! define {

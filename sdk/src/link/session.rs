@@ -7,7 +7,7 @@ use tokio_postgres::tls::MakeTlsConnect;
 use tokio_postgres::{Client, NoTls, Socket};
 
 use crate::calls::statement::Statement;
-use crate::error::text;
+use crate::cause::text;
 use crate::events::TARGET;
 use crate::{Config, Error};
 
@@ -65,7 +65,7 @@ impl Session {
     /// Executes a statement.
     pub(super) async fn query<T>(&self, statement: Statement<'_, T>) -> Result<T, Error> {
         let rows = self.client.query_typed(statement.sql, &statement.params);
-        (statement.read)(&rows.await?)
+        statement.answer(&rows.await?)
     }
 
     /// Asks the server to cancel the statement that is being executed.

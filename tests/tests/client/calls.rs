@@ -127,3 +127,122 @@ fn async_calls_do_what_their_sql_does() {
         connection.await.expect("no panic").expect("a clean end");
     });
 }
+
+/// A runtime for calls that are awaited.
+fn runtime() -> tokio::runtime::Runtime {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    builder.enable_all().build().expect("a runtime")
+}
+
+#[test]
+fn calls_on_sqlx_do_what_their_sql_does() {
+    use sqlx::Connection;
+    use sqlx::postgres::{PgConnectOptions, PgConnection};
+    let server = Server::start();
+    server.connect().run("CREATE ROLE shop");
+    runtime().block_on(async {
+        let options = PgConnectOptions::new()
+            .host(&server.host())
+            .port(server.port())
+            .username("postgres")
+            .database("postgres");
+        let mut client = PgConnection::connect_with(&options)
+            .await
+            .expect("a session");
+        let mut transaction = client.begin().await.expect("a transaction");
+        let new = NewTag {
+            description: Some("what we sell".into()),
+            ..NewTag::default()
+        };
+        leaf_sdk::sqlx::tag_create(&mut *transaction, "orders", &new)
+            .await
+            .expect("a tag");
+        transaction.commit().await.expect("a commit");
+        let first = leaf_sdk::sqlx::segment_next(&mut client, "orders").await;
+        assert_eq!(first.expect("an id"), SegmentId::new(1));
+        let batch = leaf_sdk::sqlx::segment_batch(&mut client, "orders", 3).await;
+        assert_eq!(batch.expect("ids"), [2, 3, 4].map(SegmentId::new));
+        let block = leaf_sdk::sqlx::segment_reserve(&mut client, "orders", 10).await;
+        let block = block.expect("a block");
+        assert_eq!(block.last.get() - block.first.get(), 9);
+        let change = TagChange {
+            step: Some(7),
+            ..TagChange::default()
+        };
+        leaf_sdk::sqlx::tag_alter(&mut client, "orders", &change)
+            .await
+            .expect("a change");
+        leaf_sdk::sqlx::tag_grant(&mut client, "orders", "shop")
+            .await
+            .expect("a grant");
+        let status = leaf_sdk::sqlx::tag_status(&mut client, "orders").await;
+        assert_eq!(status.expect("a row").last_error, None);
+        let id = leaf_sdk::sqlx::snowflake_next(&mut client)
+            .await
+            .expect("an id");
+        let decoded = leaf_sdk::sqlx::snowflake_decode(&mut client, id).await;
+        let at = decoded.expect("its fields").created_at;
+        let floor = leaf_sdk::sqlx::snowflake_floor(&mut client, at).await;
+        assert!(floor.expect("a floor") <= id);
+        leaf_sdk::sqlx::tag_drop(&mut client, "orders")
+            .await
+            .expect("an end");
+        let gone = leaf_sdk::sqlx::segment_next(&mut client, "orders").await;
+        let gone = gone.expect_err("no tag");
+        assert!(matches!(gone, Error::UnknownTag(_)), "{gone:?}");
+        assert!(gone.hint().is_some(), "{gone:?}");
+    });
+}
+
+#[test]
+fn calls_on_diesel_do_what_their_sql_does() {
+    use diesel::{Connection, PgConnection};
+    let server = Server::start();
+    server.connect().run("CREATE ROLE shop");
+    let url = server.connection_string();
+    let mut client = PgConnection::establish(&url).expect("a session");
+    let new = NewTag {
+        description: Some("what we sell".into()),
+        ..NewTag::default()
+    };
+    let created = client.transaction(|client| leaf_sdk::diesel::tag_create(client, "orders", &new));
+    created.expect("a tag");
+    let first = leaf_sdk::diesel::segment_next(&mut client, "orders").expect("an id");
+    assert_eq!(first, SegmentId::new(1));
+    let batch = leaf_sdk::diesel::segment_batch(&mut client, "orders", 3).expect("ids");
+    assert_eq!(batch, [2, 3, 4].map(SegmentId::new));
+    let block = leaf_sdk::diesel::segment_reserve(&mut client, "orders", 10).expect("a block");
+    assert_eq!(block.last.get() - block.first.get(), 9);
+    let change = TagChange {
+        step: Some(7),
+        ..TagChange::default()
+    };
+    leaf_sdk::diesel::tag_alter(&mut client, "orders", &change).expect("a change");
+    leaf_sdk::diesel::tag_grant(&mut client, "orders", "shop").expect("a grant");
+    let status = leaf_sdk::diesel::tag_status(&mut client, "orders").expect("a row");
+    assert_eq!(status.last_error, None);
+    let id = leaf_sdk::diesel::snowflake_next(&mut client).expect("an id");
+    let fields = leaf_sdk::diesel::snowflake_decode(&mut client, id).expect("its fields");
+    let floor = leaf_sdk::diesel::snowflake_floor(&mut client, fields.created_at);
+    assert!(floor.expect("a floor") <= id);
+    leaf_sdk::diesel::tag_drop(&mut client, "orders").expect("an end");
+    let gone = leaf_sdk::diesel::segment_next(&mut client, "orders").expect_err("no tag");
+    assert!(gone.to_string().contains("does not exist"), "{gone}");
+    assert!(gone.hint().is_some(), "{gone:?}");
+}
+
+#[test]
+fn calls_on_a_connection_of_deadpool_do_what_their_sql_does() {
+    let server = Server::start();
+    server.connect().run("SELECT leaf_tag_create('orders')");
+    runtime().block_on(async {
+        let config: tokio_postgres::Config = server.connection_string().parse().expect("a string");
+        let manager = deadpool_postgres::Manager::new(config, NoTls);
+        let pool = deadpool_postgres::Pool::builder(manager)
+            .build()
+            .expect("a pool");
+        let client = pool.get().await.expect("a connection");
+        let id = asynchronous::segment_next(&**client, "orders").await;
+        assert_eq!(id.expect("an id"), SegmentId::new(1));
+    });
+}

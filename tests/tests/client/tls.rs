@@ -84,7 +84,7 @@ fn tls_options_that_contradict_each_other_are_refused() {
         (config("host=/run").tls_config(tls()), "Unix-domain"),
         (config("host=db,/run").tls_config(tls()), "Unix-domain"),
     ] {
-        let error = Leaf::new(bad).err().expect("an error");
+        let error = Leaf::new(bad).expect_err("an error");
         assert!(matches!(error, Error::Config(_)), "{error:?}");
         assert!(error.to_string().contains(word), "{error}");
     }

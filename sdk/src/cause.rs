@@ -1,0 +1,118 @@
+//! What a driver reports, whichever it is.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::sync::Arc;
+
+use tokio_postgres::error::SqlState;
+
+/// An error of the server or of the driver, as part of an [`Error`](crate::Error). Its text
+/// is the server's message with detail and hint, or the driver's with all causes. The
+/// driver's own error is its source.
+///
+/// ```
+/// use std::error::Error as _;
+///
+/// fn sqlstate(cause: &leaf_sdk::Cause) -> Option<&str> {
+///     let driver = cause.source()?.downcast_ref::<tokio_postgres::Error>()?;
+///     assert_eq!(driver.code(), cause.sqlstate());
+///     Some(cause.sqlstate()?.code())
+/// }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Cause(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    sqlstate: Option<SqlState>,
+    hint: Option<String>,
+    text: String,
+    source: Box<dyn StdError + Send + Sync>,
+}
+
+impl Cause {
+    /// The SQLSTATE of the server's error, if it is one.
+    ///
+    /// ```
+    /// fn is_duplicate(cause: &leaf_sdk::Cause) -> bool {
+    ///     cause.sqlstate().is_some_and(|code| code.code() == "42710")
+    /// }
+    /// ```
+    pub fn sqlstate(&self) -> Option<&SqlState> {
+        self.0.sqlstate.as_ref()
+    }
+
+    /// The server's hint at what to do, if it gave one.
+    ///
+    /// ```
+    /// fn advice(cause: &leaf_sdk::Cause) -> &str {
+    ///     cause.hint().unwrap_or("no hint")
+    /// }
+    /// ```
+    pub fn hint(&self) -> Option<&str> {
+        self.0.hint.as_deref()
+    }
+
+    /// The server's error.
+    pub(crate) fn of_server(
+        sqlstate: Option<SqlState>,
+        [message, detail, hint]: [Option<&str>; 3],
+        source: impl StdError + Send + Sync + 'static,
+    ) -> Cause {
+        let detail = detail.map(|detail| format!("; {detail}"));
+        let advice = hint.map(|hint| format!("; hint: {hint}"));
+        let text = [message.map(str::to_owned), detail, advice];
+        Cause(Arc::new(Inner {
+            sqlstate,
+            hint: hint.map(str::to_owned),
+            text: text.into_iter().flatten().collect(),
+            source: Box::new(source),
+        }))
+    }
+
+    /// The driver's error.
+    pub(crate) fn of_driver(source: impl StdError + Send + Sync + 'static) -> Cause {
+        Cause(Arc::new(Inner {
+            sqlstate: None,
+            hint: None,
+            text: text(&source),
+            source: Box::new(source),
+        }))
+    }
+}
+
+/// The message with those of its causes, which a driver's own message does not contain.
+pub(crate) fn text(error: &(dyn StdError + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let message = cause.to_string();
+        if !text.ends_with(&message) {
+            text += &format!(": {message}");
+        }
+        source = cause.source();
+    }
+    text
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.text)
+    }
+}
+
+impl StdError for Cause {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        Some(&*self.0.source)
+    }
+}
+
+impl From<tokio_postgres::Error> for Cause {
+    fn from(error: tokio_postgres::Error) -> Self {
+        let Some(answer) = error.as_db_error().cloned() else {
+            return Cause::of_driver(error);
+        };
+        let texts = [Some(answer.message()), answer.detail(), answer.hint()];
+        Cause::of_server(Some(answer.code().clone()), texts, error)
+    }
+}
