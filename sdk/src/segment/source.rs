@@ -1,7 +1,7 @@
 //! A tag's ids, as callers draw them.
 
 use std::fmt;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::refill::{hand_back, refill};
@@ -32,7 +32,8 @@ pub struct SegmentSource {
     /// A copy of the background's, which is near when an id is drawn.
     process: Process,
     tag: Arc<Tag>,
-    tags: Weak<Tags>,
+    /// They are looked after as long as there is a source.
+    tags: Arc<Tags>,
     background: Arc<Background>,
 }
 
@@ -48,7 +49,7 @@ impl SegmentSource {
         SegmentSource {
             process: background.process.clone(),
             tag,
-            tags: Arc::downgrade(tags),
+            tags: tags.clone(),
             background,
         }
     }
@@ -203,9 +204,7 @@ impl SegmentSource {
         let (link, tag) = (self.background.link.clone(), self.tag.clone());
         let tags = self.tags.clone();
         async move {
-            if let Some(tags) = tags.upgrade() {
-                tags.remove(&tag);
-            }
+            tags.remove(&tag);
             hand_back(&link, &tag).await
         }
     }
