@@ -197,7 +197,8 @@ impl Leaf {
     }
 
     /// Closes all sources: returns their unused ids to the server, unless it has granted
-    /// ids above them since, and releases the worker ids of the generators. Calls that
+    /// ids above them since, releases the worker ids of the generators, and closes the
+    /// connections: the one call with which a service shuts down. Calls that
     /// are waiting, and all later ones, fail with [`Error::Closed`], also those of
     /// sources that are created later.
     ///
@@ -254,6 +255,7 @@ impl Leaf {
             while let Some(closed) = closing.join_next().await {
                 result = closed.unwrap_or(Err(Error::Closed)).and(result);
             }
+            link.disconnect();
             result
         }
     }

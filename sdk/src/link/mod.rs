@@ -194,6 +194,11 @@ impl Link {
         }
     }
 
+    /// Closes the connections that are free.
+    pub(crate) fn disconnect(&self) {
+        self.free.lock().clear();
+    }
+
     /// Whether the server answered the last time that it was asked, and why not.
     pub(crate) fn reached(&self) -> Option<Result<(), String>> {
         self.reached.lock().clone()

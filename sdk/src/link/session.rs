@@ -44,6 +44,7 @@ impl Session {
                 match in_time(limit, connect(&address, &tls)).await {
                     Ok(session) => return Ok(session),
                     Err(error) => {
+                        let error = name_host(error, &address);
                         tracing::debug!(target: TARGET, host = ?address.get_hosts(), %error, "no connection");
                         failure = failure.filter(Error::is_retryable).or(Some(error));
                     }
@@ -94,6 +95,22 @@ impl Tls {
     fn is_some(&self) -> bool {
         !matches!(self, Tls::None)
     }
+}
+
+/// Says which host did not answer in time.
+fn name_host(error: Error, host: &tokio_postgres::Config) -> Error {
+    use tokio_postgres::config::Host;
+    let Error::Timeout { after, .. } = error else {
+        return error;
+    };
+    let name = match host.get_hosts() {
+        [Host::Tcp(name)] => name.clone(),
+        [Host::Unix(folder)] => folder.display().to_string(),
+        _ => String::new(),
+    };
+    let port = host.get_ports().first().copied().unwrap_or_default();
+    let last = Some(format!("host \"{name}\", port {port} did not answer"));
+    Error::Timeout { after, last }
 }
 
 /// The host once for each of its addresses, so that each gets the whole time. A name

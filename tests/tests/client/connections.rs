@@ -120,6 +120,20 @@ fn host_that_accepts_and_never_answers_is_left_for_the_next() {
     );
     let leaf = Leaf::new(config(&string)).expect("a handle");
     leaf.segment("orders").next().expect("an id");
+
+    let port = silent.local_addr().expect("an address").port();
+    let alone = format!("host=127.0.0.1 port={port} user=postgres connect_timeout=1");
+    let config = config(&alone).timeout(Duration::from_millis(1_500));
+    let alone = Leaf::new(config).expect("a handle");
+    let mut said = String::new();
+    wait_until("the error names the host", || {
+        said = alone
+            .segment("orders")
+            .next()
+            .expect_err("no server")
+            .to_string();
+        said.contains(&format!("host \"127.0.0.1\", port {port} did not answer"))
+    });
 }
 
 #[test]

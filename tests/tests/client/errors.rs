@@ -104,6 +104,22 @@ fn durations_at_their_ends_give_errors_or_work() {
     let huge = Config::new(&format!("{string} {options}")).expect("a string");
     draw(huge.timeout(PATIENCE)).expect("an id");
 
+    let leaf = Leaf::new(config()).expect("a handle");
+    let node = || SnowflakeConfig::new("node");
+    for ends in [
+        node().clock_tolerance(Duration::ZERO),
+        node().clock_tolerance(Duration::MAX),
+        node().borrow_time(Duration::ZERO),
+        node().borrow_time(Duration::MAX),
+    ] {
+        let events = leaf.snowflake(ends).expect("a generator");
+        events.next_timeout(Duration::MAX).expect("an id");
+    }
+    for bad in [node().lease(Duration::ZERO), node().lease(Duration::MAX)] {
+        let events = leaf.snowflake(bad).expect("a generator");
+        events.next().expect_err("no such lease");
+    }
+
     // The first attempt fails; the pause after it has no end.
     let forever = Config::new("host=/nowhere").expect("a string");
     let forever = forever

@@ -283,6 +283,11 @@ fn after_close_every_call_says_closed() {
     used.next().expect("an id");
     generator.next().expect("an id");
     leaf.close().expect("the server answers");
+    let mut client = server.connect();
+    wait_until("the connections are closed", || {
+        client.number("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'leaf-sdk'")
+            == 0
+    });
     for source in [used, unused, leaf.segment("orders"), leaf.segment("new")] {
         assert!(source.try_next().is_none());
         assert!(matches!(source.next(), Err(Error::Closed)));
