@@ -18,7 +18,18 @@ use crate::{Config, Error};
 pub(crate) struct Background {
     pub(crate) process: Process,
     pub(crate) link: Arc<Link>,
-    tasks: UnboundedSender<Task>,
+    /// Always there, until this is dropped.
+    tasks: Option<UnboundedSender<Task>>,
+}
+
+impl Drop for Background {
+    /// In a child of the process, a lock of the runtime may be held for ever: nothing is
+    /// released there.
+    fn drop(&mut self) {
+        if !self.process.is_current() {
+            std::mem::forget(self.tasks.take());
+        }
+    }
 }
 
 type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -48,14 +59,14 @@ impl Background {
         Ok(Background {
             process: Process::current()?,
             link,
-            tasks,
+            tasks: Some(tasks),
         })
     }
 
     /// Runs a task on the thread.
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         // The thread receives as long as there is this sender.
-        let _ = self.tasks.send(Box::pin(task));
+        let _ = self.tasks.as_ref().map(|tasks| tasks.send(Box::pin(task)));
     }
 
     /// Runs a last task on the thread, and waits for its end up to the timeout.

@@ -395,3 +395,80 @@ fn without_hosts(config: &tokio_postgres::Config) -> tokio_postgres::Config {
     copy.target_session_attrs(TargetSessionAttrs::ReadWrite);
     copy
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn targets(string: &str) -> Targets {
+        Targets::of_string(string).expect("options")
+    }
+
+    fn shown(string: &str) -> Vec<String> {
+        let targets = targets(string);
+        targets.hosts.iter().map(Target::to_string).collect()
+    }
+
+    #[test]
+    fn hosts_and_ports_are_paired_as_in_libpq() {
+        assert_eq!(shown("host=a,b port=1,2"), ["a:1", "b:2"]);
+        assert_eq!(shown("host=a,b port=1"), ["a:1", "b:1"]);
+        assert_eq!(shown("host=a,b port=,2"), ["a:5432", "b:2"]);
+        assert_eq!(
+            shown("hostaddr=127.0.0.1,::1"),
+            ["127.0.0.1:5432", "::1:5432"]
+        );
+        assert_eq!(shown("host=/run,@x"), ["/run:5432", "@x:5432"]);
+        assert_eq!(shown(""), shown("host='' port=''"));
+        assert!(matches!(targets("").hosts[0].host, Host::Unix(_)));
+    }
+
+    #[test]
+    fn values_that_cannot_be_are_named() {
+        for (bad, word) in [
+            ("host=a,b port=1,2,3", "3 port numbers"),
+            ("host=a,b hostaddr=::1", "1 hostaddr"),
+            ("hostaddr=db", "\"hostaddr\""),
+            ("port=0", "\"port\""),
+            ("port=65536", "\"65536\""),
+            ("connect_timeout=soon", "\"soon\""),
+            ("sslmode=full", "\"sslmode\""),
+            ("sslmode=verify-ca sslrootcert=system", "weak sslmode"),
+            ("target_session_attrs=standby", "takes writes"),
+            ("target_session_attrs=best", "\"best\""),
+        ] {
+            let error = Targets::of_string(bad).expect_err("an error").to_string();
+            assert!(error.contains(word), "{bad}: {error}");
+        }
+    }
+
+    #[test]
+    fn values_mean_what_they_mean_in_libpq() {
+        assert_eq!(targets("").connect_timeout, Some(CONNECT_TIMEOUT));
+        for unlimited in ["connect_timeout=0", "connect_timeout=-1"] {
+            assert_eq!(targets(unlimited).connect_timeout, None);
+        }
+        for (name, mode) in SslMode::NAMES {
+            assert_eq!(targets(&format!("sslmode={name}")).ssl_mode, mode);
+        }
+        assert_eq!(targets("sslrootcert=system").ssl_mode, SslMode::VerifyFull);
+        let config = &targets("tcp_user_timeout=1500 target_session_attrs=primary").common;
+        let limit = config.get_tcp_user_timeout();
+        assert_eq!(limit, Some(&Duration::from_millis(1500)));
+    }
+
+    #[test]
+    fn every_option_of_the_drivers_configuration_is_kept() {
+        let string = "host=a hostaddr=::1 port=5 user=u password=p dbname=d options=o \
+                      application_name=n sslmode=require connect_timeout=7 tcp_user_timeout=8 \
+                      keepalives=0 keepalives_idle=9 keepalives_interval=10 \
+                      keepalives_retries=11 channel_binding=require";
+        let driver: tokio_postgres::Config = string.parse().expect("a configuration");
+        let kept = Targets::of_driver(&driver).expect("a configuration");
+        let mut expected = driver.clone();
+        expected.target_session_attrs(TargetSessionAttrs::ReadWrite);
+        let mut host = kept.each_host(true).remove(0);
+        host.connect_timeout(kept.connect_timeout.expect("a limit"));
+        assert_eq!(host, expected);
+    }
+}
