@@ -6,7 +6,9 @@
 //! statements are executed at once.
 //!
 //! - [`session`]: one connection.
+//! - [`cancel`]: the connection on which a statement is cancelled.
 
+mod cancel;
 mod session;
 
 use std::sync::Arc;
@@ -23,8 +25,9 @@ use crate::{Config, Error};
 
 pub(crate) use session::{Session, in_time};
 
-/// How long a request to cancel may take, at most.
-const CANCEL_LIMIT: Duration = Duration::from_secs(5);
+/// How long a request to cancel may take, at most. A pooler passes it on only when the
+/// server accepts connections again.
+const CANCEL_LIMIT: Duration = Duration::from_secs(30);
 
 /// The connections.
 pub(crate) struct Link {
@@ -168,12 +171,10 @@ impl Link {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else {
             return;
         };
-        let limit = self.config.targets.connect_timeout;
-        let limit = limit.map_or(CANCEL_LIMIT, |limit| limit.min(CANCEL_LIMIT));
         let mut cancels = self.cancels.lock();
         while cancels.try_join_next().is_some() {}
         let cancel = async move {
-            if let Err(error) = in_time(Some(limit), session.cancel()).await {
+            if let Err(error) = in_time(Some(CANCEL_LIMIT), session.cancel()).await {
                 tracing::debug!(target: TARGET, %error, "could not cancel a statement");
             }
             session.close();

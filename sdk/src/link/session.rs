@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use tokio::task::AbortHandle;
+use tokio_postgres::config::Host;
 use tokio_postgres::tls::MakeTlsConnect;
 use tokio_postgres::{Client, NoTls, Socket};
 
+use super::cancel::UntilClosed;
 use crate::calls::statement::Statement;
 use crate::cause::text;
 use crate::events::TARGET;
@@ -16,6 +18,8 @@ pub(crate) struct Session {
     client: Client,
     /// The task that reads from the connection and writes to it.
     connection: AbortHandle,
+    /// The host that it is to.
+    server: tokio_postgres::Config,
     tls: Tls,
     /// Locked while a statement is executed: a request to cancel is meant for that one.
     pub(super) alone: tokio::sync::Mutex<()>,
@@ -69,13 +73,24 @@ impl Session {
         statement.answer(&rows.await?)
     }
 
-    /// Asks the server to cancel the statement that is being executed.
+    /// Asks the server to cancel the statement that is being executed. Returns when the
+    /// server has received the request.
     pub(super) async fn cancel(&self) -> Result<(), Error> {
         let token = self.client.cancel_token();
+        let stream = UntilClosed::connect(&self.server).await?;
         match &self.tls {
-            Tls::None => token.cancel_query(NoTls).await?,
+            Tls::None => token.cancel_query_raw(stream, NoTls).await?,
             #[cfg(feature = "tls")]
-            Tls::Rustls(tls) => token.cancel_query(*tls.clone()).await?,
+            Tls::Rustls(tls) => {
+                let name = match self.server.get_hosts() {
+                    [Host::Tcp(name), ..] => name.as_str(),
+                    _ => "",
+                };
+                let mut tls = *tls.clone();
+                let connect = MakeTlsConnect::<UntilClosed>::make_tls_connect(&mut tls, name);
+                let connect = connect.map_err(|error| Error::Config(error.to_string()))?;
+                token.cancel_query_raw(stream, connect).await?;
+            }
         }
         Ok(())
     }
@@ -99,7 +114,6 @@ impl Tls {
 
 /// Says which host did not answer in time.
 fn name_host(error: Error, host: &tokio_postgres::Config) -> Error {
-    use tokio_postgres::config::Host;
     let Error::Timeout { after, .. } = error else {
         return error;
     };
@@ -119,7 +133,6 @@ async fn addresses(
     host: tokio_postgres::Config,
     limit: Option<Duration>,
 ) -> Vec<tokio_postgres::Config> {
-    use tokio_postgres::config::Host;
     let ([Host::Tcp(name)], []) = (host.get_hosts(), host.get_hostaddrs()) else {
         return vec![host];
     };
@@ -159,6 +172,7 @@ where
     Ok(Session {
         client,
         connection: connection.abort_handle(),
+        server: host.clone(),
         tls: tls.clone(),
         alone: tokio::sync::Mutex::default(),
     })
