@@ -9,8 +9,9 @@ use pgrx::pg_sys;
 
 use super::relation;
 use super::statement::{ResultRow, bigint, column_of, execute, query, text, uuid};
-use crate::pg::datum::{Arg, bigint_arg, optional_text_arg, text_arg, timestamp_arg, uuid_arg};
-use crate::pg::{clock, guc, heap};
+use crate::pg::datum::{Arg, bigint_arg, optional_text_arg, string_arg, timestamp_arg, uuid_arg};
+use crate::pg::encoding::encode;
+use crate::pg::{clock, display, guc, heap};
 use crate::shmem::generators::Lease;
 
 /// Columns that are read without SQL.
@@ -93,7 +94,7 @@ pub fn row(worker_id: i64) -> Option<Registered> {
 pub fn rows_of_server(node: &str) -> Vec<Registered> {
     query_by_index(
         concat!(select!(), "WHERE node = $1 AND node ^@ 'server '::text"),
-        &[text_arg(node.as_bytes())],
+        &[string_arg(node)],
         read,
     )
 }
@@ -108,7 +109,7 @@ pub fn expired(history: &str, before: WallTime, worker_ids: u64, limit: i64) -> 
              ORDER BY leased_until LIMIT $4"
         ),
         &[
-            text_arg(history.as_bytes()),
+            string_arg(history),
             timestamp_arg(before),
             bigint_arg(worker_ids as i64),
             bigint_arg(limit),
@@ -127,7 +128,7 @@ pub fn expired_elsewhere(history: &str, before: WallTime, worker_ids: u64) -> Op
              ORDER BY leased_until, worker_id LIMIT 1"
         ),
         &[
-            text_arg(history.as_bytes()),
+            string_arg(history),
             timestamp_arg(before),
             bigint_arg(worker_ids as i64),
         ],
@@ -141,7 +142,7 @@ pub fn has_other_histories(history: &str) -> bool {
     // The ends of an index: comparing each row would read all of them.
     let found = query_by_index(
         "SELECT coalesce(min(history) <> $1 OR max(history) <> $1, false)::integer::bigint FROM leaf.worker",
-        &[text_arg(history.as_bytes())],
+        &[string_arg(history)],
         |row| bigint(row, 1),
     );
     found != [0]
@@ -150,6 +151,7 @@ pub fn has_other_histories(history: &str) -> bool {
 /// How far the clocks of live nodes are ahead of the registry's, in microseconds: of those
 /// whose leases in this history last longest, without the node `except`.
 pub fn clock_offsets(history: &str, now: WallTime, except: Option<&str>) -> Vec<i64> {
+    let except = except.map(encode);
     // Enough for a median that no single node can move. An offset that is no number is none.
     query_by_index(
         "SELECT (clock_offset_ms * 1000)::bigint FROM leaf.worker \
@@ -157,9 +159,9 @@ pub fn clock_offsets(history: &str, now: WallTime, except: Option<&str>) -> Vec<
             AND clock_offset_ms BETWEEN -1e12 AND 1e12 \
           ORDER BY leased_until DESC LIMIT 100",
         &[
-            text_arg(history.as_bytes()),
+            string_arg(history),
             timestamp_arg(now),
-            optional_text_arg(except.map(str::as_bytes)),
+            optional_text_arg(except.as_deref()),
         ],
         |row| bigint(row, 1),
     )
@@ -218,7 +220,7 @@ impl TriggerRow {
 
     pub fn node(&self) -> String {
         let node = self.0.text(column::NODE).unwrap_or_default();
-        String::from_utf8_lossy(node).into_owned()
+        display(node)
     }
 
     /// Layout and epoch; `None` if they are not valid.
@@ -267,7 +269,7 @@ pub fn register(
 ) -> bool {
     let mut args = values(registration);
     args.push(timestamp_arg(registration.lease.from));
-    args.push(text_arg(scheme.layout.to_string().as_bytes()));
+    args.push(string_arg(&scheme.layout.to_string()));
     args.push(timestamp_arg(scheme.epoch));
     let Some(over) = over else {
         return execute(
@@ -349,8 +351,8 @@ fn values(registration: &Registration<'_>) -> Vec<Arg> {
         timestamp_arg(registration.leased_until),
         timestamp_arg(registration.now),
         DatumWithOid::from(registration.clock_offset_us as f64 / 1e3),
-        text_arg(registration.history.as_bytes()),
-        text_arg(registration.node.as_bytes()),
+        string_arg(registration.history),
+        string_arg(registration.node),
     ]
 }
 

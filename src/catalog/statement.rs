@@ -1,8 +1,10 @@
 //! Running SQL statements, and reading the columns of their results.
 
+use pgrx::AnyElement;
 use pgrx::spi::{Spi, SpiHeapTupleData};
 
-use crate::pg::datum::Arg;
+use crate::pg::datum::{self, Arg};
+use crate::pg::display;
 
 /// A row of a result.
 pub type ResultRow<'a> = SpiHeapTupleData<'a>;
@@ -39,7 +41,10 @@ pub fn bigint(row: &ResultRow<'_>, ordinal: usize) -> i64 {
 
 /// A column of type `text`; empty for NULL.
 pub fn text(row: &ResultRow<'_>, ordinal: usize) -> String {
-    column_of::<String>(row, ordinal).unwrap_or_default()
+    let value = column_of::<AnyElement>(row, ordinal);
+    // SAFETY: the column is of that type, and lives as long as the row.
+    let bytes = value.map(|value| unsafe { datum::text(value.datum()) });
+    display(bytes.unwrap_or_default())
 }
 
 /// A column of type `uuid` that is never NULL.

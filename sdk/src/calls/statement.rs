@@ -211,7 +211,7 @@ pub(crate) fn tag_revoke<'a>(tag: &'a &str, role: &'a &str) -> Statement<'a, ()>
 
 pub(crate) fn tag_align<'a>(tag: &'a Option<&str>) -> Statement<'a, Vec<Aligned>> {
     Statement::new(
-        "SELECT biz_tag, used_in, highest, position, moved FROM leaf_tag_align($1)",
+        "SELECT biz_tag, used_in, highest, position, moved, ignored FROM leaf_tag_align($1)",
         vec![(tag, Type::TEXT)],
         |rows| {
             let read = |row: &&dyn Columns| {
@@ -222,6 +222,7 @@ pub(crate) fn tag_align<'a>(tag: &'a Option<&str>) -> Statement<'a, Vec<Aligned>
                     highest: get(row, 2)?,
                     position: get(row, 3)?,
                     moved: get(row, 4)?,
+                    ignored: get(row, 5)?,
                 })
             };
             rows.iter().map(read).collect()

@@ -130,6 +130,8 @@ pub struct Aligned {
     pub position: Option<i64>,
     /// Whether the tag had to be moved.
     pub moved: bool,
+    /// What was not counted, if anything.
+    pub ignored: Option<String>,
 }
 
 /// A row of `leaf.stat_segment`; see leaf's documentation of operations.

@@ -306,6 +306,18 @@ fn tags_read_right_in_errors_and_views_of_any_encoding() {
             client.text("SELECT biz_tag::text FROM leaf.stat_segment"),
             tag
         );
+        // A node's name, which leaf reads and writes.
+        let worker = |client: &mut Client| {
+            let register = format!("SELECT worker_id FROM leaf_worker_register('{other}', 5)");
+            client.batch_execute(&register)
+        };
+        worker(&mut client).expect("a lease");
+        let error = refused(worker(&mut client), "55006");
+        assert!(error.to_string().contains(other), "{error:?}");
+        assert_eq!(
+            client.text("SELECT node FROM leaf.worker WHERE worker_id = 5"),
+            other
+        );
         // The loader's error, which goes through shared memory.
         client.run(&format!(
             "SELECT leaf_tag_create('{other}'); SET leaf.wait_timeout = '200ms'"
