@@ -31,6 +31,7 @@ pub fn describe(bench: &Bench) -> Vec<(&'static str, String)> {
             "kernel",
             format!("Linux {}", read("/proc/sys/kernel/osrelease").trim()),
         ),
+        ("automatic scheduling groups", autogroup().to_owned()),
         ("PostgreSQL", client.text("SHOW server_version")),
         (
             "leaf",
@@ -61,6 +62,15 @@ fn after(path: &str, name: &str) -> String {
         .find(|line| line.starts_with(name))
         .and_then(|line| line.split_once(':'))
         .map_or("unknown".to_owned(), |(_, value)| value.trim().to_owned())
+}
+
+/// Whether the kernel groups processes by their session (autogroup). If it does, single calls
+/// may show waits for a processor.
+fn autogroup() -> &'static str {
+    match read("/proc/sys/kernel/sched_autogroup_enabled").trim() {
+        "1" => "on: a busy machine keeps single sessions waiting for a processor",
+        _ => "off",
+    }
 }
 
 fn rustc() -> String {
