@@ -38,6 +38,7 @@ CREATE TABLE leaf.alloc (
     last_grant      bigint       NOT NULL DEFAULT 0,
     largest_reserve bigint       NOT NULL DEFAULT 0,
     written_by      xid          NOT NULL DEFAULT '0',
+    floor           bigint       NOT NULL DEFAULT -9223372036854775808,
     CONSTRAINT alloc_pkey PRIMARY KEY (biz_tag),
     CONSTRAINT alloc_biz_tag_check CHECK (biz_tag::text OPERATOR(pg_catalog.<>) ''::text),
     CONSTRAINT alloc_step_check CHECK (step OPERATOR(pg_catalog.>) 0)
@@ -54,6 +55,7 @@ COMMENT ON COLUMN leaf.alloc.incarnation IS 'identity of the row: a tag that is 
 COMMENT ON COLUMN leaf.alloc.history IS 'history of the cluster (system identifier, timeline, nonce) in which the row was made or last granted ids';
 COMMENT ON COLUMN leaf.alloc.last_grant IS 'ids in the last granted segment';
 COMMENT ON COLUMN leaf.alloc.largest_reserve IS 'ids in the largest block ever reserved';
+COMMENT ON COLUMN leaf.alloc.floor IS 'the tag was moved here, or ids below are in use: unused ids below are not taken back';
 COMMENT ON COLUMN leaf.alloc.written_by IS 'the transaction that wrote the row, set by a trigger: if it is not the row''s xmin, the row was written while triggers were disabled';
 
 -- Dumps contain the rows: a restored database continues where the dump was taken.

@@ -7,6 +7,7 @@ use crate::catalog::{self, alloc};
 use crate::error::Problem;
 use crate::pg::call::{Call, sql_functions};
 use crate::pg::{display, role};
+use crate::segment::changes::{self, Change};
 use crate::segment::error::Error;
 use crate::segment::owner::require_owner;
 use crate::shmem;
@@ -55,6 +56,10 @@ fn leaf_tag_alter(call: Call<'_>) {
     require_owner(tag);
     // A lower advance_to is rejected by the table's own trigger.
     catalog::as_owner(|| alloc::update(tag, step, advance_to, max_value, description));
+    if advance_to.is_some() {
+        // Also if the row was there already: ids in memory are below.
+        changes::record(tag, Change::Position);
+    }
 }
 
 fn leaf_tag_drop(call: Call<'_>) {

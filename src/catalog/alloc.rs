@@ -26,6 +26,7 @@ pub(super) mod column {
     pub const INCARNATION: i16 = 9;
     pub const HISTORY: i16 = 10;
     pub const WRITTEN_BY: i16 = 13;
+    pub const FLOOR: i16 = 14;
 }
 
 /// A row of `leaf.alloc` in a trigger.
@@ -67,6 +68,13 @@ impl AllocRow {
     /// The row with another history.
     pub fn with_history(self, history: &str) -> AllocRow {
         AllocRow(self.0.with(column::HISTORY, text_datum(&encode(history))))
+    }
+
+    /// The row as it is after its tag was moved: nothing below its position is taken back.
+    pub fn moved(self) -> AllocRow {
+        let floor = self.0.bigint(column::FLOOR).unwrap_or(i64::MIN);
+        let floor = pg_sys::Datum::from(floor.max(self.max_id()));
+        AllocRow(self.0.with(column::FLOOR, floor))
     }
 
     /// The row as the current transaction writes it.
@@ -111,7 +119,8 @@ pub fn update(
 ) {
     execute(
         "UPDATE leaf.alloc SET step = coalesce($2::integer, step), max_id = coalesce($3, max_id), \
-         max_value = coalesce($4, max_value), description = coalesce($5, description) WHERE biz_tag = $1",
+         floor = greatest(floor, $3), max_value = coalesce($4, max_value), \
+         description = coalesce($5, description) WHERE biz_tag = $1",
         &[
             text_arg(tag),
             bigint_arg(step.map(i64::from)),
@@ -119,6 +128,14 @@ pub fn update(
             bigint_arg(max_value),
             optional_text_arg(description),
         ],
+    );
+}
+
+/// Keeps unused ids below `floor` from being taken back.
+pub fn raise_floor(tag: &[u8], floor: i64) {
+    execute(
+        "UPDATE leaf.alloc SET floor = $2 WHERE biz_tag = $1 AND floor < $2",
+        &[text_arg(tag), bigint_arg(floor)],
     );
 }
 
@@ -162,7 +179,7 @@ pub fn position(tag: &[u8]) -> Option<Position> {
 pub fn lock(tag: &[u8], history: &str) -> Option<Row> {
     query(
         "SELECT NULL, a.max_id, a.max_value, a.step::bigint, a.last_grant, a.largest_reserve, \
-                a.history IS DISTINCT FROM $2 OR a.written_by <> a.xmin, a.incarnation \
+                a.history IS DISTINCT FROM $2 OR a.written_by <> a.xmin, a.incarnation, a.floor \
            FROM leaf.alloc AS a WHERE a.biz_tag = $1 FOR NO KEY UPDATE",
         &[text_arg(tag), string_arg(history)],
         locked_row,
@@ -182,6 +199,7 @@ fn locked_row(row: &ResultRow<'_>) -> Row {
         largest_reserve: bigint(row, 6).max(0) as u64,
         from_other_history: column_of::<bool>(row, 7).unwrap_or(true),
         incarnation: uuid(row, 8),
+        floor: bigint(row, 9),
     }
 }
 
@@ -204,7 +222,7 @@ pub fn lock_for_grant(tags: &[&[u8]], history: &str) -> Vec<Found> {
     let mut found = vec![Found::Missing; tags.len()];
     let rows = query(
         "SELECT d.n, a.max_id, a.max_value, a.step::bigint, a.last_grant, a.largest_reserve, \
-                a.history IS DISTINCT FROM $2 OR a.written_by <> a.xmin, a.incarnation \
+                a.history IS DISTINCT FROM $2 OR a.written_by <> a.xmin, a.incarnation, a.floor \
            FROM unnest($1) WITH ORDINALITY AS d(tag, n) JOIN leaf.alloc AS a ON a.biz_tag = d.tag \
             FOR NO KEY UPDATE OF a SKIP LOCKED",
         &[text_array_arg(tags.iter().copied()), string_arg(history)],

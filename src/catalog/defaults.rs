@@ -127,7 +127,7 @@ impl DefaultOfTag {
                                                WHEN 'int8out'::regproc THEN 3 \
                                                WHEN 'numeric_out'::regproc THEN 4 END \
                     END::bigint, \
-                    x.indexrelid::bigint, x.is_descending \
+                    x.indexrelid::bigint, x.is_descending, f.atttypid::bigint \
                FROM tree JOIN pg_class AS c ON c.oid = tree.oid AND c.relkind <> 'p' \
                JOIN pg_attribute AS f ON f.attrelid = c.oid AND NOT f.attisdropped \
                                      AND f.attname = $2::name \
@@ -145,6 +145,7 @@ impl DefaultOfTag {
                 column: numbers(bigint(row, 4)).map(|numbers| Column {
                     table: oid(bigint(row, 1)),
                     attribute: bigint(row, 3) as i16,
+                    type_oid: oid(bigint(row, 7)),
                     numbers,
                     index: column_of::<i64>(row, 5).map(|index| Index {
                         oid: oid(index),

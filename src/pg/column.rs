@@ -2,7 +2,7 @@
 //! is executed, such as policies, or functions in the predicates of indexes, which a
 //! planner may call.
 
-use pgrx::{AnyNumeric, FromDatum, pg_sys};
+use pgrx::{AnyNumeric, FromDatum, PgMemoryContexts, pg_sys};
 
 use super::process;
 
@@ -11,6 +11,8 @@ use super::process;
 pub struct Column {
     pub table: pg_sys::Oid,
     pub attribute: i16,
+    /// The type of the column, a domain perhaps.
+    pub type_oid: pg_sys::Oid,
     pub numbers: Numbers,
     pub index: Option<Index>,
 }
@@ -42,10 +44,11 @@ pub struct Summary {
 }
 
 impl Column {
-    /// Reads the column, whatever snapshot the transaction uses. Can be cancelled.
-    pub fn summary(&self, limit: i64) -> Summary {
+    /// Reads the column, whatever snapshot the transaction uses; `None` if it is no longer
+    /// as described, because it was changed before it could be locked. Can be cancelled.
+    pub fn summary(&self, limit: i64) -> Option<Summary> {
         let mut summary = Summary::default();
-        self.each(|value| {
+        let is_read = self.each(|value| {
             match value.filter(|&value| value <= limit) {
                 None => summary.has_outliers = true,
                 Some(value) => summary.largest = summary.largest.max(Some(value)),
@@ -53,25 +56,42 @@ impl Column {
             // In the order of an index, the first one is the largest.
             self.index.is_some() && summary.largest.is_some()
         });
-        summary
+        is_read.then_some(summary)
     }
 
     /// Calls `visit` with each value that is not NULL until it returns `true`: `None` for
     /// a number that no `bigint` can be. With an index, the largest values come first.
-    fn each(&self, mut visit: impl FnMut(Option<i64>) -> bool) {
+    /// Returns whether the column is as described.
+    fn each(&self, mut visit: impl FnMut(Option<i64>) -> bool) -> bool {
+        // What reading a value needs is freed after each row.
+        let mut memory = PgMemoryContexts::new("leaf column");
         // SAFETY: the order of calls is PostgreSQL's own for such scans; an error in
         // between is cleaned up by the resource owner.
         unsafe {
-            let table = pg_sys::table_open(self.table, pg_sys::AccessShareLock as _);
-            let snapshot = pg_sys::RegisterSnapshot(pg_sys::GetLatestSnapshot());
+            let table = pg_sys::try_table_open(self.table, pg_sys::AccessShareLock as _);
+            if table.is_null() {
+                return false;
+            }
             let descriptor = (*table).rd_att;
+            let attribute = i32::from(self.attribute);
+            let is_as_described = pg_sys::SPI_gettypeid(descriptor, attribute) == self.type_oid
+                && self.index.is_none_or(|index| has_index(table, index.oid));
+            if !is_as_described {
+                pg_sys::table_close(table, pg_sys::AccessShareLock as _);
+                return false;
+            }
+            let snapshot = pg_sys::RegisterSnapshot(pg_sys::GetLatestSnapshot());
             // Whether to stop.
             let mut read = |tuple| {
                 process::check_for_interrupts();
                 let mut null = false;
-                let attribute = i32::from(self.attribute);
                 let value = pg_sys::heap_getattr(tuple, attribute, descriptor, &mut null);
-                !null && visit(self.numbers.read(value))
+                if null {
+                    return false;
+                }
+                let value = memory.switch_to(|_| self.numbers.read(value));
+                memory.reset();
+                visit(value)
             };
             if let Some(index) = self.index {
                 use pg_sys::ScanDirection::{BackwardScanDirection, ForwardScanDirection};
@@ -114,7 +134,23 @@ impl Column {
             }
             pg_sys::UnregisterSnapshot(snapshot);
             pg_sys::table_close(table, pg_sys::AccessShareLock as _);
+            true
         }
+    }
+}
+
+/// Whether an open table still has an index, which is then not dropped while the table is
+/// locked.
+///
+/// # Safety
+/// The table is open and locked.
+unsafe fn has_index(table: pg_sys::Relation, index: pg_sys::Oid) -> bool {
+    // SAFETY: the caller's promise; the list is of OIDs.
+    unsafe {
+        let indexes = pg_sys::RelationGetIndexList(table);
+        let has = pg_sys::list_member_oid(indexes, index);
+        pg_sys::list_free(indexes);
+        has
     }
 }
 

@@ -91,17 +91,15 @@ pub fn lock_timeout() -> Option<Duration> {
         .map(Duration::from_millis)
 }
 
-/// Runs `work`, whose queries are planned to read in the order of an index and to end early.
-/// Without statistics, the planner takes a full table for an almost empty one, and sorts. If
-/// `work` raises an error, the abort restores the settings.
-pub fn in_order_of_an_index<R>(work: impl FnOnce() -> R) -> R {
-    // SAFETY: as `role::acting_as` does; what is set is undone below.
+/// Runs `work` with other settings. If `work` raises an error, the abort restores them.
+pub fn with<R>(settings: &[(&CStr, &CStr)], work: impl FnOnce() -> R) -> R {
+    // SAFETY: what PostgreSQL does for functions with settings of their own.
     let nest_level = unsafe {
         let nest_level = pg_sys::NewGUCNestLevel();
-        for name in [c"enable_seqscan", c"enable_bitmapscan", c"enable_sort"] {
+        for (name, value) in settings {
             pg_sys::set_config_option(
                 name.as_ptr(),
-                c"off".as_ptr(),
+                value.as_ptr(),
                 pg_sys::GucContext::PGC_USERSET,
                 pg_sys::GucSource::PGC_S_SESSION,
                 pg_sys::GucAction::GUC_ACTION_SAVE,
@@ -116,6 +114,13 @@ pub fn in_order_of_an_index<R>(work: impl FnOnce() -> R) -> R {
     // SAFETY: undoes exactly what was done above.
     unsafe { pg_sys::AtEOXact_GUC(false, nest_level) };
     result
+}
+
+/// Runs `work`, whose queries are planned to read in the order of an index and to end early.
+/// Without statistics, the planner takes a full table for an almost empty one, and sorts.
+pub fn in_order_of_an_index<R>(work: impl FnOnce() -> R) -> R {
+    let off = [c"enable_seqscan", c"enable_bitmapscan", c"enable_sort"].map(|name| (name, c"off"));
+    with(&off, work)
 }
 
 /// Makes commits of this process wait at least for the local flush and for that of

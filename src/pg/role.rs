@@ -4,6 +4,8 @@ use std::ffi::{CStr, CString};
 
 use pgrx::pg_sys;
 
+use super::guc;
+
 unsafe extern "C-unwind" {
     // Called for every id, so it is declared here without pgrx's error guard. It reads
     // one variable and cannot fail.
@@ -52,33 +54,17 @@ pub fn acting_as<R>(role: pg_sys::Oid, work: impl FnOnce() -> R) -> R {
     let mut saved_context = 0;
     let restricted = pg_sys::SECURITY_RESTRICTED_OPERATION | pg_sys::SECURITY_LOCAL_USERID_CHANGE;
     // SAFETY: the sequence that PostgreSQL itself uses for maintenance commands.
-    let nest_level = unsafe {
+    unsafe {
         pg_sys::GetUserIdAndSecContext(&raw mut saved_role, &raw mut saved_context);
         pg_sys::SetUserIdAndSecContext(role, saved_context | restricted as i32);
-        let nest_level = pg_sys::NewGUCNestLevel();
-        for (name, value) in [
-            (c"search_path", c"pg_catalog, pg_temp"),
-            // A policy must not hide a row without an error.
-            (c"row_security", c"off"),
-        ] {
-            pg_sys::set_config_option(
-                name.as_ptr(),
-                value.as_ptr(),
-                pg_sys::GucContext::PGC_USERSET,
-                pg_sys::GucSource::PGC_S_SESSION,
-                pg_sys::GucAction::GUC_ACTION_SAVE,
-                true,
-                0,
-                false,
-            );
-        }
-        nest_level
-    };
-    let result = work();
-    // SAFETY: undoes exactly what was done above.
-    unsafe {
-        pg_sys::AtEOXact_GUC(false, nest_level);
-        pg_sys::SetUserIdAndSecContext(saved_role, saved_context);
     }
+    let settings = [
+        (c"search_path", c"pg_catalog, pg_temp"),
+        // A policy must not hide a row without an error.
+        (c"row_security", c"off"),
+    ];
+    let result = guc::with(&settings, work);
+    // SAFETY: undoes exactly what was done above.
+    unsafe { pg_sys::SetUserIdAndSecContext(saved_role, saved_context) };
     result
 }

@@ -3,6 +3,8 @@
 //! Users own these columns: nothing of theirs is executed, only tables whose owner could
 //! also draw from the tag can move it, and no value that the tag cannot grant does.
 
+use std::collections::BTreeMap;
+
 use leaf_core::grant::MAX_ID;
 use pgrx::pg_sys;
 
@@ -12,6 +14,7 @@ use super::tags;
 use crate::catalog::defaults::{self, DefaultOfTag, Member};
 use crate::catalog::{self, alloc};
 use crate::error::Problem;
+use crate::history;
 use crate::patience::{Ids, Patience};
 use crate::pg::display;
 use crate::shmem;
@@ -48,7 +51,31 @@ pub fn align(tag: Option<&[u8]>, sibling: pg_sys::Oid) -> Vec<Aligned> {
             aligned.push(next);
         }
     }
+    keep(&aligned);
     aligned
+}
+
+/// Keeps the ids that were found in use: unused ids that would be taken back could be among
+/// them, or have been taken back meanwhile. The rows are locked only now, so that a long
+/// search delays no grant.
+fn keep(aligned: &[Aligned]) {
+    let mut highest: BTreeMap<&[u8], i64> = BTreeMap::new();
+    for column in aligned {
+        if let (Some(tag), Some(id)) = (column.tag.as_deref(), column.highest) {
+            let kept = highest.entry(tag).or_insert(id);
+            *kept = id.max(*kept);
+        }
+    }
+    let history = history::current();
+    for (tag, highest) in highest {
+        catalog::as_owner(|| match alloc::lock(tag, &history) {
+            Some(row) if row.position.max_id <= highest => {
+                alloc::update(tag, None, Some(highest.min(MAX_ID) + 1), None, None);
+            }
+            Some(_) => alloc::raise_floor(tag, highest.saturating_add(1)),
+            None => {}
+        });
+    }
 }
 
 /// Moves the tag of a column past the column's largest id. If the tag was moved before,
@@ -86,6 +113,7 @@ struct Found {
     has_outliers: bool,
     has_strangers: bool,
     has_unreadable: bool,
+    has_changed: bool,
 }
 
 impl Found {
@@ -100,6 +128,10 @@ impl Found {
             (
                 self.has_unreadable,
                 "columns of another type than numbers, and foreign or temporary tables",
+            ),
+            (
+                self.has_changed,
+                "tables that were changed meanwhile: call the function again",
             ),
         ];
         let given: Vec<_> = reasons
@@ -123,7 +155,10 @@ fn ids_in(column: &DefaultOfTag, tag: Option<&[u8]>, limit: i64) -> Found {
             found.has_strangers = true;
             continue;
         }
-        let summary = readable.summary(limit);
+        let Some(summary) = readable.summary(limit) else {
+            found.has_changed = true;
+            continue;
+        };
         found.highest = found.highest.max(summary.largest);
         found.has_outliers |= summary.has_outliers;
     }

@@ -19,7 +19,7 @@ impl Observer for AtEnd {
     /// Changes that have to be applied to shared memory at the commit would be lost when
     /// this session ends.
     fn before_prepare(&self) {
-        if !changes::is_empty() || !own_tags::is_empty() {
+        if !changes::need_no_commit() || !own_tags::is_empty() {
             Error::Prepared.raise();
         }
     }

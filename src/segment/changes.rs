@@ -162,9 +162,9 @@ pub fn state_of(tag: &[u8]) -> RowState {
     }
 }
 
-/// Whether this transaction has changed no row.
-pub fn is_empty() -> bool {
-    with(|it| it.is_empty())
+/// Whether nothing has to be applied to shared memory at the commit.
+pub fn need_no_commit() -> bool {
+    with(|it| it.truncated.is_empty() && it.made.iter().all(|made| made.change == Change::Other))
 }
 
 /// Called just before the commit becomes visible: drops the ids that the changes make

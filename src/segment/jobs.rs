@@ -108,12 +108,15 @@ pub fn collect(shared: &Shared, database: u32) -> Vec<Job> {
             continue;
         }
         shared.index.take_request(number);
-        let Some((key, found)) = shared.index.owner_of(number) else {
-            continue;
-        };
-        if key.database == database && slot.buffer.is_due() && slot.buffer.has_room() {
-            slot.is_loading.store(true, Ordering::Release);
-            jobs.push(Job::Segment { key, found });
+        // Before the slot's tag is read, so that it is not evicted after that.
+        slot.is_loading.store(true, Ordering::Release);
+        match shared.index.owner_of(number) {
+            Some((key, found))
+                if key.database == database && slot.buffer.is_due() && slot.buffer.has_room() =>
+            {
+                jobs.push(Job::Segment { key, found });
+            }
+            _ => slot.is_loading.store(false, Ordering::Release),
         }
     }
     jobs

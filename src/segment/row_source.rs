@@ -20,7 +20,7 @@ impl GrantSource for RowSource {
 }
 
 fn from_rows(wants: &[Want<'_>]) -> Vec<Decision> {
-    triggers::keep_always();
+    triggers::look();
     let history = history::current();
     let tags: BTreeSet<&[u8]> = wants.iter().map(|want| want.tag).collect();
     let tags: Vec<&[u8]> = tags.into_iter().collect();

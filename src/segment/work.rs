@@ -3,6 +3,7 @@
 use leaf_core::time::Monotonic;
 
 use super::{grants, jobs};
+use crate::catalog::triggers;
 use crate::loader::work::{Done, Work};
 use crate::shmem::Shared;
 
@@ -21,6 +22,7 @@ impl Work for Granting {
         }
         let stays = grants::make(shared, database, jobs);
         jobs::end_loading(shared, database);
+        triggers::repair();
         match stays {
             true => Done::Something,
             false => Done::Leave,

@@ -250,17 +250,29 @@ impl Mailbox {
     }
 
     /// Puts back all requests that a loader took and did not settle before it ended.
+    ///
+    /// It may have committed them. A block that was granted is then a gap; but what was taken
+    /// back must not be taken back again, because it may have been granted since.
     pub fn put_back_all(&self, database: u32) {
         let mut places = self.places.write();
         for place in places[..self.used()].iter_mut() {
             if place.key.get().database == database {
-                place.status = match place.status {
-                    Status::Taken => Status::Posted,
-                    Status::Abandoned => Status::Free,
-                    Status::Free | Status::Posted | Status::Answered => place.status,
+                place.status = match (place.status, place.asked) {
+                    (Status::Taken, Asked::Block { .. }) => Status::Posted,
+                    (Status::Taken, Asked::TakeBack { .. }) => {
+                        place.answer = Answer::TakenBack { was_last: false };
+                        Status::Answered
+                    }
+                    (Status::Abandoned, _) => Status::Free,
+                    (Status::Free | Status::Posted | Status::Answered, _) => place.status,
                 };
             }
         }
+        drop(places);
+        for answered in &self.answered[..self.used()] {
+            answered.broadcast();
+        }
+        self.room.broadcast();
     }
 
     fn used(&self) -> usize {

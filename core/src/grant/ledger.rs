@@ -22,6 +22,9 @@ pub struct Row {
     pub last_grant: u64,
     /// Ids in the largest block reserved so far.
     pub largest_reserve: u64,
+    /// Unused ids below are not taken back: the tag was moved here, or ids below may be
+    /// in use otherwise.
+    pub floor: i64,
 }
 
 impl Row {
@@ -182,7 +185,7 @@ impl Ledger {
             Wanted::Segment => segment(row, past, policy),
             Wanted::Block { count } => block(row, count),
             Wanted::TakeBack { unused } => {
-                return match row.position.take_back(unused) {
+                return match unused.first >= row.floor && row.position.take_back(unused) {
                     true => {
                         self.is_changed = true;
                         Decision::TakenBack
@@ -242,6 +245,7 @@ mod tests {
         from_other_history: false,
         last_grant: 0,
         largest_reserve: 0,
+        floor: i64::MIN,
     };
 
     fn decide(ledger: &mut Ledger, wanted: Wanted, past: Past) -> Decision {
@@ -310,6 +314,17 @@ mod tests {
             granted(51, 1, 0)
         );
         assert_eq!(decide(&mut later, take_back, Past::NONE), Decision::NotLast);
+    }
+
+    #[test]
+    fn nothing_below_the_floor_is_taken_back() {
+        for (floor, expected) in [(1, Decision::TakenBack), (2, Decision::NotLast)] {
+            let mut ledger = Ledger::new(Found::Row(Row { floor, ..ROW }), 10);
+            decide(&mut ledger, block_of(50), Past::NONE);
+            let unused = Run { first: 1, len: 50 };
+            let decision = decide(&mut ledger, Wanted::TakeBack { unused }, Past::NONE);
+            assert_eq!(decision, expected, "{floor}");
+        }
     }
 
     #[test]

@@ -37,8 +37,16 @@ fn made(new: AllocRow) -> AllocRow {
 }
 
 fn check(old: &AllocRow, new: AllocRow) -> AllocRow {
-    if new.max_id() >= old.max_id() || granting::takes_back(new.tag(), new.max_id()) {
+    if granting::covers(new.tag(), new.max_id())
+        && (new.max_id() >= old.max_id() || granting::takes_back(new.tag(), new.max_id()))
+    {
         return new;
+    }
+    if new.max_id() == old.max_id() {
+        return new;
+    }
+    if new.max_id() > old.max_id() {
+        return new.moved();
     }
     if trigger::is_replica() {
         let max_id = old.max_id();

@@ -1,6 +1,6 @@
 //! `leaf_tag_align`: tags are moved past the ids that are in use.
 
-use leaf_tests::{Draw, Ledger, Server, draw_many, refused};
+use leaf_tests::{Draw, Ledger, Server, draw_many, refused, wait_until};
 
 #[test]
 fn alignment_drops_buffers_that_lie_below_rows() {
@@ -271,4 +271,42 @@ fn alignment_works_for_a_role_that_may_only_execute_it() {
     );
     client.run("RESET ROLE");
     assert_eq!(client.next("orders").expect("an id"), 5001);
+}
+
+/// It is read as what it is when it is locked.
+#[test]
+fn column_that_changes_while_its_table_is_locked_is_not_read() {
+    let (server, mut client) = Server::with_orders(1000);
+    client.run(
+        "CREATE TABLE numbers (id numeric DEFAULT leaf_segment_next('orders'));
+         INSERT INTO numbers SELECT generate_series(1, 4096)",
+    );
+    for change in [
+        "ALTER TABLE numbers ALTER id TYPE bigint",
+        "ALTER TABLE numbers DROP COLUMN id",
+        "DROP TABLE numbers",
+    ] {
+        let mut owner = server.connect();
+        owner.run(&format!("BEGIN; {change}"));
+        std::thread::scope(|scope| {
+            let aligning = scope.spawn(|| {
+                let mut client = server.connect();
+                client.text("SELECT string_agg(concat_ws(' ', highest, moved, ignored), ', ') FROM leaf_tag_align()")
+            });
+            wait_until("the table is waited for", || {
+                client.number("SELECT count(*) FROM pg_locks WHERE NOT granted") == 1
+            });
+            owner.run("COMMIT");
+            assert_eq!(
+                aligning.join().expect("an answer"),
+                "f tables that were changed meanwhile: call the function again",
+                "{change}"
+            );
+        });
+        if change.contains("DROP COLUMN") {
+            client.run(
+                "ALTER TABLE numbers ADD COLUMN id bigint DEFAULT leaf_segment_next('orders')",
+            );
+        }
+    }
 }

@@ -2,7 +2,8 @@
 
 use leaf_tests::postgres::Client;
 use leaf_tests::{
-    Draw, Ledger, Mode, Server, Snowflake, draw_many, refused, wait_until, waiting_loaders,
+    Draw, Ledger, Mode, Server, Snowflake, draw_many, failed, refused, wait_until, waiting_callers,
+    waiting_loaders,
 };
 use std::fs;
 use std::thread;
@@ -211,6 +212,65 @@ fn unconfirmed_grant_is_thrown_away() {
 #[test]
 fn unconfirmed_block_is_thrown_away() {
     unconfirmed(|client| client.reserve("orders", 10));
+}
+
+/// The loader ends after it has committed the return and before it has said so. The next one
+/// finds the same ids at the end of another block.
+#[test]
+fn block_whose_return_was_not_confirmed_is_not_returned_again() {
+    let server = primary();
+    let mut observer = server.connect();
+    observer.run("CREATE DATABASE other");
+    let mut other = server.connect_as("postgres", "other");
+    other.run("CREATE EXTENSION leaf; SELECT leaf_tag_create('held')");
+    other.run("BEGIN; SELECT FROM leaf.alloc FOR UPDATE");
+    let reserving = "SELECT count(*) FROM pg_stat_activity
+                      WHERE datname = 'other' AND state = 'active' AND wait_event IS NOT NULL
+                        AND query LIKE '%reserve%' AND pid <> pg_backend_pid()";
+    let mut first = server.connect();
+    let block = first.reserve("orders", 100).expect("a block");
+    thread::scope(|scope| {
+        // Occupies the first place of the mailbox, which is then free for the second block.
+        let holder = scope.spawn(|| {
+            let mut client = server.connect_as("postgres", "other");
+            client.run("SET leaf.wait_timeout = '1min'");
+            client.reserve("held", 1)
+        });
+        wait_until("the first place is taken", || {
+            observer.number(reserving) == 1
+        });
+        server.reload("synchronous_standby_names", "nobody");
+        let returning = scope.spawn(|| {
+            first.number(&format!(
+                "SELECT leaf_segment_return('orders', '[{},{}]')::int::bigint",
+                block.first, block.last
+            ))
+        });
+        let mut loader = 0;
+        wait_until("the return waits for the standby", || {
+            loader = observer.number(
+                "SELECT coalesce(max(pid), 0)::bigint FROM pg_stat_activity
+                  WHERE backend_type = 'leaf loader' AND wait_event = 'SyncRep'",
+            );
+            loader != 0
+        });
+        observer.run(
+            "SELECT pg_cancel_backend(pid) FROM pg_stat_activity
+              WHERE datname = 'other' AND query LIKE '%reserve%'",
+        );
+        failed(holder.join().expect("a session"), "57014");
+        let second = scope.spawn(|| server.connect().reserve("orders", 100));
+        wait_until("the second block is asked for", || {
+            waiting_callers(&mut observer, "leaf_segment_reserve") == 1
+        });
+        observer.run(&format!("SELECT pg_terminate_backend({loader})"));
+        server.reload("synchronous_standby_names", "");
+        let _ = returning.join().expect("an answer");
+        let mut ledger = Ledger::new();
+        ledger.add(second.join().expect("a session").expect("a block").ids());
+        let third = server.connect().reserve("orders", 100);
+        ledger.add(third.expect("a block").ids());
+    });
 }
 
 #[test]

@@ -103,3 +103,33 @@ fn block_is_not_longer_than_the_setting_allows() {
     client.run("CREATE ROLE joe; SET ROLE joe");
     client.fails("SET leaf.max_reserve = 100", "42501");
 }
+
+/// Below are ids that were moved over, or that somebody else has in use.
+#[test]
+fn nothing_below_a_position_that_was_set_is_taken_back() {
+    let (_server, mut client) = Server::with_orders(1000);
+    let give_back = |client: &mut Client, block: leaf_tests::Block| {
+        client.number(&format!(
+            "SELECT leaf_segment_return('orders', '[{},{}]')::int::bigint",
+            block.first, block.last
+        ))
+    };
+    // To where the row is already.
+    let block = client.reserve("orders", 100).expect("a block");
+    client.run("SELECT leaf_tag_alter('orders', advance_to => 101)");
+    assert_eq!(give_back(&mut client, block), 0);
+    assert_eq!(client.next("orders").expect("an id"), 101);
+    client.run("SELECT leaf_tag_alter('orders', advance_to => max_id) FROM leaf.alloc");
+    assert_eq!(client.next("orders").expect("an id"), 1_101);
+
+    client.run(
+        "SELECT leaf_tag_alter('orders', advance_to => 10000000);
+         CREATE TABLE orders (id bigint DEFAULT leaf_segment_next('orders'))",
+    );
+    let block = client.reserve("orders", 100).expect("a block");
+    client.run("INSERT INTO orders VALUES (10000003)");
+    let aligned = "SELECT count(*) FROM leaf_tag_align() WHERE moved";
+    assert_eq!(client.number(aligned), 0);
+    assert_eq!(give_back(&mut client, block), 0);
+    assert!(client.next("orders").expect("an id") > 10_000_003);
+}

@@ -254,6 +254,9 @@ fn prepared_transaction_may_draw_but_not_change_tags() {
         client.run(&format!("{end} PREPARED 'p'"));
         ledger.add(draw_many(&mut client, "orders", 150));
     }
+    // What concerns nobody else may be prepared.
+    client.run("BEGIN; UPDATE leaf.alloc SET description = 'x'; PREPARE TRANSACTION 'p'");
+    client.run("COMMIT PREPARED 'p'");
     for change in [
         "SELECT leaf_tag_create('fresh')",
         "SELECT leaf_tag_alter('orders', advance_to => 1000000)",
