@@ -3,6 +3,7 @@
 //!
 //! What it does without a server is tested in `sdk/tests`.
 
+mod cache;
 mod calls;
 mod clock;
 mod connections;

@@ -10,5 +10,6 @@ mod drawing;
 mod layouts;
 mod leases;
 mod registry;
+mod repeats;
 mod vectors;
 mod workers;

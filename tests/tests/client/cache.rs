@@ -1,0 +1,317 @@
+//! The cache file of a generator: a service starts from it while the server is away, and
+//! nothing is issued twice whatever becomes of the file.
+
+use crate::HASTE;
+use crate::snowflake::{cached, generator, handle, leaf, numbers, relayed};
+use leaf_sdk::{Error, Leaf, SnowflakeConfig, SnowflakeGenerator};
+use leaf_tests::{Draw, Ledger, Mode, Relay, Server, Snowflake, wait_until};
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+#[test]
+fn service_restarts_from_its_cache_while_the_server_is_away() {
+    let mut server = Server::start();
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("worker.json");
+    let mut ledger = Ledger::new();
+    let ids = cached(&server, &file);
+    ledger.add(numbers(ids.next_n(10_000).expect("ids")));
+    let worker = ids.worker_id();
+    drop(ids);
+    server.stop(Mode::Immediate);
+    for _ in 0..3 {
+        let mut again = None;
+        wait_until("the file's lock is free", || {
+            let config = SnowflakeConfig::new("cached").cache(&file);
+            again = leaf(&server).snowflake(config).ok();
+            again.is_some()
+        });
+        let ids = again.expect("a generator");
+        ledger.add(numbers(
+            ids.next_n(10_000).expect("ids while the server is away"),
+        ));
+        assert_eq!(ids.worker_id(), worker);
+    }
+    server.start_again();
+    let mut client = server.connect();
+    ledger.add(client.snowflakes(10_000).expect("ids"));
+    ledger.add(numbers(
+        generator(&server, "other").next_n(10_000).expect("ids"),
+    ));
+}
+
+#[test]
+fn cache_file_is_for_one_process_of_one_node() {
+    let server = Server::start();
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("worker.json");
+    let mut ledger = Ledger::new();
+    let first = cached(&server, &file);
+    ledger.add(numbers(first.next_n(1_000).expect("ids")));
+    let config = SnowflakeConfig::new("cached").cache(&file);
+    let second = leaf(&server).snowflake(config);
+    assert!(matches!(second, Err(Error::Cache(_))));
+
+    // A copy, of the lock too, is another node's.
+    let copies = tempfile::tempdir().expect("a folder");
+    let copy = copies.path().join("worker.json");
+    fs::copy(&file, &copy).expect("a copy");
+    fs::write(copy.with_extension("lock"), "").expect("a lock");
+    let copied = cached(&server, &copy);
+    ledger.add(numbers(copied.next_n(1_000).expect("ids")));
+    ledger.add(numbers(first.next_n(1_000).expect("ids")));
+    assert_ne!(copied.worker_id(), first.worker_id());
+
+    for damage in ["", "{", "{\"version\":1}", "[1,2]"] {
+        let other = copies.path().join("damaged.json");
+        fs::write(&other, damage).expect("a file");
+        let mut damaged = None;
+        wait_until("the file's lock is free", || {
+            let config = SnowflakeConfig::new("cached").cache(&other);
+            damaged = leaf(&server).snowflake(config).ok();
+            damaged.is_some()
+        });
+        let damaged = damaged.expect("a generator");
+        ledger.add(numbers(damaged.next_n(1_000).expect("ids")));
+    }
+}
+
+/// The ceiling in a cache file.
+fn cached_ceiling(file: &Path) -> SystemTime {
+    let content = fs::read(file).expect("a cache");
+    let content: serde_json::Value = serde_json::from_slice(&content).expect("JSON");
+    let us = content["content"]["ceiling_us"]
+        .as_u64()
+        .expect("a ceiling");
+    SystemTime::UNIX_EPOCH + Duration::from_micros(us)
+}
+
+/// It cannot be raised, although the registry's allows more.
+#[test]
+fn ceiling_in_the_cache_is_never_passed() {
+    let server = Server::start();
+    let folder = tempfile::tempdir().expect("a folder");
+    let place = folder.path().join("gone");
+    fs::create_dir(&place).expect("a folder");
+    let file = place.join("worker.json");
+    let config = SnowflakeConfig::new("cached").cache(&file);
+    let ids = handle(&server, HASTE)
+        .snowflake(config)
+        .expect("a generator");
+    wait_until("there is a lease", || ids.next().is_ok());
+    let ceiling = cached_ceiling(&file);
+    fs::remove_dir_all(&place).expect("it goes");
+    assert!(ids.stats().ceiling > Some(ceiling + Duration::from_secs(60)));
+    while let Ok(id) = ids.next() {
+        let created = ids.created_at(id).expect("a lease");
+        assert!(created < ceiling, "an id of {created:?} at {ceiling:?}");
+    }
+    fs::create_dir(&place).expect("a folder");
+    wait_until("the ceiling can be raised again", || ids.next().is_ok());
+}
+
+#[test]
+fn restarted_service_begins_at_the_ceiling_in_its_cache() {
+    let mut server = Server::start();
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("worker.json");
+    let first = cached(&server, &file);
+    first.next().expect("an id");
+    drop(first);
+    for is_away in [false, true] {
+        if is_away {
+            server.stop(Mode::Immediate);
+        }
+        let ceiling = cached_ceiling(&file);
+        let ids = again(&leaf(&server), SnowflakeConfig::new("cached").cache(&file));
+        let id = ids.next().expect("an id");
+        let created = ids.created_at(id).expect("a lease");
+        assert!(created >= ceiling, "an id of {created:?} at {ceiling:?}");
+    }
+}
+
+/// A generator with a cache, as soon as the process before has gone.
+fn again(leaf: &Leaf, config: SnowflakeConfig) -> SnowflakeGenerator {
+    let mut again = None;
+    wait_until("the file's lock is free", || {
+        again = leaf.snowflake(config.clone()).ok();
+        again.is_some()
+    });
+    again.expect("a generator")
+}
+
+/// Puts a cache back that was saved before its generator was closed. Returns the server,
+/// the file, and another holder of the worker id.
+fn put_back(ledger: &mut Ledger) -> (Server, tempfile::TempDir, SnowflakeGenerator) {
+    let server = Server::start();
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("worker.json");
+    let first = cached(&server, &file);
+    ledger.add(numbers(first.next_n(1_000).expect("ids")));
+    let worker = first.worker_id().expect("a lease");
+    let saved = fs::read(&file).expect("a cache");
+    first.close().expect("the server answers");
+    assert!(!file.exists(), "the lease has ended");
+    let config = SnowflakeConfig::new("b").worker_id(worker);
+    let second = leaf(&server).snowflake(config).expect("a generator");
+    ledger.add(numbers(second.next_n(1_000).expect("ids")));
+    fs::write(&file, saved).expect("it is put back");
+    (server, folder, second)
+}
+
+#[test]
+fn cache_put_back_after_its_release_is_not_used() {
+    let mut ledger = Ledger::new();
+    let (server, folder, second) = put_back(&mut ledger);
+    let file = folder.path().join("worker.json");
+    let third = again(&leaf(&server), SnowflakeConfig::new("cached").cache(&file));
+    for ids in [&second, &third, &second, &third] {
+        ledger.add(numbers(ids.next_n(10_000).expect("ids")));
+    }
+    assert_ne!(third.worker_id(), second.worker_id());
+}
+
+#[test]
+fn cache_put_back_after_its_release_is_not_used_while_the_server_is_away_either() {
+    let mut ledger = Ledger::new();
+    let (mut server, folder, _second) = put_back(&mut ledger);
+    server.stop(Mode::Immediate);
+    let file = folder.path().join("worker.json");
+    let config = SnowflakeConfig::new("cached").cache(&file);
+    let third = again(&handle(&server, HASTE), config);
+    let error = third.next().expect_err("no lease");
+    assert!(error.is_retryable(), "{error:?}");
+}
+
+#[test]
+fn edited_cache_is_not_used() {
+    let mut server = Server::start();
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("worker.json");
+    let mut ledger = Ledger::new();
+    let first = cached(&server, &file);
+    ledger.add(numbers(first.next_n(1_000).expect("ids")));
+    drop(first);
+    let content = fs::read_to_string(&file).expect("a cache");
+    let edited = content.replace("\"worker_id\":0", "\"worker_id\":5000");
+    assert_ne!(edited, content);
+    fs::write(&file, &edited).expect("it is edited");
+    server.stop(Mode::Immediate);
+    let config = || SnowflakeConfig::new("cached").cache(&file);
+    let away = again(&handle(&server, HASTE), config());
+    away.next().expect_err("no lease");
+    drop(away);
+    server.start_again();
+    fs::write(&file, &edited).expect("it is edited");
+    let back = again(&leaf(&server), config());
+    ledger.add(numbers(back.next_n(1_000).expect("ids")));
+    assert_eq!(back.worker_id(), Some(1));
+}
+
+/// The registry knows better than the file.
+#[test]
+fn cached_lease_that_the_registry_has_given_away_is_not_used() {
+    let server = Server::start();
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("worker.json");
+    let mut ledger = Ledger::new();
+    let first = cached(&server, &file);
+    ledger.add(numbers(first.next_n(1_000).expect("ids")));
+    drop(first);
+    server
+        .connect()
+        .run("UPDATE leaf.worker SET node = 'another', nonce = gen_random_uuid(), token = 1");
+    let second = again(&leaf(&server), SnowflakeConfig::new("cached").cache(&file));
+    ledger.add(numbers(second.next_n(1_000).expect("ids")));
+    assert_eq!(second.worker_id(), Some(1));
+}
+
+#[test]
+fn generator_closed_while_the_server_is_away_keeps_its_cache() {
+    let mut server = Server::start();
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("worker.json");
+    let mut ledger = Ledger::new();
+    let config = || SnowflakeConfig::new("cached").cache(&file);
+    let first = leaf(&server).snowflake(config()).expect("a generator");
+    ledger.add(numbers(first.next_n(10_000).expect("ids")));
+    let worker = first.worker_id();
+    server.stop(Mode::Immediate);
+    first.close().expect_err("the server is away");
+    drop(first);
+    for _ in 0..3 {
+        let next = again(&leaf(&server), config());
+        ledger.add(numbers(next.next_n(10_000).expect("ids of the cache")));
+        assert_eq!(next.worker_id(), worker);
+        next.close().expect_err("the server is away");
+    }
+    server.start_again();
+    let last = again(&leaf(&server), config());
+    ledger.add(numbers(last.next_n(10_000).expect("ids")));
+    assert_eq!(last.worker_id(), worker, "the registry has it, too");
+    last.close().expect("the server answers");
+    assert!(!file.exists());
+}
+
+/// It may have been committed.
+#[test]
+fn cache_whose_release_was_not_answered_is_for_the_registry_to_decide() {
+    let mut server = Server::start();
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("worker.json");
+    let relay = Relay::start(&server, Duration::ZERO);
+    let config = || SnowflakeConfig::new("cached").cache(&file);
+    let first = relayed(&relay).snowflake(config()).expect("a generator");
+    let mut ledger = Ledger::new();
+    ledger.add(numbers(first.next_n(1_000).expect("ids")));
+    relay.lose_answers(true);
+    first.close().expect_err("there is no answer");
+    drop(first);
+    server.stop(Mode::Immediate);
+    let away = again(&handle(&server, HASTE), config());
+    away.next().expect_err("the lease may be another's");
+    drop(away);
+    server.start_again();
+    let back = again(&leaf(&server), config());
+    ledger.add(numbers(back.next_n(1_000).expect("ids")));
+}
+
+/// As after `kill -9`: its holder has not released it.
+#[test]
+fn fixed_worker_id_is_taken_again_at_once_with_its_cache() {
+    let server = Server::start();
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("worker.json");
+    let mut ledger = Ledger::new();
+    let config = || SnowflakeConfig::new("cached").worker_id(7).cache(&file);
+    for _ in 0..3 {
+        let ids = again(&leaf(&server), config());
+        ledger.add(numbers(ids.next_n(1_000).expect("ids")));
+        assert_eq!(ids.worker_id(), Some(7));
+    }
+    assert_eq!(
+        server.connect().number("SELECT count(*) FROM leaf.worker"),
+        1
+    );
+}
+
+#[test]
+fn cache_that_cannot_be_written_holds_no_worker_id() {
+    let server = Server::start();
+    let folder = tempfile::tempdir().expect("a folder");
+    let place = folder.path().join("gone");
+    fs::create_dir(&place).expect("a folder");
+    let ids = cached(&server, &place.join("worker.json"));
+    fs::remove_dir_all(&place).expect("it goes");
+    for _ in 0..3 {
+        let error = ids.next().expect_err("no cache");
+        assert!(matches!(error, Error::Cache(_)), "{error:?}");
+    }
+    let mut client = server.connect();
+    wait_until("the leases are given back", || {
+        client.number("SELECT count(*) FROM leaf.worker WHERE ceiling > now()") == 0
+    });
+    fs::create_dir(&place).expect("a folder");
+    ids.next().expect("an id");
+}
