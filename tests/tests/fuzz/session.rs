@@ -83,6 +83,7 @@ impl<'b> Session<'b> {
 
     /// An id is one of its tag's own numbers, and its role may draw. Outside of a
     /// transaction, and if no other session changes rows meanwhile, the tag's row shows that.
+    /// Superusers may draw even if the owner is no role.
     fn check_against_row(&mut self, sql: &str, found: &[&SimpleQueryRow]) -> Result<(), String> {
         let call = sql.strip_prefix("SELECT leaf_segment_next(");
         let tag = call.and_then(|call| call.strip_suffix(')'));
@@ -95,9 +96,11 @@ impl<'b> Session<'b> {
         };
         let rows = observer.simple_query(&format!(
             "SELECT a.max_id, a.max_value,
-                    EXISTS (SELECT FROM unnest(a.grantees || a.owner) AS r
-                             WHERE r = 'public' OR pg_has_role(s.usesysid, to_regrole(quote_ident(r)), 'USAGE'))
-               FROM pg_stat_activity AS s LEFT JOIN leaf.alloc AS a ON a.biz_tag = {tag}
+                    u.usesuper OR EXISTS (
+                        SELECT FROM unnest(a.grantees || a.owner) AS r
+                         WHERE r = 'public' OR pg_has_role(s.usesysid, to_regrole(quote_ident(r)), 'USAGE'))
+               FROM pg_stat_activity AS s JOIN pg_user AS u USING (usesysid)
+                    LEFT JOIN leaf.alloc AS a ON a.biz_tag = {tag}
               WHERE s.pid = {} AND s.state = 'idle'",
             self.pid
         ));
