@@ -159,7 +159,7 @@ CREATE FUNCTION leaf_segment_return(tag text, block int8range) RETURNS boolean
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'leaf_segment_return';
 COMMENT ON FUNCTION leaf_segment_return(text, int8range)
-    IS 'takes back the unused end of a block that this session reserved, if nothing was granted after the block; true if it did';
+    IS 'takes back the unused end of a block that this session reserved, if nothing was granted after the block; true if it did; after an error, it may have taken it back';
 
 CREATE FUNCTION leaf_tag_incarnation(tag text) RETURNS uuid
     LANGUAGE c VOLATILE STRICT PARALLEL SAFE

@@ -107,7 +107,7 @@ impl Book {
         state.blocks.extend(tag.map(|tag| (tag, (first, last))));
     }
 
-    /// Enters that a part of a block was taken back.
+    /// Enters that a part of a block was taken back, or may have been.
     pub fn returned(&self, first: i64, last: i64) {
         self.state().returned.push((first, last));
     }

@@ -29,6 +29,9 @@ const MEANWHILE: [&str; 4] = [
     "tuple concurrently ",
 ];
 
+/// The codes of a wait that took too long, and of a statement that was cancelled.
+const GAVE_UP: [&str; 2] = ["55P03", "57014"];
+
 impl<'b> Session<'b> {
     pub fn new(
         name: usize,
@@ -59,7 +62,13 @@ impl<'b> Session<'b> {
                 self.check_against_row(&sql, &found)
                     .and_then(|()| self.read(&sql, rows, found, floors))
             }
-            Err(error) => self.judge(&error),
+            Err(error) => {
+                // It is not known whether the ids were taken back.
+                if rows == Rows::Returned && GAVE_UP.iter().any(|code| is(&error, code)) {
+                    self.enter_returned(&sql);
+                }
+                self.judge(&error)
+            }
         }
         .map_err(|fault| format!("session {}: {sql}: {fault}", self.name))
     }
@@ -151,11 +160,7 @@ impl<'b> Session<'b> {
             }
             Rows::Returned => {
                 if found.first().and_then(|row| row.get(0)) == Some("t") {
-                    let [_, range] = arguments(sql);
-                    let bounds = range.trim_matches(['\'', '[', ']']).split_once(',');
-                    let (first, last) = bounds.expect("two bounds");
-                    let number = |text: &str| text.parse().expect("a number");
-                    self.book.returned(number(first), number(last));
+                    self.enter_returned(sql);
                 }
             }
             Rows::Lease => {
@@ -177,6 +182,15 @@ impl<'b> Session<'b> {
             }
         }
         Ok(())
+    }
+
+    /// Enters the block of a call of `leaf_segment_return`.
+    fn enter_returned(&self, sql: &str) {
+        let [_, range] = arguments(sql);
+        let bounds = range.trim_matches(['\'', '[', ']']).split_once(',');
+        let (first, last) = bounds.expect("two bounds");
+        let number = |text: &str| text.parse().expect("a number");
+        self.book.returned(number(first), number(last));
     }
 
     /// An error is all right if it has a code, and the session can go on.
