@@ -39,15 +39,18 @@ CREATE TABLE leaf.alloc (
     largest_reserve bigint       NOT NULL DEFAULT 0,
     written_by      xid          NOT NULL DEFAULT '0',
     floor           bigint       NOT NULL DEFAULT -9223372036854775808,
+    max_step        integer,
     CONSTRAINT alloc_pkey PRIMARY KEY (biz_tag),
     CONSTRAINT alloc_biz_tag_check CHECK (biz_tag::text OPERATOR(pg_catalog.<>) ''::text),
-    CONSTRAINT alloc_step_check CHECK (step OPERATOR(pg_catalog.>) 0)
+    CONSTRAINT alloc_step_check CHECK (step OPERATOR(pg_catalog.>) 0),
+    CONSTRAINT alloc_max_step_check CHECK (max_step OPERATOR(pg_catalog.>) 0)
 );
 COMMENT ON TABLE leaf.alloc IS 'one row per tag: how far its ids are granted';
 COMMENT ON COLUMN leaf.alloc.biz_tag IS 'name of the tag; the ids of each tag are counted separately';
 COMMENT ON COLUMN leaf.alloc.max_id IS 'the first number not yet granted; only grows';
 COMMENT ON COLUMN leaf.alloc.step IS 'smallest number of ids in a segment';
 COMMENT ON COLUMN leaf.alloc.update_time IS 'when the row was last changed, by a grant or by another update';
+COMMENT ON COLUMN leaf.alloc.max_step IS 'largest number of ids in a segment that is chosen for the tag; null for leaf.max_step';
 COMMENT ON COLUMN leaf.alloc.max_value IS 'largest id that may be granted, but at most 9223372036854775806, because max_id stores the next number';
 COMMENT ON COLUMN leaf.alloc.owner IS 'name of the role that may draw from, alter, grant and drop the tag';
 COMMENT ON COLUMN leaf.alloc.grantees IS 'names of the roles that may draw; public means all roles';
@@ -246,26 +249,29 @@ REVOKE EXECUTE ON FUNCTION leaf_worker_register(text, integer, timestamptz, inte
 /* Managing tags. */
 CREATE FUNCTION leaf_tag_create(
         tag text, step integer DEFAULT 1000, start bigint DEFAULT 1,
-        max_value bigint DEFAULT 9223372036854775807, description text DEFAULT NULL) RETURNS void
+        max_value bigint DEFAULT 9223372036854775807, description text DEFAULT NULL,
+        if_not_exists boolean DEFAULT false, max_step integer DEFAULT NULL) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'leaf_tag_create';
-COMMENT ON FUNCTION leaf_tag_create(text, integer, bigint, bigint, text)
-    IS 'creates a tag owned by the current role';
+COMMENT ON FUNCTION leaf_tag_create(text, integer, bigint, bigint, text, boolean, integer)
+    IS 'creates a tag owned by the current role; with if_not_exists, a tag that exists is left as it is';
 -- As with CREATE on a schema, only roles that were granted this can create tags.
-REVOKE EXECUTE ON FUNCTION leaf_tag_create(text, integer, bigint, bigint, text) FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION leaf_tag_create(text, integer, bigint, bigint, text, boolean, integer) FROM PUBLIC;
 
 CREATE FUNCTION leaf_tag_alter(
         tag text, step integer DEFAULT NULL, advance_to bigint DEFAULT NULL,
-        max_value bigint DEFAULT NULL, description text DEFAULT NULL) RETURNS void
+        max_value bigint DEFAULT NULL, description text DEFAULT NULL,
+        max_step integer DEFAULT NULL) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'leaf_tag_alter';
-COMMENT ON FUNCTION leaf_tag_alter(text, integer, bigint, bigint, text)
-    IS 'changes the given properties of a tag; never moves it backwards';
+COMMENT ON FUNCTION leaf_tag_alter(text, integer, bigint, bigint, text, integer)
+    IS 'changes the given properties of a tag; never moves it backwards; max_step 0 stands for leaf.max_step';
 
-CREATE FUNCTION leaf_tag_drop(tag text) RETURNS void
+CREATE FUNCTION leaf_tag_drop(tag text, force boolean DEFAULT false) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'leaf_tag_drop';
-COMMENT ON FUNCTION leaf_tag_drop(text) IS 'drops a tag';
+COMMENT ON FUNCTION leaf_tag_drop(text, boolean)
+    IS 'drops a tag; unless forced to, not one that the default of a column draws from';
 
 CREATE FUNCTION leaf_tag_grant(tag text, role name) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE

@@ -80,6 +80,19 @@ pub fn step(step: i32) -> i32 {
     step
 }
 
+/// The largest number of ids in a segment; 0 if the setting applies.
+pub fn max_step(max_step: Option<i32>) -> Option<i32> {
+    if let Some(most) = max_step
+        && most < 0
+    {
+        bad(
+            format!("max_step must not be negative: {most}"),
+            "Specify the largest number of ids to fetch at once, or 0 for leaf.max_step.",
+        );
+    }
+    max_step
+}
+
 /// The description of a tag.
 pub fn description(description: Option<&[u8]>) -> Option<&[u8]> {
     if description.is_some_and(|text| datum::characters(text) > MAX_DESCRIPTION) {

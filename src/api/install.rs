@@ -4,13 +4,27 @@ use pgrx::{PgSqlErrorCode as Code, Spi, pg_sys};
 
 use crate::error::Report;
 use crate::pg::call::{Call, sql_functions};
-use crate::pg::{display, role};
+use crate::pg::{display, guc, report, role};
+use crate::shmem;
 
 sql_functions!(leaf_install_schema);
 
-/// Creates schema `leaf`, unless the extension is created in it: it then exists, and
+/// Warns if the server does not load leaf. Creates schema `leaf`, unless the extension is created in it: it then exists, and
 /// keeps its owner.
 fn leaf_install_schema(call: Call<'_>) {
+    if shmem::get().is_none() {
+        let libraries = guc::text(c"shared_preload_libraries");
+        let libraries = match libraries.trim() {
+            "" => "leaf".to_owned(),
+            others => format!("{others}, leaf"),
+        };
+        report::warn(
+            "leaf is not loaded by the server, so its functions raise errors",
+            &format!(
+                "Put this line into postgresql.conf and restart the server: shared_preload_libraries = '{libraries}'"
+            ),
+        );
+    }
     match call.text(0) {
         Some(b"leaf") => check_owner(),
         _ => Spi::run("CREATE SCHEMA leaf").unwrap_or_else(|error| pgrx::error!("{error}")),

@@ -1,12 +1,14 @@
 //! Managing tags: create, alter, drop, grant, revoke.
 
 use leaf_core::grant::MAX_ID;
+use pgrx::pg_sys;
 
 use super::args;
-use crate::catalog::{self, alloc};
+use crate::catalog::alloc::{self, Changes, NewTag};
+use crate::catalog::{self, defaults};
 use crate::error::Problem;
 use crate::pg::call::{Call, sql_functions};
-use crate::pg::{display, role};
+use crate::pg::{display, report, role};
 use crate::segment::changes::{self, Change};
 use crate::segment::error::Error;
 use crate::segment::owner::require_owner;
@@ -38,25 +40,39 @@ fn leaf_tag_create(call: Call<'_>) {
             "The largest id is 9223372036854775806.",
         );
     }
-    let description = args::description(call.text(4));
-    let owner = role::name_of(role::current());
-    let created =
-        catalog::as_owner(|| alloc::insert(tag, step, start, max_value, description, &owner));
-    if !created {
-        Error::TagExists { tag: display(tag) }.raise();
+    let new = NewTag {
+        step,
+        max_step: args::max_step(call.integer(6)).filter(|&most| most > 0),
+        start,
+        max_value,
+        description: args::description(call.text(4)),
+        owner: &role::name_of(role::current()),
+    };
+    let if_not_exists = args::given(call.boolean(5), "if_not_exists");
+    if catalog::as_owner(|| alloc::insert(tag, &new)) {
+        return;
+    }
+    let tag = display(tag);
+    match if_not_exists {
+        true => report::notice(&format!("tag \"{tag}\" already exists, skipping")),
+        false => Error::TagExists { tag }.raise(),
     }
 }
 
 fn leaf_tag_alter(call: Call<'_>) {
     shmem::require();
     let tag = args::tag(call.text(0));
-    let step = call.integer(1).map(args::step);
-    let (advance_to, max_value) = (call.bigint(2), call.bigint(3));
-    let description = args::description(call.text(4));
+    let changes = Changes {
+        step: call.integer(1).map(args::step),
+        // A lower one is rejected by the table's own trigger.
+        max_id: call.bigint(2),
+        max_value: call.bigint(3),
+        description: args::description(call.text(4)),
+        max_step: args::max_step(call.integer(5)),
+    };
     require_owner(tag);
-    // A lower advance_to is rejected by the table's own trigger.
-    catalog::as_owner(|| alloc::update(tag, step, advance_to, max_value, description));
-    if advance_to.is_some() {
+    catalog::as_owner(|| alloc::update(tag, &changes));
+    if changes.max_id.is_some() {
         // Also if the row was there already: ids in memory are below.
         changes::record(tag, Change::Position);
     }
@@ -64,9 +80,27 @@ fn leaf_tag_alter(call: Call<'_>) {
 
 fn leaf_tag_drop(call: Call<'_>) {
     shmem::require();
-    let tag = args::tag(call.text(0));
+    let (tag, force) = (
+        args::tag(call.text(0)),
+        args::given(call.boolean(1), "force"),
+    );
     require_owner(tag);
+    if !force {
+        require_unused(tag, call.function());
+    }
     catalog::as_owner(|| alloc::delete(tag));
+}
+
+/// Raises an error if the default of a column draws from a tag. `sibling` is any function of
+/// the extension.
+fn require_unused(tag: &[u8], sibling: pg_sys::Oid) {
+    let columns = catalog::as_owner(|| defaults::of_tags(sibling));
+    let of_tag = columns.into_iter().filter(|it| it.tag.as_deref() == Some(tag));
+    let columns: Vec<_> = of_tag.map(|it| display(&it.column)).collect();
+    if !columns.is_empty() {
+        let tag = display(tag);
+        Error::InUse { tag, columns }.raise();
+    }
 }
 
 fn leaf_tag_grant(call: Call<'_>) {

@@ -85,50 +85,72 @@ impl AllocRow {
     }
 }
 
+/// A tag to be created.
+#[derive(Clone, Copy, Debug)]
+pub struct NewTag<'a> {
+    pub step: i32,
+    /// The largest step that is chosen for it; `None` for that of the settings.
+    pub max_step: Option<i32>,
+    pub start: i64,
+    pub max_value: i64,
+    pub description: Option<&'a [u8]>,
+    pub owner: &'a CStr,
+}
+
 /// Creates a tag; `false` if it exists already.
-pub fn insert(
-    tag: &[u8],
-    step: i32,
-    start: i64,
-    max_value: i64,
-    description: Option<&[u8]>,
-    owner: &CStr,
-) -> bool {
+pub fn insert(tag: &[u8], new: &NewTag<'_>) -> bool {
     let inserted = execute(
-        "INSERT INTO leaf.alloc (biz_tag, step, max_id, max_value, description, owner) \
-         VALUES ($1, $2::integer, $3, $4, $5, $6::name) ON CONFLICT (biz_tag) DO NOTHING",
+        "INSERT INTO leaf.alloc (biz_tag, step, max_id, max_value, description, owner, max_step) \
+         VALUES ($1, $2::integer, $3, $4, $5, $6::name, $7::integer) ON CONFLICT (biz_tag) DO NOTHING",
         &[
             text_arg(tag),
-            bigint_arg(i64::from(step)),
-            bigint_arg(start),
-            bigint_arg(max_value),
-            optional_text_arg(description),
-            text_arg(owner.to_bytes()),
+            bigint_arg(i64::from(new.step)),
+            bigint_arg(new.start),
+            bigint_arg(new.max_value),
+            optional_text_arg(new.description),
+            text_arg(new.owner.to_bytes()),
+            bigint_arg(new.max_step.map(i64::from)),
         ],
     );
     inserted == 1
 }
 
+/// What a tag's row should have; `None` for what stays as it is.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Changes<'a> {
+    pub step: Option<i32>,
+    /// 0 for that of the settings.
+    pub max_step: Option<i32>,
+    pub max_id: Option<i64>,
+    pub max_value: Option<i64>,
+    pub description: Option<&'a [u8]>,
+}
+
 /// Changes the given columns of a tag's row.
-pub fn update(
-    tag: &[u8],
-    step: Option<i32>,
-    max_id: Option<i64>,
-    max_value: Option<i64>,
-    description: Option<&[u8]>,
-) {
+pub fn update(tag: &[u8], changes: &Changes<'_>) {
     execute(
         "UPDATE leaf.alloc SET step = coalesce($2::integer, step), max_id = coalesce($3, max_id), \
          floor = greatest(floor, $3), max_value = coalesce($4, max_value), \
-         description = coalesce($5, description) WHERE biz_tag = $1",
+         description = coalesce($5, description), \
+         max_step = nullif(coalesce($6::integer, max_step), 0) WHERE biz_tag = $1",
         &[
             text_arg(tag),
-            bigint_arg(step.map(i64::from)),
-            bigint_arg(max_id),
-            bigint_arg(max_value),
-            optional_text_arg(description),
+            bigint_arg(changes.step.map(i64::from)),
+            bigint_arg(changes.max_id),
+            bigint_arg(changes.max_value),
+            optional_text_arg(changes.description),
+            bigint_arg(changes.max_step.map(i64::from)),
         ],
     );
+}
+
+/// Moves a tag's row to a position.
+pub fn advance(tag: &[u8], max_id: i64) {
+    let changes = Changes {
+        max_id: Some(max_id),
+        ..Changes::default()
+    };
+    update(tag, &changes);
 }
 
 /// Keeps unused ids below `floor` from being taken back.
@@ -179,7 +201,8 @@ pub fn position(tag: &[u8]) -> Option<Position> {
 pub fn lock(tag: &[u8], history: &str) -> Option<Row> {
     query(
         "SELECT NULL, a.max_id, a.max_value, a.step::bigint, a.last_grant, a.largest_reserve, \
-                a.history IS DISTINCT FROM $2 OR a.written_by <> a.xmin, a.incarnation, a.floor \
+                a.history IS DISTINCT FROM $2 OR a.written_by <> a.xmin, a.incarnation, a.floor, \
+                a.max_step::bigint \
            FROM leaf.alloc AS a WHERE a.biz_tag = $1 FOR NO KEY UPDATE",
         &[text_arg(tag), string_arg(history)],
         locked_row,
@@ -200,6 +223,7 @@ fn locked_row(row: &ResultRow<'_>) -> Row {
         from_other_history: column_of::<bool>(row, 7).unwrap_or(true),
         incarnation: uuid(row, 8),
         floor: bigint(row, 9),
+        max_step: column_of::<i64>(row, 10).and_then(|most| u64::try_from(most).ok()),
     }
 }
 
@@ -222,7 +246,8 @@ pub fn lock_for_grant(tags: &[&[u8]], history: &str) -> Vec<Found> {
     let mut found = vec![Found::Missing; tags.len()];
     let rows = query(
         "SELECT d.n, a.max_id, a.max_value, a.step::bigint, a.last_grant, a.largest_reserve, \
-                a.history IS DISTINCT FROM $2 OR a.written_by <> a.xmin, a.incarnation, a.floor \
+                a.history IS DISTINCT FROM $2 OR a.written_by <> a.xmin, a.incarnation, a.floor, \
+                a.max_step::bigint \
            FROM unnest($1) WITH ORDINALITY AS d(tag, n) JOIN leaf.alloc AS a ON a.biz_tag = d.tag \
             FOR NO KEY UPDATE OF a SKIP LOCKED",
         &[text_array_arg(tags.iter().copied()), string_arg(history)],

@@ -112,6 +112,11 @@ impl<'call> Call<'call> {
             .map(|datum| unsafe { CStr::from_ptr(datum.cast_mut_ptr()) })
     }
 
+    /// An argument of type `boolean`.
+    pub fn boolean(self, number: usize) -> Option<bool> {
+        self.arg(number).map(|datum| datum.value() & 0xff != 0)
+    }
+
     /// An argument of type `integer`.
     pub fn integer(self, number: usize) -> Option<i32> {
         self.arg(number).map(|datum| datum.value() as i32)

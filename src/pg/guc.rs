@@ -81,6 +81,18 @@ pub fn set(name: &CStr, value: &CStr) {
     };
 }
 
+/// The value of a setting as a text; empty if there is no such setting.
+pub fn text(name: &CStr) -> String {
+    // SAFETY: a C string, or null, that is copied before anything else is done.
+    unsafe {
+        let value = pg_sys::GetConfigOption(name.as_ptr(), true, false);
+        match value.is_null() {
+            true => String::new(),
+            false => CStr::from_ptr(value).to_string_lossy().into_owned(),
+        }
+    }
+}
+
 /// The time after which a wait for a lock is given up, if one is set.
 pub fn lock_timeout() -> Option<Duration> {
     // SAFETY: a plain variable of this process.

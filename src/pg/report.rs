@@ -103,3 +103,28 @@ pub fn log(message: &str) {
     // SAFETY: its fields are null or C strings. A log line does not jump.
     unsafe { ThrowErrorData(&raw mut data) };
 }
+
+/// Sends a notice to the client.
+pub fn notice(message: &str) {
+    tell(PgLogLevel::NOTICE, message, None);
+}
+
+/// Warns the client.
+pub fn warn(message: &str, hint: &str) {
+    tell(PgLogLevel::WARNING, message, Some(hint));
+}
+
+fn tell(level: PgLogLevel, message: &str, hint: Option<&str>) {
+    let message = encode_c(message);
+    let hint = hint.map(encode_c);
+    let mut data = pg_sys::ErrorData {
+        elevel: level as c_int,
+        message: message.as_ptr().cast_mut(),
+        hint: hint
+            .as_ref()
+            .map_or(std::ptr::null_mut(), |hint| hint.as_ptr().cast_mut()),
+        ..Default::default()
+    };
+    // SAFETY: its fields are null or C strings. A message below ERROR does not jump.
+    unsafe { ThrowErrorData(&raw mut data) };
+}

@@ -70,7 +70,7 @@ fn keep(aligned: &[Aligned]) {
     for (tag, highest) in highest {
         catalog::as_owner(|| match alloc::lock(tag, &history) {
             Some(row) if row.position.max_id <= highest => {
-                alloc::update(tag, None, Some(highest.min(MAX_ID) + 1), None, None);
+                alloc::advance(tag, highest.min(MAX_ID) + 1);
             }
             Some(_) => alloc::raise_floor(tag, highest.saturating_add(1)),
             None => {}
@@ -197,6 +197,6 @@ fn move_past(tag: &[u8], highest: i64) -> i64 {
     let row = catalog::as_owner(|| alloc::position(tag));
     let granted = row.map_or(highest, |row| row.max_id);
     let next = highest.max(granted).min(MAX_ID) + 1;
-    catalog::as_owner(|| alloc::update(tag, None, Some(next), None, None));
+    catalog::as_owner(|| alloc::advance(tag, next));
     next
 }

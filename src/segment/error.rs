@@ -31,6 +31,11 @@ pub enum Error {
         tag: String,
         granted_up_to: i64,
     },
+    /// Defaults of columns draw from the tag that was to be dropped.
+    InUse {
+        tag: String,
+        columns: Vec<String>,
+    },
     /// The tag has too few ids left.
     Exhausted {
         tag: String,
@@ -95,6 +100,12 @@ impl Problem for Error {
                 "Choose a larger number, or drop the tag and create it again.",
             )
             .detail(format!("Numbers up to {granted_up_to} have been granted.")),
+            Error::InUse { tag, columns } => Report::new(
+                Code::ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST,
+                format!("cannot drop tag \"{tag}\" because the default of a column draws from it"),
+                "Change the defaults first, or drop the tag with force => true.",
+            )
+            .detail(format!("It is used by {}.", columns.join(", "))),
             Error::Exhausted { tag } => Report::new(
                 Code::ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED,
                 format!("tag \"{tag}\" has reached its maximum value"),

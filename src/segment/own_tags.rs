@@ -253,10 +253,10 @@ fn refill(tag: &[u8], length: Length) {
                 no_such_tag()
             };
             row.enter_history(settings::history_skip());
+            // Doubling keeps the number of row versions small.
+            let longest = row.policy(&settings::step_policy()).max_step.max(row.step);
             let position = &mut row.position;
             position.max_id = position.max_id.max(high_water);
-            // Doubling keeps the number of row versions small.
-            let longest = settings::step_policy().max_step.max(row.step);
             let step = (last_step * 2).clamp(row.step, longest);
             let grant = match length {
                 Length::AtLeast(count) => position.grant_up_to(step.max(count)),

@@ -13,6 +13,9 @@ pub struct Row {
     pub position: Position,
     /// The smallest number of ids in a segment.
     pub step: u64,
+    /// The largest number of ids in a segment that is chosen for the tag; `None` if the
+    /// policy's applies.
+    pub max_step: Option<u64>,
     /// The identity of the row: a tag that was dropped and created again has
     /// another one.
     pub incarnation: [u8; 16],
@@ -28,6 +31,14 @@ pub struct Row {
 }
 
 impl Row {
+    /// The step policy of this tag.
+    pub fn policy(&self, policy: &StepPolicy) -> StepPolicy {
+        StepPolicy {
+            max_step: self.max_step.unwrap_or(policy.max_step),
+            ..*policy
+        }
+    }
+
     /// If the row is from another history of the cluster, skips numbers, because this copy
     /// may have missed the last grants: `skip_factor` times the last segment and the
     /// largest reserved block. A row without a grant may have missed its first ones, each
@@ -219,6 +230,7 @@ impl Ledger {
 }
 
 fn segment(row: &mut Row, past: &Past, policy: &StepPolicy) -> Result<(Run, u64), Exhausted> {
+    let policy = row.policy(policy);
     let step = policy.next_step(past.step, row.step, past.lasted);
     let run = row.position.grant_up_to(step)?;
     row.last_grant = run.len;
@@ -241,6 +253,7 @@ mod tests {
             max_value: 10_000,
         },
         step: 100,
+        max_step: None,
         incarnation: [7; 16],
         from_other_history: false,
         last_grant: 0,
@@ -273,6 +286,32 @@ mod tests {
         let row = ledger.changed().unwrap();
         assert_eq!(row.position.max_id, 151);
         assert_eq!((row.last_grant, row.largest_reserve), (100, 50));
+    }
+
+    #[test]
+    fn the_rows_own_maximum_bounds_the_step_instead_of_the_policys() {
+        let past = Past {
+            step: 400,
+            ..Past::NONE
+        };
+        for (max_step, expected) in [(Some(300), 300), (Some(3_000_000), 25_600), (None, 1_000)] {
+            let position = Position {
+                max_value: i64::MAX,
+                ..ROW.position
+            };
+            let row = Row {
+                max_step,
+                position,
+                ..ROW
+            };
+            let mut ledger = Ledger::new(Found::Row(row), 10);
+            let policy = StepPolicy {
+                max_step: 1_000,
+                ..StepPolicy::default()
+            };
+            let decision = ledger.decide(&Wanted::Segment, ROW.incarnation, &past, &policy);
+            assert_eq!(decision, granted(1, expected, expected), "{max_step:?}");
+        }
     }
 
     #[test]
