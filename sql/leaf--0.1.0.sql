@@ -152,6 +152,11 @@ CREATE FUNCTION leaf_segment_batch(tag text, count integer) RETURNS SETOF bigint
     AS 'MODULE_PATHNAME', 'leaf_segment_batch';
 COMMENT ON FUNCTION leaf_segment_batch(text, integer) IS 'any number of ascending ids of a tag; can be cancelled';
 
+CREATE FUNCTION leaf_segment_last(tag text) RETURNS bigint
+    LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED
+    AS 'MODULE_PATHNAME', 'leaf_segment_last';
+COMMENT ON FUNCTION leaf_segment_last(text) IS 'the id of a tag that this session drew last with leaf_segment_next or leaf_segment_batch';
+
 CREATE FUNCTION leaf_segment_reserve(tag text, count bigint, incarnation uuid DEFAULT NULL) RETURNS int8range
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'leaf_segment_reserve';

@@ -4,10 +4,12 @@ use leaf_core::Run;
 use pgrx::pg_sys;
 
 use super::args;
+use crate::error::Problem;
 use crate::patience::{Ids, Patience};
 use crate::pg::call::{Call, Datum, describe_function, sql_functions};
-use crate::pg::{datum, report};
+use crate::pg::{datum, display, report};
 use crate::segment::batch::Batch;
+use crate::segment::error::Error;
 use crate::segment::tags::{self, KnownTag, Origin};
 use crate::segment::{blocks, draw, own_tags};
 use crate::shmem;
@@ -15,6 +17,7 @@ use crate::shmem;
 describe_function!(leaf_segment_next);
 sql_functions!(
     leaf_segment_batch,
+    leaf_segment_last,
     leaf_segment_reserve,
     leaf_segment_return,
     leaf_tag_incarnation
@@ -44,6 +47,7 @@ pub unsafe extern "C-unwind" fn leaf_segment_next(fcinfo: pg_sys::FunctionCallIn
                 report::guarded(|| draw::request_segment(known.number()));
             }
             if slot.buffer.epoch() == known.epoch() {
+                known.drew(drawn.id);
                 return Datum::from(drawn.id);
             }
         }
@@ -78,16 +82,26 @@ unsafe fn known_tag(call: Call<'_>) -> Option<&'static KnownTag> {
 fn next_slowly(call: Call<'_>) -> i64 {
     let tag = args::tag(call.text(0));
     let patience = Patience::new(Ids::OfTag(tag));
-    loop {
+    let (incarnation, id) = loop {
         match tags::resolve(tag, &patience) {
-            Origin::Own => return own_tags::take(tag, 1).first,
+            Origin::Own(incarnation) => break (incarnation, own_tags::take(tag, 1).first),
             Origin::Slot(from) => {
                 if let Some(id) = draw::draw(&from, tag, &patience) {
-                    return id;
+                    break (from.incarnation, id);
                 }
             }
         }
-    }
+    };
+    tags::know(tag).drew_from(incarnation, id);
+    id
+}
+
+/// The last id of a tag that this session drew.
+fn leaf_segment_last(call: Call<'_>) -> i64 {
+    let tag = args::tag(call.text(0));
+    let incarnation = blocks::incarnation(tag);
+    let last = tags::known(tag).and_then(|known| known.last_of(incarnation));
+    last.unwrap_or_else(|| Error::NoLast { tag: display(tag) }.raise())
 }
 
 /// Any number of ascending ids.

@@ -95,7 +95,9 @@ fn leaf_tag_drop(call: Call<'_>) {
 /// the extension.
 fn require_unused(tag: &[u8], sibling: pg_sys::Oid) {
     let columns = catalog::as_owner(|| defaults::of_tags(sibling));
-    let of_tag = columns.into_iter().filter(|it| it.tag.as_deref() == Some(tag));
+    let of_tag = columns
+        .into_iter()
+        .filter(|it| it.tag.as_deref() == Some(tag));
     let columns: Vec<_> = of_tag.map(|it| display(&it.column)).collect();
     if !columns.is_empty() {
         let tag = display(tag);

@@ -8,6 +8,7 @@
 pub mod alloc;
 pub mod defaults;
 pub mod permissions;
+pub mod privileges;
 pub mod registry;
 pub mod relation;
 mod statement;

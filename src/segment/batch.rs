@@ -7,7 +7,7 @@ use pgrx::pg_sys::Oid;
 
 use super::draw::draw_many;
 use super::own_tags;
-use super::tags::{self, Origin, SlotOfTag};
+use super::tags::{self, KnownTag, Origin, SlotOfTag};
 use crate::patience::{Ids, Patience};
 use crate::pg::{inval, process, role};
 
@@ -19,6 +19,8 @@ pub struct Batch {
     drawn: VecDeque<Run>,
     /// What `drawn` was drawn under: if it changes, these ids are no longer valid.
     drawn_under: Option<Under>,
+    /// Where the last id of the session is recorded.
+    known: Option<&'static KnownTag>,
 }
 
 impl Batch {
@@ -29,6 +31,7 @@ impl Batch {
             left: count,
             drawn: VecDeque::with_capacity(2),
             drawn_under: None,
+            known: None,
         }
     }
 
@@ -37,20 +40,22 @@ impl Batch {
         self.drawn_under = None;
         while self.drawn.is_empty() {
             let (role, generation) = (role::current(), inval::generation());
-            let slot = match tags::resolve(&self.tag, &patience) {
-                Origin::Own => {
+            let (incarnation, slot) = match tags::resolve(&self.tag, &patience) {
+                Origin::Own(incarnation) => {
                     self.drawn.push_back(own_tags::take(&self.tag, self.left));
-                    None
+                    (incarnation, None)
                 }
                 Origin::Slot(from) => {
                     let runs = draw_many(&from, &self.tag, self.left, &patience);
                     self.drawn.extend(runs.iter().flat_map(|runs| runs.iter()));
-                    Some(from)
+                    (from.incarnation, Some(from))
                 }
             };
+            self.known = Some(tags::know(&self.tag));
             self.drawn_under = Some(Under {
                 role,
                 generation,
+                incarnation,
                 slot,
             });
         }
@@ -63,6 +68,7 @@ struct Under {
     /// The generation of [`inval`], which changes with every change of a tag by this
     /// transaction, and with its rollback.
     generation: u64,
+    incarnation: [u8; 16],
     slot: Option<SlotOfTag>,
 }
 
@@ -103,6 +109,9 @@ impl Iterator for Batch {
             self.drawn.pop_front();
         }
         self.left -= 1;
+        if let (Some(known), Some(under)) = (self.known, &self.drawn_under) {
+            known.drew_from(under.incarnation, id);
+        }
         Some(id)
     }
 }

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use leaf_core::Run;
 use pgrx::pg_sys::Oid;
 
+use super::auto_create;
 use super::changes::{self, RowState};
 use super::error::Error;
 use super::key::key;
@@ -113,6 +114,7 @@ fn require_draw(tag: &[u8], patience: &Patience<'_>) -> Permissions {
     if process::in_recovery() {
         CommonError::InRecovery.raise();
     }
+    auto_create::ensure(tag, role::current(), patience);
     tags::require_draw(&tags::wait_until_readable(patience), tag, role::current())
 }
 
@@ -122,7 +124,12 @@ pub fn incarnation(tag: &[u8]) -> [u8; 16] {
 }
 
 /// Posts a request to the loader and waits for the answer.
-fn ask_loader(tag: &[u8], incarnation: [u8; 16], asked: Asked, patience: &Patience<'_>) -> Answer {
+pub(super) fn ask_loader(
+    tag: &[u8],
+    incarnation: [u8; 16],
+    asked: Asked,
+    patience: &Patience<'_>,
+) -> Answer {
     let shared = shmem::require();
     let (mailbox, key) = (&shared.mailbox, key(tag));
     let post = || mailbox.post(key, incarnation, asked);

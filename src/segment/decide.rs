@@ -2,6 +2,7 @@
 
 use leaf_core::grant::Decision;
 
+use super::auto_create;
 use super::grant_source::{GrantSource, Want};
 use super::jobs::Job;
 use super::row_source::RowSource;
@@ -21,15 +22,30 @@ pub fn decide(shared: &Shared, database: u32, jobs: &[Job]) -> Option<Vec<Decisi
         let is_other = |catalog| catalog != alloc.to_u32();
         shared.index.free_all(database, is_other);
     }
+    for job in jobs {
+        if let Some(owner) = job.owner_of_new_tag()
+            && !is_of_other(job)
+        {
+            auto_create::insert(&job.key().tag, owner);
+        }
+    }
     let wants: Vec<_> = jobs
         .iter()
-        .map(|job| Want {
-            tag: &job.key().tag,
-            incarnation: job.incarnation(),
-            wanted: job.wanted(),
-            past: job.past(shared),
-            is_void: Box::new(move || is_of_other(job) || job.is_stale(shared)),
+        .filter_map(|job| {
+            Some(Want {
+                tag: &job.key().tag,
+                incarnation: job.incarnation(),
+                wanted: job.wanted()?,
+                past: job.past(shared),
+                is_void: Box::new(move || is_of_other(job) || job.is_stale(shared)),
+            })
         })
         .collect();
-    Some(RowSource.grant(&wants))
+    let mut granted = RowSource.grant(&wants).into_iter();
+    let decisions = jobs.iter().map(|job| match job.wanted() {
+        // A tag that was created has to be looked up.
+        None => Decision::Changed,
+        Some(_) => granted.next().unwrap_or(Decision::Changed),
+    });
+    Some(decisions.collect())
 }

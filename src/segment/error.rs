@@ -48,6 +48,10 @@ pub enum Error {
     OtherIncarnation {
         tag: String,
     },
+    /// The session has drawn no id of the tag yet.
+    NoLast {
+        tag: String,
+    },
     /// Every slot is waiting for a load.
     NoSlot {
         tag: String,
@@ -66,7 +70,7 @@ impl Problem for Error {
             Error::NoSuchTag { tag } => Report::new(
                 Code::ERRCODE_UNDEFINED_OBJECT,
                 format!("tag \"{tag}\" does not exist"),
-                "Create it with leaf_tag_create.",
+                "Create it with leaf_tag_create, or set leaf.auto_create to have draws create tags.",
             ),
             Error::TagExists { tag } => Report::new(
                 Code::ERRCODE_DUPLICATE_OBJECT,
@@ -123,6 +127,11 @@ impl Problem for Error {
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 format!("tag \"{tag}\" is another one: it was dropped and created again"),
                 "Discard its unused ids, and get the new incarnation from leaf_tag_incarnation.",
+            ),
+            Error::NoLast { tag } => Report::new(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!("no id of tag \"{tag}\" was drawn in this session"),
+                "Draw one with leaf_segment_next first, or use INSERT ... RETURNING.",
             ),
             Error::NoSlot { tag } => Report::new(
                 Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,

@@ -1,10 +1,11 @@
-//! The grants to be made: segments for slots that run low, and blocks.
+//! The grants to be made: segments for slots that run low, and what sessions ask for.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 
 use leaf_core::grant::{Past, Wanted};
 use leaf_core::time::Monotonic;
+use pgrx::pg_sys;
 
 use crate::pg::clock;
 use crate::shmem::Shared;
@@ -46,17 +47,29 @@ impl Job {
         }
     }
 
-    /// What is requested of the tag.
-    pub fn wanted(&self) -> Wanted {
-        match self {
+    /// What is requested of the tag; `None` to create it.
+    pub fn wanted(&self) -> Option<Wanted> {
+        Some(match self {
             Job::Segment { .. } => Wanted::Segment,
             Job::Request(request) => match request.asked {
                 Asked::Block { count } => Wanted::Block { count },
                 Asked::TakeBack { unused } => Wanted::TakeBack { unused },
+                Asked::Tag { .. } => return None,
             },
             Job::Leftover(leftover) => Wanted::TakeBack {
                 unused: leftover.unused,
             },
+        })
+    }
+
+    /// The owner of the tag that is to be created.
+    pub fn owner_of_new_tag(&self) -> Option<pg_sys::Oid> {
+        match self {
+            Job::Request(Request {
+                asked: Asked::Tag { owner },
+                ..
+            }) => Some(pg_sys::Oid::from(*owner)),
+            Job::Request(_) | Job::Segment { .. } | Job::Leftover(_) => None,
         }
     }
 

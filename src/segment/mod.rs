@@ -8,6 +8,7 @@
 //!   ids.
 //! - [`blocks`]: consecutive ids for buffers outside the server, requested from the
 //!   loader.
+//! - [`auto_create`]: a first draw creates its tag, if that is wanted.
 //! - [`owner`]: who may alter, grant and drop a tag.
 //!
 //! # In a transaction that has changed `leaf.alloc`
@@ -29,6 +30,7 @@
 
 pub mod align;
 pub mod at_end;
+mod auto_create;
 pub mod batch;
 pub mod blocks;
 pub mod changes;

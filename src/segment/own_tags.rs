@@ -40,8 +40,9 @@ struct OwnTag {
     high_water: i64,
     /// Ids in the last grant.
     step: u64,
-    /// The role that was found to be allowed to draw, and the generation at which it was.
-    allowed: Option<(Oid, u64)>,
+    /// The role that was found to be allowed to draw, the generation at which it was, and
+    /// the row's incarnation.
+    allowed: Option<(Oid, u64, [u8; 16])>,
 }
 
 impl OwnTag {
@@ -187,19 +188,23 @@ pub fn is_empty() -> bool {
     with(|it| it.versions.is_empty())
 }
 
-/// Calls `check`, which raises an error unless `user` may draw from the tag. It is not
-/// called again while nothing has changed.
-pub fn permit(tag: &[u8], user: Oid, check: impl FnOnce()) {
-    let now = Some((user, inval::generation()));
-    if with(|it| it.get(tag).is_some_and(|own| own.allowed == now)) {
-        return;
+/// Calls `check`, which raises an error unless `user` may draw from the tag, and returns the
+/// incarnation of its row. It is not called again while nothing has changed.
+pub fn permit(tag: &[u8], user: Oid, check: impl FnOnce() -> [u8; 16]) -> [u8; 16] {
+    let now = (user, inval::generation());
+    let known = with(|it| it.get(tag)?.allowed);
+    if let Some((role, generation, incarnation)) = known
+        && (role, generation) == now
+    {
+        return incarnation;
     }
-    check();
+    let incarnation = check();
     with(|it| {
         if let Some(own) = it.get(tag) {
-            own.allowed = now;
+            own.allowed = Some((now.0, now.1, incarnation));
         }
     });
+    incarnation
 }
 
 /// Takes up to `count` ids of an own tag.

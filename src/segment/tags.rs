@@ -11,6 +11,7 @@ use std::collections::HashMap;
 use leaf_core::time::Monotonic;
 use pgrx::pg_sys;
 
+use super::auto_create;
 use super::changes::{self, RowState};
 use super::error::Error;
 use super::key::key;
@@ -33,7 +34,13 @@ pub struct KnownTag {
     epoch: Cell<u64>,
     user: Cell<pg_sys::Oid>,
     generation: Cell<u64>,
+    /// The last id that the session drew, or [`NO_ID`], and the row it is from.
+    last: Cell<i64>,
+    incarnation: Cell<[u8; 16]>,
 }
+
+/// No id: the largest number is never granted.
+const NO_ID: i64 = i64::MAX;
 
 impl KnownTag {
     /// Whether the session may draw from the slot without another lookup, provided that
@@ -61,6 +68,24 @@ impl KnownTag {
         self.epoch.get()
     }
 
+    /// Records an id that was drawn while the tag was good.
+    #[inline(always)]
+    pub fn drew(&self, id: i64) {
+        self.last.set(id);
+    }
+
+    /// Records an id that was drawn from the row with that incarnation.
+    pub fn drew_from(&self, incarnation: [u8; 16], id: i64) {
+        self.incarnation.set(incarnation);
+        self.last.set(id);
+    }
+
+    /// The last id that the session drew from the row with that incarnation, if it did.
+    pub fn last_of(&self, incarnation: [u8; 16]) -> Option<i64> {
+        let last = self.last.get();
+        (last != NO_ID && self.incarnation.get() == incarnation).then_some(last)
+    }
+
     /// The slot's number.
     pub fn number(&self) -> usize {
         self.number.get()
@@ -74,6 +99,8 @@ impl KnownTag {
             epoch: Cell::new(0),
             user: Cell::new(pg_sys::InvalidOid),
             generation: Cell::new(0),
+            last: Cell::new(NO_ID),
+            incarnation: Cell::new([0; 16]),
         }
     }
 
@@ -83,6 +110,9 @@ impl KnownTag {
         self.epoch.set(slot.epoch);
         self.user.set(user);
         self.generation.set(generation);
+        if self.incarnation.replace(slot.incarnation) != slot.incarnation {
+            self.last.set(NO_ID);
+        }
     }
 }
 
@@ -95,8 +125,8 @@ pub enum Origin {
     /// A slot that all sessions draw from.
     Slot(SlotOfTag),
     /// A tag that only the current transaction draws from; see
-    /// [`own_tags`].
-    Own,
+    /// [`own_tags`]. With the incarnation of its row.
+    Own([u8; 16]),
 }
 
 /// A slot, as this session may draw from it.
@@ -106,6 +136,8 @@ pub struct SlotOfTag {
     pub number: usize,
     /// The slot's epoch, to be compared after each draw.
     pub epoch: u64,
+    /// The incarnation of the tag's row.
+    pub incarnation: [u8; 16],
     /// The state of the tag's row. Unless it is `Committed`, the loader cannot lock the
     /// row.
     pub row: RowState,
@@ -119,18 +151,20 @@ pub fn resolve(tag: &[u8], patience: &Patience<'_>) -> Origin {
         CommonError::InRecovery.raise();
     }
     let user = role::current();
+    if !known(tag).is_some_and(KnownTag::is_good) {
+        auto_create::ensure(tag, user, patience);
+    }
     if !process::under_postmaster() {
-        require_draw(&wait_until_readable(patience), tag, user);
+        let permissions = require_draw(&wait_until_readable(patience), tag, user);
         single_user::adopt(shared, tag);
-        return Origin::Own;
+        return Origin::Own(permissions.incarnation);
     }
     match changes::state_of(tag) {
         RowState::Created => {
             let readable = wait_until_readable(patience);
-            own_tags::permit(tag, user, || {
-                let _permissions = require_draw(&readable, tag, user);
-            });
-            Origin::Own
+            let incarnation =
+                own_tags::permit(tag, user, || require_draw(&readable, tag, user).incarnation);
+            Origin::Own(incarnation)
         }
         RowState::Changed => {
             let readable = wait_until_readable(patience);
@@ -161,6 +195,7 @@ fn resolve_committed(
             slot,
             number: known.number(),
             epoch: known.epoch(),
+            incarnation: known.incarnation.get(),
             row: RowState::Committed,
         };
     }
@@ -204,6 +239,7 @@ fn look_up(
         slot: shared.index.slot(found.number),
         number: found.number,
         epoch: found.epoch,
+        incarnation: found.incarnation,
         row: RowState::Committed,
     };
     (slot, permissions)
@@ -272,7 +308,7 @@ pub fn forget(tag: &[u8]) {
 }
 
 /// The record of a tag from which this session may draw; a new one is invalid.
-fn know(tag: &[u8]) -> &'static KnownTag {
+pub fn know(tag: &[u8]) -> &'static KnownTag {
     known(tag).unwrap_or_else(|| {
         let new: &'static KnownTag = Box::leak(Box::new(KnownTag::new(tag)));
         KNOWN.with_borrow_mut(|known| known.insert(tag.into(), new));

@@ -12,6 +12,7 @@ pub fn init() {
     for setting in integers.into_iter().flatten() {
         setting.define();
     }
+    segment::define_others();
     snowflake::define_others();
     crate::pg::guc::reserve_prefix(c"leaf");
 }

@@ -1,5 +1,5 @@
-//! What sessions ask of their database's loader: to reserve blocks, and to take back
-//! their unused ends.
+//! What sessions ask of their database's loader: to reserve blocks, to take back their
+//! unused ends, and to create tags.
 //!
 //! The states of a request are `Free → Posted → Taken → Answered → Free`. The session
 //! posts it, and collects the answer or withdraws it; the loader takes it, and answers
@@ -47,6 +47,8 @@ pub enum Asked {
     Block { count: u64 },
     /// To take unused ids back.
     TakeBack { unused: Run },
+    /// To create the tag, with the defaults and this role as its owner.
+    Tag { owner: u32 },
 }
 
 /// The loader's answer to a request.
@@ -60,8 +62,8 @@ pub enum Answer {
     TakenBack { was_last: bool },
     /// The tag has fewer ids left than asked for.
     Exhausted,
-    /// The tag is no longer the one that the session requested ids of: the session has
-    /// to look it up again.
+    /// The tag is no longer the one that the session requested ids of, or it was created:
+    /// the session has to look it up again.
     Changed,
 }
 
@@ -258,7 +260,7 @@ impl Mailbox {
         for place in places[..self.used()].iter_mut() {
             if place.key.get().database == database {
                 place.status = match (place.status, place.asked) {
-                    (Status::Taken, Asked::Block { .. }) => Status::Posted,
+                    (Status::Taken, Asked::Block { .. } | Asked::Tag { .. }) => Status::Posted,
                     (Status::Taken, Asked::TakeBack { .. }) => {
                         place.answer = Answer::TakenBack { was_last: false };
                         Status::Answered

@@ -40,3 +40,42 @@ fn tags_outlive_a_start_without_preload() {
     server.restart(Mode::Fast);
     assert!(server.connect().next("orders").expect("an id") > last);
 }
+
+#[test]
+fn creating_the_extension_without_preload_warns_with_the_line_to_add() {
+    let server = Server::options()
+        .set("shared_preload_libraries", "auto_explain")
+        .bare()
+        .start();
+    let create = |options: &str| {
+        let output = server
+            .program("psql")
+            .args([
+                "-X",
+                "-c",
+                &format!("CREATE EXTENSION leaf{options}"),
+                "postgres",
+            ])
+            .output()
+            .expect("psql runs");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let warning = create("");
+    assert!(
+        warning.contains("shared_preload_libraries = 'auto_explain, leaf'"),
+        "{warning}"
+    );
+    // The extension is there, and works after the restart.
+    assert!(create("").contains("already exists"));
+}
+
+#[test]
+fn creating_the_extension_in_a_server_that_loads_it_warns_of_nothing() {
+    let server = Server::options().bare().start();
+    let output = server
+        .program("psql")
+        .args(["-X", "-c", "CREATE EXTENSION leaf", "postgres"])
+        .output()
+        .expect("psql runs");
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+}

@@ -12,6 +12,7 @@ mod parallel;
 mod permissions;
 mod races;
 mod step;
+mod tags;
 mod transactions;
 mod waiters;
 mod waits;

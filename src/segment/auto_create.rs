@@ -1,0 +1,55 @@
+//! A first draw creates its tag, if `leaf.auto_create` is on: for test databases, and for
+//! databases that were restored without the rows of `leaf.alloc`.
+//!
+//! The loader creates the tag in a transaction of its own, so that the draw is as
+//! independent of the caller's transaction as any other.
+
+use pgrx::pg_sys::Oid;
+
+use super::blocks;
+use super::changes::{self, RowState};
+use super::tags;
+use crate::catalog::alloc::{self, NewTag};
+use crate::catalog::{self, privileges};
+use crate::patience::Patience;
+use crate::pg::{process, role};
+use crate::settings::segment as settings;
+use crate::shmem::mailbox::Asked;
+
+/// The step of a tag that was created by a draw: the default of `leaf_tag_create`.
+const STEP: i32 = 1000;
+
+/// Creates a tag that does not exist, if that is wanted and `user` may create tags.
+pub fn ensure(tag: &[u8], user: Oid, patience: &Patience<'_>) {
+    if !settings::auto_create() {
+        return;
+    }
+    // If this transaction has dropped the tag, another one cannot create it.
+    if changes::state_of(tag) == RowState::Committed
+        && tags::wait_until_readable(patience)
+            .permissions(tag, user)
+            .is_none()
+        && privileges::may_create_tags(user)
+    {
+        match process::under_postmaster() {
+            true => {
+                let owner = user.to_u32();
+                blocks::ask_loader(tag, [0; 16], Asked::Tag { owner }, patience);
+            }
+            false => insert(tag, user),
+        }
+    }
+}
+
+/// Creates a tag unless it exists.
+pub fn insert(tag: &[u8], owner: Oid) {
+    let new = NewTag {
+        step: STEP,
+        max_step: None,
+        start: 1,
+        max_value: i64::MAX,
+        description: None,
+        owner: &role::name_of(owner),
+    };
+    catalog::as_owner(|| alloc::insert(tag, &new));
+}
