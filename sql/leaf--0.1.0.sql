@@ -301,6 +301,27 @@ COMMENT ON FUNCTION leaf_tag_align(text)
 REVOKE EXECUTE ON FUNCTION leaf_tag_align(text) FROM PUBLIC;
 
 /*
+ * Taking over columns whose values come from a sequence. The caller is the owner of the
+ * table, and everything but the row of the tag is done with the caller's privileges.
+ */
+CREATE FUNCTION leaf_column_adopt(
+        "table" regclass, "column" name, tag text DEFAULT NULL, kind text DEFAULT 'segment') RETURNS text
+    LANGUAGE c VOLATILE PARALLEL UNSAFE
+    SET search_path = pg_catalog, pg_temp
+    SET standard_conforming_strings = on
+    AS 'MODULE_PATHNAME', 'leaf_column_adopt';
+COMMENT ON FUNCTION leaf_column_adopt(regclass, name, text, text)
+    IS 'makes the default of a column draw from a new tag, which is returned, or snowflake ids, above its values and those of its sequence';
+
+CREATE FUNCTION leaf_column_release("table" regclass, "column" name) RETURNS regclass
+    LANGUAGE c VOLATILE PARALLEL UNSAFE
+    SET search_path = pg_catalog, pg_temp
+    SET standard_conforming_strings = on
+    AS 'MODULE_PATHNAME', 'leaf_column_release';
+COMMENT ON FUNCTION leaf_column_release(regclass, name)
+    IS 'gives a column that was adopted its sequence or identity back, above everything that was granted';
+
+/*
  * Monitoring. The views show the columns of these functions as they are declared here:
  * a new column needs one line here and one in src/api/stats.rs.
  */

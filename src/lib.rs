@@ -8,7 +8,7 @@
 //! else that does not need PostgreSQL is in the crate `leaf_core`.
 //!
 //! A room uses those below it and none above, in this order from the top: [`api`],
-//! [`restart`], [`segment`] and [`snowflake`] (which do not use each other), [`patience`],
+//! [`restart`], [`columns`], [`segment`] and [`snowflake`] (which do not use each other), [`patience`],
 //! [`loader`], [`dropped`], [`history`], [`catalog`], [`shmem`], [`settings`], [`error`], [`pg`].
 //! Functions of upper rooms that lower ones have to call are handed down here.
 
@@ -17,6 +17,7 @@
 
 mod api;
 mod catalog;
+mod columns;
 mod dropped;
 mod error;
 mod history;

@@ -3,6 +3,7 @@
 
 mod align;
 mod args;
+mod columns;
 mod install;
 mod segment;
 mod snowflake;

@@ -112,10 +112,22 @@ fn candidates(function: pg_sys::Oid) -> Vec<(DefaultOfTag, CString)> {
 }
 
 impl DefaultOfTag {
+    /// Whether the column has this name.
+    pub fn is_of(&self, attribute: &[u8]) -> bool {
+        self.attribute == attribute
+    }
+
     /// The tables in which the column's numbers are.
     pub fn members(&self) -> Vec<Member> {
-        query(
-            "WITH RECURSIVE tree(oid) AS ( \
+        members(self.table, &self.attribute)
+    }
+}
+
+/// The tables in which the numbers of a column are: `table`, given by its OID, and those
+/// below it.
+pub fn members(table: i64, attribute: &[u8]) -> Vec<Member> {
+    query(
+        "WITH RECURSIVE tree(oid) AS ( \
                  SELECT $1::oid \
                   UNION \
                  SELECT i.inhrelid FROM pg_inherits AS i JOIN tree AS t ON t.oid = i.inhparent) \
@@ -139,22 +151,21 @@ impl DefaultOfTag {
                     WHERE i.indrelid = c.oid AND i.indkey[0] = f.attnum AND i.indpred IS NULL \
                       AND i.indisvalid AND NOT i.indcheckxmin AND o.opcdefault AND a.amname = 'btree' \
                     ORDER BY i.indnkeyatts LIMIT 1) AS x ON true",
-            &[bigint_arg(self.table), text_arg(&self.attribute)],
-            |row| Member {
-                owner: oid(bigint(row, 2)),
-                column: numbers(bigint(row, 4)).map(|numbers| Column {
-                    table: oid(bigint(row, 1)),
-                    attribute: bigint(row, 3) as i16,
-                    type_oid: oid(bigint(row, 7)),
-                    numbers,
-                    index: column_of::<i64>(row, 5).map(|index| Index {
-                        oid: oid(index),
-                        is_descending: column_of::<bool>(row, 6) == Some(true),
-                    }),
+        &[bigint_arg(table), text_arg(attribute)],
+        |row| Member {
+            owner: oid(bigint(row, 2)),
+            column: numbers(bigint(row, 4)).map(|numbers| Column {
+                table: oid(bigint(row, 1)),
+                attribute: bigint(row, 3) as i16,
+                type_oid: oid(bigint(row, 7)),
+                numbers,
+                index: column_of::<i64>(row, 5).map(|index| Index {
+                    oid: oid(index),
+                    is_descending: column_of::<bool>(row, 6) == Some(true),
                 }),
-            },
-        )
-    }
+            }),
+        },
+    )
 }
 
 fn numbers(code: i64) -> Option<Numbers> {
@@ -172,6 +183,6 @@ fn oid(number: i64) -> pg_sys::Oid {
 }
 
 /// A text of PostgreSQL, which has no byte 0.
-fn c_string(text: Vec<u8>) -> CString {
+pub(super) fn c_string(text: Vec<u8>) -> CString {
     CString::new(text).unwrap_or_default()
 }

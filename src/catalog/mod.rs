@@ -2,10 +2,11 @@
 //! file per table.
 //!
 //! Statements on these tables run as their owner, with nothing but `pg_catalog` in
-//! the search path; see [`relation::as_owner`]. Those of [`defaults`] read system
-//! catalogs and users' tables as the current role.
+//! the search path; see [`relation::as_owner`]. Those of [`defaults`] and
+//! [`columns`] read system catalogs and users' tables as the current role.
 
 pub mod alloc;
+pub mod columns;
 pub mod defaults;
 pub mod permissions;
 pub mod privileges;

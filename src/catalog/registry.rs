@@ -32,6 +32,21 @@ macro_rules! select {
     };
 }
 
+/// The latest time of an id that any node may have issued; the beginning of time if none has.
+pub fn latest_ceiling() -> WallTime {
+    let ceilings = relation::as_owner(|| {
+        query(
+            "SELECT max(ceiling) FROM leaf.worker WHERE isfinite(ceiling)",
+            &[],
+            |row| column_of::<TimestampWithTimeZone>(row, 1),
+        )
+    });
+    let ceiling = ceilings.into_iter().next().flatten();
+    ceiling.map_or(WallTime::from_unix_us(0), |ceiling| {
+        clock::from_timestamp(ceiling.into())
+    })
+}
+
 /// A row of the registry.
 #[derive(Clone, Debug)]
 pub struct Registered {

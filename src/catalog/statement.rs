@@ -1,10 +1,11 @@
 //! Running SQL statements, and reading the columns of their results.
 
-use pgrx::AnyElement;
 use pgrx::spi::{Spi, SpiHeapTupleData};
+use pgrx::{AnyElement, pg_sys};
 
 use crate::pg::datum::{self, Arg};
 use crate::pg::display;
+use crate::pg::encoding::encode_c;
 
 /// A row of a result.
 pub type ResultRow<'a> = SpiHeapTupleData<'a>;
@@ -23,6 +24,18 @@ pub fn query<R>(statement: &str, args: &[Arg], read: impl Fn(&ResultRow<'_>) -> 
         Ok(table) => table.map(|row| read(&row)).collect(),
         Err(error) => pgrx::error!("statement on a table of leaf failed: {error}"),
     })
+}
+
+/// Runs a utility command, with names as [`display`] shows them.
+pub fn command(command: &str) {
+    let command = encode_c(command);
+    Spi::connect_mut(|_| {
+        // SAFETY: SPI is connected, and copies the command.
+        let code = unsafe { pg_sys::SPI_execute(command.as_ptr(), false, 0) };
+        if code < 0 {
+            pgrx::error!("command failed: {code}");
+        }
+    });
 }
 
 /// A column, counted from 1.

@@ -122,6 +122,12 @@ impl<'call> Call<'call> {
         self.arg(number).map(|datum| datum.value() as i32)
     }
 
+    /// An argument of type `oid` or `regclass`.
+    pub fn oid(self, number: usize) -> Option<pg_sys::Oid> {
+        self.arg(number)
+            .map(|datum| pg_sys::Oid::from(datum.value() as u32))
+    }
+
     /// An argument of type `bigint`.
     pub fn bigint(self, number: usize) -> Option<i64> {
         self.arg(number).map(|datum| datum.value() as i64)
@@ -272,6 +278,13 @@ impl Returns for i64 {
 }
 
 impl Returns for bool {
+    fn returned(self, _call: Call<'_>) -> Datum {
+        Datum::from(self)
+    }
+}
+
+/// An `oid` or `regclass`.
+impl Returns for pg_sys::Oid {
     fn returned(self, _call: Call<'_>) -> Datum {
         Datum::from(self)
     }

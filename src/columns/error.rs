@@ -1,0 +1,165 @@
+//! Why a column cannot be adopted or released.
+
+use pgrx::PgSqlErrorCode as Code;
+
+use crate::error::{Problem, Report};
+
+/// What stands in the way.
+#[derive(Debug)]
+pub enum Error {
+    NoSuchColumn {
+        table: String,
+        column: String,
+    },
+    /// Neither an ordinary nor a partitioned table.
+    NotATable {
+        table: String,
+    },
+    /// A partition, or a column that comes from a parent.
+    Inherited {
+        column: String,
+    },
+    NotOwner {
+        relation: String,
+    },
+    WrongType {
+        column: String,
+        wanted: &'static str,
+    },
+    Computed {
+        column: String,
+    },
+    /// The default is neither `nextval` of a sequence nor missing.
+    OtherDefault {
+        column: String,
+        default: String,
+    },
+    AlreadyAdopted {
+        column: String,
+    },
+    /// The default is not a plain call of a function of leaf.
+    NotAdopted {
+        column: String,
+    },
+    /// Other columns take their values from the same sequence.
+    SharedSequence {
+        sequence: String,
+        columns: String,
+    },
+    /// A partition is a foreign table.
+    Unreadable {
+        column: String,
+    },
+    /// The role may not create tags.
+    MayNotCreate {
+        role: String,
+    },
+    /// The column's type has no number left.
+    NothingLeft {
+        column: String,
+        largest: i64,
+    },
+    /// There are values where snowflake ids are to come.
+    AheadOfClock {
+        column: String,
+        largest: i64,
+        floor: i64,
+    },
+    /// The locks were not available within `lock_timeout`.
+    Locked {
+        table: String,
+    },
+}
+
+impl Problem for Error {
+    fn report(self) -> Report {
+        match self {
+            Error::NoSuchColumn { table, column } => Report::new(
+                Code::ERRCODE_UNDEFINED_COLUMN,
+                format!("column \"{column}\" of table {table} does not exist"),
+                "Give the column as it is stored, usually in lower case.",
+            ),
+            Error::NotATable { table } => Report::new(
+                Code::ERRCODE_WRONG_OBJECT_TYPE,
+                format!("{table} is neither an ordinary nor a partitioned table"),
+                "Give the table in which the rows are stored.",
+            ),
+            Error::Inherited { column } => Report::new(
+                Code::ERRCODE_WRONG_OBJECT_TYPE,
+                format!("column {column} belongs to a partition or comes from a parent table"),
+                "Give the partitioned table, or the parent.",
+            ),
+            Error::NotOwner { relation } => Report::new(
+                Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
+                format!("must be owner of {relation}"),
+                "Use the role of the owner, a member of it, or a superuser.",
+            ),
+            Error::WrongType { column, wanted } => Report::new(
+                Code::ERRCODE_DATATYPE_MISMATCH,
+                format!("column {column} is not of type {wanted}"),
+                "Change the column with ALTER TABLE ... ALTER COLUMN ... TYPE bigint first.",
+            ),
+            Error::Computed { column } => Report::new(
+                Code::ERRCODE_WRONG_OBJECT_TYPE,
+                format!("column {column} is generated from other columns"),
+                "Only a column with a default of its own can be adopted.",
+            ),
+            Error::OtherDefault { column, default } => Report::new(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!("column {column} has a default that is not nextval of a sequence"),
+                "If nothing else produces its values, drop the default first.",
+            )
+            .detail(format!("The default is {default}.")),
+            Error::AlreadyAdopted { column } => Report::new(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!("the default of column {column} draws from leaf already"),
+                "leaf_column_release gives it a sequence again.",
+            ),
+            Error::NotAdopted { column } => Report::new(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!("the default of column {column} is not a plain call of leaf"),
+                "Only a column as leaf_column_adopt leaves it can be released.",
+            ),
+            Error::SharedSequence { sequence, columns } => Report::new(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!("sequence {sequence} is used by other columns, too"),
+                "Give the columns sequences of their own first, each above all values in use.",
+            )
+            .detail(format!("It is used by {columns}.")),
+            Error::Unreadable { column } => Report::new(
+                Code::ERRCODE_FEATURE_NOT_SUPPORTED,
+                format!(
+                    "the largest value of column {column} is not known: a partition is a foreign table"
+                ),
+                "Create the tag with leaf_tag_create above all values, and set the default by hand.",
+            ),
+            Error::MayNotCreate { role } => Report::new(
+                Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
+                format!("role \"{role}\" may not create tags"),
+                "A superuser can allow it: GRANT EXECUTE ON FUNCTION leaf_tag_create TO the role.",
+            ),
+            Error::NothingLeft { column, largest } => Report::new(
+                Code::ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED,
+                format!("no number is left for column {column}: {largest} is the last one"),
+                "Change its type to bigint first, or remove values near the end of the type.",
+            ),
+            Error::AheadOfClock {
+                column,
+                largest,
+                floor,
+            } => Report::new(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!("column {column} has values where snowflake ids are to come"),
+                "Use kind => 'segment', or a layout whose ids are larger.",
+            )
+            .detail(format!(
+                "The largest value is {largest}; snowflake ids begin at {floor} now."
+            )),
+            Error::Locked { table } => Report::new(
+                Code::ERRCODE_LOCK_NOT_AVAILABLE,
+                format!("table {table} or its sequence could not be locked within lock_timeout"),
+                "Wait until long transactions on the table have ended, or raise lock_timeout.",
+            ),
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! Locking a table and its sequences while sessions insert.
+//!
+//! A session that holds a lock on a sequence may wait for the table, or the other way round.
+//! Each attempt therefore gives up sooner than PostgreSQL looks for a deadlock, and releases
+//! what it has locked: no session becomes the victim, and none waits longer than that.
+
+use std::time::{Duration, Instant};
+
+use pgrx::pg_sys::Oid;
+
+use super::error::Error;
+use crate::error::Problem;
+use crate::pg::{guc, latch, process, relation_lock, sub_xact};
+
+/// How long one attempt may wait for a lock.
+const LONGEST: Duration = Duration::from_millis(500);
+
+/// How long sessions that wait for the table get to go on before the next attempt.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Runs `work`, which locks relations, until it gets its locks; an error if it does not get
+/// them within `lock_timeout`.
+pub fn retrying<R>(table: &str, work: impl Fn() -> R) -> R {
+    let began = Instant::now();
+    let limit = guc::lock_timeout();
+    let slice = (guc::deadlock_timeout() / 3).clamp(Duration::from_millis(1), LONGEST);
+    loop {
+        let left = limit.map(|limit| limit.saturating_sub(began.elapsed()));
+        let slice = left.map_or(slice, |left| left.min(slice));
+        let timeout = guc::milliseconds(slice.max(Duration::from_millis(1)));
+        let settings = [(c"lock_timeout", timeout.as_c_str())];
+        let done = sub_xact::unless_blocked(|| guc::with(&settings, &work));
+        if let Some(result) = done {
+            return result;
+        }
+        if limit.is_some_and(|limit| began.elapsed() >= limit) {
+            let table = table.to_owned();
+            Error::Locked { table }.raise();
+        }
+        latch::wait(PAUSE);
+        process::check_for_interrupts();
+    }
+}
+
+/// Locks tables or sequences exclusively.
+pub fn lock(relations: &[Oid]) {
+    for &relation in relations {
+        relation_lock::exclusively(relation);
+    }
+}

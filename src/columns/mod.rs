@@ -1,0 +1,14 @@
+//! Taking over columns whose values came from a sequence, and giving them back.
+//!
+//! - [`adopt`]: from then on, the default draws from leaf, above everything that is there.
+//! - [`release`]: the way back.
+//! - [`locking`]: both lock the table and its sequences exclusively, for a moment.
+//!
+//! Everything is done as the current role, by PostgreSQL's own commands; only the tag's row
+//! is written as the owner of `leaf.alloc`.
+
+pub mod adopt;
+mod error;
+mod locking;
+mod look;
+pub mod release;
