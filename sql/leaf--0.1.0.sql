@@ -326,23 +326,29 @@ COMMENT ON FUNCTION leaf_column_release(regclass, name)
  * a new column needs one line here and one in src/api/stats.rs.
  */
 CREATE FUNCTION leaf_segment_stats(
-        tag text, max_id bigint, row_step integer,
+        tag text, max_id bigint, row_step integer, max_value bigint,
         OUT "position" bigint,
+        OUT ids_left bigint,
+        OUT used_percent double precision,
+        OUT time_left interval,
         OUT current_left bigint,
         OUT next_left bigint,
         OUT next_ready boolean,
         OUT step bigint,
         OUT loads bigint,
+        OUT ids_drawn bigint,
+        OUT ids_per_second double precision,
         OUT waits bigint,
+        OUT total_wait_ms double precision,
         OUT longest_wait_ms double precision,
         OUT timeouts bigint,
-        OUT ids_per_second double precision,
         OUT last_error text,
-        OUT last_error_at timestamptz) RETURNS record
+        OUT last_error_at timestamptz,
+        OUT stats_reset timestamptz) RETURNS record
     LANGUAGE c VOLATILE STRICT PARALLEL SAFE
     AS 'MODULE_PATHNAME', 'leaf_segment_stats';
-COMMENT ON FUNCTION leaf_segment_stats(text, bigint, integer) IS 'statistics of a tag in shared memory';
-REVOKE EXECUTE ON FUNCTION leaf_segment_stats(text, bigint, integer) FROM PUBLIC;
+COMMENT ON FUNCTION leaf_segment_stats(text, bigint, integer, bigint)
+    IS 'statistics of a tag in shared memory, for members of pg_monitor and owners of the tag';
 
 CREATE FUNCTION leaf_segment_slots() RETURNS SETOF text
     LANGUAGE c VOLATILE STRICT PARALLEL SAFE ROWS 1000
@@ -350,9 +356,16 @@ CREATE FUNCTION leaf_segment_slots() RETURNS SETOF text
 COMMENT ON FUNCTION leaf_segment_slots() IS 'the tags of this database that are in shared memory';
 REVOKE EXECUTE ON FUNCTION leaf_segment_slots() FROM PUBLIC;
 
-CREATE VIEW leaf.stat_segment AS
-SELECT a.biz_tag, nullif(a.max_id, -9223372036854775808) - 1 AS granted_up_to, s.*
-  FROM leaf.alloc AS a, leaf_segment_stats(a.biz_tag::text, a.max_id, a.step) AS s;
+-- OFFSET 0: the rows that the role may see are selected before the function is called.
+CREATE VIEW leaf.stat_segment WITH (security_barrier) AS
+SELECT a.biz_tag, nullif(a.max_id, -9223372036854775808) - 1 AS granted_up_to, a.max_value, s.*
+  FROM (SELECT * FROM leaf.alloc AS t
+         WHERE pg_catalog.pg_has_role('pg_monitor', 'USAGE')
+            OR EXISTS (SELECT FROM pg_catalog.pg_roles AS r
+                        WHERE r.rolname OPERATOR(pg_catalog.=) t.owner
+                          AND pg_catalog.pg_has_role(r.oid, 'USAGE'))
+        OFFSET 0) AS a,
+       leaf_segment_stats(a.biz_tag::text, a.max_id, a.step, a.max_value) AS s;
 COMMENT ON VIEW leaf.stat_segment IS 'one row per tag: position, buffers, loads, waits and errors since it was last brought into memory';
 
 CREATE FUNCTION leaf_snowflake_stats(
@@ -365,11 +378,14 @@ CREATE FUNCTION leaf_snowflake_stats(
         OUT clock_offset_ms double precision,
         OUT rollbacks bigint,
         OUT waits bigint,
+        OUT total_wait_ms double precision,
         OUT longest_wait_ms double precision,
         OUT timeouts bigint,
         OUT runs_out_at timestamptz,
+        OUT used_percent double precision,
         OUT last_error text,
-        OUT last_error_at timestamptz) RETURNS record
+        OUT last_error_at timestamptz,
+        OUT stats_reset timestamptz) RETURNS record
     LANGUAGE c VOLATILE STRICT PARALLEL SAFE
     AS 'MODULE_PATHNAME', 'leaf_snowflake_stats';
 COMMENT ON FUNCTION leaf_snowflake_stats() IS 'statistics of the snowflake ids of this database in shared memory';
@@ -378,6 +394,14 @@ REVOKE EXECUTE ON FUNCTION leaf_snowflake_stats() FROM PUBLIC;
 CREATE VIEW leaf.stat_snowflake AS SELECT * FROM leaf_snowflake_stats();
 COMMENT ON VIEW leaf.stat_snowflake IS 'this database''s snowflake ids: worker id, layout, ceiling, clock, waits and errors since the server started';
 
-GRANT EXECUTE ON FUNCTION leaf_segment_stats(text, bigint, integer), leaf_segment_slots(),
-    leaf_snowflake_stats() TO pg_monitor;
-GRANT SELECT ON leaf.stat_segment, leaf.stat_snowflake TO pg_monitor;
+GRANT EXECUTE ON FUNCTION leaf_segment_slots(), leaf_snowflake_stats() TO pg_monitor;
+GRANT SELECT ON leaf.stat_snowflake TO pg_monitor;
+-- The view shows each role the tags that it owns.
+GRANT SELECT ON leaf.stat_segment TO PUBLIC;
+
+CREATE FUNCTION leaf_stat_reset(tag text DEFAULT NULL) RETURNS void
+    LANGUAGE c VOLATILE PARALLEL RESTRICTED
+    AS 'MODULE_PATHNAME', 'leaf_stat_reset';
+COMMENT ON FUNCTION leaf_stat_reset(text)
+    IS 'resets the statistics of a tag, or of all tags and the snowflake ids of this database';
+REVOKE EXECUTE ON FUNCTION leaf_stat_reset(text) FROM PUBLIC;

@@ -8,6 +8,7 @@ use crate::error::{Error, Problem};
 use crate::loader;
 use crate::loader::call::{Call, call_loader};
 use crate::pg::condvar::CondVar;
+use crate::pg::wait_event::WaitEvent;
 use crate::pg::{self, latch, process};
 use crate::settings;
 use crate::shmem::Shared;
@@ -21,6 +22,15 @@ const LONGEST_NAP: Duration = Duration::from_millis(100);
 pub enum Ids<'t> {
     OfTag(&'t [u8]),
     Snowflake,
+}
+
+impl Ids<'_> {
+    fn wait_event(self) -> WaitEvent {
+        match self {
+            Ids::OfTag(_) => WaitEvent::Segment,
+            Ids::Snowflake => WaitEvent::Snowflake,
+        }
+    }
 }
 
 impl fmt::Display for Ids<'_> {
@@ -60,6 +70,11 @@ impl<'t> Patience<'t> {
         self.since.elapsed() >= self.limit
     }
 
+    /// How long the call has been waiting.
+    pub fn waited(&self) -> Duration {
+        self.since.elapsed()
+    }
+
     /// Sleeps until `ready` returns a value, and calls it whenever `changed` is
     /// signalled; `None` once the time is up. Calls `ask` each time before it sleeps.
     /// Can be cancelled.
@@ -82,6 +97,7 @@ impl<'t> Patience<'t> {
                 None
             },
             || self.next_nap(),
+            self.ids.wait_event(),
         )
     }
 
@@ -94,7 +110,7 @@ impl<'t> Patience<'t> {
     /// the time is up; can be cancelled.
     pub fn nap_for(&self, duration: Duration) {
         self.require_session();
-        latch::wait(duration.min(self.next_nap()));
+        latch::wait(duration.min(self.next_nap()), self.ids.wait_event());
         process::check_for_interrupts();
     }
 

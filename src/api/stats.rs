@@ -1,7 +1,10 @@
 //! The functions behind the monitoring views of schema `leaf`. Each value has the name of
 //! the column that shows it.
 
+use std::time::Duration;
+
 use leaf_core::buffer::Levels;
+use leaf_core::grant::{MAX_ID, Position};
 use leaf_core::snowflake::Scheme;
 use leaf_core::time::WallTime;
 
@@ -9,8 +12,9 @@ use super::args;
 use crate::catalog::relation;
 use crate::pg::call::{Call, Datum, sql_functions};
 use crate::pg::rows::Record;
-use crate::pg::{clock, database};
+use crate::pg::{clock, database, role};
 use crate::segment::key::key;
+use crate::segment::owner::check_owner as require_owner;
 use crate::shmem;
 use crate::shmem::failures::Failures;
 use crate::shmem::generators::{GeneratorSlot, Lease};
@@ -18,29 +22,87 @@ use crate::shmem::slot::Slot;
 use crate::shmem::waits::WaitCounts;
 use crate::snowflake::source;
 
-sql_functions!(leaf_segment_stats, leaf_segment_slots, leaf_snowflake_stats);
+sql_functions!(
+    leaf_segment_stats,
+    leaf_segment_slots,
+    leaf_snowflake_stats,
+    leaf_stat_reset
+);
 
-/// A tag in shared memory. The arguments are the tag, `max_id` and `step` of its row;
-/// the latter two are shown for values that are not in shared memory.
+/// A tag in shared memory. The arguments are the tag, `max_id`, `step` and `max_value` of its
+/// row, which are shown for values that are not in shared memory. Only for members of
+/// `pg_monitor` and owners of the tag.
 fn leaf_segment_stats(call: Call<'_>) -> Record {
     let shared = shmem::require();
     let tag = args::given(call.text(0), "tag");
     let max_id = args::given(call.bigint(1), "max_id");
     let step = i64::from(args::given(call.integer(2), "step"));
+    let max_value = args::given(call.bigint(3), "max_value");
+    if !role::is_monitor(role::current()) {
+        require_owner(tag);
+    }
     let mut seen = SeenSlot::default();
     shared
         .index
         .with(key(tag), |slot| seen = SeenSlot::of(slot));
     let SeenSlot { levels, waits, .. } = seen;
+    // What the row has not granted, and what is left in the buffers.
+    let ungranted = Position { max_id, max_value }.left();
+    let left = ungranted.saturating_add(levels.current + levels.next);
     let record = Record::new()
         .with("position", levels.position.unwrap_or(max_id))
+        .with("ids_left", i64::try_from(left).unwrap_or(i64::MAX))
+        .with("used_percent", used_percent(left, max_value))
+        .with("time_left", time_left(left, seen.ids_per_second))
+        .with("ids_drawn", seen.ids_drawn)
         .with("current_left", levels.current as i64)
         .with("next_left", levels.next as i64)
         .with("next_ready", levels.next > 0)
         .with("step", if seen.step > 0 { seen.step } else { step })
         .with("loads", seen.loads)
         .with("ids_per_second", seen.ids_per_second);
-    with_common(record, waits, &seen.failures)
+    with_common(record, waits, &seen.failures, seen.reset_at)
+}
+
+/// How much of the numbers from 1 to `max_value` is granted and drawn, if a tag has `left`
+/// of them; `None` if it has none of them.
+fn used_percent(left: u64, max_value: i64) -> Option<f64> {
+    let all = u64::try_from(max_value.min(MAX_ID))
+        .ok()
+        .filter(|&all| all > 0)?;
+    Some(100.0 * (all - left.min(all)) as f64 / all as f64)
+}
+
+/// How long the ids will last; `None` if none are drawn, or for ages.
+fn time_left(left: u64, per_second: f64) -> Option<Duration> {
+    let seconds = left as f64 / per_second;
+    Duration::try_from_secs_f64(seconds)
+        .ok()
+        .filter(|left| *left < AGES)
+}
+
+/// Longer than any plan: 10,000 years.
+const AGES: Duration = Duration::from_hours(10_000 * 8_766);
+
+/// Resets the statistics of a tag, or, without one, of all tags and of the snowflake ids of the
+/// database.
+fn leaf_stat_reset(call: Call<'_>) {
+    let shared = shmem::require();
+    match call.text(0) {
+        Some(tag) => {
+            let tag = args::tag(Some(tag));
+            shared.index.with(key(tag), Slot::reset_statistics);
+        }
+        None => {
+            let catalog = relation::require_alloc().to_u32();
+            for key in shared.index.keys_of(database::current(), catalog) {
+                shared.index.with(key.as_ref(), Slot::reset_statistics);
+            }
+            if let Some(generator) = source::generator() {
+                generator.reset_statistics();
+            }
+        }
+    }
 }
 
 /// The statistics of a slot, copied while the index is locked.
@@ -50,8 +112,10 @@ struct SeenSlot {
     step: i64,
     loads: i64,
     ids_per_second: f64,
+    ids_drawn: i64,
     waits: WaitCounts,
     failures: Failures,
+    reset_at: Option<WallTime>,
 }
 
 impl SeenSlot {
@@ -61,7 +125,9 @@ impl SeenSlot {
             levels: slot.buffer.levels(),
             step: state.step as i64,
             loads: state.loads as i64,
-            ids_per_second: state.ids_per_second,
+            ids_per_second: slot.ids_per_second(&state, clock::monotonic()),
+            ids_drawn: slot.ids_drawn(&state) as i64,
+            reset_at: Some(state.reset_at),
             waits: slot.waits.counts(),
             failures: state.failures,
         }
@@ -99,8 +165,15 @@ fn leaf_snowflake_stats(_call: Call<'_>) -> Record {
             lease.map(|_| seen.clock_offset_us as f64 / 1e3),
         )
         .with("rollbacks", seen.rollbacks)
-        .with("runs_out_at", scheme.ends_at());
-    with_common(record, seen.waits, &seen.failures)
+        .with("runs_out_at", scheme.ends_at())
+        .with("used_percent", used_time_percent(&scheme));
+    with_common(record, seen.waits, &seen.failures, seen.reset_at)
+}
+
+/// How much of the time that the layout can express has passed.
+fn used_time_percent(scheme: &Scheme) -> f64 {
+    let us = |at: WallTime| at.us_after(scheme.epoch) as f64;
+    (100.0 * us(clock::now()) / us(scheme.ends_at())).clamp(0.0, 100.0)
 }
 
 /// The statistics of a generator, copied while its state is locked.
@@ -114,6 +187,7 @@ struct SeenGenerator {
     rollbacks: i64,
     waits: WaitCounts,
     failures: Failures,
+    reset_at: Option<WallTime>,
 }
 
 impl SeenGenerator {
@@ -129,17 +203,28 @@ impl SeenGenerator {
                 .filter(|it| has_issued(it))
                 .map(|_| last),
             clock_offset_us: state.clock_offset_us,
-            rollbacks: slot.generator.rollbacks() as i64,
+            rollbacks: slot
+                .generator
+                .rollbacks()
+                .saturating_sub(state.rollbacks_at_reset) as i64,
             waits: slot.waits.counts(),
             failures: state.failures,
+            reset_at: state.reset_at,
         }
     }
 }
 
 /// Adds the columns that both kinds of ids have.
-fn with_common(record: Record, waits: WaitCounts, failures: &Failures) -> Record {
+fn with_common(
+    record: Record,
+    waits: WaitCounts,
+    failures: &Failures,
+    reset_at: Option<WallTime>,
+) -> Record {
     record
+        .with("stats_reset", reset_at)
         .with("waits", waits.waits)
+        .with("total_wait_ms", waits.total_ms)
         .with("longest_wait_ms", waits.longest_ms)
         .with("timeouts", waits.timeouts)
         .with("last_error", failures.message())

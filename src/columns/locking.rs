@@ -10,6 +10,7 @@ use pgrx::pg_sys::Oid;
 
 use super::error::Error;
 use crate::error::Problem;
+use crate::pg::wait_event::WaitEvent;
 use crate::pg::{guc, latch, process, relation_lock, sub_xact};
 
 /// How long one attempt may wait for a lock.
@@ -37,7 +38,7 @@ pub fn retrying<R>(table: &str, work: impl Fn() -> R) -> R {
             let table = table.to_owned();
             Error::Locked { table }.raise();
         }
-        latch::wait(PAUSE);
+        latch::wait(PAUSE, WaitEvent::Column);
         process::check_for_interrupts();
     }
 }

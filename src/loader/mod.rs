@@ -24,6 +24,7 @@ use std::time::{Duration, Instant};
 
 use pgrx::{pg_guard, pg_sys};
 
+use crate::pg::wait_event::WaitEvent;
 use crate::pg::{bgworker, clock, guc, latch, own_xact, process};
 use crate::settings;
 use crate::shmem::{self, Shared};
@@ -130,7 +131,8 @@ fn work(shared: &Shared, database: u32) {
             PLACE.store(0, Ordering::Relaxed);
             return;
         }
-        latch::wait(next_try(shared, database).unwrap_or(NAP).min(NAP));
+        let nap = next_try(shared, database).unwrap_or(NAP).min(NAP);
+        latch::wait(nap, WaitEvent::LoaderMain);
     }
 }
 

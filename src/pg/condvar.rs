@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use pgrx::pg_sys;
 
+use super::wait_event::WaitEvent;
+
 /// A condition variable in shared memory.
 #[repr(C)]
 pub struct CondVar(UnsafeCell<pg_sys::ConditionVariable>);
@@ -37,12 +39,15 @@ impl CondVar {
     /// broadcast, at most for `nap`. No change is missed, because `ready` is called
     /// again after this process has joined the queue of sleepers.
     ///
-    /// Raises an error when the statement is cancelled.
+    /// `pg_stat_activity` shows `event` meanwhile. Raises an error when the statement is
+    /// cancelled.
     pub fn wait_for<R>(
         &self,
         mut ready: impl FnMut() -> Option<R>,
         nap: impl Fn() -> Duration,
+        event: WaitEvent,
     ) -> R {
+        let event = event.number();
         // SAFETY: as above; an error on the way out cancels the sleep in
         // PostgreSQL's abort.
         unsafe { pg_sys::ConditionVariablePrepareToSleep(self.0.get()) };
@@ -52,9 +57,7 @@ impl CondVar {
             }
             let millis = nap().as_millis().clamp(1, 3_600_000) as _;
             // SAFETY: as above.
-            unsafe {
-                pg_sys::ConditionVariableTimedSleep(self.0.get(), millis, pg_sys::PG_WAIT_EXTENSION)
-            };
+            unsafe { pg_sys::ConditionVariableTimedSleep(self.0.get(), millis, event) };
         };
         // SAFETY: ends what was prepared above.
         unsafe { pg_sys::ConditionVariableCancelSleep() };

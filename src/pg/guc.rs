@@ -1,6 +1,6 @@
 //! Settings: defining those of leaf, and setting PostgreSQL's for this process.
 
-use std::ffi::{CStr, CString, c_char, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::time::Duration;
 
 use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting, pg_sys};
@@ -60,6 +60,30 @@ unsafe extern "C-unwind" fn hook<C: Check>(
             false
         })
     }
+}
+
+/// The check of a setting that only the loader reads: accepts every value, and warns if it
+/// is set for a session.
+pub unsafe extern "C-unwind" fn warn_sessions(
+    _value: *mut c_int,
+    _extra: *mut *mut c_void,
+    source: pg_sys::GucSource::Type,
+) -> bool {
+    use pg_sys::GucSource::{PGC_S_CLIENT, PGC_S_SESSION, PGC_S_USER};
+    // SAFETY: a plain variable of this process.
+    let is_session = unsafe { pg_sys::MyBackendType } == pg_sys::BackendType::B_BACKEND;
+    if is_session && [PGC_S_CLIENT, PGC_S_SESSION, PGC_S_USER].contains(&source) {
+        // SAFETY: called by PostgreSQL.
+        unsafe {
+            report::guarded(|| {
+                report::warn(
+                    "this setting has no effect in a session: only the loader reads it",
+                    "Set it in postgresql.conf, or with ALTER DATABASE.",
+                );
+            });
+        }
+    }
+    true
 }
 
 /// Makes PostgreSQL reject undefined settings with this prefix.

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use pgrx::pg_sys;
 
+use super::wait_event::WaitEvent;
+
 /// The address of a process latch in shared memory. The memory of a latch is never
 /// freed, so setting the latch of a process that has ended has no effect, or wakes
 /// its successor needlessly.
@@ -32,17 +34,13 @@ impl LatchRef {
 
 /// Sleeps until this process's latch is set or `timeout` has passed, and clears
 /// the latch. Ends the process when the postmaster has died.
-pub fn wait(timeout: Duration) {
+pub fn wait(timeout: Duration, event: WaitEvent) {
     let events = pg_sys::WL_LATCH_SET | pg_sys::WL_TIMEOUT | pg_sys::WL_EXIT_ON_PM_DEATH;
+    let event = event.number();
     let millis = timeout.as_millis().min(3_600_000) as _;
     // SAFETY: waits on this process's own latch.
     unsafe {
-        pg_sys::WaitLatch(
-            pg_sys::MyLatch,
-            events as _,
-            millis,
-            pg_sys::PG_WAIT_EXTENSION,
-        );
+        pg_sys::WaitLatch(pg_sys::MyLatch, events as _, millis, event);
         pg_sys::ResetLatch(pg_sys::MyLatch);
     }
 }

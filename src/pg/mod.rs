@@ -28,6 +28,7 @@ pub mod shm;
 pub mod sub_xact;
 pub mod timeout;
 pub mod trigger;
+pub mod wait_event;
 pub mod xact;
 pub mod xact_end;
 

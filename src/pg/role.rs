@@ -45,6 +45,11 @@ pub fn is_superuser(role: pg_sys::Oid) -> bool {
     unsafe { pg_sys::superuser_arg(role) }
 }
 
+/// Whether `role` may see everything that is monitored.
+pub fn is_monitor(role: pg_sys::Oid) -> bool {
+    has_privileges_of(role, pg_sys::Oid::from(pg_sys::ROLE_PG_MONITOR))
+}
+
 /// Runs `work` as `role`, with the restrictions of a maintenance command: session
 /// state cannot be changed, only `pg_catalog` is in the search path, and no row is
 /// hidden by a policy. If `work` raises an error, the abort restores the role and the

@@ -53,6 +53,18 @@ impl Value for WallTime {
     }
 }
 
+/// An `interval`.
+impl Value for std::time::Duration {
+    fn datum(self) -> Option<Datum> {
+        let day = 86_400;
+        let us = (self.as_secs() % day) * 1_000_000 + u64::from(self.subsec_micros());
+        let days = i32::try_from(self.as_secs() / day).ok()?;
+        pgrx::datum::Interval::new(0, days, us as i64)
+            .ok()?
+            .into_datum()
+    }
+}
+
 /// A `uuid`.
 impl Value for [u8; 16] {
     fn datum(self) -> Option<Datum> {

@@ -87,7 +87,7 @@ fn wait(from: &SlotOfTag, tag: &[u8], patience: &Patience<'_>) -> Option<()> {
             return None;
         }
         None => {
-            slot.waits.add_timeout();
+            slot.waits.add_timeout(began.elapsed());
             let cause = slot.state.read().failures.message();
             patience.give_up(cause);
         }

@@ -18,7 +18,8 @@ pub fn require_owner(tag: &[u8]) {
     check_owner(tag);
 }
 
-fn check_owner(tag: &[u8]) {
+/// As [`require_owner`], without a lock.
+pub fn check_owner(tag: &[u8]) {
     let user = role::current();
     let readable = tags::wait_until_readable(&Patience::new(Ids::OfTag(tag)));
     let Some(permissions) = readable.permissions(tag, user) else {

@@ -75,12 +75,13 @@ impl Publisher<'_> {
             return;
         }
         let prefetch_after = settings::prefetch_after(run.len);
-        let Ok(is_due) = slot.buffer.publish(run.first, run.len, prefetch_after) else {
+        let drawn = slot.drawn_since_load(&state);
+        let Ok(is_due) = slot.publish(&mut state, run, prefetch_after) else {
             return;
         };
         let lasted = now.since(state.loaded_at).as_micros().max(1);
-        if state.loads > 0 {
-            state.ids_per_second = state.step as f64 * 1e6 / lasted as f64;
+        if state.loaded_at != Monotonic::ZERO {
+            state.ids_per_second = drawn as f64 * 1e6 / lasted as f64;
         }
         state.high_water = run.first + run.len as i64;
         state.step = step;
@@ -102,6 +103,9 @@ impl Publisher<'_> {
         let mut state = slot.state.write();
         if slot.buffer.epoch() == found.epoch {
             state.verdict = verdict;
+            if verdict == Verdict::Exhausted {
+                state.failures.note("the tag has reached its max_value");
+            }
         }
         drop(state);
         slot.changed.broadcast();

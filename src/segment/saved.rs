@@ -1,7 +1,7 @@
 //! Saving the contents of slots over a clean restart.
 
-use leaf_core::tag;
 use leaf_core::time::Monotonic;
+use leaf_core::{Run, tag};
 use serde::{Deserialize, Serialize};
 
 use crate::pg::clock;
@@ -68,7 +68,7 @@ pub fn restore(shared: &Shared, saved: &SavedSlot) {
     for &(first, len) in &saved.ranges {
         if len > 0 && first.checked_add_unsigned(len).is_some() {
             let prefetch_after = settings::prefetch_after(len);
-            let _ = slot.buffer.publish(first, len, prefetch_after);
+            let _ = slot.publish(&mut state, Run { first, len }, prefetch_after);
         }
     }
     state.high_water = saved.high_water;

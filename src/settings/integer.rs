@@ -2,7 +2,9 @@
 
 use std::ffi::CStr;
 
-use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting};
+use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting, pg_sys};
+
+use crate::pg::guc;
 
 /// A setting and all its properties.
 pub struct Integer {
@@ -34,6 +36,9 @@ pub enum ChangedBy {
     Restart,
     /// The configuration file, at a reload.
     Reload,
+    /// As `Reload`, and superusers for a database. Only the loader reads it: in a session it
+    /// has no effect, which a warning says.
+    Loader,
     /// As `Reload`, and superusers: for a session, a role or a database.
     Superuser,
     /// Any role, for a session.
@@ -61,18 +66,28 @@ impl Integer {
         let context = match self.changed_by {
             ChangedBy::Restart => GucContext::Postmaster,
             ChangedBy::Reload => GucContext::Sighup,
-            ChangedBy::Superuser => GucContext::Suset,
+            ChangedBy::Loader | ChangedBy::Superuser => GucContext::Suset,
             ChangedBy::Anybody => GucContext::Userset,
         };
-        GucRegistry::define_int_guc(
-            self.name,
-            self.short,
-            self.long,
-            &self.default,
-            self.min,
-            self.max,
-            context,
-            unit,
-        );
+        let check: pg_sys::GucIntCheckHook = match self.changed_by {
+            ChangedBy::Loader => Some(guc::warn_sessions),
+            _ => None,
+        };
+        // SAFETY: the hook is guarded.
+        unsafe {
+            GucRegistry::define_int_guc_with_hooks(
+                self.name,
+                self.short,
+                self.long,
+                &self.default,
+                self.min,
+                self.max,
+                context,
+                unit,
+                check,
+                None,
+                None,
+            );
+        }
     }
 }

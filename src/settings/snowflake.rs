@@ -2,7 +2,8 @@
 //!
 //! Those that concern the lease are read by the process that leases for the
 //! database: its loader, which takes them from the configuration file and from
-//! `ALTER DATABASE`. Setting them in a session does not change the lease.
+//! `ALTER DATABASE`. Setting them in a session does not change the server's lease; it
+//! concerns only leases that the session registers or renews for other nodes.
 
 use std::ffi::CString;
 use std::time::Duration;
@@ -138,11 +139,11 @@ static WORKER_ID: Integer = Integer {
     name: c"leaf.worker_id",
     short: c"The worker id in this server's snowflake ids.",
     long: c"With -1, the server leases any worker id. Any other value is checked against the registry: \
-        a worker id that another node holds is refused.",
+        a worker id that another node holds is refused. Set it in postgresql.conf or with ALTER DATABASE.",
     default: GucSetting::<i32>::new(-1),
     min: -1,
     max: i32::MAX,
-    changed_by: ChangedBy::Superuser,
+    changed_by: ChangedBy::Loader,
     unit: Unit::None,
 };
 

@@ -52,6 +52,17 @@ impl Failures {
         }
     }
 
+    /// Records why there is nothing to try again.
+    pub fn note(&mut self, message: &str) {
+        self.text = Text::of(message);
+        self.at = Some(clock::now());
+    }
+
+    /// Forgets the message of the last failure.
+    pub fn forget(&mut self) {
+        self.at = None;
+    }
+
     /// Resets the pause after a success. The last failure is kept.
     pub fn end(&mut self) {
         self.pause = Duration::ZERO;

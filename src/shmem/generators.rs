@@ -16,7 +16,7 @@ use super::failures::Failures;
 use super::text::Text;
 use super::waits::Waits;
 use crate::error::Report;
-use crate::pg::clock::AtomicMonotonic;
+use crate::pg::clock::{self, AtomicMonotonic};
 use crate::pg::condvar::CondVar;
 use crate::pg::lwlock::Locked;
 use crate::pg::shm;
@@ -72,6 +72,10 @@ pub struct State {
     pub refusal: Option<Refusal>,
     /// Attempts that failed or were refused.
     pub failures: Failures,
+    /// Since when the statistics count; `None` if since the server's start.
+    pub reset_at: Option<WallTime>,
+    /// How many rollbacks of the clock there had been then.
+    pub rollbacks_at_reset: u64,
 }
 
 /// A lease of a worker id.
@@ -124,6 +128,15 @@ impl Refusal {
 }
 
 impl GeneratorSlot {
+    /// Resets the statistics.
+    pub fn reset_statistics(&self) {
+        let mut state = self.state.write();
+        state.reset_at = Some(clock::now());
+        state.rollbacks_at_reset = self.generator.rollbacks();
+        state.failures.forget();
+        self.waits.clear();
+    }
+
     /// A free generator.
     fn new(tranche: i32) -> Self {
         GeneratorSlot {

@@ -4,14 +4,14 @@ use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use leaf_core::DoubleBuffer;
-use leaf_core::buffer::Runs;
-use leaf_core::time::Monotonic;
+use leaf_core::buffer::{Full, Runs};
+use leaf_core::time::{Monotonic, WallTime};
+use leaf_core::{DoubleBuffer, Run};
 
 use super::failures::Failures;
 use super::key::Key;
 use super::waits::Waits;
-use crate::pg::clock::AtomicMonotonic;
+use crate::pg::clock::{self, AtomicMonotonic};
 use crate::pg::condvar::CondVar;
 use crate::pg::lwlock::{Locked, WriteGuard};
 
@@ -76,10 +76,17 @@ pub struct State {
     pub step: u64,
     /// When the last segment was published; 0 before the first.
     pub loaded_at: Monotonic,
-    /// Segments published.
+    /// Segments published since the statistics were reset.
     pub loads: u64,
-    /// How fast the last segment but one was used up, in ids per second.
+    /// How fast ids were drawn between the last two loads, in ids per second; 0 if not known.
     pub ids_per_second: f64,
+    /// Ids that came into the buffer, less those that were dropped, and how many had been
+    /// drawn when the statistics were reset and when the last segment was published.
+    entered: u64,
+    drawn_at_reset: u64,
+    drawn_at_load: u64,
+    /// Since when the statistics count.
+    pub reset_at: WallTime,
     /// Whether another load can succeed.
     pub verdict: Verdict,
     /// Loads that failed.
@@ -93,6 +100,10 @@ impl State {
         loaded_at: Monotonic::ZERO,
         loads: 0,
         ids_per_second: 0.0,
+        entered: 0,
+        drawn_at_reset: 0,
+        drawn_at_load: 0,
+        reset_at: WallTime::from_unix_us(0),
         verdict: Verdict::Loadable,
         failures: Failures::NONE,
     };
@@ -122,7 +133,10 @@ impl Slot {
         let mut unused = Runs::default();
         self.begin_epoch(|state| {
             unused = self.buffer.take_rest();
-            *state = State::NEW;
+            *state = State {
+                reset_at: clock::now(),
+                ..State::NEW
+            };
             self.waits.clear();
             self.is_loading.store(false, Ordering::Relaxed);
             self.awaited_at.set(Monotonic::ZERO);
@@ -148,7 +162,7 @@ impl Slot {
     /// Begins a new epoch for the same tag, and drops unused ids.
     pub fn drop_ids(&self) {
         self.begin_epoch(|state| {
-            let _discarded = self.buffer.take_rest();
+            self.discard(state);
             reconsider(state);
         });
     }
@@ -165,10 +179,66 @@ impl Slot {
         let state = self.state.write();
         if self.buffer.epoch() == epoch {
             self.begin_epoch_of(state, |state| {
-                let _discarded = self.buffer.take_rest();
+                self.discard(state);
                 state.verdict = Verdict::Missing;
             });
         }
+    }
+
+    fn discard(&self, state: &mut State) {
+        state.entered -= self.buffer.take_rest().len();
+    }
+
+    /// Publishes ids in the buffer, whose lock is held for `state`. Returns whether the next
+    /// segment is due.
+    pub fn publish(&self, state: &mut State, run: Run, prefetch_after: u64) -> Result<bool, Full> {
+        let drawn = self.drawn(state);
+        let is_due = self.buffer.publish(run.first, run.len, prefetch_after)?;
+        state.entered += run.len;
+        state.drawn_at_load = drawn;
+        Ok(is_due)
+    }
+
+    /// How many ids were drawn from the buffer since it serves the tag.
+    fn drawn(&self, state: &State) -> u64 {
+        let levels = self.buffer.levels();
+        state.entered.saturating_sub(levels.current + levels.next)
+    }
+
+    /// How many ids were drawn since the last segment was published.
+    pub fn drawn_since_load(&self, state: &State) -> u64 {
+        self.drawn(state).saturating_sub(state.drawn_at_load)
+    }
+
+    /// How many ids were drawn since the statistics were reset.
+    pub fn ids_drawn(&self, state: &State) -> u64 {
+        self.drawn(state).saturating_sub(state.drawn_at_reset)
+    }
+
+    /// How fast ids are drawn, in ids per second: as fast as the last full segment was used
+    /// up, or slower if the present one lasts longer already than it would at that speed.
+    pub fn ids_per_second(&self, state: &State, now: Monotonic) -> f64 {
+        let drawn = self.drawn_since_load(state) as f64;
+        let present = drawn * 1e6 / now.since(state.loaded_at).as_micros().max(1) as f64;
+        match state.ids_per_second {
+            0.0 => present,
+            before => {
+                // At least one segment at that speed must fit in before the present one tells.
+                let full = state.step as f64 / before;
+                let is_long = now.since(state.loaded_at).as_secs_f64() > full;
+                if is_long { present.min(before) } else { before }
+            }
+        }
+    }
+
+    /// Resets the statistics.
+    pub fn reset_statistics(&self) {
+        let mut state = self.state.write();
+        state.drawn_at_reset = self.drawn(&state);
+        state.loads = 0;
+        state.failures.forget();
+        state.reset_at = clock::now();
+        self.waits.clear();
     }
 
     fn begin_epoch(&self, change: impl FnOnce(&mut State)) {

@@ -22,6 +22,7 @@ use leaf_core::time::WallTime;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::pg::wait_event::WaitEvent;
 use crate::pg::{data_directory, guc, latch, process};
 
 /// How many worker ids are in one file: as many as the layout `leaf` has, and so few that
@@ -81,7 +82,7 @@ pub fn raise(database: u32, worker_id: u64, from: Option<Kept>, to: Kept) -> io:
                 return Ok(Raised::Locked);
             }
             None => {
-                latch::wait(NAP);
+                latch::wait(NAP, WaitEvent::CeilingFile);
                 process::check_for_interrupts();
             }
         }

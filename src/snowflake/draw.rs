@@ -83,7 +83,7 @@ fn wait(shared: &Shared, slot: &'static GeneratorSlot, stop: Stop, patience: &Pa
         Stop::ClockBehind { us } => Error::ClockBehind { us }.raise(),
         Stop::Wait { us } => {
             if !sleep(us, patience) {
-                slot.waits.add_timeout();
+                slot.waits.add_timeout(patience.waited());
                 give_up(&source::scheme(), &slot.generator, us, patience);
             }
         }
@@ -153,7 +153,7 @@ fn wait_for_lease(shared: &Shared, slot: &'static GeneratorSlot, patience: &Pati
         Some(End::Changed) => {}
         Some(End::Refused(report)) => report.raise(),
         None => {
-            slot.waits.add_timeout();
+            slot.waits.add_timeout(patience.waited());
             let cause = slot.state.read().failures.message();
             patience.give_up(cause);
         }

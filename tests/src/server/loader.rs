@@ -31,7 +31,7 @@ impl Server {
             signal(loader, Signal::SIGSTOP);
             let asleep = observer.number(&format!(
                 "SELECT count(*) FROM pg_stat_activity
-                  WHERE pid = {loader} AND wait_event = 'Extension'"
+                  WHERE pid = {loader} AND wait_event IN ('Extension', 'LeafLoaderMain')"
             )) == 1;
             if !asleep {
                 signal(loader, Signal::SIGCONT);

@@ -14,12 +14,14 @@ pub struct World {
 }
 
 /// Warnings that mean no harm: there is (no) transaction, the server was stopped at
-/// once, a loader that was to be cancelled is gone.
-const HARMLESS: [&str; 4] = [
+/// once, a loader that was to be cancelled is gone, a setting
+/// was set where it has no effect.
+const HARMLESS: [&str; 5] = [
     "25P01",
     "25001",
     "57P02",
     "is not a PostgreSQL backend process",
+    "this setting has no effect in a session",
 ];
 
 impl World {

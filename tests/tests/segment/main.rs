@@ -11,6 +11,7 @@ mod errors;
 mod parallel;
 mod permissions;
 mod races;
+mod statistics;
 mod step;
 mod tags;
 mod transactions;
