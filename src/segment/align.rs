@@ -10,7 +10,7 @@ use pgrx::pg_sys;
 
 use super::error::Error;
 use super::key::key;
-use super::tags;
+use super::look_up;
 use crate::catalog::defaults::{self, DefaultOfTag, Member};
 use crate::catalog::{self, alloc};
 use crate::error::Problem;
@@ -167,7 +167,7 @@ fn ids_in(column: &DefaultOfTag, tag: Option<&[u8]>, limit: i64) -> Found {
 
 /// Whether the owner of a table may draw from the tag, or there is no such tag to move.
 fn may_draw(tag: &[u8], member: &Member) -> bool {
-    let readable = tags::wait_until_readable(&Patience::new(Ids::OfTag(tag)));
+    let readable = look_up::wait_until_readable(&Patience::new(Ids::OfTag(tag)));
     let permissions = readable.permissions(tag, member.owner);
     permissions.is_none_or(|permissions| permissions.may_draw)
 }

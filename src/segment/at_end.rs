@@ -3,7 +3,7 @@
 use pgrx::pg_sys::SubTransactionId;
 
 use super::error::Error;
-use super::{blocks, changes, own_tags, single_user};
+use super::{asking, changes, own_tags, single_user};
 use crate::error::Problem;
 use crate::pg::xact_end::Observer;
 
@@ -30,7 +30,7 @@ impl Observer for AtEnd {
     }
 
     fn after_abort(&self) {
-        blocks::withdraw();
+        asking::withdraw();
         single_user::after_abort(own_tags::end());
         changes::after_abort();
     }
@@ -41,7 +41,7 @@ impl Observer for AtEnd {
     }
 
     fn after_sub_abort(&self, sub: SubTransactionId) {
-        blocks::withdraw();
+        asking::withdraw();
         own_tags::after_sub_abort(sub);
         changes::after_sub_abort(sub);
     }

@@ -6,9 +6,9 @@
 
 use pgrx::pg_sys::Oid;
 
-use super::blocks;
+use super::asking;
 use super::changes::{self, RowState};
-use super::tags;
+use super::look_up;
 use crate::catalog::alloc::{self, NewTag};
 use crate::catalog::{self, privileges};
 use crate::patience::Patience;
@@ -26,7 +26,7 @@ pub fn ensure(tag: &[u8], user: Oid, patience: &Patience<'_>) {
     }
     // If this transaction has dropped the tag, another one cannot create it.
     if changes::state_of(tag) == RowState::Committed
-        && tags::wait_until_readable(patience)
+        && look_up::wait_until_readable(patience)
             .permissions(tag, user)
             .is_none()
         && privileges::may_create_tags(user)
@@ -34,7 +34,7 @@ pub fn ensure(tag: &[u8], user: Oid, patience: &Patience<'_>) {
         match process::under_postmaster() {
             true => {
                 let owner = user.to_u32();
-                blocks::ask_loader(tag, [0; 16], Asked::Tag { owner }, patience);
+                asking::ask_loader(tag, [0; 16], Asked::Tag { owner }, patience);
             }
             false => insert(tag, user),
         }

@@ -1,7 +1,7 @@
 //! Blocks of ids for buffers outside the server. Both reserving a block and returning its
 //! unused end are done by the loader, and change nothing in the caller's transaction.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::HashMap;
 
 use leaf_core::Run;
@@ -10,14 +10,13 @@ use pgrx::pg_sys::Oid;
 use super::auto_create;
 use super::changes::{self, RowState};
 use super::error::Error;
-use super::key::key;
-use super::{own_tags, tags};
+use super::{asking, look_up, own_tags};
 use crate::catalog::permissions::Permissions;
 use crate::error::{Error as CommonError, Problem};
 use crate::patience::{Ids, Patience};
-use crate::pg::{display, process, role, xact_end};
+use crate::pg::{display, process, role};
 use crate::shmem;
-use crate::shmem::mailbox::{Answer, Asked, RequestId};
+use crate::shmem::mailbox::{Answer, Asked};
 
 /// How many blocks of a tag a session records: a client has two buffers, and possibly
 /// a block under way.
@@ -36,8 +35,6 @@ thread_local! {
     /// The last blocks of each tag. Only a block that is recorded here can be returned,
     /// because this proves that the session has reserved it.
     static RESERVED: RefCell<HashMap<Vec<u8>, Vec<Reserved>>> = RefCell::default();
-    /// The request under way, which is withdrawn if the wait is interrupted.
-    static REQUEST: Cell<Option<RequestId>> = const { Cell::new(None) };
 }
 
 fn remember(tag: &[u8], block: Reserved) {
@@ -91,7 +88,7 @@ pub fn reserve(tag: &[u8], count: u64, incarnation: Option<[u8; 16]>) -> i64 {
                 Error::OwnChange { tag: display(tag) }.raise()
             }
         }
-        match ask_loader(tag, required, Asked::Block { count }, &patience) {
+        match asking::ask_loader(tag, required, Asked::Block { count }, &patience) {
             Answer::Granted { first } => {
                 let block = Reserved {
                     role: role::current(),
@@ -115,46 +112,16 @@ fn require_draw(tag: &[u8], patience: &Patience<'_>) -> Permissions {
         CommonError::InRecovery.raise();
     }
     auto_create::ensure(tag, role::current(), patience);
-    tags::require_draw(&tags::wait_until_readable(patience), tag, role::current())
+    look_up::require_draw(
+        &look_up::wait_until_readable(patience),
+        tag,
+        role::current(),
+    )
 }
 
 /// The incarnation of a tag that the current role may draw from.
 pub fn incarnation(tag: &[u8]) -> [u8; 16] {
     require_draw(tag, &Patience::new(Ids::OfTag(tag))).incarnation
-}
-
-/// Posts a request to the loader and waits for the answer.
-pub(super) fn ask_loader(
-    tag: &[u8],
-    incarnation: [u8; 16],
-    asked: Asked,
-    patience: &Patience<'_>,
-) -> Answer {
-    let shared = shmem::require();
-    let (mailbox, key) = (&shared.mailbox, key(tag));
-    let post = || mailbox.post(key, incarnation, asked);
-    let Some(id) = patience.wait_on(mailbox.room(), post, || {}) else {
-        patience.give_up(Some("too many requests to the loader are under way".into()));
-    };
-    xact_end::involve();
-    REQUEST.set(Some(id));
-    let call_loader = || patience.call_loader(shared);
-    let answer = patience.wait_on(mailbox.answered(id), || mailbox.collect(id), call_loader);
-    let Some(answer) = answer else {
-        let cause = mailbox.last_failure(id);
-        withdraw();
-        patience.give_up(cause);
-    };
-    REQUEST.set(None);
-    answer
-}
-
-/// Withdraws the request of a statement that was cancelled or a session that ends, if
-/// there is one.
-pub fn withdraw() {
-    if let (Some(id), Some(shared)) = (REQUEST.take(), shmem::get()) {
-        shared.mailbox.withdraw(id);
-    }
 }
 
 /// Takes back the unused end of a block that this session has reserved, if nothing was
@@ -177,6 +144,6 @@ pub fn give_back(tag: &[u8], unused: Run) -> bool {
     // The record is removed first: once the loader has the request, the ids may be granted
     // again, also if this session does not get the answer.
     forget(tag, &end)
-        && ask_loader(tag, incarnation, Asked::TakeBack { unused }, &patience)
+        && asking::ask_loader(tag, incarnation, Asked::TakeBack { unused }, &patience)
             == Answer::TakenBack { was_last: true }
 }

@@ -7,7 +7,8 @@
 //! - [`draw`]: drawing from the slot, and waiting if it is empty; [`batch`] draws many
 //!   ids.
 //! - [`blocks`]: consecutive ids for buffers outside the server, requested from the
-//!   loader.
+//!   loader; [`asking`] is how.
+//! - [`look_up`]: what a role may do with a tag.
 //! - [`auto_create`]: a first draw creates its tag, if that is wanted.
 //! - [`owner`]: who may alter, grant and drop a tag.
 //!
@@ -29,6 +30,7 @@
 //! [`align`] moves tags past the ids in use; [`saved`] keeps unused ids over a clean restart.
 
 pub mod align;
+mod asking;
 pub mod at_end;
 mod auto_create;
 pub mod batch;
@@ -42,6 +44,7 @@ pub mod granting;
 mod grants;
 mod jobs;
 pub mod key;
+mod look_up;
 pub mod own_tags;
 pub mod owner;
 mod publish;

@@ -1,7 +1,7 @@
 //! Who may alter, grant and drop a tag.
 
 use super::error::Error;
-use super::tags;
+use super::look_up;
 use crate::catalog::{self, alloc};
 use crate::error::Problem;
 use crate::history;
@@ -21,7 +21,7 @@ pub fn require_owner(tag: &[u8]) {
 /// As [`require_owner`], without a lock.
 pub fn check_owner(tag: &[u8]) {
     let user = role::current();
-    let readable = tags::wait_until_readable(&Patience::new(Ids::OfTag(tag)));
+    let readable = look_up::wait_until_readable(&Patience::new(Ids::OfTag(tag)));
     let Some(permissions) = readable.permissions(tag, user) else {
         Error::NoSuchTag { tag: display(tag) }.raise();
     };

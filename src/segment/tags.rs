@@ -15,8 +15,9 @@ use super::auto_create;
 use super::changes::{self, RowState};
 use super::error::Error;
 use super::key::key;
+use super::look_up::{require_draw, wait_until_readable};
 use super::{own_tags, single_user};
-use crate::catalog::permissions::{self, Permissions, Readable};
+use crate::catalog::permissions::{Permissions, Readable};
 use crate::error::{Error as CommonError, Problem};
 use crate::patience::Patience;
 use crate::pg::{clock, display, inval, process, role, xact};
@@ -245,21 +246,6 @@ fn look_up(
     (slot, permissions)
 }
 
-/// The row's permissions; an error unless they allow `user` to draw.
-pub fn require_draw(readable: &Readable, tag: &[u8], user: pg_sys::Oid) -> Permissions {
-    let Some(permissions) = readable.permissions(tag, user) else {
-        Error::NoSuchTag { tag: display(tag) }.raise();
-    };
-    if !permissions.may_draw {
-        Error::MayNotDraw {
-            tag: display(tag),
-            role: display(role::name_of(user).to_bytes()),
-        }
-        .raise();
-    }
-    permissions
-}
-
 /// Assigns a slot to a tag that exists and that the current role may draw from, so that
 /// rejected calls do not occupy slots.
 fn claim(shared: &Shared, tag: &[u8], incarnation: [u8; 16], patience: &Patience<'_>) -> Found {
@@ -286,13 +272,6 @@ fn leave_to_loader(shared: &Shared, leftover: &Leftover) {
     if let Some(latch) = shared.loaders.latch_of(leftover.key.database) {
         latch.set();
     }
-}
-
-/// Waits until permissions can be looked up; an error once the time is up.
-pub fn wait_until_readable(patience: &Patience<'_>) -> Readable {
-    permissions::wait_until_readable(|| {
-        patience.nap_or_give_up("table \"leaf.alloc\" is locked by another transaction");
-    })
 }
 
 /// The record of a tag, if this session has drawn from it.

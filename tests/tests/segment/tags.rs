@@ -25,7 +25,7 @@ fn racing_deployments_create_a_tag_once_and_all_succeed() {
         let create = format!("SELECT leaf_tag_create('t{round}', if_not_exists => true)");
         thread::scope(|scope| {
             for _ in 0..4 {
-                let mut deployer = server.connect_as("maker", "postgres");
+                let deployer = server.connect_as("maker", "postgres");
                 scope.spawn(|| {
                     let mut deployer = { deployer };
                     start.wait();
