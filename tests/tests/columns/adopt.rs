@@ -154,6 +154,26 @@ fn partitions_are_adopted_with_their_table() {
 }
 
 #[test]
+fn identity_of_a_partitioned_table_is_adopted_and_given_back() {
+    let mut world = World::new();
+    let app = &mut world.app;
+    app.run(
+        "CREATE TABLE orders (id bigint GENERATED ALWAYS AS IDENTITY, day date DEFAULT '2026-01-01')
+             PARTITION BY RANGE (day);
+         CREATE TABLE p1 PARTITION OF orders FOR VALUES FROM ('2026-01-01') TO ('2026-02-01');
+         INSERT INTO orders DEFAULT VALUES; SELECT leaf_column_adopt('orders', 'id')",
+    );
+    assert_eq!(insert(app), 2);
+    assert_eq!(
+        app.number("INSERT INTO p1 (day) VALUES ('2026-01-02') RETURNING id"),
+        3
+    );
+    app.run("SELECT leaf_column_release('orders', 'id')");
+    assert!(insert(app) > 3);
+    app.fails("INSERT INTO orders (id) VALUES (1)", "428C9");
+}
+
+#[test]
 fn snowflake_ids_are_adopted_where_no_value_lies_ahead() {
     let mut world = World::new();
     let app = &mut world.app;

@@ -209,6 +209,11 @@ impl<'b> Session<'b> {
         if code.starts_with("XX") && !is_known {
             return Err(format!("{error:?}"));
         }
+        // Unless its tag was deleted and created again by a draw.
+        let is_key = code == "23505" && message.contains("adopted_pkey");
+        if is_key && !self.book.transcript().contains("auto_create = on") {
+            return Err(format!("{error:?}"));
+        }
         match self.client.simple_query("SELECT 1") {
             Ok(_) => Ok(()),
             Err(next) if is(&next, "25P02") => self.recover(),

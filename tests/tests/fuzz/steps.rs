@@ -156,6 +156,7 @@ pub fn statement() -> Sql {
         30 => draw(),
         8 => cursor(),
         12 => tag_function(),
+        4 => column(),
         12 => alloc(),
         8 => snowflake(),
         8 => worker_function(),
@@ -205,6 +206,7 @@ fn draw() -> Sql {
         2 => fill("EXECUTE next ({})", [tag()], Ids),
         1 => fill("EXPLAIN ANALYZE SELECT leaf_segment_next({})", [tag()], Any),
         1 => one_of(&["SELECT leaf_segment_next('a') FROM big"], OldIds),
+        2 => fill("SELECT leaf_segment_last({})", [tag()], Any),
     ]
     .boxed()
 }
@@ -238,11 +240,30 @@ fn tag_function() -> Sql {
         1 => fill("SELECT leaf_tag_alter({}, {}, -1, -1, {})", [good_tag(), step(), text()], Any),
         1 => fill("SELECT leaf_tag_alter({}, {}, {}, {}, {})",
                   [edge_tag(), integer(), bigint(), bigint(), text()], Any),
+        2 => fill("SELECT leaf_tag_create({}, {}, $BASE, $BASE + 1000000000, if_not_exists => true, max_step => {})",
+                  [good_tag(), step(), integer()], Any),
+        1 => fill("SELECT leaf_tag_alter({}, max_step => {})", [good_tag(), integer()], Any),
         4 => fill("SELECT leaf_tag_drop({})", [tag()], Any),
+        1 => fill("SELECT leaf_tag_drop({}, true)", [tag()], Any),
+        1 => one_of(&["SELECT leaf_stat_reset()", "SELECT leaf_stat_reset('a')"], Any),
         3 => fill("SELECT leaf_tag_grant({}, {})", [tag(), role()], Any),
         2 => fill("SELECT leaf_tag_revoke({}, {})", [tag(), role()], Any),
         1 => fill("INSERT INTO kept VALUES ({})", [bigint()], Any),
         1 => fill("SELECT leaf_tag_align({})", [edge_tag()], Any),
+    ]
+    .boxed()
+}
+
+/// A column is adopted and released, and rows come into its table meanwhile.
+fn column() -> Sql {
+    use Rows::Any;
+    prop_oneof![
+        2 => one_of(&["SELECT leaf_column_adopt('adopted', 'id', 'adopted')",
+                      "SELECT leaf_column_adopt('adopted', 'id', kind => 'snowflake')",
+                      "SELECT leaf_column_release('adopted', 'id')"], Any),
+        1 => fill("SELECT leaf_column_adopt('adopted', {}, {})", [text(), tag()], Any),
+        3 => one_of(&["INSERT INTO adopted DEFAULT VALUES", "SELECT nextval('adopted_id_seq')",
+                      "INSERT INTO adopted SELECT FROM generate_series(1, 20)"], Any),
     ]
     .boxed()
 }

@@ -237,6 +237,8 @@ pub fn setting() -> Value {
         "leaf.wait_timeout = -1",
         "leaf.wait_timeout = 'soon'",
         "leaf.wait_timeout = DEFAULT",
+        "leaf.auto_create = on",
+        "leaf.auto_create = off",
         "leaf.max_tags = 5",
         "leaf.max_step = 1",
         "leaf.max_step = 1000000",

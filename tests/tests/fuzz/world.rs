@@ -77,6 +77,8 @@ impl World {
         admin.run(
             "ALTER DATABASE postgres RESET ALL; SELECT pg_reload_conf();
              SET leaf.snowflake_layout = DEFAULT; TRUNCATE drawn, kept;
+             DROP TABLE IF EXISTS adopted; CREATE TABLE adopted (id bigserial PRIMARY KEY, n int);
+             GRANT ALL ON adopted, adopted_id_seq TO joe;
              DROP EXTENSION IF EXISTS leaf CASCADE; CREATE EXTENSION leaf;
              GRANT EXECUTE ON FUNCTION leaf_tag_create, leaf_worker_register, leaf_worker_renew,
                 leaf_worker_release TO joe",

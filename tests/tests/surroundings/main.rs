@@ -3,6 +3,7 @@
 //! replication, poolers. A promise that holds for a plain call holds here, too.
 
 mod catalog;
+mod exporter;
 mod foreign;
 mod queries;
 mod replication;
