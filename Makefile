@@ -5,10 +5,10 @@
 export PG_CONFIG
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-stop test test-server test-long bench lint stage install
+.PHONY: help setup demo demo-stop test test-server test-clients test-long bench lint stage install
 
 help: ## list the targets
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 12
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 14
 
 setup: ## install missing packages (Debian, Ubuntu)
 	@scripts/setup
@@ -24,6 +24,9 @@ test: ## run the whole suite: algorithms, model checks, real servers
 
 test-server: ## run the part of the suite that needs real servers
 	@scripts/test-server
+
+test-clients: ## run the programs of docs/clients.md: drivers, ORMs, PgBouncer
+	@scripts/test-clients
 
 test-long: ## kill processes and make random calls for some minutes
 	@scripts/test-long

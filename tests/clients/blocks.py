@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+"""Compares the blocks of code in docs/clients.md with the files that the checks run.
+
+A block is preceded by a comment that names its file and region:
+
+    <!-- tests/clients/python/with_psycopg.py#insert -->
+
+The region is what stands in the file between the comments `region insert` and `endregion`,
+without common indentation. Every block must be a region, and every region must have a block.
+With --write, the blocks are taken from the files.
+"""
+
+import re
+import sys
+import textwrap
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+MANUAL = ROOT / "docs" / "clients.md"
+CLIENTS = ROOT / "tests" / "clients"
+
+BEGIN = re.compile(r"\s*(?:#|//|--) region (\w+)$")
+END = re.compile(r"\s*(?:#|//|--) endregion$")
+BLOCK = re.compile(
+    r"(?:^<!-- (?P<name>\S+) -->\n)?^(?P<fence>```\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
+)
+
+
+def regions():
+    """The text of each region of the files, by `path#region`."""
+    found = {}
+    for path in sorted(CLIENTS.rglob("*")):
+        if not path.is_file() or "node_modules" in path.parts or path.suffix in {".json", ".pyc"}:
+            continue
+        name = None
+        for line in path.read_text().splitlines():
+            if begin := BEGIN.match(line):
+                name, lines = f"{path.relative_to(ROOT)}#{begin[1]}", []
+                if name in found:
+                    sys.exit(f"{name}: the region exists twice")
+            elif END.match(line):
+                found[name] = textwrap.dedent("\n".join(lines)).strip("\n") + "\n"
+                name = None
+            elif name:
+                lines.append(line)
+        if name:
+            sys.exit(f"{name}: the region has no end")
+    return found
+
+
+def main():
+    write = sys.argv[1:] == ["--write"]
+    found, used, faults = regions(), set(), []
+
+    def compare(block):
+        name, text = block["name"], block["text"]
+        if name is None:
+            faults.append(f"a block is not from a file: {text.splitlines()[:1]}")
+        elif name not in found:
+            faults.append(f"{name}: there is no such region")
+        else:
+            used.add(name)
+            if text != found[name]:
+                if write:
+                    return f"<!-- {name} -->\n{block['fence']}\n{found[name]}```"
+                faults.append(f"{name}: the block differs from the file")
+        return block[0]
+
+    manual = MANUAL.read_text()
+    written = BLOCK.sub(compare, manual)
+    faults += [f"{name}: the manual does not show the region" for name in found.keys() - used]
+    if write and written != manual:
+        MANUAL.write_text(written)
+    for fault in sorted(faults):
+        print(fault)
+    sys.exit(len(faults) > 0)
+
+
+main()

@@ -1,0 +1,3 @@
+-- region tags
+SELECT leaf_tag_create('orders');
+-- endregion

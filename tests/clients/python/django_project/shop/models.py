@@ -1,0 +1,28 @@
+# region model
+from django.db import models
+
+from shop.fields import LeafAutoField
+
+
+class Order(models.Model):
+    id = LeafAutoField(primary_key=True, tag="orders")
+    item = models.TextField()
+# endregion
+
+
+class Counted(models.Model):
+    """The model to compare with: identity."""
+
+    item = models.TextField()
+
+
+class Naive(models.Model):
+    """What does not work: a default of the database for the primary key."""
+
+    # region naive
+    id = models.BigIntegerField(
+        primary_key=True,
+        db_default=models.Func(models.Value("orders"), function="leaf_segment_next"),
+    )
+    # endregion
+    item = models.TextField()

@@ -1,0 +1,122 @@
+"""Django 5; the project is in django_project."""
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import django
+
+from checks import INSERTS, Drawn, main, promise
+
+PROJECT = Path(__file__).parent / "django_project"
+sys.path.insert(0, str(PROJECT))
+os.environ["DJANGO_SETTINGS_MODULE"] = "settings"
+django.setup()
+
+from django.core.management import call_command  # noqa: E402
+from django.db import connection  # noqa: E402
+from django.db.models.expressions import DatabaseDefault  # noqa: E402
+from shop.models import Counted, Naive, Order  # noqa: E402
+
+
+# region bulk
+def insert_all(items):
+    orders = Order.objects.bulk_create([Order(item=item) for item in items])
+    return [order.id for order in orders]
+# endregion
+
+
+ITEMS = [f"item {number}" for number in range(1000)]
+
+
+def scalar(sql, *arguments):
+    with connection.cursor() as cursor:
+        cursor.execute(sql, arguments)
+        return cursor.fetchone()[0]
+
+
+def statements_of_bulk_create(model):
+    table = model._meta.db_table
+    before = scalar(INSERTS, table)
+    objects = model.objects.bulk_create([model(item=item) for item in ITEMS])
+    assert {o.id: o.item for o in objects} == dict(model.objects.values_list("id", "item"))
+    return scalar(INSERTS, table) - before
+
+
+def run_tests(*options, **environment):
+    return subprocess.run(
+        [sys.executable, "manage.py", "test", "--noinput", *options],
+        cwd=PROJECT,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+    )
+
+
+@promise("migrations create tag and table, and remove them")
+def _():
+    call_command("migrate", verbosity=0)
+    call_command("migrate", "shop", "zero", verbosity=0)
+    call_command("migrate", verbosity=0)
+
+
+@promise("makemigrations finds no change, and no command draws an id")
+def _():
+    orders = Drawn(lambda: scalar("SELECT leaf_segment_next('orders')"))
+    call_command("makemigrations", check=True, dry_run=True, verbosity=0)
+    call_command("migrate", check_unapplied=True, verbosity=0)
+    assert orders.count() == 0
+
+
+@promise("create returns the id, and the database has the default")
+def _():
+    id = Order.objects.create(item="tea").id
+    assert Order.objects.get(item="tea").id == id
+    assert scalar("INSERT INTO shop_order (item) VALUES ('cups') RETURNING id") == id + 1
+    Order.objects.all().delete()
+
+
+@promise("bulk_create takes as few statements as with identity, and sets all ids")
+def _():
+    assert statements_of_bulk_create(Order) == statements_of_bulk_create(Counted) == 1
+    ids = insert_all(ITEMS)
+    assert ids == sorted(ids)
+
+
+@promise("trap: with db_default, bulk_create leaves the objects without ids")
+def _():
+    made = Naive.objects.bulk_create([Naive(item="a"), Naive(item="b")])
+    assert [type(o.id) for o in made] == [DatabaseDefault, DatabaseDefault]
+
+
+@promise("an ordinary role runs tests, in several processes, with leaf in template1")
+def _():
+    assert not scalar("SELECT rolsuper FROM pg_roles WHERE rolname = current_user")
+    result = run_tests("--parallel", "2")
+    assert result.returncode == 0 and "Ran 2 tests" in result.stderr, result.stderr
+
+
+@promise("trap: without leaf in the template, an ordinary role cannot run tests")
+def _():
+    result = run_tests(TEST_TEMPLATE="template0")
+    assert result.returncode != 0
+    assert 'permission denied to create extension "leaf"' in result.stderr, result.stderr
+
+
+@promise("trap: loaddata does not move the tag past the ids that it loads")
+def _():
+    next_id = scalar("SELECT leaf_segment_next('orders')") + 1
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as fixture:
+        fixture.write(f'[{{"model": "shop.order", "pk": {next_id}, "fields": {{"item": "x"}}}}]')
+        fixture.flush()
+        call_command("loaddata", fixture.name, verbosity=0)
+    try:
+        Order.objects.create(item="y")
+    except django.db.IntegrityError:
+        return
+    raise AssertionError("the tag was moved")
+
+
+main("django")
