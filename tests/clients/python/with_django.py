@@ -70,19 +70,22 @@ def _():
     assert orders.count() == 0
 
 
-@promise("create returns the id, and the database has the default")
+@promise("create returns the id, which is drawn, and the database has the default")
 def _():
+    orders = Drawn(lambda: scalar("SELECT leaf_segment_next('orders')"))
     id = Order.objects.create(item="tea").id
     assert Order.objects.get(item="tea").id == id
     assert scalar("INSERT INTO shop_order (item) VALUES ('cups') RETURNING id") == id + 1
+    assert orders.count() == 2
     Order.objects.all().delete()
 
 
 @promise("bulk_create takes as few statements as with identity, and sets all ids")
 def _():
     assert statements_of_bulk_create(Order) == statements_of_bulk_create(Counted) == 1
+    orders = Drawn(lambda: scalar("SELECT leaf_segment_next('orders')"))
     ids = insert_all(ITEMS)
-    assert ids == sorted(ids)
+    assert ids == sorted(ids) and orders.count() == len(ITEMS)
 
 
 @promise("trap: with db_default, bulk_create leaves the objects without ids")

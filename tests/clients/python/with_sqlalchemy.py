@@ -136,9 +136,11 @@ def _():
 @promise("a flush of 1,000 objects takes as few statements as with identity, ids in order")
 def _():
     assert statements_of_a_flush(Order) == statements_of_a_flush(Counted) == 1
+    orders = drawn("orders")
     with Session(engine) as session:
         ids = insert_all(session, ITEMS)
         assert ids == sorted(ids)
+    assert orders.count() == len(ITEMS)
 
 
 @promise("create_all and drop create and drop the tag, and the database has the default")
