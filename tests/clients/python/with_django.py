@@ -18,7 +18,8 @@ django.setup()
 from django.core.management import call_command  # noqa: E402
 from django.db import connection  # noqa: E402
 from django.db.models.expressions import DatabaseDefault  # noqa: E402
-from shop.models import Counted, Naive, Order  # noqa: E402
+from shop.fields import LeafAutoField  # noqa: E402
+from shop.models import Counted, Customer, Naive, Order  # noqa: E402
 
 
 # region bulk
@@ -60,6 +61,29 @@ def _():
     call_command("migrate", verbosity=0)
     call_command("migrate", "shop", "zero", verbosity=0)
     call_command("migrate", verbosity=0)
+
+
+@promise("a migration adopts an identity column, and gives it back")
+def _():
+    insert = "INSERT INTO shop_customer (name) VALUES ('x') RETURNING id"
+    call_command("migrate", "shop", "0001", verbosity=0)
+    last = scalar(insert)
+    for migration in ["0002", "0001", "0002"]:
+        call_command("migrate", "shop", migration, verbosity=0)
+        id = scalar(insert)
+        assert id > last
+        last = id
+    assert Customer.objects.create(name="x").id == scalar("SELECT leaf_segment_next('customers')") - 1
+
+
+@promise("trap: without leaf_column_adopt, the migration leaves the identity as it is")
+def _():
+    with connection.schema_editor(collect_sql=True) as editor:
+        identity, leaf = Counted._meta.get_field("id"), LeafAutoField(primary_key=True, tag="orders")
+        leaf.set_attributes_from_name("id")
+        leaf.model = Counted
+        editor.alter_field(Counted, identity, leaf)
+    assert not any("leaf" in sql for sql in editor.collected_sql), editor.collected_sql
 
 
 @promise("makemigrations finds no change, and no command draws an id")

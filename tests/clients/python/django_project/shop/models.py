@@ -10,6 +10,15 @@ class Order(models.Model):
 # endregion
 
 
+class Customer(models.Model):
+    """Its table had an identity column first."""
+
+    # region adopted
+    id = LeafAutoField(primary_key=True, tag="customers")
+    # endregion
+    name = models.TextField()
+
+
 class Counted(models.Model):
     """The model to compare with: identity."""
 

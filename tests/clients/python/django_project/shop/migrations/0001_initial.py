@@ -19,6 +19,18 @@ class Migration(migrations.Migration):
         ),
         # endregion
         migrations.CreateModel(
+            name="Customer",
+            fields=[
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("name", models.TextField()),
+            ],
+        ),
+        migrations.CreateModel(
             name="Counted",
             fields=[
                 (
