@@ -5,6 +5,7 @@ use pgrx::pg_sys::Oid;
 
 use super::defaults;
 use super::statement::{ResultRow, bigint, column_of, command, query, text};
+use crate::error::{Error, Problem};
 use crate::pg::column::Summary;
 use crate::pg::datum::{bigint_arg, text_arg};
 use crate::pg::{display, expression};
@@ -198,7 +199,8 @@ impl Column {
             Some(tag) => function(sibling, "leaf_segment_next").map(|it| call_with(&it.1, tag)),
             None => function(sibling, "leaf_snowflake_next").map(|it| format!("{}()", it.1)),
         };
-        let call = call.unwrap_or_else(|| pgrx::error!("a function of leaf is missing"));
+        // The extension may have been dropped meanwhile.
+        let call = call.unwrap_or_else(|| Error::NoCatalog.raise());
         self.alter(&format!("SET DEFAULT {call}"));
     }
 
