@@ -27,25 +27,37 @@ pub fn two_sessions_against_nextval(bench: &mut Bench, report: &mut Report) {
     compare(bench, report, &line, 2, "nextval('s')");
 }
 
-/// One session, a sequence that hands out 1,000 values per access.
+/// Sessions, and the work by which a report names them.
+const SESSIONS: [(usize, &str); 3] = [
+    (1, "ids for 5 million rows, 1 session"),
+    (2, "ids for 5 million rows, 2 sessions"),
+    (8, "ids for 5 million rows, 8 sessions"),
+];
+
+/// A sequence that hands out 1,000 values per access.
 pub fn against_cached_sequence(bench: &mut Bench, report: &mut Report) {
-    let line = Line {
-        work: "ids for 5 million rows, 1 session",
-        against: "`nextval` of a `CACHE 1000` sequence",
-        bound: Bound::AtLeast(1.5),
-    };
-    compare(bench, report, &line, 1, "nextval('s_cached')");
+    for (sessions, work) in SESSIONS {
+        let line = Line {
+            work,
+            against: "`nextval` of a `CACHE 1000` sequence",
+            bound: Bound::AtLeast(if sessions == 1 { 1.5 } else { 1.3 }),
+        };
+        compare(bench, report, &line, sessions, "nextval('s_cached')");
+    }
 }
 
-/// One session, a C function that does nothing.
+/// A C function that does nothing.
 pub fn against_constant(bench: &mut Bench, report: &mut Report) {
     constant::create(&bench.server);
-    let line = Line {
-        work: "ids for 5 million rows, 1 session",
-        against: "a C function that returns a constant",
-        bound: Bound::AtLeast(0.95),
-    };
-    compare(bench, report, &line, 1, &format!("bench_constant('{TAG}')"));
+    for (sessions, work) in SESSIONS {
+        let line = Line {
+            work,
+            against: "a C function that returns a constant",
+            bound: Bound::AtLeast(0.95),
+        };
+        let other = format!("bench_constant('{TAG}')");
+        compare(bench, report, &line, sessions, &other);
+    }
 }
 
 fn compare(bench: &Bench, report: &mut Report, line: &Line, sessions: usize, other: &str) {
