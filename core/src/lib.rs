@@ -11,6 +11,8 @@
 //! - [`snowflake`]: ids made of time, worker id and sequence.
 //! - [`run`]: runs of consecutive ids.
 //! - [`journal`]: the actions of a transaction and its savepoints.
+//! - [`id_text`]: ids as short texts with a check symbol.
+//! - `mask`: ids that give nothing away (feature `mask`).
 //! - [`tag`]: how long the name of a tag can be.
 //! - [`time`]: kinds of time, as types that cannot be mixed.
 //! - [`mod@file`]: files that survive a crash of the machine.
@@ -19,7 +21,10 @@
 pub mod buffer;
 pub mod file;
 pub mod grant;
+pub mod id_text;
 pub mod journal;
+#[cfg(feature = "mask")]
+pub mod mask;
 pub mod run;
 pub mod snowflake;
 pub mod step;
