@@ -40,10 +40,15 @@ CREATE TABLE leaf.alloc (
     written_by      xid          NOT NULL DEFAULT '0',
     floor           bigint       NOT NULL DEFAULT -9223372036854775808,
     max_step        integer,
+    mask_secret     bytea        NOT NULL DEFAULT
+        pg_catalog.uuid_send(pg_catalog.gen_random_uuid()) OPERATOR(pg_catalog.||) pg_catalog.uuid_send(pg_catalog.gen_random_uuid()),
+    mask_version    integer      NOT NULL DEFAULT 1,
     CONSTRAINT alloc_pkey PRIMARY KEY (biz_tag),
     CONSTRAINT alloc_biz_tag_check CHECK (biz_tag::text OPERATOR(pg_catalog.<>) ''::text),
     CONSTRAINT alloc_step_check CHECK (step OPERATOR(pg_catalog.>) 0),
-    CONSTRAINT alloc_max_step_check CHECK (max_step OPERATOR(pg_catalog.>) 0)
+    CONSTRAINT alloc_max_step_check CHECK (max_step OPERATOR(pg_catalog.>) 0),
+    CONSTRAINT alloc_mask_secret_check CHECK (pg_catalog.octet_length(mask_secret) OPERATOR(pg_catalog.=) 32),
+    CONSTRAINT alloc_mask_version_check CHECK (mask_version OPERATOR(pg_catalog.>) 0)
 );
 COMMENT ON TABLE leaf.alloc IS 'one row per tag: how far its ids are granted';
 COMMENT ON COLUMN leaf.alloc.biz_tag IS 'name of the tag; the ids of each tag are counted separately';
@@ -60,6 +65,8 @@ COMMENT ON COLUMN leaf.alloc.last_grant IS 'ids in the last granted segment';
 COMMENT ON COLUMN leaf.alloc.largest_reserve IS 'ids in the largest block ever reserved';
 COMMENT ON COLUMN leaf.alloc.floor IS 'the tag was moved here, or ids below are in use: unused ids below are not taken back';
 COMMENT ON COLUMN leaf.alloc.written_by IS 'the transaction that wrote the row, set by a trigger: if it is not the row''s xmin, the row was written while triggers were disabled';
+COMMENT ON COLUMN leaf.alloc.mask_secret IS 'what the keys of leaf_mask are derived from: whoever can read it can unmask the tag''s ids';
+COMMENT ON COLUMN leaf.alloc.mask_version IS 'the version of the key with which leaf_mask masks; keys of earlier versions remain usable';
 
 -- Dumps contain the rows: a restored database continues where the dump was taken.
 SELECT pg_catalog.pg_extension_config_dump('leaf.alloc', '');
@@ -216,6 +223,47 @@ CREATE FUNCTION leaf_snowflake_floor(ts timestamptz, layout text, epoch timestam
 COMMENT ON FUNCTION leaf_snowflake_floor(timestamptz, text, timestamptz)
     IS 'the smallest id of an instant with a given layout and epoch, for partition bounds';
 
+CREATE FUNCTION leaf_snowflake_time(id bigint) RETURNS timestamptz
+    LANGUAGE c STABLE STRICT PARALLEL SAFE
+    AS 'MODULE_PATHNAME', 'leaf_snowflake_time';
+COMMENT ON FUNCTION leaf_snowflake_time(bigint) IS 'when the tick of an id of this database began';
+
+CREATE FUNCTION leaf_snowflake_time(id bigint, layout text, epoch timestamptz) RETURNS timestamptz
+    LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
+    AS 'MODULE_PATHNAME', 'leaf_snowflake_time';
+COMMENT ON FUNCTION leaf_snowflake_time(bigint, text, timestamptz)
+    IS 'when the tick of an id with a given layout and epoch began';
+
+/*
+ * The time encoder and decoder of pg_partman, for a text column with snowflake ids of layout
+ * leaf and its own epoch. pg_partman calls them by their qualified names, so each has a name
+ * without overloads.
+ */
+CREATE FUNCTION leaf_partman_encoder(ts timestamptz) RETURNS text
+    LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
+    AS 'MODULE_PATHNAME', 'leaf_partman_encoder';
+COMMENT ON FUNCTION leaf_partman_encoder(timestamptz)
+    IS 'the text of the smallest id of an instant with layout leaf: a time encoder for pg_partman';
+
+CREATE FUNCTION leaf_partman_decoder(id text) RETURNS timestamptz
+    LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
+    AS 'MODULE_PATHNAME', 'leaf_partman_decoder';
+COMMENT ON FUNCTION leaf_partman_decoder(text)
+    IS 'when the tick of the id in a text began, with layout leaf: a time decoder for pg_partman';
+
+/* Ids as texts. */
+CREATE FUNCTION leaf_id_text(id bigint) RETURNS text
+    LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
+    AS 'MODULE_PATHNAME', 'leaf_id_text';
+COMMENT ON FUNCTION leaf_id_text(bigint)
+    IS 'an id in 13 symbols of Crockford''s base 32 and a check symbol; sorts as the ids do';
+
+CREATE FUNCTION leaf_id_parse(text) RETURNS bigint
+    LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
+    AS 'MODULE_PATHNAME', 'leaf_id_parse';
+COMMENT ON FUNCTION leaf_id_parse(text)
+    IS 'the id of a text of leaf_id_text, in upper or lower case, with or without hyphens';
+
 /*
  * Worker ids for nodes that issue snowflake ids themselves. The functions that return
  * records must be called in FROM: in a select list, (function).* would call them once
@@ -320,6 +368,39 @@ CREATE FUNCTION leaf_column_release("table" regclass, "column" name) RETURNS reg
     AS 'MODULE_PATHNAME', 'leaf_column_release';
 COMMENT ON FUNCTION leaf_column_release(regclass, name)
     IS 'gives a column that was adopted its sequence or identity back, above everything that was granted';
+
+/*
+ * Masks: ids that give nothing away. Only leaf_mask_rotate writes: a version's key is derived
+ * from the row, so that masking works in read-only transactions and on standbys. Without a
+ * version, the functions use that of the row, which a rotation changes. A session reads it
+ * once per statement, so the functions are stable; a parallel worker could read another one
+ * than its leader, so they are restricted.
+ */
+CREATE FUNCTION leaf_mask(tag text, id bigint, bits integer DEFAULT 63, version integer DEFAULT NULL) RETURNS bigint
+    LANGUAGE c STABLE PARALLEL RESTRICTED
+    AS 'MODULE_PATHNAME', 'leaf_mask';
+COMMENT ON FUNCTION leaf_mask(text, bigint, integer, integer)
+    IS 'an id as a number of 63 or 53 bits that gives nothing away; only with the tag''s key it can be turned back';
+
+CREATE FUNCTION leaf_unmask(tag text, masked bigint, bits integer DEFAULT 63, version integer DEFAULT NULL) RETURNS bigint
+    LANGUAGE c STABLE PARALLEL RESTRICTED
+    AS 'MODULE_PATHNAME', 'leaf_unmask';
+COMMENT ON FUNCTION leaf_unmask(text, bigint, integer, integer)
+    IS 'the id that leaf_mask has masked, with the same bits and version';
+
+CREATE FUNCTION leaf_mask_key(
+        tag text, bits integer DEFAULT 63, version integer DEFAULT NULL,
+        OUT version integer, OUT key bytea) RETURNS record
+    LANGUAGE c STABLE PARALLEL RESTRICTED
+    AS 'MODULE_PATHNAME', 'leaf_mask_key';
+COMMENT ON FUNCTION leaf_mask_key(text, integer, integer)
+    IS 'the key of a version, and of a width, for clients that mask ids themselves';
+
+CREATE FUNCTION leaf_mask_rotate(tag text) RETURNS integer
+    LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'leaf_mask_rotate';
+COMMENT ON FUNCTION leaf_mask_rotate(text)
+    IS 'begins another version of a tag''s key; keys of earlier versions remain usable';
 
 /*
  * Monitoring. The views show the columns of these functions as they are declared here:

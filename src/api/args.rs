@@ -6,6 +6,7 @@ use std::ops::{Range, RangeInclusive};
 use std::time::Duration;
 
 use leaf_core::Run;
+use leaf_core::mask::Width;
 use leaf_core::snowflake::Layout;
 use leaf_core::tag::MAX_CHARS;
 use leaf_core::time::WallTime;
@@ -230,6 +231,17 @@ pub fn next_token(next: Option<i64>, token: i64) -> i64 {
         );
     }
     next
+}
+
+/// How many bits masked ids have.
+pub fn mask_width(bits: Option<i32>) -> Width {
+    let bits = given(bits, "bits");
+    Width::of(bits).unwrap_or_else(|| {
+        bad(
+            format!("bits must be 63 or 53, not {bits}"),
+            "Use 63 for all ids, or 53 for ids that JavaScript represents exactly.",
+        )
+    })
 }
 
 /// What proves that a lease is the caller's.

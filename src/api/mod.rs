@@ -4,7 +4,9 @@
 mod align;
 mod args;
 mod columns;
+mod id_text;
 mod install;
+mod mask;
 mod segment;
 mod snowflake;
 mod stats;

@@ -27,6 +27,8 @@ pub(super) mod column {
     pub const HISTORY: i16 = 10;
     pub const WRITTEN_BY: i16 = 13;
     pub const FLOOR: i16 = 14;
+    pub const MASK_SECRET: i16 = 16;
+    pub const MASK_VERSION: i16 = 17;
 }
 
 /// A row of `leaf.alloc` in a trigger.
@@ -185,6 +187,19 @@ pub fn remove_grantee(tag: &[u8], grantee: &CStr) {
          WHERE biz_tag = $1 AND $2::name = ANY (grantees)",
         &[text_arg(tag), text_arg(grantee.to_bytes())],
     );
+}
+
+/// Begins another version of the key of a tag's masks and returns it; `None` if there are no
+/// more versions.
+pub fn rotate_mask(tag: &[u8]) -> Option<i32> {
+    query(
+        "UPDATE leaf.alloc SET mask_version = mask_version + 1 \
+          WHERE biz_tag = $1 AND mask_version < 2147483647 RETURNING mask_version",
+        &[text_arg(tag)],
+        |row| column_of::<i32>(row, 1),
+    )
+    .pop()
+    .flatten()
 }
 
 /// How far a tag's ids are granted.

@@ -25,6 +25,14 @@ pub struct Permissions {
     pub is_uncommitted: bool,
 }
 
+/// What the masks of a tag are made of.
+pub struct MaskSource {
+    /// From which the keys are derived.
+    pub secret: Vec<u8>,
+    /// The version of the present key, at least 1.
+    pub version: i32,
+}
+
 /// `leaf.alloc` and its index, locked so that they can be read.
 pub struct Readable {
     _lock: heap::Readable,
@@ -55,6 +63,29 @@ impl Readable {
     /// What `user` may do with a tag, according to its current row; `None` if there is no
     /// row.
     pub fn permissions(&self, tag: &[u8], user: pg_sys::Oid) -> Option<Permissions> {
+        let (permissions, ()) = self.permissions_and(tag, user, |_| ())?;
+        Some(permissions)
+    }
+
+    /// Like [`permissions`](Self::permissions), with what the masks of the tag are made of.
+    pub fn permissions_and_mask(
+        &self,
+        tag: &[u8],
+        user: pg_sys::Oid,
+    ) -> Option<(Permissions, MaskSource)> {
+        self.permissions_and(tag, user, |row| MaskSource {
+            secret: row.bytes(column::MASK_SECRET).unwrap_or_default().to_vec(),
+            version: row.integer(column::MASK_VERSION).unwrap_or_default(),
+        })
+    }
+
+    /// What `user` may do with a tag, and what `read` reads from the same row.
+    fn permissions_and<R>(
+        &self,
+        tag: &[u8],
+        user: pg_sys::Oid,
+        read: impl FnOnce(&heap::Row) -> R,
+    ) -> Option<(Permissions, R)> {
         heap::find_by_text(self.alloc, self.index, tag, |row| {
             let is = |name: &CStr| {
                 let role = role::by_name(name);
@@ -63,12 +94,13 @@ impl Readable {
             let is_owner = row.name(column::OWNER).is_some_and(is) || role::is_superuser(user);
             let grantees = row.names(column::GRANTEES);
             let may_draw = is_owner || grantees.into_iter().any(|name| name == PUBLIC || is(name));
-            Permissions {
+            let permissions = Permissions {
                 incarnation: row.uuid(column::INCARNATION).unwrap_or_default(),
                 may_draw,
                 is_owner,
                 is_uncommitted: row.is_from_this_transaction(),
-            }
+            };
+            (permissions, read(row))
         })
     }
 }

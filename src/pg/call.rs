@@ -277,6 +277,19 @@ impl Returns for i64 {
     }
 }
 
+impl Returns for i32 {
+    fn returned(self, _call: Call<'_>) -> Datum {
+        Datum::from(self)
+    }
+}
+
+/// A `timestamptz`.
+impl Returns for WallTime {
+    fn returned(self, _call: Call<'_>) -> Datum {
+        Datum::from(clock::to_timestamp(self))
+    }
+}
+
 impl Returns for bool {
     fn returned(self, _call: Call<'_>) -> Datum {
         Datum::from(self)

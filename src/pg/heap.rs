@@ -207,6 +207,13 @@ impl Row {
             .map(|datum| unsafe { super::datum::text(datum) })
     }
 
+    /// A column of type `bytea`.
+    pub fn bytes(&self, column: i16) -> Option<&[u8]> {
+        // SAFETY: as in `text`; a bytea has the same form.
+        self.datum(column, &[pg_sys::BYTEAOID])
+            .map(|datum| unsafe { super::datum::text(datum) })
+    }
+
     /// Whether the current transaction wrote this version of the row.
     pub fn is_from_this_transaction(&self) -> bool {
         // SAFETY: the tuple is valid; see the type.

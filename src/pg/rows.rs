@@ -10,7 +10,7 @@ use super::clock;
 use super::datum::text_datum;
 use super::encoding::encode;
 
-/// A value of a column: a number, a text, an instant, or `None` for NULL.
+/// A value of a column: a number, a text or bytes, an instant, or `None` for NULL.
 pub trait Value {
     /// The value for PostgreSQL, in the current memory context.
     fn datum(self) -> Option<Datum>;

@@ -62,6 +62,14 @@ pub enum Error {
     },
     /// `PREPARE TRANSACTION` after a change of tags.
     Prepared,
+    /// Tags cannot be changed, because the server replays WAL.
+    InRecovery,
+    /// The key of the tag's masks has no such version.
+    NoMaskVersion {
+        tag: String,
+        version: i32,
+        latest: i32,
+    },
 }
 
 impl Problem for Error {
@@ -145,6 +153,21 @@ impl Problem for Error {
                 "Commit the transaction first, or set max_parallel_workers_per_gather to 0.",
             )
             .detail("The tag was created or changed by the transaction that runs the query."),
+            Error::InRecovery => Report::new(
+                Code::ERRCODE_READ_ONLY_SQL_TRANSACTION,
+                "cannot change tags while the server is in recovery",
+                "Change them on the primary.",
+            ),
+            Error::NoMaskVersion {
+                tag,
+                version,
+                latest,
+            } => Report::new(
+                Code::ERRCODE_INVALID_PARAMETER_VALUE,
+                format!("the masks of tag \"{tag}\" have no version {version}"),
+                "Leave version out to get the present one, or specify that with which the id was masked.",
+            )
+            .detail(format!("There are versions 1 to {latest}.")),
             Error::Prepared => Report::new(
                 Code::ERRCODE_FEATURE_NOT_SUPPORTED,
                 "cannot PREPARE a transaction that has changed leaf.alloc",

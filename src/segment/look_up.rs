@@ -20,6 +20,12 @@ pub fn require_draw(readable: &Readable, tag: &[u8], user: pg_sys::Oid) -> Permi
     let Some(permissions) = readable.permissions(tag, user) else {
         Error::NoSuchTag { tag: display(tag) }.raise();
     };
+    require_may_draw(&permissions, tag, user);
+    permissions
+}
+
+/// An error unless the permissions of a tag's row allow `user` to draw.
+pub fn require_may_draw(permissions: &Permissions, tag: &[u8], user: pg_sys::Oid) {
     if !permissions.may_draw {
         Error::MayNotDraw {
             tag: display(tag),
@@ -27,5 +33,4 @@ pub fn require_draw(readable: &Readable, tag: &[u8], user: pg_sys::Oid) -> Permi
         }
         .raise();
     }
-    permissions
 }

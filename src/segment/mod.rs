@@ -10,6 +10,7 @@
 //!   loader; [`asking`] is how.
 //! - [`look_up`]: what a role may do with a tag.
 //! - [`auto_create`]: a first draw creates its tag, if that is wanted.
+//! - [`masks`]: the keys with which the session masks ids.
 //! - [`owner`]: who may alter, grant and drop a tag.
 //!
 //! # In a transaction that has changed `leaf.alloc`
@@ -45,6 +46,7 @@ mod grants;
 mod jobs;
 pub mod key;
 mod look_up;
+pub mod masks;
 pub mod own_tags;
 pub mod owner;
 mod publish;

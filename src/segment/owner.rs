@@ -6,12 +6,15 @@ use crate::catalog::{self, alloc};
 use crate::error::Problem;
 use crate::history;
 use crate::patience::{Ids, Patience};
-use crate::pg::{display, role};
+use crate::pg::{display, process, role};
 
 /// Raises an error unless the current role owns the tag. Locks its row, so that the
 /// owner does not change until the transaction ends.
 pub fn require_owner(tag: &[u8]) {
     check_owner(tag);
+    if process::in_recovery() {
+        Error::InRecovery.raise();
+    }
     catalog::as_owner(|| alloc::lock(tag, &history::current()));
     // A transaction that held the lock before may have changed the owner, or dropped the
     // tag.

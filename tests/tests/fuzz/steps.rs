@@ -159,6 +159,8 @@ pub fn statement() -> Sql {
         4 => column(),
         12 => alloc(),
         8 => snowflake(),
+        4 => mask(),
+        2 => id_text(),
         8 => worker_function(),
         5 => worker(),
         7 => transaction(),
@@ -334,9 +336,37 @@ fn snowflake() -> Sql {
         1 => fill("SELECT leaf_snowflake_decode({})", [bigint()], Any),
         1 => fill("SELECT leaf_snowflake_decode({}, {}, {})", [bigint(), layout(), time()], Any),
         1 => fill("SELECT leaf_snowflake_floor({}::timestamptz)", [time()], Any),
+        1 => fill("SELECT leaf_snowflake_time({})", [bigint()], Any),
+        1 => fill("SELECT leaf_snowflake_time({}, {}, {})", [bigint(), layout(), time()], Any),
         1 => fill("SELECT leaf_snowflake_floor({}::timestamptz, {}, {})", [time(), layout(), time()], Any),
         1 => one_of(&["SELECT leaf_snowflake_decode(leaf_snowflake_next())", "SELECT * FROM leaf.stat_snowflake",
                       "SELECT * FROM leaf.stat_segment"], Any),
+    ]
+    .boxed()
+}
+
+fn mask() -> Sql {
+    use Rows::Any;
+    prop_oneof![
+        4 => fill("SELECT leaf_mask({}, {})", [tag(), bigint()], Any),
+        2 => fill("SELECT leaf_mask({}, n, {}) FROM generate_series(1, {}) AS n", [tag(), bits(), count()], Any),
+        2 => fill("SELECT leaf_unmask({}, {}, {}, {})", [tag(), bigint(), bits(), integer()], Any),
+        2 => fill("SELECT * FROM leaf_mask_key({}, {}, {})", [tag(), bits(), integer()], Any),
+        2 => fill("SELECT leaf_mask_rotate({})", [tag()], Any),
+        1 => fill("SELECT 1 / (leaf_unmask({}, leaf_mask('a', 7)) - 7)", [tag()], Any),
+        1 => fill("UPDATE leaf.alloc SET mask_version = {} WHERE biz_tag = {}", [integer(), tag()], Any),
+        1 => fill("UPDATE leaf.alloc SET mask_secret = sha256({}::text::bytea)", [text()], Any),
+    ]
+    .boxed()
+}
+
+fn id_text() -> Sql {
+    use Rows::Any;
+    prop_oneof![
+        1 => fill("SELECT leaf_id_text({})", [bigint()], Any),
+        1 => fill("SELECT leaf_id_parse({})", [id_text_value()], Any),
+        1 => fill("SELECT leaf_partman_encoder({})", [time()], Any),
+        1 => fill("SELECT leaf_partman_decoder({})", [id_text_value()], Any),
     ]
     .boxed()
 }

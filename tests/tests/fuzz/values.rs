@@ -105,6 +105,21 @@ pub fn text() -> Value {
     ])
 }
 
+/// The text of an id, or none.
+pub fn id_text_value() -> Value {
+    let good = any_of(&[
+        "'00000000000Z92'",
+        "'oooo-oooo-ooo-z92'",
+        "'7ZZZZZZZZZZZZ5'",
+    ]);
+    prop_oneof![1 => good, 1 => text()].boxed()
+}
+
+/// How many bits masked ids have.
+pub fn bits() -> Value {
+    any_of(&["63", "63", "53", "52", "NULL", "2147483647"])
+}
+
 pub fn role() -> Value {
     any_of(&[
         "'joe'",

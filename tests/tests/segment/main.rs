@@ -8,6 +8,7 @@ mod blocks;
 mod changes;
 mod concurrency;
 mod errors;
+mod masks;
 mod parallel;
 mod permissions;
 mod races;

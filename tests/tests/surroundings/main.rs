@@ -5,8 +5,10 @@
 mod catalog;
 mod exporter;
 mod foreign;
+mod partitions;
 mod queries;
 mod replication;
 mod sessions;
 mod statements;
+mod texts;
 mod triggers;
