@@ -85,6 +85,12 @@ fn run(server: &Server, database: &str, page: &Page) -> Vec<String> {
     wrong
 }
 
+/// Runs the blocks of SQL of a page in a database of its own; panics if one fails.
+pub fn prepare(server: &Server, database: &str, page: &str) {
+    let wrong = run(server, database, &Page::read(page));
+    assert!(wrong.is_empty(), "{wrong:?}");
+}
+
 /// Whether the server has not got the extension that a block needs. Debian's has.
 fn lacks(client: &mut Client, block: &Block) -> bool {
     let Some(extension) = &block.needs else {

@@ -3,6 +3,8 @@
 //!
 //! - [`page`]: the blocks of a page, and what its comments say about them.
 //! - [`blocks`]: runs the blocks of all pages.
+//! - [`recipes`]: what docs/recipes.md promises.
 
 mod blocks;
 mod page;
+mod recipes;
