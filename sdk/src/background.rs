@@ -34,10 +34,13 @@ impl Drop for Background {
 
 type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// The task that closes a source or a handle.
-pub(crate) trait Last: Future<Output = Result<(), Error>> + Send + 'static {}
+/// A task whose end a caller waits for, such as one that closes a source or a handle.
+pub(crate) trait Awaited<T = ()>:
+    Future<Output = Result<T, Error>> + Send + 'static
+{
+}
 
-impl<T: Future<Output = Result<(), Error>> + Send + 'static> Last for T {}
+impl<T, F: Future<Output = Result<T, Error>> + Send + 'static> Awaited<T> for F {}
 
 impl Background {
     /// Starts the thread. It connects with the first task that needs it.
@@ -69,26 +72,29 @@ impl Background {
         let _ = self.tasks.as_ref().map(|tasks| tasks.send(Box::pin(task)));
     }
 
-    /// Runs a last task on the thread, and waits for its end up to the timeout.
-    pub(crate) fn finish(&self, last: impl Last) -> Result<(), Error> {
+    /// Runs a task on the thread, and waits for its end up to the timeout.
+    pub(crate) fn finish<T: Send + 'static>(&self, task: impl Awaited<T>) -> Result<T, Error> {
         self.process.check()?;
         forbid_blocking_a_runtime()?;
         let after = self.link.config.timeout;
         let (done, is_done) = channel();
         self.spawn(async move {
-            let _ = done.send(in_time(Some(after), last).await);
+            let _ = done.send(in_time(Some(after), task).await);
         });
         is_done.recv().unwrap_or(Err(Error::Closed))
     }
 
     /// Like [`finish`](Self::finish), asynchronous.
     #[cfg(feature = "async")]
-    pub(crate) async fn finish_async(&self, last: impl Last) -> Result<(), Error> {
+    pub(crate) async fn finish_async<T: Send + 'static>(
+        &self,
+        task: impl Awaited<T>,
+    ) -> Result<T, Error> {
         self.process.check()?;
         let after = self.link.config.timeout;
         let (done, is_done) = tokio::sync::oneshot::channel();
         self.spawn(async move {
-            let _ = done.send(in_time(Some(after), last).await);
+            let _ = done.send(in_time(Some(after), task).await);
         });
         is_done.await.unwrap_or(Err(Error::Closed))
     }

@@ -16,6 +16,8 @@ mod id;
 mod id_source;
 mod leaf;
 mod link;
+#[cfg(feature = "mask")]
+mod mask;
 mod memory;
 mod meter;
 mod process;
@@ -40,6 +42,11 @@ pub use health::Health;
 pub use id::{Id, SegmentId, SnowflakeId};
 pub use id_source::IdSource;
 pub use leaf::Leaf;
+pub use leaf_core::id_text::BadIdText;
+#[cfg(feature = "mask")]
+pub use leaf_core::mask::Width as MaskWidth;
+#[cfg(feature = "mask")]
+pub use mask::Mask;
 pub use memory::MemorySource;
 pub use segment::{SegmentSource, TagStats};
 pub use snowflake::{SnowflakeConfig, SnowflakeGenerator, SnowflakeStats};

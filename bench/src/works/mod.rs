@@ -2,6 +2,7 @@
 
 mod insert;
 mod latency;
+mod masks;
 mod memory;
 mod prefetch;
 mod rows;
@@ -18,7 +19,7 @@ type Work = fn(&mut Bench, &mut Report);
 
 /// The workloads and their names, for `--only`. The last ones change settings that
 /// would affect the others.
-pub const WORKS: [(&str, Work); 20] = [
+pub const WORKS: [(&str, Work); 21] = [
     ("rows against nextval", rows::against_nextval),
     (
         "rows in two sessions against nextval",
@@ -55,6 +56,7 @@ pub const WORKS: [(&str, Work); 20] = [
         snowflake::single_against_uuid,
     ),
     ("snowflake processor time", snowflake::processor_time),
+    ("masks", masks::per_call),
     ("sdk in process", sdk::buffered_against_fetch_add),
     ("sdk latency", sdk::latency_while_refilling),
     ("sdk calls", sdk::calls_against_the_driver),

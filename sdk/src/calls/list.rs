@@ -37,6 +37,13 @@ macro_rules! each_call {
             /// Moves a tag, or all tags, past the largest id in the columns whose default
             /// draws from it; for administrators.
             tag_align(tag: Option<&str>) -> Vec<crate::calls::Aligned>, "Some(\"orders\")";
+            /// The mask of a version of the tag's key, by default the present one; needs the
+            /// permission to draw.
+            #[cfg(feature = "mask")]
+            mask(tag: &str, width: crate::MaskWidth, version: Option<i32>) -> crate::Mask,
+                "\"orders\", leaf_sdk::MaskWidth::Bits63, None";
+            /// Begins another version of a tag's key, and returns it.
+            mask_rotate(tag: &str) -> i32, "\"orders\"";
             /// Statistics of a tag; needs the privileges of `pg_monitor`.
             tag_status(tag: &str) -> crate::calls::TagStatus, "\"orders\"";
             /// Statistics of the snowflake ids with the server's own worker id; needs the

@@ -407,6 +407,37 @@ pub(crate) fn worker_release<'a>(
     )
 }
 
+#[cfg(feature = "mask")]
+pub(crate) fn mask<'a>(
+    tag: &'a &str,
+    width: &'a crate::MaskWidth,
+    version: &'a Option<i32>,
+) -> Statement<'a, crate::Mask> {
+    use crate::MaskWidth;
+    let bits: &i32 = match width {
+        MaskWidth::Bits53 => &53,
+        MaskWidth::Bits63 => &63,
+    };
+    Statement::new(
+        "SELECT version, key, $2 FROM leaf_mask_key($1, $2, $3)",
+        vec![(tag, Type::TEXT), (bits, Type::INT4), (version, Type::INT4)],
+        |rows| {
+            let row = only(rows)?;
+            let key: Vec<u8> = get(row, 1)?;
+            let key = key.as_slice().try_into();
+            let width = MaskWidth::of(get(row, 2)?);
+            match (key, width) {
+                (Ok(key), Some(width)) => Ok(crate::Mask::new(get(row, 0)?, key, width)),
+                _ => Err(Error::Protocol("this is not the key of a mask".into())),
+            }
+        },
+    )
+}
+
+pub(crate) fn mask_rotate<'a>(tag: &'a &str) -> Statement<'a, i32> {
+    Statement::new("SELECT leaf_mask_rotate($1)", vec![(tag, Type::TEXT)], one)
+}
+
 /// A `timestamptz`.
 fn instant(row: &dyn Columns, column: usize) -> Result<WallTime, Error> {
     let at: SystemTime = get(row, column)?;

@@ -4,6 +4,8 @@ use std::fmt;
 use std::num::ParseIntError;
 use std::str::FromStr;
 
+use leaf_core::id_text::BadIdText;
+
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
@@ -35,6 +37,35 @@ macro_rules! id {
             /// ```
             pub const fn get(self) -> i64 {
                 self.0
+            }
+
+            /// The id in 13 symbols of Crockford's base 32 and a check symbol, for people
+            /// and for programs that round large numbers; it sorts as the ids do. `None` for a
+            /// negative number. The same as `leaf_id_text` in SQL.
+            ///
+            /// ```
+            #[doc = concat!("let id = leaf_sdk::", stringify!($name), "::new(1001);")]
+            /// assert_eq!(id.text().as_deref(), Some("00000000000Z92"));
+            /// ```
+            pub fn text(self) -> Option<String> {
+                leaf_core::id_text::encode(self.0)
+            }
+
+            /// The id of a [`text`](Self::text), in upper or lower case, with or without hyphens.
+            ///
+            /// # Errors
+            /// What is wrong with the text.
+            ///
+            /// ```
+            #[doc = concat!("use leaf_sdk::{BadIdText, ", stringify!($name), "};")]
+            ///
+            #[doc = concat!("let id = ", stringify!($name), "::from_text(\"0000-0000-000-z92\");")]
+            #[doc = concat!("assert_eq!(id, Ok(", stringify!($name), "::new(1001)));")]
+            #[doc = concat!("let misread = ", stringify!($name), "::from_text(\"0000-0000-000-z97\");")]
+            /// assert_eq!(misread, Err(BadIdText::Check));
+            /// ```
+            pub fn from_text(text: &str) -> Result<Self, BadIdText> {
+                leaf_core::id_text::decode(text.as_bytes()).map($name)
             }
         }
 

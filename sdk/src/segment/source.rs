@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::refill::{hand_back, refill};
 use super::tag::{Held, Tag, TagStats};
 use super::tags::Tags;
-use crate::background::{Background, Last};
+use crate::background::{Awaited, Background};
 use crate::draw::{self, Draw};
 use crate::gate::Gate;
 use crate::link::Session;
@@ -200,7 +200,7 @@ impl SegmentSource {
         self.background.finish_async(self.hand_back()).await
     }
 
-    fn hand_back(&self) -> impl Last + use<> {
+    fn hand_back(&self) -> impl Awaited + use<> {
         let (link, tag) = (self.background.link.clone(), self.tag.clone());
         let tags = self.tags.clone();
         async move {

@@ -13,7 +13,7 @@ use super::keeper;
 use super::lease::Holding;
 use super::node::Node;
 use super::stats::SnowflakeStats;
-use crate::background::{Background, Last};
+use crate::background::{Awaited, Background};
 use crate::draw::{self, Draw};
 use crate::gate::{Gate, Wait};
 use crate::link::Link;
@@ -273,7 +273,7 @@ impl SnowflakeGenerator {
         self.background.finish_async(self.release()).await
     }
 
-    fn release(&self) -> impl Last + use<> {
+    fn release(&self) -> impl Awaited + use<> {
         keeper::release(self.background.link.clone(), self.node.clone())
     }
 

@@ -12,6 +12,7 @@ mod events;
 mod everyday;
 mod examples;
 mod hosts;
+mod masks;
 mod processes;
 mod segments;
 mod snowflake;

@@ -1,0 +1,48 @@
+//! Masks: what one costs among many rows, and in a statement of its own.
+
+use std::time::Instant;
+
+use leaf_tests::Draw;
+use leaf_tests::postgres::Client;
+
+use crate::bench::{Bench, TAG};
+use crate::pgbench::tps;
+use crate::report::Report;
+
+/// The time of a call among a million rows of one statement, without that of the row; and
+/// that of a statement with one call, without that of a statement.
+pub fn per_call(bench: &mut Bench, report: &mut Report) {
+    let mut client = bench.server.connect();
+    let rows = bench.size(1_000_000, 100_000);
+    let calls = [
+        (format!("leaf_mask('{TAG}', n)"), "`leaf_mask`, per row"),
+        (
+            format!("leaf_mask('{TAG}', n, 53)"),
+            "`leaf_mask` of 53 bits, per row",
+        ),
+        (format!("leaf_unmask('{TAG}', n)"), "`leaf_unmask`, per row"),
+        ("leaf_id_text(n)".into(), "`leaf_id_text`, per row"),
+    ];
+    for (call, name) in calls {
+        let mut extra: Vec<f64> = (0..bench.repetitions)
+            .map(|_| ns_per_row(&mut client, &call, rows) - ns_per_row(&mut client, "n", rows))
+            .collect();
+        extra.sort_by(f64::total_cmp);
+        let median = extra[extra.len() / 2];
+        report.fact(name, format!("{median:.0} ns"));
+    }
+    let alone = tps(bench, 1, &format!("SELECT leaf_mask('{TAG}', 1)"));
+    let nothing = tps(bench, 1, "SELECT 1");
+    let extra = 1e6 / alone - 1e6 / nothing;
+    report.fact(
+        "`leaf_mask` in a statement of its own, beyond `SELECT 1`",
+        format!("{extra:.1} µs"),
+    );
+}
+
+fn ns_per_row(client: &mut Client, call: &str, rows: u64) -> f64 {
+    let start = Instant::now();
+    let query = format!("SELECT count({call}) FROM generate_series(1::bigint, {rows}) AS n");
+    assert_eq!(client.number(&query), rows as i64);
+    start.elapsed().as_nanos() as f64 / rows as f64
+}
