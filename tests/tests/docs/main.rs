@@ -3,8 +3,10 @@
 //!
 //! - [`page`]: the blocks of a page, and what its comments say about them.
 //! - [`blocks`]: runs the blocks of all pages.
+//! - [`migration`]: the imports of docs/migration.md.
 //! - [`recipes`]: what docs/recipes.md promises.
 
 mod blocks;
+mod migration;
 mod page;
 mod recipes;

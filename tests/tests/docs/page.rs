@@ -63,7 +63,6 @@ impl Page {
     }
 
     /// The code of the block that the named test covers.
-    #[allow(dead_code, reason = "for pages whose commands have tests of their own")]
     pub fn code_tested_by(&self, test: &str) -> Vec<&str> {
         let named = |block: &&Block| {
             let name = block.tested_by.as_deref().unwrap_or_default();
