@@ -241,7 +241,7 @@ fn tinyid_with_a_database_left_out_is_refused_with_words() {
             database,
             &format!(
                 "INSERT INTO tiny_id_info (biz_type, max_id, step, delta, remainder)
-                      VALUES ('orders', 1, 100, 2, {remainder}), ('single_{database}', 1, 100, 1, 0)"
+                      VALUES ('orders', 1, 100, 2, {remainder}), ('single_{database}', 1, NULL, 1, 0)"
             ),
         );
     }

@@ -224,6 +224,51 @@ fn masks_need_no_write_and_work_in_the_transaction_that_made_the_tag() {
     client.writes_no_wal("SELECT leaf_mask('new', id) FROM generate_series(1, 100) AS id");
 }
 
+/// A query over many rows reads the tag's row and derives the key once.
+#[test]
+fn a_statement_looks_the_key_up_once() {
+    let (_server, mut client) = Server::with_orders(1000);
+    client.run("SELECT leaf_mask('orders', 1)");
+    let mut scans = || {
+        client.run("SELECT pg_stat_force_next_flush()");
+        client.run("SELECT pg_stat_clear_snapshot()");
+        let scans = "SELECT idx_scan FROM pg_stat_all_indexes WHERE indexrelname = 'alloc_pkey'";
+        let before = client.number(scans);
+        client.run(
+            "SELECT sum(leaf_mask('orders', n)::numeric), sum(leaf_unmask('orders', n, 53)::numeric)
+               FROM generate_series(1, 20000) AS n",
+        );
+        client.run("SELECT pg_stat_force_next_flush()");
+        client.number(scans) - before
+    };
+    let scans = scans();
+    assert!((1..=4).contains(&scans), "{scans} reads of the row");
+}
+
+/// Stable, so that an index finds the row of a masked id; and not in parallel workers, which
+/// could read another version than their leader.
+#[test]
+fn a_row_is_found_by_its_masked_id_with_an_index() {
+    let (_server, mut client) = Server::with_orders(1000);
+    client.run(
+        "CREATE TABLE orders (id bigint PRIMARY KEY, item text);
+         INSERT INTO orders SELECT n, 'x' FROM generate_series(1, 10000) AS n; ANALYZE orders",
+    );
+    let query = "SELECT id FROM orders WHERE id = leaf_unmask('orders', leaf_mask('orders', 7))";
+    let plan = client.plan(query);
+    assert!(
+        plan.contains("Index") && !plan.contains("Seq Scan"),
+        "{plan}"
+    );
+    assert_eq!(client.number(query), 7);
+    client.run("SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0");
+    let sum = "SELECT count(DISTINCT leaf_mask('orders', id)) FROM orders";
+    assert_eq!(client.number(sum), 10_000);
+    let kinds = "SELECT count(*) FROM pg_proc WHERE proname IN ('leaf_mask', 'leaf_unmask', 'leaf_mask_key')
+                    AND provolatile = 's' AND proparallel = 'r'";
+    assert_eq!(client.number(kinds), 3);
+}
+
 #[test]
 fn masks_work_on_a_standby_and_follow_a_rotation_there() {
     let (primary, mut client) = Server::with_orders(1000);
