@@ -440,7 +440,7 @@ REVOKE EXECUTE ON FUNCTION leaf_segment_slots() FROM PUBLIC;
 -- OFFSET 0: the rows that the role may see are selected before the function is called.
 CREATE VIEW leaf.stat_segment WITH (security_barrier) AS
 SELECT a.biz_tag, nullif(a.max_id, -9223372036854775808) - 1 AS granted_up_to, a.max_value, s.*
-  FROM (SELECT * FROM leaf.alloc AS t
+  FROM (SELECT t.biz_tag, t.max_id, t.max_value, t.step FROM leaf.alloc AS t
          WHERE pg_catalog.pg_has_role('pg_monitor', 'USAGE')
             OR EXISTS (SELECT FROM pg_catalog.pg_roles AS r
                         WHERE r.rolname OPERATOR(pg_catalog.=) t.owner
