@@ -161,7 +161,9 @@ fn partman_partitions_by_the_ids_of_a_day() {
     let mut client = server.connect();
     let there =
         client.number("SELECT count(*) FROM pg_available_extensions WHERE name = 'pg_partman'") > 0;
-    let is_debians = client.text("SELECT version()").contains("Debian");
+    // scripts/setup installs it for this one.
+    let version = client.text("SELECT version()");
+    let is_debians = version.starts_with("PostgreSQL 15") && version.contains("Debian");
     assert!(there || !is_debians, "pg_partman is not installed");
     if !there {
         println!("not run: this server has no pg_partman");
