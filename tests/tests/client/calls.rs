@@ -71,6 +71,7 @@ fn blocking_calls_do_what_their_sql_does() {
     let status = sync::snowflake_status(&mut client).expect("a row");
     assert_eq!(status.worker_id, Some(decoded.worker_id));
 
+    client.run("DROP TABLE orders");
     sync::tag_drop(&mut client, "orders").expect("an end");
     let gone = sync::segment_next(&mut client, "orders").expect_err("no tag");
     assert!(matches!(gone, Error::UnknownTag(_)), "{gone:?}");
