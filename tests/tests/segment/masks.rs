@@ -274,6 +274,7 @@ fn masks_work_on_a_standby_and_follow_a_rotation_there() {
     let (primary, mut client) = Server::with_orders(1000);
     let standby = Server::options().start_standby_of(&primary);
     let mut there = standby.connect();
+    there.run("SELECT leaf_id_parse(leaf_id_text(1001)), leaf_snowflake_time(leaf_snowflake_floor(now()))");
     let first = mask(&mut client, "leaf_mask('orders', 7)");
     assert_eq!(mask(&mut there, "leaf_mask('orders', 7)"), first);
     client.run("SELECT leaf_mask_rotate('orders')");
