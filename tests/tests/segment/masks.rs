@@ -177,6 +177,11 @@ fn only_owner_and_grantees_mask_and_only_the_owner_rotates() {
     keeper.run("SELECT leaf_mask('kept', 1); SET ROLE keeper");
     admin.run("SELECT leaf_mask('kept', 1); SET ROLE stranger");
     refused(call(&mut admin, "leaf_mask('kept', 1)"), "42501");
+    // Another role within a statement, too.
+    admin.run("RESET ROLE");
+    let within = "DO $$ BEGIN PERFORM leaf_mask('kept', 1); SET LOCAL ROLE stranger;
+                               PERFORM leaf_mask('kept', 1); END $$";
+    refused(admin.batch_execute(within), "42501");
 }
 
 #[test]
