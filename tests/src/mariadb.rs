@@ -24,7 +24,12 @@ impl MariaDb {
             .expect("a folder for MariaDB");
         give(folder.path());
         let data = format!("--datadir={}/data", folder.path().display());
+        // At its start, MariaDB removes temporary tables from there, also those of others.
+        let temporary = folder.path().join("tmp");
+        fs::create_dir(&temporary).expect("a folder for temporary tables");
+        give(&temporary);
         run(command(Path::new("/usr/bin/mariadb-install-db"))
+            .env("TMPDIR", &temporary)
             .args(["--no-defaults", "--skip-test-db"])
             .arg("--auth-root-authentication-method=normal")
             .arg(&data));
@@ -34,6 +39,7 @@ impl MariaDb {
         fs::write(&settings, content).expect("a file of settings");
         give(&settings);
         let child = command(Path::new("/usr/sbin/mariadbd"))
+            .env("TMPDIR", &temporary)
             .args(["--no-defaults", "--skip-networking"])
             .arg(&data)
             .arg(format!("--socket={}", socket.display()))
