@@ -195,11 +195,29 @@ fn the_manual_links_to_pages_that_exist() {
             .skip(1)
             .filter_map(|rest| rest.split(')').next());
         for target in targets.filter(|target| !target.contains("://")) {
-            let file = target.split('#').next().unwrap_or_default();
-            let is_there = file.is_empty() || folder.join(file).exists();
-            assert!(is_there, "{}: no {target}", page.name);
+            let (file, place) = target.split_once('#').unwrap_or((target, ""));
+            let linked = match file {
+                "" => root().join(&page.name),
+                file => folder.join(file),
+            };
+            assert!(linked.exists(), "{}: no {target}", page.name);
+            if !place.is_empty() {
+                let linked = fs::read_to_string(linked).expect("a page");
+                let has_place = linked.lines().filter_map(anchor).any(|it| it == place);
+                assert!(has_place, "{}: no {target}", page.name);
+            }
         }
     }
+}
+
+/// What a link to a heading ends with, as GitHub makes it.
+fn anchor(line: &str) -> Option<String> {
+    let title = line.strip_prefix('#')?.trim_start_matches('#').trim();
+    let kept = title
+        .chars()
+        .filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+    let anchor: String = kept.collect();
+    Some(anchor.to_lowercase().replace(' ', "-"))
 }
 
 #[test]
