@@ -4,11 +4,11 @@
 use pgrx::pg_sys::Oid;
 
 use super::defaults;
-use super::statement::{ResultRow, bigint, column_of, command, query, text};
+use super::statement::{ResultRow, bigint, column_of, command, query_latest, text};
 use crate::error::{Error, Problem};
 use crate::pg::column::Summary;
-use crate::pg::datum::{bigint_arg, text_arg};
-use crate::pg::{display, expression};
+use crate::pg::datum::{bigint_arg, bigint_array_arg, text_arg};
+use crate::pg::{display, expression, relation_name};
 
 /// A column, or what stands in the way of adopting it.
 #[derive(Clone, Debug)]
@@ -54,13 +54,20 @@ pub struct Sequence {
     /// How PostgreSQL prints `nextval` of it.
     pub nextval: String,
     pub kind: SequenceKind,
-    /// What `ALTER TABLE ... ADD GENERATED` or `CREATE SEQUENCE` needs to make it again.
+    /// What `ALTER TABLE ... ADD GENERATED` or `CREATE SEQUENCE` needs to make it again, but
+    /// its type.
     pub options: String,
+    pub type_name: String,
     pub first: i64,
     pub min: i64,
     pub max: i64,
     pub increment: i64,
-    /// Other columns whose default uses it.
+    pub cache: i64,
+    /// Whether it ends where its type ends.
+    pub is_as_long_as_its_type: bool,
+    /// The column of a table below whose identity it is.
+    pub identity_below: Option<String>,
+    /// Other columns whose default uses it, or whose identity it is.
     pub other_columns: Option<String>,
     pub comment: Option<String>,
     /// Whether the current role has the privileges of its owner.
@@ -85,7 +92,7 @@ pub enum SequenceKind {
 /// A column by its name; `None` if the table has no such column. `None` also if the table no
 /// longer exists.
 pub fn find(table: Oid, attribute: &[u8]) -> Option<Column> {
-    query(
+    query_latest(
         "SELECT c.oid::bigint, f.attname::text, format('%I.%I', n.nspname, c.relname), \
                 format('%I', f.attname), \
                 CASE WHEN n.nspname <> 'public' THEN n.nspname || '.' ELSE '' END \
@@ -126,7 +133,7 @@ pub fn find(table: Oid, attribute: &[u8]) -> Option<Column> {
 
 /// The name of a relation, qualified and quoted as necessary.
 pub fn name_of(relation: Oid) -> String {
-    let names = query(
+    let names = query_latest(
         "SELECT $1::oid::regclass::text",
         &[bigint_arg(i64::from(relation.to_u32()))],
         |row| text(row, 1),
@@ -153,7 +160,7 @@ impl Column {
     /// The tables in which the column's values are, and those above them: the table itself
     /// and all that are below it, by their OIDs.
     pub fn tables(&self) -> Vec<Oid> {
-        query(
+        query_latest(
             "WITH RECURSIVE tree(oid) AS ( \
                  SELECT $1::oid UNION \
                  SELECT i.inhrelid FROM pg_inherits AS i JOIN tree AS t ON t.oid = i.inhparent) \
@@ -161,6 +168,12 @@ impl Column {
             &[bigint_arg(self.table)],
             |row| oid(bigint(row, 1)),
         )
+    }
+
+    /// The tables and the sequences of the column.
+    pub fn relations(&self) -> Vec<Oid> {
+        let sequences = self.sequences().into_iter().map(|sequence| sequence.oid);
+        self.tables().into_iter().chain(sequences).collect()
     }
 
     /// What the tables have in the column, including numbers up to `limit`; `None` if one of
@@ -222,9 +235,9 @@ impl Column {
         of_tag.any(|it| !own.contains(&oid(it.table)) || !it.is_of(&self.attribute))
     }
 
-    /// The sequences of the column, also of the tables below.
+    /// The sequences of the column, also of the tables below, which come last.
     pub fn sequences(&self) -> Vec<Sequence> {
-        query(
+        query_latest(
             "WITH RECURSIVE tree(oid) AS ( \
                  SELECT $1::oid UNION \
                  SELECT i.inhrelid FROM pg_inherits AS i JOIN tree AS t ON t.oid = i.inhparent), \
@@ -234,34 +247,48 @@ impl Column {
                                   AND f.attname = $2::name AND NOT f.attisdropped \
                    LEFT JOIN pg_attrdef AS d ON d.adrelid = f.attrelid AND d.adnum = f.attnum), \
              found AS ( \
-                 SELECT p.objid AS oid, \
+                 SELECT c.attrelid, c.attnum, p.objid AS oid, \
                         CASE p.deptype WHEN 'a' THEN 3 ELSE \
                              CASE c.attidentity WHEN 'a' THEN 1 ELSE 2 END END AS kind \
                    FROM columns AS c JOIN pg_depend AS p \
                      ON p.classid = 'pg_class'::regclass AND p.refclassid = 'pg_class'::regclass \
                     AND p.refobjid = c.attrelid AND p.refobjsubid = c.attnum AND p.deptype IN ('a', 'i') \
                   UNION ALL \
-                 SELECT p.refobjid, 4 \
+                 SELECT c.attrelid, c.attnum, p.refobjid, 4 \
                    FROM columns AS c JOIN pg_depend AS p \
                      ON p.classid = 'pg_attrdef'::regclass AND p.objid = c.expression \
                     AND p.refclassid = 'pg_class'::regclass) \
              SELECT s.seqrelid::bigint, format('%I.%I', n.nspname, r.relname), \
                     'nextval(''' || replace(s.seqrelid::regclass::text, '''', '''''') || '''::regclass)', \
                     (SELECT min(kind) FROM found WHERE oid = s.seqrelid)::bigint, \
-                    format('INCREMENT BY %s MINVALUE %s MAXVALUE %s CACHE %s', \
-                           s.seqincrement, s.seqmin, s.seqmax, s.seqcache), \
+                    format('INCREMENT BY %s MINVALUE %s %s CACHE %s', \
+                           s.seqincrement, s.seqmin, \
+                           CASE WHEN s.seqmax = m.max THEN 'NO MAXVALUE' ELSE 'MAXVALUE ' || s.seqmax END, \
+                           s.seqcache), \
                     s.seqstart, s.seqmin, s.seqmax, s.seqincrement, \
                     (SELECT string_agg(format('%s.%I', f.attrelid::regclass, f.attname), ', ') \
-                       FROM pg_depend AS p JOIN pg_attrdef AS d ON d.oid = p.objid \
-                       JOIN pg_attribute AS f ON f.attrelid = d.adrelid AND f.attnum = d.adnum \
-                      WHERE p.classid = 'pg_attrdef'::regclass AND p.refclassid = 'pg_class'::regclass \
-                        AND p.refobjid = s.seqrelid \
-                        AND NOT EXISTS (SELECT FROM columns AS c WHERE c.expression = d.oid)), \
+                       FROM (SELECT d.adrelid, d.adnum FROM pg_depend AS p JOIN pg_attrdef AS d ON d.oid = p.objid \
+                              WHERE p.classid = 'pg_attrdef'::regclass \
+                                AND p.refclassid = 'pg_class'::regclass AND p.refobjid = s.seqrelid \
+                              UNION \
+                             SELECT p.refobjid, p.refobjsubid FROM pg_depend AS p \
+                              WHERE p.classid = 'pg_class'::regclass AND p.objid = s.seqrelid \
+                                AND p.refclassid = 'pg_class'::regclass AND p.deptype = 'i') AS u(relation, number) \
+                       JOIN pg_attribute AS f ON f.attrelid = u.relation AND f.attnum = u.number \
+                      WHERE NOT EXISTS (SELECT FROM columns AS c \
+                                         WHERE c.attrelid = u.relation AND c.attnum = u.number)), \
                     obj_description(s.seqrelid, 'pg_class'), \
-                    has_schema_privilege(n.oid, 'CREATE'), pg_has_role(r.relowner, 'USAGE') \
+                    has_schema_privilege(n.oid, 'CREATE'), pg_has_role(r.relowner, 'USAGE'), \
+                    format_type(s.seqtypid, NULL), s.seqcache, s.seqmax = m.max, \
+                    (SELECT min(format('%s.%I', f.attrelid::regclass, $2)) FROM found AS f \
+                      WHERE f.oid = s.seqrelid AND f.kind <= 2 AND f.attrelid <> $1::oid) \
                FROM pg_sequence AS s JOIN pg_class AS r ON r.oid = s.seqrelid \
                JOIN pg_namespace AS n ON n.oid = r.relnamespace \
-              WHERE s.seqrelid IN (SELECT oid FROM found) ORDER BY s.seqrelid",
+              CROSS JOIN LATERAL (SELECT CASE s.seqtypid WHEN 'smallint'::regtype THEN 32767 \
+                                                         WHEN 'integer'::regtype THEN 2147483647 \
+                                                         ELSE 9223372036854775807 END) AS m(max) \
+              WHERE s.seqrelid IN (SELECT oid FROM found) \
+              ORDER BY s.seqrelid NOT IN (SELECT oid FROM found WHERE attrelid = $1::oid), s.seqrelid",
             &[bigint_arg(self.table), text_arg(&self.attribute)],
             |row| Sequence {
                 oid: oid(bigint(row, 1)),
@@ -282,20 +309,25 @@ impl Column {
                 comment: optional_text(row, 11),
                 may_create: flag(row, 12),
                 is_owned: flag(row, 13),
+                type_name: text(row, 14),
+                cache: bigint(row, 15),
+                is_as_long_as_its_type: flag(row, 16),
+                identity_below: optional_text(row, 17),
             },
         )
     }
 
     /// The names of the roles that may insert, into the table, a table below it, or a view
-    /// through which rows get there; `public` for all roles.
+    /// or another table with a rule through which rows get there; `public` for all roles.
     pub fn inserters(&self) -> Vec<Vec<u8>> {
-        query(
+        query_latest(
             "WITH RECURSIVE tree(oid) AS ( \
                  SELECT $1::oid UNION \
                  SELECT x.oid FROM tree AS t CROSS JOIN LATERAL ( \
                      SELECT i.inhrelid FROM pg_inherits AS i WHERE i.inhparent = t.oid UNION \
                      SELECT w.ev_class FROM pg_depend AS p JOIN pg_rewrite AS w ON w.oid = p.objid \
-                       JOIN pg_class AS v ON v.oid = w.ev_class AND v.relkind = 'v' \
+                        AND (w.ev_type = '3' \
+                             OR EXISTS (SELECT FROM pg_class AS v WHERE v.oid = w.ev_class AND v.relkind = 'v')) \
                       WHERE p.classid = 'pg_rewrite'::regclass \
                         AND p.refclassid = 'pg_class'::regclass AND p.refobjid = t.oid) AS x(oid)), \
              acls AS ( \
@@ -319,12 +351,17 @@ impl Column {
     /// Creates a sequence that begins at `start`, and makes it the column's default. Returns its
     /// name.
     pub fn create_default_sequence(&self, start: i64) -> String {
-        let names = query(
-            "SELECT format('%I.%I', n.nspname, c.relname || '_' || $2 || '_seq') \
+        let names = query_latest(
+            "SELECT c.relname::text, c.relnamespace::bigint, quote_ident(n.nspname) \
                FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace \
               WHERE c.oid = $1::oid",
-            &[bigint_arg(self.table), text_arg(&self.attribute)],
-            |row| text(row, 1),
+            &[bigint_arg(self.table)],
+            |row| {
+                let table = bytes(row, 1).unwrap_or_default();
+                let free =
+                    relation_name::free(&table, &self.attribute, c"seq", oid(bigint(row, 2)));
+                format!("{}.{}", text(row, 3), quoted(&free))
+            },
         );
         let name = names.join("");
         self.create_sequence(&name, &format!("START WITH {start}"));
@@ -350,14 +387,58 @@ impl Column {
 }
 
 impl Sequence {
-    /// The last value that was handed out, if any was.
-    pub fn last(&self) -> Option<i64> {
-        let last = query(
-            "SELECT pg_sequence_last_value($1::oid)",
-            &[bigint_arg(i64::from(self.oid.to_u32()))],
-            |row| column_of::<i64>(row, 1),
+    /// The largest value that it may have handed out, or that was skipped by a restart.
+    /// Callers may derive further values from one, if it advances in steps: these count, too.
+    pub fn handed_out(&self) -> Option<i64> {
+        let last = query_latest(
+            &format!("SELECT last_value, is_called FROM {}", self.name),
+            &[],
+            |row| (bigint(row, 1), flag(row, 2)),
         );
-        last.into_iter().next().flatten()
+        let (last, is_called) = last.into_iter().next()?;
+        match (self.increment > 0, is_called) {
+            (true, true) => Some(last.saturating_add(self.increment - 1)),
+            (true, false) => last.checked_sub(1),
+            // It began at its largest value.
+            (false, _) => Some(last.max(self.first)),
+        }
+    }
+
+    /// The value after which it ends.
+    pub fn end(&self) -> i64 {
+        match self.increment > 0 {
+            true => self.max,
+            false => self.min,
+        }
+    }
+
+    /// Makes the sequence count upwards from a number.
+    pub fn restart(&self, start: i64) {
+        let name = &self.name;
+        let change = match self.increment > 0 {
+            true if start > self.max => "AS bigint".to_owned(),
+            true => String::new(),
+            false => format!("{} START WITH {start}", self.upwards(start)),
+        };
+        command(&format!(
+            "ALTER SEQUENCE {name} {change} RESTART WITH {start}"
+        ));
+    }
+
+    /// The options of an identity that counts upwards from a number in place of the sequence.
+    pub fn identity_options(&self, start: i64) -> String {
+        let options = match self.increment > 0 {
+            true => self.options.clone(),
+            false => self.upwards(start),
+        };
+        let name = &self.name;
+        format!("SEQUENCE NAME {name} START WITH {start} {options}")
+    }
+
+    /// The options of a sequence that counts upwards, in place of one that counts downwards.
+    fn upwards(&self, start: i64) -> String {
+        let (min, cache) = (start.min(1), self.cache);
+        format!("INCREMENT BY 1 MINVALUE {min} NO MAXVALUE CACHE {cache}")
     }
 }
 
@@ -372,9 +453,23 @@ pub fn exhaust(name: &str, end: i64) {
     command(&format!("SELECT setval({literal}::regclass, {end}, true)"));
 }
 
-/// Makes a sequence go on from a number.
-pub fn restart(name: &str, start: i64) {
-    command(&format!("ALTER SEQUENCE {name} RESTART WITH {start}"));
+/// Whether a session that waits for a lock of this transaction has locked one of the
+/// relations.
+pub fn is_awaited_by_holder(relations: &[Oid]) -> bool {
+    let relations = relations.iter().map(|oid| i64::from(oid.to_u32()));
+    let found = query_latest(
+        "SELECT EXISTS ( \
+             SELECT FROM pg_locks AS w \
+              WHERE NOT w.granted AND w.pid <> pg_backend_pid() \
+                AND w.pid IN (SELECT h.pid FROM pg_locks AS h \
+                               WHERE h.granted AND h.relation::bigint = ANY ($1) \
+                                 AND h.database = (SELECT d.oid FROM pg_database AS d \
+                                                    WHERE d.datname = current_database())) \
+                AND pg_backend_pid() = ANY (pg_blocking_pids(w.pid)))",
+        &[bigint_array_arg(relations)],
+        |row| flag(row, 1),
+    );
+    found == [true]
 }
 
 /// Drops a sequence.
@@ -402,7 +497,7 @@ pub fn grant_usage(name: &str, roles: &[Vec<u8>]) {
 /// A function of the extension, by the schema of any other one: its OID, and its name
 /// qualified and quoted.
 fn function(sibling: Oid, name: &str) -> Option<(Oid, String)> {
-    let found = query(
+    let found = query_latest(
         "SELECT f.oid::bigint, format('%I.%I', n.nspname, f.proname) \
            FROM pg_proc AS f JOIN pg_proc AS s ON s.pronamespace = f.pronamespace \
            JOIN pg_namespace AS n ON n.oid = f.pronamespace \
@@ -429,7 +524,7 @@ fn literal(value: &str) -> String {
 
 /// A name, quoted as necessary.
 fn quoted(name: &[u8]) -> String {
-    let names = query("SELECT quote_ident($1)", &[text_arg(name)], |row| {
+    let names = query_latest("SELECT quote_ident($1)", &[text_arg(name)], |row| {
         text(row, 1)
     });
     names.join("")

@@ -4,7 +4,7 @@ use std::ffi::CString;
 
 use pgrx::pg_sys;
 
-use super::statement::{bigint, column_of, query};
+use super::statement::{bigint, column_of, query_latest};
 use crate::pg::column::{Column, Index, Numbers};
 use crate::pg::datum::{bigint_arg, text_arg};
 use crate::pg::expression;
@@ -64,7 +64,7 @@ pub fn of_tags(sibling: pg_sys::Oid) -> Vec<DefaultOfTag> {
 }
 
 fn function_oid(sibling: pg_sys::Oid) -> Option<pg_sys::Oid> {
-    let oids = query(
+    let oids = query_latest(
         "SELECT f.oid::bigint FROM pg_proc AS f JOIN pg_proc AS s ON s.pronamespace = f.pronamespace \
           WHERE s.oid = $1::oid AND f.proname = 'leaf_segment_next' AND f.proargtypes = '25'::oidvector",
         &[bigint_arg(i64::from(sibling.to_u32()))],
@@ -75,7 +75,7 @@ fn function_oid(sibling: pg_sys::Oid) -> Option<pg_sys::Oid> {
 
 /// Columns with a default that depends on the function, each with the expression.
 fn candidates(function: pg_sys::Oid) -> Vec<(DefaultOfTag, CString)> {
-    query(
+    query_latest(
         "WITH found AS ( \
              SELECT f.attrelid, f.attname, d.adbin AS expression \
                FROM pg_depend AS p \
@@ -126,7 +126,7 @@ impl DefaultOfTag {
 /// The tables in which the numbers of a column are: `table`, given by its OID, and those
 /// below it.
 pub fn members(table: i64, attribute: &[u8]) -> Vec<Member> {
-    query(
+    query_latest(
         "WITH RECURSIVE tree(oid) AS ( \
                  SELECT $1::oid \
                   UNION \

@@ -8,7 +8,7 @@ use pgrx::datum::{DatumWithOid, TimestampWithTimeZone};
 use pgrx::pg_sys;
 
 use super::relation;
-use super::statement::{ResultRow, bigint, column_of, execute, query, text, uuid};
+use super::statement::{ResultRow, bigint, column_of, execute, query, query_latest, text, uuid};
 use crate::pg::datum::{Arg, bigint_arg, optional_text_arg, string_arg, timestamp_arg, uuid_arg};
 use crate::pg::encoding::encode;
 use crate::pg::{clock, display, guc, heap};
@@ -35,7 +35,7 @@ macro_rules! select {
 /// The latest time of an id that any node may have issued; the beginning of time if none has.
 pub fn latest_ceiling() -> WallTime {
     let ceilings = relation::as_owner(|| {
-        query(
+        query_latest(
             "SELECT max(ceiling) FROM leaf.worker WHERE isfinite(ceiling)",
             &[],
             |row| column_of::<TimestampWithTimeZone>(row, 1),

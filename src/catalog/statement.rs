@@ -6,6 +6,7 @@ use pgrx::{AnyElement, pg_sys};
 use crate::pg::datum::{self, Arg};
 use crate::pg::display;
 use crate::pg::encoding::encode_c;
+use crate::pg::snapshot;
 
 /// A row of a result.
 pub type ResultRow<'a> = SpiHeapTupleData<'a>;
@@ -24,6 +25,16 @@ pub fn query<R>(statement: &str, args: &[Arg], read: impl Fn(&ResultRow<'_>) -> 
         Ok(table) => table.map(|row| read(&row)).collect(),
         Err(error) => pgrx::error!("statement on a table of leaf failed: {error}"),
     })
+}
+
+/// Runs a SELECT and reads each row of its result, as of now, whatever snapshot the
+/// transaction uses.
+pub fn query_latest<R>(
+    statement: &str,
+    args: &[Arg],
+    read: impl Fn(&ResultRow<'_>) -> R,
+) -> Vec<R> {
+    snapshot::select_latest(statement, args, |row| read(row))
 }
 
 /// Runs a utility command, with names as [`display`] shows them.

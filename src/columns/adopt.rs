@@ -47,10 +47,8 @@ pub fn adopt(
     // Nothing is locked before it is clear that the role may do this.
     let before = look::at(table, attribute);
     check(&before, kind, sibling);
-    locking::retrying(&before.table_name, || {
-        locking::lock(&[table]);
-        locking::lock(&before.tables());
-        let column = look::at(table, attribute);
+    locking::retrying(&before.table_name, &before.relations(), || {
+        let column = locking::lock_column(table, attribute);
         check(&column, kind, sibling);
         let sequences = sequences_of(&column);
         let tag = match kind {
@@ -115,6 +113,10 @@ fn sequences_of(column: &Column) -> Vec<Sequence> {
         .raise();
     }
     for sequence in &sequences {
+        if let Some(column) = &sequence.identity_below {
+            let column = column.clone();
+            Error::IdentityBelow { column }.raise();
+        }
         if !sequence.is_owned {
             let relation = sequence.name.clone();
             Error::NotOwner { relation }.raise();
@@ -131,26 +133,15 @@ fn sequences_of(column: &Column) -> Vec<Sequence> {
 }
 
 /// Keeps the sequences from handing out values, and returns the largest one that they may
-/// have handed out, including those that a caller derives from one value of a sequence that
-/// advances in steps.
+/// have handed out.
 fn fence(column: &Column, sequences: &[Sequence]) -> Option<i64> {
     let mut largest = None;
     for sequence in sequences {
         locking::lock(&[sequence.oid]);
-        let handed_out = match (sequence.last(), sequence.increment > 0) {
-            (Some(last), true) => Some(last.saturating_add(sequence.increment - 1)),
-            (None, true) => sequence.first.checked_sub(1),
-            // It began at its largest value.
-            (_, false) => Some(sequence.first),
-        };
-        largest = largest.max(handed_out);
-        let end = match sequence.increment > 0 {
-            true => sequence.max,
-            false => sequence.min,
-        };
+        largest = largest.max(sequence.handed_out());
         let comment = match sequence.kind {
             SequenceKind::Owned | SequenceKind::Used => {
-                columns::exhaust(&sequence.name, end);
+                columns::exhaust(&sequence.name, sequence.end());
                 continue;
             }
             SequenceKind::Always => ALWAYS,
@@ -158,9 +149,15 @@ fn fence(column: &Column, sequences: &[Sequence]) -> Option<i64> {
         };
         column.alter("DROP IDENTITY");
         if sequence.may_create {
-            column.create_sequence(&sequence.name, &sequence.options);
+            let Sequence {
+                name,
+                type_name,
+                options,
+                ..
+            } = sequence;
+            column.create_sequence(name, &format!("AS {type_name} {options}"));
             columns::comment(&sequence.name, comment);
-            columns::exhaust(&sequence.name, end);
+            columns::exhaust(&sequence.name, sequence.end());
         }
     }
     largest

@@ -65,6 +65,19 @@ pub enum Error {
         largest: i64,
         floor: i64,
     },
+    /// A child table has an identity of its own.
+    IdentityBelow {
+        column: String,
+    },
+    /// A sequence has a `MAXVALUE` below the number at which it is to go on.
+    EndsBelow {
+        sequence: String,
+        start: i64,
+    },
+    /// A session that has locked the table waits for a lock of the transaction.
+    Deadlock {
+        table: String,
+    },
     /// The locks were not available within `lock_timeout`.
     Locked {
         table: String,
@@ -155,6 +168,21 @@ impl Problem for Error {
             .detail(format!(
                 "The largest value is {largest}; snowflake ids begin at {floor} now."
             )),
+            Error::IdentityBelow { column } => Report::new(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!("column {column} of a child table is an identity column"),
+                "Use ALTER TABLE ... ALTER COLUMN ... DROP IDENTITY on the child table first.",
+            ),
+            Error::EndsBelow { sequence, start } => Report::new(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!("sequence {sequence} ends below {start}, where it would have to go on"),
+                "Use ALTER SEQUENCE ... NO MAXVALUE first.",
+            ),
+            Error::Deadlock { table } => Report::new(
+                Code::ERRCODE_T_R_DEADLOCK_DETECTED,
+                format!("table {table} is locked by a session that waits for this transaction"),
+                "Begin a transaction with this call, and have no other table locked in it.",
+            ),
             Error::Locked { table } => Report::new(
                 Code::ERRCODE_LOCK_NOT_AVAILABLE,
                 format!("table {table} or its sequence could not be locked within lock_timeout"),

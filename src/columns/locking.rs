@@ -3,12 +3,15 @@
 //! A session that holds a lock on a sequence may wait for the table, or the other way round.
 //! Each attempt therefore gives up sooner than PostgreSQL looks for a deadlock, and releases
 //! what it has locked: no session becomes the victim, and none waits longer than that.
+//! A deadlock over what the transaction had locked before would last: it is an error.
 
 use std::time::{Duration, Instant};
 
 use pgrx::pg_sys::Oid;
 
 use super::error::Error;
+use super::look;
+use crate::catalog::columns::{self, Column};
 use crate::error::Problem;
 use crate::pg::wait_event::WaitEvent;
 use crate::pg::{guc, latch, process, relation_lock, sub_xact};
@@ -21,7 +24,8 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 /// Runs `work`, which locks relations, until it gets its locks; an error if it does not get
 /// them within `lock_timeout`.
-pub fn retrying<R>(table: &str, work: impl Fn() -> R) -> R {
+/// `relations` are those that it locks.
+pub fn retrying<R>(table: &str, relations: &[Oid], work: impl Fn() -> R) -> R {
     let began = Instant::now();
     let limit = guc::lock_timeout();
     let slice = (guc::deadlock_timeout() / 3).clamp(Duration::from_millis(1), LONGEST);
@@ -38,9 +42,23 @@ pub fn retrying<R>(table: &str, work: impl Fn() -> R) -> R {
             let table = table.to_owned();
             Error::Locked { table }.raise();
         }
+        // What this attempt had locked is free again, so that others wait only for what the
+        // transaction had locked before.
+        if columns::is_awaited_by_holder(relations) {
+            let table = table.to_owned();
+            Error::Deadlock { table }.raise();
+        }
         latch::wait(PAUSE, WaitEvent::Column);
         process::check_for_interrupts();
     }
+}
+
+/// Locks a table and those below it exclusively, and returns the column as it is then.
+pub fn lock_column(table: Oid, attribute: &[u8]) -> Column {
+    lock(&[table]);
+    // No other table gets below it any more.
+    lock(&look::at(table, attribute).tables());
+    look::at(table, attribute)
 }
 
 /// Locks tables or sequences exclusively.

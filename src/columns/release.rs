@@ -10,7 +10,7 @@ use crate::catalog::{self, alloc, registry};
 use crate::error::Problem;
 use crate::history;
 use crate::pg::clock;
-use crate::segment::owner::require_owner;
+use crate::segment::owner::{check_owner, require_owner};
 use crate::snowflake::source;
 
 /// Gives a column a sequence or an identity again, above its values and everything that was
@@ -18,12 +18,12 @@ use crate::snowflake::source;
 /// `sibling` is any function of the extension.
 pub fn release(table: Oid, attribute: &[u8], sibling: Oid) -> Option<Oid> {
     let before = look::at(table, attribute);
-    require_adopted(&before, sibling);
-    locking::retrying(&before.table_name, || {
-        locking::lock(&[table]);
-        locking::lock(&before.tables());
-        let column = look::at(table, attribute);
-        require_adopted(&column, sibling);
+    // The tag's row is not locked before the tables are: sessions that have locked these may
+    // be waiting for ids.
+    check_adopted(&before, sibling, check_owner);
+    locking::retrying(&before.table_name, &before.relations(), || {
+        let column = locking::lock_column(table, attribute);
+        check_adopted(&column, sibling, require_owner);
         let tag = column.tag(sibling);
         let granted = match &tag {
             Some(tag) => granted_by(tag),
@@ -50,14 +50,15 @@ pub fn release(table: Oid, attribute: &[u8], sibling: Oid) -> Option<Oid> {
     })
 }
 
-fn require_adopted(column: &Column, sibling: Oid) {
+/// Raises an error unless the column draws from leaf. `check_tag` is called with its tag.
+fn check_adopted(column: &Column, sibling: Oid, check_tag: impl Fn(&[u8])) {
     let tag = column.tag(sibling);
     if tag.is_none() && !column.is_snowflake(sibling) {
         let column = look::full_name(column);
         Error::NotAdopted { column }.raise();
     }
     if let Some(tag) = tag {
-        require_owner(&tag);
+        check_tag(&tag);
     }
 }
 
@@ -67,25 +68,40 @@ fn granted_by(tag: &[u8]) -> i64 {
     row.map_or(i64::MIN, |row| row.position.max_id)
 }
 
-/// Gives the column its sequence or identity again, or a new one.
+/// Gives the column its sequence or identity again, or a new one. A sequence that counted
+/// downwards counts upwards, away from what was granted.
 fn restore(column: &Column, start: i64) {
     let was = |sequence: &Sequence| match sequence.comment.as_deref() {
         Some(ALWAYS) => Some("ALWAYS"),
         Some(BY_DEFAULT) => Some("BY DEFAULT"),
         _ => None,
     };
+    let largest = column.largest.unwrap_or(i64::MAX);
+    if start > largest {
+        let column = look::full_name(column);
+        Error::NothingLeft { column, largest }.raise();
+    }
     match column.sequences().first() {
+        Some(sequence)
+            if sequence.increment > 0
+                && start > sequence.max
+                && !sequence.is_as_long_as_its_type =>
+        {
+            let sequence = sequence.name.clone();
+            Error::EndsBelow { sequence, start }.raise()
+        }
         Some(sequence) => match was(sequence) {
             Some(generated) => {
                 columns::drop_sequence(&sequence.name);
-                let Sequence { name, options, .. } = sequence;
+                let options = sequence.identity_options(start);
                 column.alter(&format!(
-                    "ADD GENERATED {generated} AS IDENTITY (SEQUENCE NAME {name} START WITH {start} {options})"
+                    "ADD GENERATED {generated} AS IDENTITY ({options})"
                 ));
             }
             None => {
-                columns::restart(&sequence.name, start);
+                sequence.restart(start);
                 column.alter(&format!("SET DEFAULT {}", sequence.nextval));
+                columns::grant_usage(&sequence.name, &column.inserters());
             }
         },
         None if column.is_not_null => column.alter(&format!(

@@ -149,3 +149,60 @@ fn lock_timeout_is_honoured_and_leaves_nothing_behind() {
                  WHERE c.relname LIKE 'orders%' AND l.mode = 'AccessExclusiveLock'";
     assert_eq!(world.admin.number(held), 0);
 }
+
+#[test]
+fn sessions_get_ids_while_a_release_waits_for_them() {
+    let mut world = World::new();
+    world.app.run(
+        "CREATE TABLE orders (id bigint, n int); GRANT INSERT ON orders TO clerk;
+         SELECT leaf_column_adopt('orders', 'id')",
+    );
+    world.clerk.run("BEGIN; INSERT INTO orders DEFAULT VALUES");
+    let pid = world.app.number("SELECT pg_backend_pid()::bigint");
+    thread::scope(|scope| {
+        let app = &mut world.app;
+        let release = scope.spawn(move || app.run("SELECT leaf_column_release('orders', 'id')"));
+        let observer = &mut world.admin;
+        wait_until("the release waits for the table", || {
+            observer.number(&format!(
+                "SELECT count(*) FROM pg_locks WHERE pid = {pid} AND NOT granted"
+            )) > 0
+        });
+        // More than there is in memory.
+        world
+            .clerk
+            .run("INSERT INTO orders (n) SELECT generate_series(1, 20000); COMMIT");
+        release.join().expect("the release goes on");
+    });
+    assert!(insert(&mut world.app) > 20_001);
+}
+
+#[test]
+fn deadlock_over_two_tables_ends_the_adoption() {
+    let mut world = World::new();
+    world.app.run(
+        "CREATE TABLE orders (id bigserial, n int); CREATE TABLE items (id bigserial, n int);
+         GRANT INSERT ON orders, items TO clerk;
+         GRANT USAGE ON SEQUENCE orders_id_seq, items_id_seq TO clerk",
+    );
+    world.clerk.run("BEGIN; INSERT INTO orders (n) VALUES (1)");
+    world
+        .app
+        .run("BEGIN; SELECT leaf_column_adopt('items', 'id')");
+    thread::scope(|scope| {
+        let clerk = &mut world.clerk;
+        let inserts = scope.spawn(move || clerk.run("INSERT INTO items (n) VALUES (1); COMMIT"));
+        let observer = &mut world.admin;
+        wait_until("the session waits for the other table", || {
+            observer.number("SELECT count(*) FROM pg_locks WHERE NOT granted") > 0
+        });
+        refused(
+            world
+                .app
+                .batch_execute("SELECT leaf_column_adopt('orders', 'id')"),
+            "40P01",
+        );
+        world.app.run("ROLLBACK");
+        inserts.join().expect("no insert fails");
+    });
+}

@@ -3,6 +3,7 @@
 mod adopt;
 mod load;
 mod release;
+mod sequences;
 
 use leaf_tests::postgres::Client;
 use leaf_tests::{Draw, Server};

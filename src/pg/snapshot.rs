@@ -1,0 +1,57 @@
+//! Queries that see what is committed now, also in a transaction whose snapshot is older.
+
+use std::ffi::{CString, c_char};
+
+use pgrx::pg_sys;
+use pgrx::spi::{Spi, SpiHeapTupleData};
+
+use super::datum::Arg;
+
+/// Runs a SELECT and reads each row of its result. It sees what other transactions have
+/// committed by now, and what this one has done.
+pub fn select_latest<R>(
+    statement: &str,
+    args: &[Arg],
+    read: impl Fn(&SpiHeapTupleData<'_>) -> R,
+) -> Vec<R> {
+    let command = CString::new(statement).unwrap_or_default();
+    let mut types: Vec<_> = args.iter().map(Arg::oid).collect();
+    let null = |arg: &Arg| if arg.datum().is_none() { b'n' } else { b' ' } as c_char;
+    let nulls: Vec<_> = args.iter().map(null).collect();
+    let value = |arg: &Arg| {
+        let value = arg.datum().map(|value| value.sans_lifetime());
+        value.unwrap_or(pg_sys::Datum::from(0))
+    };
+    let mut values: Vec<_> = args.iter().map(value).collect();
+    Spi::connect(|_| {
+        // SAFETY: SPI is connected. The arguments are as many as their types; the rows live
+        // until it is disconnected.
+        unsafe {
+            let plan =
+                pg_sys::SPI_prepare(command.as_ptr(), types.len() as i32, types.as_mut_ptr());
+            if plan.is_null() {
+                pgrx::error!("query could not be prepared");
+            }
+            let code = pg_sys::SPI_execute_snapshot(
+                plan,
+                values.as_mut_ptr(),
+                nulls.as_ptr(),
+                pg_sys::GetLatestSnapshot(),
+                std::ptr::null_mut(),
+                true,
+                false,
+                0,
+            );
+            if code < 0 || pg_sys::SPI_tuptable.is_null() {
+                pgrx::error!("query failed: {code}");
+            }
+            let table = &*pg_sys::SPI_tuptable;
+            let rows = std::slice::from_raw_parts(table.vals, table.numvals as usize);
+            let row = |&row| match SpiHeapTupleData::new(table.tupdesc, row) {
+                Ok(Some(row)) => read(&row),
+                _ => pgrx::error!("query has returned no row"),
+            };
+            rows.iter().map(row).collect()
+        }
+    })
+}
