@@ -130,5 +130,5 @@ fn leaf_segment_return(call: Call<'_>) -> bool {
 
 /// The identity of a tag's row.
 fn leaf_tag_incarnation(call: Call<'_>) -> [u8; 16] {
-    blocks::incarnation(args::tag(call.text(0)))
+    blocks::incarnation_to_draw(args::tag(call.text(0)))
 }

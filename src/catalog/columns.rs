@@ -72,7 +72,7 @@ pub struct Sequence {
     pub comment: Option<String>,
     /// Whether the current role has the privileges of its owner.
     pub is_owned: bool,
-    /// Whether the current role may create another one in its schema.
+    /// Whether the current role may create another one in its place, with the same owner.
     pub may_create: bool,
 }
 
@@ -278,7 +278,10 @@ impl Column {
                       WHERE NOT EXISTS (SELECT FROM columns AS c \
                                          WHERE c.attrelid = u.relation AND c.attnum = u.number)), \
                     obj_description(s.seqrelid, 'pg_class'), \
-                    has_schema_privilege(n.oid, 'CREATE'), pg_has_role(r.relowner, 'USAGE'), \
+                    has_schema_privilege(n.oid, 'CREATE') AND has_schema_privilege(r.relowner, n.oid, 'CREATE') \
+                    AND pg_has_role(r.relowner, CASE WHEN current_setting('server_version_num')::integer < 160000 \
+                                                     THEN 'MEMBER' ELSE 'SET' END), \
+                    pg_has_role(r.relowner, 'USAGE'), \
                     format_type(s.seqtypid, NULL), s.seqcache, s.seqmax = m.max, \
                     (SELECT min(format('%s.%I', f.attrelid::regclass, $2)) FROM found AS f \
                       WHERE f.oid = s.seqrelid AND f.kind <= 2 AND f.attrelid <> $1::oid) \

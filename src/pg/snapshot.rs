@@ -1,20 +1,22 @@
 //! Queries that see what is committed now, also in a transaction whose snapshot is older.
 
-use std::ffi::{CString, c_char};
+use std::ffi::c_char;
 
 use pgrx::pg_sys;
 use pgrx::spi::{Spi, SpiHeapTupleData};
 
 use super::datum::Arg;
+use super::encoding::encode_c;
 
-/// Runs a SELECT and reads each row of its result. It sees what other transactions have
-/// committed by now, and what this one has done.
+/// Runs a SELECT, with names as [`display`](super::display) shows them, and reads each row of
+/// its result. It sees what other transactions have committed by now, and what this one has
+/// done.
 pub fn select_latest<R>(
     statement: &str,
     args: &[Arg],
     read: impl Fn(&SpiHeapTupleData<'_>) -> R,
 ) -> Vec<R> {
-    let command = CString::new(statement).unwrap_or_default();
+    let command = encode_c(statement);
     let mut types: Vec<_> = args.iter().map(Arg::oid).collect();
     let null = |arg: &Arg| if arg.datum().is_none() { b'n' } else { b' ' } as c_char;
     let nulls: Vec<_> = args.iter().map(null).collect();

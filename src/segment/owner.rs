@@ -23,10 +23,17 @@ pub fn require_owner(tag: &[u8]) {
 
 /// As [`require_owner`], without a lock.
 pub fn check_owner(tag: &[u8]) {
+    if !check_owner_if_exists(tag) {
+        Error::NoSuchTag { tag: display(tag) }.raise();
+    }
+}
+
+/// Returns whether the tag exists; an error if it does and the current role does not own it.
+pub fn check_owner_if_exists(tag: &[u8]) -> bool {
     let user = role::current();
     let readable = look_up::wait_until_readable(&Patience::new(Ids::OfTag(tag)));
     let Some(permissions) = readable.permissions(tag, user) else {
-        Error::NoSuchTag { tag: display(tag) }.raise();
+        return false;
     };
     if !permissions.is_owner {
         Error::NotOwner {
@@ -35,4 +42,5 @@ pub fn check_owner(tag: &[u8]) {
         }
         .raise();
     }
+    true
 }

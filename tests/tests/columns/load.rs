@@ -1,7 +1,9 @@
 //! Adopting and releasing while sessions insert: no insert fails, no key comes twice.
 
 use super::{World, insert};
+use leaf_tests::postgres::Client;
 use leaf_tests::{Draw, Server, refused, wait_until};
+use std::io::Write;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
@@ -205,4 +207,78 @@ fn deadlock_over_two_tables_ends_the_adoption() {
         world.app.run("ROLLBACK");
         inserts.join().expect("no insert fails");
     });
+}
+
+/// Ways to insert. Each is called again and again.
+const STYLES: [fn(&mut Client); 9] = [
+    |clerk| {
+        let mut rows = clerk.copy_in("COPY orders (n) FROM STDIN").expect("COPY");
+        rows.write_all(b"1\n2\n3\n").expect("rows");
+        rows.finish().expect("COPY");
+    },
+    |clerk| clerk.run("INSERT INTO orders (n) SELECT generate_series(1, 50)"),
+    |clerk| {
+        clerk.number("INSERT INTO orders (n) VALUES (1) ON CONFLICT DO NOTHING RETURNING id");
+    },
+    // Its plan is kept by the session.
+    |clerk| clerk.run("SELECT insert_one()"),
+    |clerk| {
+        clerk.run("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1");
+        clerk.run("INSERT INTO orders (n) VALUES (1); INSERT INTO orders (n) VALUES (2); COMMIT");
+    },
+    |clerk| {
+        clerk.run("BEGIN ISOLATION LEVEL SERIALIZABLE; INSERT INTO orders (n) VALUES (1); COMMIT");
+    },
+    |clerk| clerk.run("INSERT INTO orders_view VALUES (1)"),
+    |clerk| clerk.run("INSERT INTO p1 (n) VALUES (1)"),
+    // As some ORMs do. While the sequence is fenced, it says so.
+    |clerk| {
+        let drawn = clerk.query_one("SELECT nextval('orders_id_seq')", &[]);
+        match drawn.map(|row| row.get::<_, i64>(0)) {
+            Ok(id) => clerk.run(&format!("INSERT INTO orders VALUES ({id}, 1)")),
+            Err(error) => assert_eq!(error.code().expect("a code").code(), "2200H"),
+        }
+    },
+];
+
+#[test]
+fn no_style_of_insert_fails_or_repeats_a_key() {
+    let mut world = World::new();
+    world.app.run(
+        "CREATE TABLE orders (id bigserial, n int, PRIMARY KEY (id, n)) PARTITION BY RANGE (n);
+         CREATE TABLE p1 PARTITION OF orders FOR VALUES FROM (0) TO (10);
+         CREATE TABLE p2 PARTITION OF orders FOR VALUES FROM (10) TO (100);
+         ALTER SEQUENCE orders_id_seq CACHE 50;
+         CREATE VIEW orders_view AS SELECT n FROM orders;
+         CREATE FUNCTION insert_one() RETURNS void LANGUAGE plpgsql AS $$
+             BEGIN INSERT INTO orders (n) VALUES (20); END $$;
+         GRANT INSERT, SELECT ON orders, p1, orders_view TO clerk;
+         GRANT USAGE ON SEQUENCE orders_id_seq TO clerk",
+    );
+    let stop = AtomicBool::new(false);
+    let inserted = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        for style in STYLES {
+            let mut clerk = world.server.connect_as("clerk", "postgres");
+            let (stop, inserted) = (&stop, &inserted);
+            scope.spawn(move || {
+                clerk.run("SET plan_cache_mode = force_generic_plan");
+                while !stop.load(Ordering::Relaxed) {
+                    style(&mut clerk);
+                    inserted.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        for kind in ["segment", "snowflake", "segment"] {
+            more(&inserted);
+            let adopt = format!("SELECT leaf_column_adopt('orders', 'id', kind => '{kind}')");
+            world.app.run(&adopt);
+            more(&inserted);
+            world.app.run("SELECT leaf_column_release('orders', 'id')");
+        }
+        more(&inserted);
+        stop.store(true, Ordering::Relaxed);
+    });
+    let twice = "SELECT count(*) - count(DISTINCT id) FROM orders";
+    assert_eq!(world.app.number(twice), 0);
 }

@@ -234,3 +234,50 @@ fn what_a_snapshot_does_not_have_counts() {
     app.run(&format!("{RELEASE}; COMMIT"));
     other.run("INSERT INTO others DEFAULT VALUES");
 }
+
+#[test]
+fn member_of_a_role_that_may_not_create_adopts_its_table() {
+    let mut world = World::new();
+    world.admin.run(
+        "CREATE ROLE member LOGIN; GRANT app TO member;
+         GRANT EXECUTE ON FUNCTION leaf_tag_create TO member;
+         CREATE SCHEMA shared; GRANT CREATE, USAGE ON SCHEMA shared TO member;
+         GRANT USAGE ON SCHEMA shared TO app;
+         CREATE TABLE shared.orders (id bigint GENERATED ALWAYS AS IDENTITY);
+         ALTER TABLE shared.orders OWNER TO app",
+    );
+    let mut member = world.server.connect_as("member", "postgres");
+    member.run("SET search_path = shared, public");
+    assert_eq!(insert(&mut member), 1);
+    // There can be no sequence of the owner's in the place of the identity's.
+    member.run(ADOPT);
+    assert_eq!(insert(&mut member), 2);
+    member.fails("SELECT nextval('orders_id_seq')", "42P01");
+    member.run(RELEASE);
+    assert!(insert(&mut member) > 2);
+}
+
+#[test]
+fn names_in_other_encodings_are_those_of_the_database() {
+    let mut world = World::new();
+    for encoding in ["LATIN1", "SQL_ASCII"] {
+        world.admin.run(&format!(
+            "CREATE DATABASE {encoding} ENCODING '{encoding}' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0"
+        ));
+        let mut admin = world
+            .server
+            .connect_as("postgres", &encoding.to_lowercase());
+        admin.run("CREATE EXTENSION leaf");
+        for column in ["bigint GENERATED ALWAYS AS IDENTITY", "bigint"] {
+            admin.run(&format!(
+                r#"CREATE TABLE "Zähler" ("Größe" {column}); SELECT leaf_column_adopt('"Zähler"', 'Größe');
+                   INSERT INTO "Zähler" DEFAULT VALUES"#
+            ));
+            assert_eq!(admin.text("SELECT biz_tag FROM leaf.alloc"), "Zähler.Größe");
+            admin.run(
+                r#"SELECT leaf_column_release('"Zähler"', 'Größe');
+                   INSERT INTO "Zähler" DEFAULT VALUES; DROP TABLE "Zähler""#,
+            );
+        }
+    }
+}

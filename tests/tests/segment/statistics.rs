@@ -200,6 +200,21 @@ fn owners_see_their_own_tags_and_monitors_all() {
 }
 
 #[test]
+fn tag_that_only_the_snapshot_still_has_is_shown_without_an_error() {
+    let (server, mut admin) = Server::with_orders(1000);
+    admin.run("CREATE ROLE owner LOGIN; GRANT EXECUTE ON FUNCTION leaf_tag_create TO owner");
+    let mut owner = server.connect_as("owner", "postgres");
+    owner.run("SELECT leaf_tag_create('mine'), leaf_tag_create('kept')");
+    owner.next("mine").expect("an id");
+    owner.run("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1");
+    admin.run("SELECT leaf_tag_drop('mine')");
+    assert_eq!(
+        owner.number("SELECT count(*) FROM leaf.stat_segment WHERE ids_drawn = 0"),
+        2
+    );
+}
+
+#[test]
 fn setting_that_only_the_loader_reads_warns_in_a_session() {
     let (server, mut admin) = Server::with_orders(100);
     let psql = |command: &str| {

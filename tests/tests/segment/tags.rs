@@ -141,6 +141,15 @@ fn first_draw_creates_its_tag_if_that_is_wanted() {
         admin.number("SELECT count(*) FROM leaf.alloc WHERE owner = 'maker' AND step = 1000"),
         3
     );
+    // Only by draws.
+    refused(
+        maker.query("SELECT leaf_segment_last('none')", &[]),
+        "42704",
+    );
+    refused(
+        maker.query("SELECT leaf_segment_return('none', '[1,2)')", &[]),
+        "42704",
+    );
     // In a read-only transaction, and not undone by a rollback.
     maker.run("BEGIN READ ONLY");
     assert_eq!(maker.next("seen").expect("an id"), 1);
