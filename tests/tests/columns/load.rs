@@ -282,3 +282,51 @@ fn no_style_of_insert_fails_or_repeats_a_key() {
     let twice = "SELECT count(*) - count(DISTINCT id) FROM orders";
     assert_eq!(world.app.number(twice), 0);
 }
+
+/// Lets `clerk` do something in its transaction, and commit, while the adoption of `orders`
+/// waits for it.
+fn while_adoption_waits(world: &mut World, last: impl FnOnce(&mut Client)) {
+    let pid = world.app.number("SELECT pg_backend_pid()::bigint");
+    thread::scope(|scope| {
+        let app = &mut world.app;
+        let adoption = scope.spawn(move || app.run("SELECT leaf_column_adopt('orders', 'id')"));
+        let observer = &mut world.admin;
+        wait_until("the adoption waits for a lock", || {
+            observer.number(&format!(
+                "SELECT count(*) FROM pg_locks WHERE pid = {pid} AND NOT granted"
+            )) > 0
+        });
+        last(&mut world.clerk);
+        adoption.join().expect("the adoption goes on");
+    });
+}
+
+#[test]
+fn number_that_is_handed_out_at_the_last_moment_counts() {
+    let mut world = World::new();
+    world.app.run(
+        "CREATE TABLE orders (id bigserial PRIMARY KEY, n int);
+         GRANT USAGE ON SEQUENCE orders_id_seq TO clerk",
+    );
+    world.clerk.run("BEGIN; SELECT nextval('orders_id_seq')");
+    let mut id = 0;
+    while_adoption_waits(&mut world, |clerk| {
+        id = clerk.number("SELECT nextval('orders_id_seq')");
+        clerk.run("COMMIT");
+    });
+    assert_eq!(insert(&mut world.app), id + 1);
+}
+
+#[test]
+fn row_that_comes_into_a_partition_at_the_last_moment_counts() {
+    let mut world = World::new();
+    world.app.run(
+        "CREATE TABLE orders (id bigint, n int DEFAULT 1) PARTITION BY LIST (n);
+         CREATE TABLE p1 PARTITION OF orders FOR VALUES IN (1); GRANT INSERT ON p1 TO clerk",
+    );
+    // Its session knows what the partition accepts, and does not lock the table any more.
+    world.clerk.run("INSERT INTO p1 VALUES (1, 1)");
+    world.clerk.run("BEGIN; INSERT INTO p1 VALUES (500, 1)");
+    while_adoption_waits(&mut world, |clerk| clerk.run("COMMIT"));
+    assert_eq!(insert(&mut world.app), 501);
+}

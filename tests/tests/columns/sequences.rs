@@ -119,6 +119,16 @@ fn end_of_a_sequence_is_an_error_with_a_way_out() {
 }
 
 #[test]
+fn sequence_that_begins_again_at_its_end_is_fenced() {
+    let mut world = World::new();
+    let app = &mut world.app;
+    app.run(&format!(
+        "CREATE TABLE orders (id bigserial); ALTER SEQUENCE orders_id_seq CYCLE; {ADOPT}"
+    ));
+    app.fails("SELECT nextval('orders_id_seq')", "2200H");
+}
+
+#[test]
 fn new_sequence_gets_a_name_that_is_free() {
     let mut world = World::new();
     let app = &mut world.app;
