@@ -2,8 +2,8 @@
 //! file per table.
 //!
 //! Statements on these tables run as their owner, with nothing but `pg_catalog` in
-//! the search path; see [`relation::as_owner`]. Those of [`defaults`] and
-//! [`columns`] read system catalogs and users' tables as the current role.
+//! the search path; see [`relation::as_owner`]. Those of [`defaults`],
+//! [`columns`] and [`sequences`] read system catalogs and users' tables as the current role.
 
 pub mod alloc;
 pub mod columns;
@@ -12,6 +12,7 @@ pub mod permissions;
 pub mod privileges;
 pub mod registry;
 pub mod relation;
+pub mod sequences;
 mod statement;
 pub mod triggers;
 

@@ -76,3 +76,33 @@ pub fn uuid(row: &ResultRow<'_>, ordinal: usize) -> [u8; 16] {
     let uuid = column_of::<pgrx::Uuid>(row, ordinal);
     *uuid.expect("the column is not null").as_bytes()
 }
+
+/// A column of type `boolean`; false for NULL.
+pub fn flag(row: &ResultRow<'_>, ordinal: usize) -> bool {
+    column_of::<bool>(row, ordinal) == Some(true)
+}
+
+/// A column of type `text`.
+pub fn optional_text(row: &ResultRow<'_>, ordinal: usize) -> Option<String> {
+    bytes(row, ordinal).map(|_| text(row, ordinal))
+}
+
+/// A column of type `text`, in the database's encoding.
+pub fn bytes(row: &ResultRow<'_>, ordinal: usize) -> Option<Vec<u8>> {
+    let value = column_of::<pgrx::AnyElement>(row, ordinal)?;
+    // SAFETY: the column is of that type, and lives as long as the row.
+    Some(unsafe { datum::text(value.datum()) }.to_vec())
+}
+
+/// A constant, as PostgreSQL prints it with `standard_conforming_strings`.
+pub fn literal(value: &str) -> String {
+    format!("'{}'", value.replace('\'', "''"))
+}
+
+/// A name, quoted as necessary.
+pub fn quoted(name: &[u8]) -> String {
+    let names = query_latest("SELECT quote_ident($1)", &[datum::text_arg(name)], |row| {
+        text(row, 1)
+    });
+    names.join("")
+}

@@ -8,7 +8,8 @@ use pgrx::pg_sys::Oid;
 use super::error::Error;
 use super::{locking, look};
 use crate::catalog::alloc::{self, NewTag};
-use crate::catalog::columns::{self, Column, Sequence, SequenceKind};
+use crate::catalog::columns::Column;
+use crate::catalog::sequences::{self, Sequence, SequenceKind};
 use crate::catalog::{self, privileges};
 use crate::error::Problem;
 use crate::pg::encoding::encode;
@@ -141,7 +142,7 @@ fn fence(column: &Column, sequences: &[Sequence]) -> Option<i64> {
         largest = largest.max(sequence.handed_out());
         let comment = match sequence.kind {
             SequenceKind::Owned | SequenceKind::Used => {
-                columns::exhaust(&sequence.name, sequence.end());
+                sequences::exhaust(&sequence.name, sequence.end());
                 continue;
             }
             SequenceKind::Always => ALWAYS,
@@ -156,8 +157,8 @@ fn fence(column: &Column, sequences: &[Sequence]) -> Option<i64> {
                 ..
             } = sequence;
             column.create_sequence(name, &format!("AS {type_name} {options}"));
-            columns::comment(&sequence.name, comment);
-            columns::exhaust(&sequence.name, sequence.end());
+            sequences::comment(&sequence.name, comment);
+            sequences::exhaust(&sequence.name, sequence.end());
         }
     }
     largest

@@ -5,7 +5,8 @@ use pgrx::pg_sys::Oid;
 use super::adopt::{ALWAYS, BY_DEFAULT};
 use super::error::Error;
 use super::{locking, look};
-use crate::catalog::columns::{self, Column, Sequence};
+use crate::catalog::columns::Column;
+use crate::catalog::sequences::{self, Sequence};
 use crate::catalog::{self, alloc, registry};
 use crate::error::Problem;
 use crate::history;
@@ -92,7 +93,7 @@ fn restore(column: &Column, start: i64) {
         }
         Some(sequence) => match was(sequence) {
             Some(generated) => {
-                columns::drop_sequence(&sequence.name);
+                sequences::drop_sequence(&sequence.name);
                 let options = sequence.identity_options(start);
                 column.alter(&format!(
                     "ADD GENERATED {generated} AS IDENTITY ({options})"
@@ -101,7 +102,7 @@ fn restore(column: &Column, start: i64) {
             None => {
                 sequence.restart(start);
                 column.alter(&format!("SET DEFAULT {}", sequence.nextval));
-                columns::grant_usage(&sequence.name, &column.inserters());
+                sequences::grant_usage(&sequence.name, &column.inserters());
             }
         },
         None if column.is_not_null => column.alter(&format!(
@@ -109,7 +110,7 @@ fn restore(column: &Column, start: i64) {
         )),
         None => {
             let name = column.create_default_sequence(start);
-            columns::grant_usage(&name, &column.inserters());
+            sequences::grant_usage(&name, &column.inserters());
         }
     }
 }

@@ -9,7 +9,9 @@
 
 mod book;
 mod session;
+mod sql;
 mod steps;
+mod tags;
 mod values;
 mod world;
 

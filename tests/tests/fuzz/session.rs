@@ -1,7 +1,7 @@
 //! One session of a case.
 
 use crate::book::{Book, space};
-use crate::steps::Rows;
+use crate::sql::Rows;
 use std::collections::HashMap;
 
 use leaf_tests::Draw;
