@@ -262,7 +262,7 @@ CREATE FUNCTION leaf_id_parse(text) RETURNS bigint
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
     AS 'MODULE_PATHNAME', 'leaf_id_parse';
 COMMENT ON FUNCTION leaf_id_parse(text)
-    IS 'the id of a text of leaf_id_text, in upper or lower case, with or without hyphens';
+    IS 'the id that leaf_id_text has written as a text, in upper or lower case, with or without hyphens';
 
 /*
  * Worker ids for nodes that issue snowflake ids themselves. The functions that return
@@ -324,7 +324,7 @@ CREATE FUNCTION leaf_tag_drop(tag text, force boolean DEFAULT false) RETURNS voi
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'leaf_tag_drop';
 COMMENT ON FUNCTION leaf_tag_drop(text, boolean)
-    IS 'drops a tag; unless forced to, not one that the default of a column draws from';
+    IS 'drops a tag; without force, an error if the default of a column draws from it';
 
 CREATE FUNCTION leaf_tag_grant(tag text, role name) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE
@@ -359,7 +359,7 @@ CREATE FUNCTION leaf_column_adopt(
     SET standard_conforming_strings = on
     AS 'MODULE_PATHNAME', 'leaf_column_adopt';
 COMMENT ON FUNCTION leaf_column_adopt(regclass, name, text, text)
-    IS 'makes the default of a column draw from a new tag, which is returned, or snowflake ids, above its values and those of its sequence';
+    IS 'makes the default of a column draw ids of a new tag, whose name is returned, or snowflake ids, above its values and those of its sequence';
 
 CREATE FUNCTION leaf_column_release("table" regclass, "column" name) RETURNS regclass
     LANGUAGE c VOLATILE PARALLEL UNSAFE
@@ -367,7 +367,7 @@ CREATE FUNCTION leaf_column_release("table" regclass, "column" name) RETURNS reg
     SET standard_conforming_strings = on
     AS 'MODULE_PATHNAME', 'leaf_column_release';
 COMMENT ON FUNCTION leaf_column_release(regclass, name)
-    IS 'gives a column that was adopted its sequence or identity back, above everything that was granted';
+    IS 'gives an adopted column its sequence or identity back, which starts above everything that was granted';
 
 /*
  * Masks: ids that give nothing away. Only leaf_mask_rotate writes: a version's key is derived
@@ -380,7 +380,7 @@ CREATE FUNCTION leaf_mask(tag text, id bigint, bits integer DEFAULT 63, version 
     LANGUAGE c STABLE PARALLEL RESTRICTED
     AS 'MODULE_PATHNAME', 'leaf_mask';
 COMMENT ON FUNCTION leaf_mask(text, bigint, integer, integer)
-    IS 'an id as a number of 63 or 53 bits that gives nothing away; only with the tag''s key it can be turned back';
+    IS 'an id as a number of 63 or 53 bits that gives nothing away; turning it back takes the tag''s key';
 
 CREATE FUNCTION leaf_unmask(tag text, masked bigint, bits integer DEFAULT 63, version integer DEFAULT NULL) RETURNS bigint
     LANGUAGE c STABLE PARALLEL RESTRICTED
