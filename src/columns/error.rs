@@ -90,17 +90,17 @@ impl Problem for Error {
             Error::NoSuchColumn { table, column } => Report::new(
                 Code::ERRCODE_UNDEFINED_COLUMN,
                 format!("column \"{column}\" of table {table} does not exist"),
-                "Give the column as it is stored, usually in lower case.",
+                "Check the spelling: unlike in SQL commands, upper case is not folded to lower case here.",
             ),
             Error::NotATable { table } => Report::new(
                 Code::ERRCODE_WRONG_OBJECT_TYPE,
                 format!("{table} is neither an ordinary nor a partitioned table"),
-                "Give the table in which the rows are stored.",
+                "Specify the table in which the rows are stored.",
             ),
             Error::Inherited { column } => Report::new(
                 Code::ERRCODE_WRONG_OBJECT_TYPE,
                 format!("column {column} belongs to a partition or comes from a parent table"),
-                "Give the partitioned table, or the parent.",
+                "Specify the partitioned table, or the parent.",
             ),
             Error::NotOwner { relation } => Report::new(
                 Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
@@ -115,28 +115,30 @@ impl Problem for Error {
             Error::Computed { column } => Report::new(
                 Code::ERRCODE_WRONG_OBJECT_TYPE,
                 format!("column {column} is generated from other columns"),
-                "Only a column with a default of its own can be adopted.",
+                "A generated column cannot draw ids: choose another column.",
             ),
             Error::OtherDefault { column, default } => Report::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 format!("column {column} has a default that is not nextval of a sequence"),
-                "If nothing else produces its values, drop the default first.",
+                "Drop the default first, once nothing depends on its values.",
             )
             .detail(format!("The default is {default}.")),
             Error::AlreadyAdopted { column } => Report::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                format!("the default of column {column} draws from leaf already"),
-                "leaf_column_release gives it a sequence again.",
+                format!("the default of column {column} already draws from leaf"),
+                "Nothing is left to do. To go back to a sequence, use leaf_column_release.",
             ),
             Error::NotAdopted { column } => Report::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                format!("the default of column {column} is not a plain call of leaf"),
-                "Only a column as leaf_column_adopt leaves it can be released.",
+                format!(
+                    "the default of column {column} is not a call of leaf_segment_next or leaf_snowflake_next"
+                ),
+                "Only a column with the default that leaf_column_adopt sets can be released.",
             ),
             Error::SharedSequence { sequence, columns } => Report::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                format!("sequence {sequence} is used by other columns, too"),
-                "Give the columns sequences of their own first, each above all values in use.",
+                format!("sequence {sequence} is also used by other columns"),
+                "First give each column a sequence of its own that starts above all values in use.",
             )
             .detail(format!("It is used by {columns}.")),
             Error::Unreadable { column } => Report::new(
@@ -144,17 +146,17 @@ impl Problem for Error {
                 format!(
                     "the largest value of column {column} is not known: a partition is a foreign table"
                 ),
-                "Create the tag with leaf_tag_create above all values, and set the default by hand.",
+                "Use leaf_tag_create with a start above all values, and set the default with ALTER TABLE.",
             ),
             Error::MayNotCreate { role } => Report::new(
                 Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
                 format!("role \"{role}\" may not create tags"),
-                "A superuser can allow it: GRANT EXECUTE ON FUNCTION leaf_tag_create TO the role.",
+                "A superuser can allow it with GRANT EXECUTE ON FUNCTION leaf_tag_create.",
             ),
             Error::NothingLeft { column, largest } => Report::new(
                 Code::ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED,
                 format!("no number is left for column {column}: {largest} is the last one"),
-                "Change its type to bigint first, or remove values near the end of the type.",
+                "Change a column of a smaller type to bigint first, or remove the values near the end of its type.",
             ),
             Error::AheadOfClock {
                 column,
@@ -162,11 +164,11 @@ impl Problem for Error {
                 floor,
             } => Report::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                format!("column {column} has values where snowflake ids are to come"),
+                format!("column {column} has values above the snowflake ids of the present"),
                 "Use kind => 'segment', or a layout whose ids are larger.",
             )
             .detail(format!(
-                "The largest value is {largest}; snowflake ids begin at {floor} now."
+                "The largest value is {largest}; snowflake ids now begin at {floor}."
             )),
             Error::IdentityBelow { column } => Report::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,

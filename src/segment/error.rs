@@ -78,12 +78,12 @@ impl Problem for Error {
             Error::NoSuchTag { tag } => Report::new(
                 Code::ERRCODE_UNDEFINED_OBJECT,
                 format!("tag \"{tag}\" does not exist"),
-                "Create it with leaf_tag_create, or set leaf.auto_create to have draws create tags.",
+                "Create it with leaf_tag_create. With leaf.auto_create, a draw creates it, for roles that may call leaf_tag_create.",
             ),
             Error::TagExists { tag } => Report::new(
                 Code::ERRCODE_DUPLICATE_OBJECT,
                 format!("tag \"{tag}\" already exists"),
-                "Choose another name, or change the tag with leaf_tag_alter.",
+                "Choose another name, use if_not_exists => true in leaf_tag_create, or drop the tag with leaf_tag_drop.",
             ),
             Error::NoSuchRole { role } => Report::new(
                 Code::ERRCODE_UNDEFINED_OBJECT,
@@ -115,7 +115,7 @@ impl Problem for Error {
             Error::InUse { tag, columns } => Report::new(
                 Code::ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST,
                 format!("cannot drop tag \"{tag}\" because the default of a column draws from it"),
-                "Change the defaults first, or drop the tag with force => true.",
+                "Change the default first, for example with leaf_column_release, or use force => true.",
             )
             .detail(format!("It is used by {}.", columns.join(", "))),
             Error::Exhausted { tag } => Report::new(
@@ -139,7 +139,7 @@ impl Problem for Error {
             Error::NoLast { tag } => Report::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 format!("no id of tag \"{tag}\" was drawn in this session"),
-                "Draw one with leaf_segment_next first, or use INSERT ... RETURNING.",
+                "Draw one with leaf_segment_next or leaf_segment_batch first, or use INSERT ... RETURNING.",
             ),
             Error::NoSlot { tag } => Report::new(
                 Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
@@ -164,8 +164,8 @@ impl Problem for Error {
                 latest,
             } => Report::new(
                 Code::ERRCODE_INVALID_PARAMETER_VALUE,
-                format!("the masks of tag \"{tag}\" have no version {version}"),
-                "Leave version out to get the present one, or specify that with which the id was masked.",
+                format!("the mask key of tag \"{tag}\" has no version {version}"),
+                "Omit version to use the current one, or specify the one with which the id was masked.",
             )
             .detail(format!("There are versions 1 to {latest}.")),
             Error::Prepared => Report::new(
