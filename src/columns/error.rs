@@ -183,7 +183,7 @@ impl Problem for Error {
             Error::Deadlock { table } => Report::new(
                 Code::ERRCODE_T_R_DEADLOCK_DETECTED,
                 format!("table {table} is locked by a session that waits for this transaction"),
-                "Begin a transaction with this call, and have no other table locked in it.",
+                "Make the call at the beginning of a transaction that has locked no other table.",
             ),
             Error::Locked { table } => Report::new(
                 Code::ERRCODE_LOCK_NOT_AVAILABLE,
