@@ -19,7 +19,7 @@ fn leaf_install_schema(call: Call<'_>) {
             others => format!("{others}, leaf"),
         };
         report::warn(
-            "leaf is not loaded by the server, so its functions raise errors",
+            "leaf is not loaded by the server, so no ids can be drawn",
             &format!(
                 "Put this line into postgresql.conf and restart the server: shared_preload_libraries = '{libraries}'"
             ),

@@ -28,6 +28,8 @@ pub struct Column {
     /// Whether the table is one that has a default for each row: an ordinary or partitioned
     /// table.
     pub is_of_table: bool,
+    /// Whether the table lasts only as long as its session.
+    pub is_temporary: bool,
     /// Whether the table is a partition, or the column comes from a parent.
     pub is_inherited: bool,
     /// Whether the current role has the privileges of the table's owner.
@@ -55,7 +57,7 @@ pub fn find(table: Oid, attribute: &[u8]) -> Option<Column> {
                 format('%I', f.attname), \
                 CASE WHEN n.nspname <> 'public' THEN n.nspname || '.' ELSE '' END \
                 || c.relname || '.' || f.attname, \
-                c.relkind IN ('r', 'p'), c.relispartition OR f.attinhcount > 0, \
+                c.relkind IN ('r', 'p'), c.relpersistence = 't', c.relispartition OR f.attinhcount > 0, \
                 pg_has_role(c.relowner, 'USAGE'), r.rolname::text, \
                 CASE f.atttypid WHEN 'smallint'::regtype THEN 32767 \
                                 WHEN 'integer'::regtype THEN 2147483647 \
@@ -76,14 +78,15 @@ pub fn find(table: Oid, attribute: &[u8]) -> Option<Column> {
             name: text(row, 4),
             plain_name: text(row, 5),
             is_of_table: flag(row, 6),
-            is_inherited: flag(row, 7),
-            is_owned: flag(row, 8),
-            owner: bytes(row, 9).unwrap_or_default(),
-            largest: column_of::<i64>(row, 10),
-            is_not_null: flag(row, 11),
-            is_computed: flag(row, 12),
-            default: optional_text(row, 13),
-            expression: bytes(row, 14).unwrap_or_default(),
+            is_temporary: flag(row, 7),
+            is_inherited: flag(row, 8),
+            is_owned: flag(row, 9),
+            owner: bytes(row, 10).unwrap_or_default(),
+            largest: column_of::<i64>(row, 11),
+            is_not_null: flag(row, 12),
+            is_computed: flag(row, 13),
+            default: optional_text(row, 14),
+            expression: bytes(row, 15).unwrap_or_default(),
         },
     )
     .pop()

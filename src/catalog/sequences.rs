@@ -2,9 +2,7 @@
 
 use pgrx::pg_sys::Oid;
 
-use super::statement::{
-    bigint, bytes, command, flag, literal, optional_text, query_latest, quoted, text,
-};
+use super::statement::{bigint, command, flag, literal, optional_text, query_latest, quoted, text};
 use crate::pg::datum::{bigint_arg, text_arg};
 
 /// A sequence from which a column's default, or its identity, takes its values, or that
@@ -142,18 +140,28 @@ impl Sequence {
     /// The largest value that it may have handed out, or that was skipped by a restart.
     /// Callers may derive further values from one, if it advances in steps: these count, too.
     pub fn handed_out(&self) -> Option<i64> {
-        let last = query_latest(
-            &format!("SELECT last_value, is_called FROM {}", self.name),
-            &[],
-            |row| (bigint(row, 1), flag(row, 2)),
-        );
-        let (last, is_called) = last.into_iter().next()?;
+        let (last, is_called) = self.state()?;
         match (self.increment > 0, is_called) {
             (true, true) => Some(last.saturating_add(self.increment - 1)),
             (true, false) => last.checked_sub(1),
             // It began at its largest value.
             (false, _) => Some(last.max(self.first)),
         }
+    }
+
+    /// Whether it is at its end, as [`exhaust`] leaves it.
+    pub fn is_at_its_end(&self) -> bool {
+        self.state().is_some_and(|(last, _)| last == self.end())
+    }
+
+    /// The last value, and whether it was handed out.
+    fn state(&self) -> Option<(i64, bool)> {
+        let states = query_latest(
+            &format!("SELECT last_value, is_called FROM {}", self.name),
+            &[],
+            |row| (bigint(row, 1), flag(row, 2)),
+        );
+        states.into_iter().next()
     }
 
     /// The value after which it ends.
@@ -170,10 +178,10 @@ impl Sequence {
         let change = match self.increment > 0 {
             true if start > self.max => "AS bigint".to_owned(),
             true => String::new(),
-            false => format!("{} START WITH {start}", self.upwards(start)),
+            false => self.upwards(start),
         };
         command(&format!(
-            "ALTER SEQUENCE {name} {change} RESTART WITH {start}"
+            "ALTER SEQUENCE {name} {change} START WITH {start} RESTART WITH {start}"
         ));
     }
 
@@ -194,12 +202,13 @@ impl Sequence {
     }
 }
 
-/// Sets a sequence such that it has no value left.
+/// Sets a sequence such that it has no value left, also after `TRUNCATE ... RESTART IDENTITY`,
+/// but its last one.
 pub fn exhaust(name: &str, end: i64) {
     // A restart gives the sequence another file, which a rollback discards, as it does what
     // setval writes to it.
     command(&format!(
-        "ALTER SEQUENCE {name} NO CYCLE RESTART WITH {end}"
+        "ALTER SEQUENCE {name} NO CYCLE START WITH {end} RESTART WITH {end}"
     ));
     let literal = literal(name);
     command(&format!("SELECT setval({literal}::regclass, {end}, true)"));

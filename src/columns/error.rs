@@ -15,6 +15,10 @@ pub enum Error {
     NotATable {
         table: String,
     },
+    /// A temporary table, which its tag would outlive.
+    Temporary {
+        table: String,
+    },
     /// A partition, or a column that comes from a parent.
     Inherited {
         column: String,
@@ -96,6 +100,11 @@ impl Problem for Error {
                 Code::ERRCODE_WRONG_OBJECT_TYPE,
                 format!("{table} is neither an ordinary nor a partitioned table"),
                 "Specify the table in which the rows are stored.",
+            ),
+            Error::Temporary { table } => Report::new(
+                Code::ERRCODE_WRONG_OBJECT_TYPE,
+                format!("{table} is a temporary table, which a tag would outlive"),
+                "Create the tag with leaf_tag_create, and set the default with ALTER TABLE.",
             ),
             Error::Inherited { column } => Report::new(
                 Code::ERRCODE_WRONG_OBJECT_TYPE,

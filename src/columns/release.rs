@@ -39,6 +39,7 @@ pub fn release(table: Oid, attribute: &[u8], sibling: Oid) -> Option<Oid> {
                 Error::Unreadable { column }.raise()
             }
         };
+        let start = start.max(handed_out(&column));
         column.alter("DROP DEFAULT");
         restore(&column, start);
         if let Some(tag) = &tag
@@ -67,6 +68,21 @@ fn check_adopted(column: &Column, sibling: Oid, check_tag: impl Fn(&[u8])) {
 fn granted_by(tag: &[u8]) -> i64 {
     let row = catalog::as_owner(|| alloc::lock(tag, &history::current()));
     row.map_or(i64::MIN, |row| row.position.max_id)
+}
+
+/// The first number above what the column's sequences have handed out since somebody has taken
+/// their fence away.
+fn handed_out(column: &Column) -> i64 {
+    let mut next = i64::MIN;
+    for sequence in column.sequences() {
+        locking::lock(&[sequence.oid]);
+        if !sequence.is_at_its_end()
+            && let Some(last) = sequence.handed_out()
+        {
+            next = next.max(last.saturating_add(1));
+        }
+    }
+    next
 }
 
 /// Gives the column its sequence or identity again, or a new one. A sequence that counted

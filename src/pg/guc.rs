@@ -62,7 +62,7 @@ unsafe extern "C-unwind" fn hook<C: Check>(
     }
 }
 
-/// The check of a setting that only the loader reads: accepts every value, and warns if it
+/// The check of `leaf.worker_id`, which only the loader reads: accepts every value, and warns if it
 /// is set for a session.
 pub unsafe extern "C-unwind" fn warn_sessions(
     _value: *mut c_int,
@@ -77,7 +77,7 @@ pub unsafe extern "C-unwind" fn warn_sessions(
         unsafe {
             report::guarded(|| {
                 report::warn(
-                    "this setting has no effect in a session: only the loader reads it",
+                    "leaf.worker_id has no effect in a session: only the loader reads it",
                     "Set it in postgresql.conf, or with ALTER DATABASE.",
                 );
             });

@@ -260,7 +260,7 @@ fn others_and_other_columns_are_refused() {
     let app = &mut world.app;
     app.run(
         "CREATE TABLE orders (id bigserial, name text, twice bigint GENERATED ALWAYS AS (1 + 1) STORED);
-         CREATE VIEW shown AS TABLE orders; SELECT leaf_tag_create('taken');
+         CREATE TEMP TABLE passing (id bigserial); CREATE VIEW shown AS TABLE orders; SELECT leaf_tag_create('taken');
          CREATE SEQUENCE shared; CREATE TABLE a (id bigint DEFAULT nextval('shared'));
          CREATE TABLE b (id bigint DEFAULT nextval('shared'));
          CREATE TABLE times (id bigint DEFAULT nextval('shared') * 2);
@@ -272,6 +272,7 @@ fn others_and_other_columns_are_refused() {
         ("('orders', 'twice')", "42809"),
         ("('orders', 'ctid')", "42703"),
         ("('shown', 'id')", "42809"),
+        ("('passing', 'id')", "42809"),
         ("('orders', 'id', 'taken')", "42710"),
         ("('orders', 'id', '')", "22023"),
         ("('orders', 'id', repeat('x', 129))", "22023"),

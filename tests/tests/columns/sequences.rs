@@ -291,3 +291,37 @@ fn names_in_other_encodings_are_those_of_the_database() {
         }
     }
 }
+
+#[test]
+fn truncate_that_restarts_identities_leaves_the_fence() {
+    let mut world = World::new();
+    let app = &mut world.app;
+    app.run(
+        "CREATE TABLE orders (id bigserial PRIMARY KEY, n int);
+         SELECT leaf_column_adopt('orders', 'id', 't');
+         INSERT INTO orders SELECT FROM generate_series(1, 3); TRUNCATE orders RESTART IDENTITY",
+    );
+    // Nothing that the tag can grant comes from the sequence.
+    assert_eq!(app.number("SELECT nextval('orders_id_seq')"), i64::MAX);
+    app.fails("SELECT nextval('orders_id_seq')", "2200H");
+    assert_eq!(insert(app), 4);
+    app.run("SELECT leaf_column_release('orders', 'id')");
+    let id = insert(app);
+    assert!(id > 4, "{id}");
+    // Restarted, it does not come back to numbers that were granted.
+    app.run("TRUNCATE orders RESTART IDENTITY");
+    assert_eq!(insert(app), id);
+}
+
+#[test]
+fn numbers_of_a_sequence_whose_fence_was_taken_away_count_at_the_release() {
+    let mut world = World::new();
+    let app = &mut world.app;
+    app.run(
+        "CREATE TABLE orders (id bigserial PRIMARY KEY, n int);
+         SELECT leaf_column_adopt('orders', 'id', 't'); SELECT setval('orders_id_seq', 1000000)",
+    );
+    let taken = app.number("SELECT nextval('orders_id_seq')");
+    app.run("SELECT leaf_column_release('orders', 'id')");
+    assert_eq!(insert(app), taken + 1);
+}

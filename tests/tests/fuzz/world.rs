@@ -21,7 +21,7 @@ const HARMLESS: [&str; 5] = [
     "25001",
     "57P02",
     "is not a PostgreSQL backend process",
-    "this setting has no effect in a session",
+    "has no effect in a session",
 ];
 
 impl World {
