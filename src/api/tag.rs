@@ -11,7 +11,7 @@ use crate::pg::call::{Call, sql_functions};
 use crate::pg::{display, report, role};
 use crate::segment::changes::{self, Change};
 use crate::segment::error::Error;
-use crate::segment::owner::require_owner;
+use crate::segment::owner::{require_owner, require_primary};
 use crate::shmem;
 
 sql_functions!(
@@ -24,6 +24,7 @@ sql_functions!(
 
 fn leaf_tag_create(call: Call<'_>) {
     shmem::require();
+    require_primary();
     let tag = args::tag(call.text(0));
     let step = args::step(args::given(call.integer(1), "step"));
     let start = args::given(call.bigint(2), "start");

@@ -12,9 +12,7 @@ use crate::pg::{display, process, role};
 /// owner does not change until the transaction ends.
 pub fn require_owner(tag: &[u8]) {
     check_owner(tag);
-    if process::in_recovery() {
-        Error::InRecovery.raise();
-    }
+    require_primary();
     catalog::as_owner(|| alloc::lock(tag, &history::current()));
     // A transaction that held the lock before may have changed the owner, or dropped the
     // tag.
@@ -43,4 +41,11 @@ pub fn check_owner_if_exists(tag: &[u8]) -> bool {
         .raise();
     }
     true
+}
+
+/// Raises an error while the server is in recovery, when tags cannot be changed.
+pub fn require_primary() {
+    if process::in_recovery() {
+        Error::InRecovery.raise();
+    }
 }

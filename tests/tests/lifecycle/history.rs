@@ -28,6 +28,23 @@ fn standby_draws_nothing() {
     refused(client.batch("orders", 5), "25006");
     refused(client.reserve("orders", 5), "25006");
     client.run("SELECT * FROM leaf.alloc");
+    // A tag that does not exist is not created either.
+    client.run("SET leaf.auto_create = on");
+    refused(client.next("others"), "25006");
+    refused(
+        client.query("SELECT leaf_segment_last('orders')", &[]),
+        "25006",
+    );
+    for call in [
+        "leaf_tag_create('others', if_not_exists => true)",
+        "leaf_tag_align('orders')",
+    ] {
+        refused(client.batch_execute(&format!("SELECT {call}")), "25006");
+    }
+    // Statistics are those of this server.
+    assert_eq!(client.stat("orders", "ids_drawn"), 0);
+    client.run("SELECT leaf_stat_reset(), leaf_stat_reset('orders')");
+    client.run("SELECT * FROM leaf.stat_snowflake");
 }
 
 #[test]
