@@ -99,6 +99,20 @@ pub struct NewTag<'a> {
     pub owner: &'a CStr,
 }
 
+impl<'a> NewTag<'a> {
+    /// A tag with the defaults of `leaf_tag_create`.
+    pub fn of(owner: &'a CStr) -> Self {
+        NewTag {
+            step: 1000,
+            max_step: None,
+            start: 1,
+            max_value: i64::MAX,
+            description: None,
+            owner,
+        }
+    }
+}
+
 /// Creates a tag; `false` if it exists already.
 pub fn insert(tag: &[u8], new: &NewTag<'_>) -> bool {
     let inserted = execute(

@@ -202,8 +202,8 @@ impl Sequence {
     }
 }
 
-/// Sets a sequence such that it has no value left, also after `TRUNCATE ... RESTART IDENTITY`,
-/// but its last one.
+/// Sets a sequence to its end, so that it has no value left. `TRUNCATE ... RESTART IDENTITY`
+/// gives it back its last value only.
 pub fn exhaust(name: &str, end: i64) {
     // A restart gives the sequence another file, which a rollback discards, as it does what
     // setval writes to it.

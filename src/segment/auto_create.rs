@@ -16,9 +16,6 @@ use crate::pg::{process, role};
 use crate::settings::segment as settings;
 use crate::shmem::mailbox::Asked;
 
-/// The step of a tag that was created by a draw: the default of `leaf_tag_create`.
-const STEP: i32 = 1000;
-
 /// Creates a tag that does not exist, if that is wanted and `user` may create tags.
 pub fn ensure(tag: &[u8], user: Oid, patience: &Patience<'_>) {
     if !settings::auto_create() {
@@ -43,13 +40,6 @@ pub fn ensure(tag: &[u8], user: Oid, patience: &Patience<'_>) {
 
 /// Creates a tag unless it exists.
 pub fn insert(tag: &[u8], owner: Oid) {
-    let new = NewTag {
-        step: STEP,
-        max_step: None,
-        start: 1,
-        max_value: i64::MAX,
-        description: None,
-        owner: &role::name_of(owner),
-    };
-    catalog::as_owner(|| alloc::insert(tag, &new));
+    let owner = role::name_of(owner);
+    catalog::as_owner(|| alloc::insert(tag, &NewTag::of(&owner)));
 }
