@@ -43,12 +43,15 @@ CREATE TABLE leaf.alloc (
     mask_secret     bytea        NOT NULL DEFAULT
         pg_catalog.uuid_send(pg_catalog.gen_random_uuid()) OPERATOR(pg_catalog.||) pg_catalog.uuid_send(pg_catalog.gen_random_uuid()),
     mask_version    integer      NOT NULL DEFAULT 1,
+    upstream_tag    varchar(128),
+    upstream_incarnation uuid,
     CONSTRAINT alloc_pkey PRIMARY KEY (biz_tag),
     CONSTRAINT alloc_biz_tag_check CHECK (biz_tag::text OPERATOR(pg_catalog.<>) ''::text),
     CONSTRAINT alloc_step_check CHECK (step OPERATOR(pg_catalog.>) 0),
     CONSTRAINT alloc_max_step_check CHECK (max_step OPERATOR(pg_catalog.>) 0),
     CONSTRAINT alloc_mask_secret_check CHECK (pg_catalog.octet_length(mask_secret) OPERATOR(pg_catalog.=) 32),
-    CONSTRAINT alloc_mask_version_check CHECK (mask_version OPERATOR(pg_catalog.>) 0)
+    CONSTRAINT alloc_mask_version_check CHECK (mask_version OPERATOR(pg_catalog.>) 0),
+    CONSTRAINT alloc_upstream_check CHECK ((upstream_tag IS NULL) OPERATOR(pg_catalog.=) (upstream_incarnation IS NULL))
 );
 COMMENT ON TABLE leaf.alloc IS 'one row per tag: how far its ids are granted';
 COMMENT ON COLUMN leaf.alloc.biz_tag IS 'name of the tag; the ids of each tag are counted separately';
@@ -67,6 +70,9 @@ COMMENT ON COLUMN leaf.alloc.floor IS 'the tag was moved here, or ids below are 
 COMMENT ON COLUMN leaf.alloc.written_by IS 'the transaction that wrote the row, set by a trigger: if it is not the row''s xmin, the row was written while triggers were disabled';
 COMMENT ON COLUMN leaf.alloc.mask_secret IS 'what the keys of leaf_mask are derived from: whoever can read it can unmask the tag''s ids';
 COMMENT ON COLUMN leaf.alloc.mask_version IS 'the version of the key with which leaf_mask masks; keys of earlier versions remain usable';
+
+COMMENT ON COLUMN leaf.alloc.upstream_tag IS 'the tag of the centre from which the ids of a fed tag come; null if they are granted here';
+COMMENT ON COLUMN leaf.alloc.upstream_incarnation IS 'the identity of that tag: another tag with its name feeds nothing';
 
 -- Dumps contain the rows: a restored database continues where the dump was taken.
 SELECT pg_catalog.pg_extension_config_dump('leaf.alloc', '');

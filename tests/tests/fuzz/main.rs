@@ -102,7 +102,7 @@ fn random_calls_repeat_no_id_and_break_nothing() {
         });
         if let Err(TestError::Fail(fault, _) | TestError::Abort(fault)) = result {
             let transcript = failed.borrow().transcript();
-            panic!("{transcript}\nLEAF_FUZZ_SEED={seed}: {fault}");
+            panic!("LEAF_FUZZ_SEED={seed}: {fault}\n{transcript}");
         }
     }
     let ids = ids.get();
@@ -121,7 +121,7 @@ fn random_calls_at_the_same_time_repeat_no_id_and_break_nothing() {
         }
         let book = Book::default();
         if let Err(fault) = storm(&mut world, seed, &book) {
-            panic!("{}\nLEAF_FUZZ_SEED={seed}: {fault}", book.transcript());
+            panic!("LEAF_FUZZ_SEED={seed}: {fault}\n{}", book.transcript());
         }
         ids += book.len();
     }
