@@ -16,6 +16,7 @@ type Range = (i64, i64);
 #[derive(Clone, Debug)]
 struct Span {
     worker_id: String,
+    nonce: String,
     from: i64,
     to: i64,
 }
@@ -32,9 +33,16 @@ struct State {
     blocks: Vec<(String, Range)>,
     /// Worker id, nonce, token.
     leases: Vec<[String; 3]>,
-    /// The times of the ids that leases allow, by their nonces.
-    spans: HashMap<String, Span>,
+    /// The times of the ids that leases allow.
+    spans: Vec<Span>,
     transcript: Vec<String>,
+}
+
+impl State {
+    /// What the last lease with a nonce allows.
+    fn last_span(&mut self, nonce: &str) -> Option<&mut Span> {
+        self.spans.iter_mut().rfind(|span| span.nonce == nonce)
+    }
 }
 
 /// Shared by all sessions of a case.
@@ -123,16 +131,18 @@ impl Book {
         let mut state = self.state();
         let [worker_id, nonce, _] = lease.clone();
         state.leases.push(lease);
-        match (state.spans.get_mut(&nonce), from) {
-            (Some(span), _) => span.to = span.to.max(ceiling),
-            (None, Some(from)) => {
-                let span = Span {
-                    worker_id,
-                    from,
-                    to: ceiling,
-                };
-                state.spans.insert(nonce, span);
+        match (state.last_span(&nonce), from) {
+            (Some(span), None) => span.to = span.to.max(ceiling),
+            (Some(span), Some(from)) if span.from == from && span.worker_id == worker_id => {
+                span.to = span.to.max(ceiling);
             }
+            // A nonce can be used again once its row has another one.
+            (_, Some(from)) => state.spans.push(Span {
+                worker_id,
+                nonce,
+                from,
+                to: ceiling,
+            }),
             // Of a row that was written by hand.
             (None, None) => {}
         }
@@ -140,7 +150,7 @@ impl Book {
 
     /// Remembers that a lease has no ids from an instant on, in microseconds.
     pub fn released(&self, nonce: &str, used_until: i64) {
-        if let Some(span) = self.state().spans.get_mut(nonce) {
+        if let Some(span) = self.state().last_span(nonce) {
             span.to = span.to.min(used_until.max(span.from));
         }
     }
@@ -184,7 +194,7 @@ impl Book {
             }
         }
         let is_used = |span: &&Span| span.from < span.to;
-        let mut spans: Vec<&Span> = state.spans.values().filter(is_used).collect();
+        let mut spans: Vec<&Span> = state.spans.iter().filter(is_used).collect();
         spans.sort_unstable_by_key(|span| (&span.worker_id, span.from));
         let overlap = spans
             .windows(2)
