@@ -28,6 +28,11 @@ pub struct Row {
     /// Unused ids below are not taken back: the tag was moved here, or ids below may be
     /// in use otherwise.
     pub floor: i64,
+    /// The identity of the centre's tag from which the ids come, if the tag is fed.
+    pub upstream: Option<[u8; 16]>,
+    /// Whether the row may lack numbers that were fed to shards, because it was copied or
+    /// restored since. Only the tag's owner knows how far those numbers reach.
+    pub may_lack_feeds: bool,
 }
 
 impl Row {
@@ -44,7 +49,8 @@ impl Row {
     /// largest reserved block. A row without a grant may have missed its first ones, each
     /// of `step` ids.
     pub fn enter_history(&mut self, skip_factor: u64) {
-        if std::mem::take(&mut self.from_other_history) {
+        // The numbers of a fed tag come from elsewhere.
+        if std::mem::take(&mut self.from_other_history) && self.upstream.is_none() {
             let segment = match self.last_grant {
                 0 => self.step,
                 last_grant => last_grant,
@@ -76,6 +82,13 @@ pub enum Wanted {
         /// How many ids.
         count: u64,
     },
+    /// Numbers for a fed tag of another cluster.
+    Feed {
+        /// How many.
+        count: u64,
+        /// Whether fewer are of no use.
+        exact: bool,
+    },
     /// To take unused ids back, which is possible only if nothing was granted after them.
     TakeBack {
         /// The ids. They were granted, and nobody uses them any more.
@@ -101,6 +114,17 @@ impl Past {
         step: 0,
         lasted: Duration::ZERO,
     };
+}
+
+/// Numbers that the centre has granted to a fed tag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fed {
+    /// The numbers.
+    pub run: Run,
+    /// The identity of the centre's tag.
+    pub incarnation: [u8; 16],
+    /// How many numbers were asked for.
+    pub asked: u64,
 }
 
 /// The result of a request for a grant.
@@ -133,6 +157,26 @@ pub enum Decision {
         /// One past the largest id handed out.
         high_water: i64,
     },
+    /// The tag is fed: numbers must be fetched from the centre.
+    ToBeFed {
+        /// How many.
+        count: u64,
+        /// Whether fewer are of no use.
+        exact: bool,
+    },
+    /// The numbers come from another tag of the centre than the one that the tag was
+    /// attached to.
+    OtherUpstream,
+    /// The centre's numbers lie below numbers that the tag has granted already. A grant could
+    /// repeat them.
+    FedBelow {
+        /// The first number not yet granted.
+        max_id: i64,
+    },
+    /// The tag feeds nothing, because its own numbers come from a centre.
+    IsFed,
+    /// The tag feeds nothing, because its row may lack numbers that were fed before.
+    MayLackFeeds,
 }
 
 /// A tag's row while several grants are made from it.
@@ -170,6 +214,21 @@ impl Ledger {
         }
     }
 
+    /// Whether the tag is fed.
+    pub fn is_fed(&self) -> bool {
+        matches!(&self.found, Found::Row(row) if row.upstream.is_some())
+    }
+
+    /// The row with that incarnation, or why there is none.
+    fn row(&mut self, incarnation: [u8; 16]) -> Result<&mut Row, Decision> {
+        match &mut self.found {
+            Found::Row(row) if row.incarnation == incarnation => Ok(row),
+            Found::Row(_) => Err(Decision::Changed),
+            Found::Busy => Err(Decision::Busy),
+            Found::Missing => Err(Decision::Missing),
+        }
+    }
+
     /// Grants what is requested from the row with that incarnation, or returns the reason
     /// why not.
     pub fn decide(
@@ -179,13 +238,12 @@ impl Ledger {
         past: &Past,
         policy: &StepPolicy,
     ) -> Decision {
-        let row = match &mut self.found {
-            Found::Row(row) => row,
-            Found::Busy => return Decision::Busy,
-            Found::Missing => return Decision::Missing,
+        let row = match self.row(incarnation) {
+            Ok(row) => row,
+            Err(decision) => return decision,
         };
-        if row.incarnation != incarnation {
-            return Decision::Changed;
+        if row.upstream.is_some() {
+            return to_be_fed(row, wanted, past, policy);
         }
         if row.position.max_id < past.high_water {
             return Decision::Below {
@@ -195,6 +253,12 @@ impl Ledger {
         let granted = match *wanted {
             Wanted::Segment => segment(row, past, policy),
             Wanted::Block { count } => block(row, count),
+            Wanted::Feed { .. } if row.may_lack_feeds => return Decision::MayLackFeeds,
+            Wanted::Feed { count, exact: true } => block(row, count),
+            Wanted::Feed { count, .. } => row.position.grant_up_to(count).map(|run| {
+                row.largest_reserve = row.largest_reserve.max(run.len);
+                (run, 0)
+            }),
             Wanted::TakeBack { unused } => {
                 return match unused.first >= row.floor && row.position.take_back(unused) {
                     true => {
@@ -214,6 +278,45 @@ impl Ledger {
         }
     }
 
+    /// Grants numbers that the centre has granted to the tag, for what was [`wanted`](Wanted)
+    /// when they were asked for.
+    pub fn receive(
+        &mut self,
+        fed: &Fed,
+        wanted: &Wanted,
+        incarnation: [u8; 16],
+        past: &Past,
+    ) -> Decision {
+        let row = match self.row(incarnation) {
+            Ok(row) => row,
+            Err(decision) => return decision,
+        };
+        if row.upstream != Some(fed.incarnation) {
+            return Decision::OtherUpstream;
+        }
+        let max_id = row.position.max_id.max(past.high_water);
+        if fed.run.first < max_id {
+            return Decision::FedBelow { max_id };
+        }
+        row.position.max_id = fed.run.first;
+        let granted = match *wanted {
+            Wanted::Segment => row.position.grant_up_to(fed.run.len),
+            Wanted::Block { .. } | Wanted::Feed { .. } | Wanted::TakeBack { .. } => {
+                row.position.grant_block(fed.run.len)
+            }
+        };
+        let Ok(run) = granted else {
+            return Decision::Exhausted;
+        };
+        let mut step = 0;
+        if *wanted == Wanted::Segment {
+            row.last_grant = run.len;
+            step = fed.asked;
+        }
+        self.is_changed = true;
+        Decision::Granted { run, step }
+    }
+
     /// The row as it must be written, if anything was granted from it or taken back.
     pub fn changed(&self) -> Option<&Row> {
         match &self.found {
@@ -226,6 +329,24 @@ impl Ledger {
     pub fn moves_back(&self) -> bool {
         self.changed()
             .is_some_and(|row| row.position.max_id < self.before)
+    }
+}
+
+/// What must be asked of the centre for what is wanted from a fed tag.
+fn to_be_fed(row: &Row, wanted: &Wanted, past: &Past, policy: &StepPolicy) -> Decision {
+    if row.position.left() == 0 {
+        return Decision::Exhausted;
+    }
+    match *wanted {
+        Wanted::Segment => Decision::ToBeFed {
+            count: row
+                .policy(policy)
+                .next_step(past.step, row.step, past.lasted),
+            exact: false,
+        },
+        Wanted::Block { count } => Decision::ToBeFed { count, exact: true },
+        Wanted::Feed { .. } => Decision::IsFed,
+        Wanted::TakeBack { .. } => Decision::NotLast,
     }
 }
 
@@ -259,6 +380,8 @@ mod tests {
         last_grant: 0,
         largest_reserve: 0,
         floor: i64::MIN,
+        upstream: None,
+        may_lack_feeds: false,
     };
 
     fn decide(ledger: &mut Ledger, wanted: Wanted, past: Past) -> Decision {
@@ -424,5 +547,111 @@ mod tests {
         let mut ledger = Ledger::new(Found::Row(row), 10);
         let first = decide(&mut ledger, Wanted::Segment, Past::NONE);
         assert_eq!(first, granted(1_001, 100, 100));
+    }
+
+    const CENTRE: [u8; 16] = [9; 16];
+
+    const FED_ROW: Row = Row {
+        upstream: Some(CENTRE),
+        ..ROW
+    };
+
+    fn fed(first: i64, len: u64) -> Fed {
+        Fed {
+            run: Run { first, len },
+            incarnation: CENTRE,
+            asked: len,
+        }
+    }
+
+    #[test]
+    fn a_fed_row_grants_nothing_of_its_own() {
+        let mut ledger = Ledger::new(Found::Row(FED_ROW), 10);
+        let asked = |count, exact| Decision::ToBeFed { count, exact };
+        assert_eq!(
+            decide(&mut ledger, Wanted::Segment, Past::NONE),
+            asked(100, false)
+        );
+        assert_eq!(decide(&mut ledger, block_of(7), Past::NONE), asked(7, true));
+        let unused = Run { first: 0, len: 1 };
+        let take_back = Wanted::TakeBack { unused };
+        assert_eq!(
+            decide(&mut ledger, take_back, Past::NONE),
+            Decision::NotLast
+        );
+        let feed = Wanted::Feed {
+            count: 1,
+            exact: false,
+        };
+        assert_eq!(decide(&mut ledger, feed, Past::NONE), Decision::IsFed);
+        assert_eq!(ledger.changed(), None);
+    }
+
+    #[test]
+    fn a_fed_row_skips_nothing_in_another_history() {
+        let row = Row {
+            from_other_history: true,
+            last_grant: 100,
+            ..FED_ROW
+        };
+        let mut ledger = Ledger::new(Found::Row(row), 10);
+        let granted_to =
+            ledger.receive(&fed(1, 10), &Wanted::Segment, ROW.incarnation, &Past::NONE);
+        assert_eq!(granted_to, granted(1, 10, 10));
+    }
+
+    #[test]
+    fn numbers_of_the_centre_are_granted_only_above_the_row_and_from_the_right_tag() {
+        let mut ledger = Ledger::new(Found::Row(FED_ROW), 10);
+        let mut receive =
+            |fed: Fed, wanted, past| ledger.receive(&fed, &wanted, ROW.incarnation, &past);
+        let segment = receive(fed(500, 100), Wanted::Segment, Past::NONE);
+        assert_eq!(segment, granted(500, 100, 100));
+        let below = receive(fed(599, 100), Wanted::Segment, Past::NONE);
+        assert_eq!(below, Decision::FedBelow { max_id: 600 });
+        let past = Past {
+            high_water: 700,
+            ..Past::NONE
+        };
+        let below = receive(fed(699, 100), Wanted::Segment, past);
+        assert_eq!(below, Decision::FedBelow { max_id: 700 });
+        let of_other = Fed {
+            incarnation: [8; 16],
+            ..fed(900, 1)
+        };
+        let other = receive(of_other, Wanted::Segment, Past::NONE);
+        assert_eq!(other, Decision::OtherUpstream);
+        let block = receive(fed(700, 5), block_of(5), Past::NONE);
+        assert_eq!(block, granted(700, 5, 0));
+        assert_eq!(ledger.changed().unwrap().position.max_id, 705);
+    }
+
+    #[test]
+    fn a_row_that_may_lack_feeds_feeds_nothing() {
+        let row = Row {
+            may_lack_feeds: true,
+            ..ROW
+        };
+        let mut ledger = Ledger::new(Found::Row(row), 10);
+        for exact in [true, false] {
+            let feed = Wanted::Feed { count: 1, exact };
+            assert_eq!(
+                decide(&mut ledger, feed, Past::NONE),
+                Decision::MayLackFeeds
+            );
+        }
+        let segment = decide(&mut ledger, Wanted::Segment, Past::NONE);
+        assert_eq!(segment, granted(1, 100, 100));
+    }
+
+    #[test]
+    fn what_is_fed_counts_for_the_skip_of_another_history() {
+        let mut ledger = Ledger::new(Found::Row(ROW), 10);
+        let feed = Wanted::Feed {
+            count: 20_000,
+            exact: false,
+        };
+        assert_eq!(decide(&mut ledger, feed, Past::NONE), granted(1, 10_000, 0));
+        assert_eq!(ledger.changed().unwrap().largest_reserve, 10_000);
     }
 }

@@ -13,5 +13,5 @@
 pub mod ledger;
 pub mod position;
 
-pub use ledger::{Decision, Found, Ledger, Past, Row, Wanted};
+pub use ledger::{Decision, Fed, Found, Ledger, Past, Row, Wanted};
 pub use position::{Exhausted, MAX_ID, Position, history_skip};
