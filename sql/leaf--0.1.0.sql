@@ -45,6 +45,7 @@ CREATE TABLE leaf.alloc (
     mask_version    integer      NOT NULL DEFAULT 1,
     upstream_tag    varchar(128),
     upstream_incarnation uuid,
+    fed_in          text,
     CONSTRAINT alloc_pkey PRIMARY KEY (biz_tag),
     CONSTRAINT alloc_biz_tag_check CHECK (biz_tag::text OPERATOR(pg_catalog.<>) ''::text),
     CONSTRAINT alloc_step_check CHECK (step OPERATOR(pg_catalog.>) 0),
@@ -73,6 +74,7 @@ COMMENT ON COLUMN leaf.alloc.mask_version IS 'the version of the key with which 
 
 COMMENT ON COLUMN leaf.alloc.upstream_tag IS 'the tag of the centre from which the ids of a fed tag come; null if they are granted here';
 COMMENT ON COLUMN leaf.alloc.upstream_incarnation IS 'the identity of that tag: another tag with its name feeds nothing';
+COMMENT ON COLUMN leaf.alloc.fed_in IS 'history of the cluster in which the tag last fed tags of other clusters, and whether that was unreplicated; null once the tag was moved';
 
 -- Dumps contain the rows: a restored database continues where the dump was taken.
 SELECT pg_catalog.pg_extension_config_dump('leaf.alloc', '');
@@ -181,6 +183,14 @@ CREATE FUNCTION leaf_segment_return(tag text, block int8range) RETURNS boolean
     AS 'MODULE_PATHNAME', 'leaf_segment_return';
 COMMENT ON FUNCTION leaf_segment_return(text, int8range)
     IS 'takes back the unused end of a block that this session reserved, if nothing was granted after the block; true if it did; after an error, it may have taken it back';
+
+CREATE FUNCTION leaf_segment_feed(
+        tag text, count bigint, exact boolean DEFAULT false,
+        OUT first bigint, OUT last bigint, OUT incarnation uuid, OUT history text) RETURNS record
+    LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'leaf_segment_feed';
+COMMENT ON FUNCTION leaf_segment_feed(text, bigint, boolean)
+    IS 'numbers for a tag of another cluster that is fed from this tag: count of them, or, unless exact, as many as are left';
 
 CREATE FUNCTION leaf_tag_incarnation(tag text) RETURNS uuid
     LANGUAGE c VOLATILE STRICT PARALLEL SAFE
@@ -325,6 +335,14 @@ CREATE FUNCTION leaf_tag_alter(
     AS 'MODULE_PATHNAME', 'leaf_tag_alter';
 COMMENT ON FUNCTION leaf_tag_alter(text, integer, bigint, bigint, text, integer)
     IS 'changes the given properties of a tag; never moves it backwards; max_step 0 stands for leaf.max_step';
+
+CREATE FUNCTION leaf_tag_attach(tag text, upstream_tag text DEFAULT NULL) RETURNS void
+    LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'leaf_tag_attach';
+COMMENT ON FUNCTION leaf_tag_attach(text, text)
+    IS 'makes a tag fed: its ids come from a tag of the centre, by default from the one with the same name';
+-- It uses what leaf.upstream allows, and cannot be undone.
+REVOKE EXECUTE ON FUNCTION leaf_tag_attach(text, text) FROM PUBLIC;
 
 CREATE FUNCTION leaf_tag_drop(tag text, force boolean DEFAULT false) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE
@@ -481,8 +499,25 @@ REVOKE EXECUTE ON FUNCTION leaf_snowflake_stats() FROM PUBLIC;
 CREATE VIEW leaf.stat_snowflake AS SELECT * FROM leaf_snowflake_stats();
 COMMENT ON VIEW leaf.stat_snowflake IS 'this database''s snowflake ids: worker id, layout, ceiling, clock, waits and errors since the server started';
 
-GRANT EXECUTE ON FUNCTION leaf_segment_slots(), leaf_snowflake_stats() TO pg_monitor;
-GRANT SELECT ON leaf.stat_snowflake TO pg_monitor;
+CREATE FUNCTION leaf_upstream_stats(
+        OUT host text,
+        OUT connected_since timestamptz,
+        OUT last_answer_at timestamptz,
+        OUT feeds bigint,
+        OUT ids_fed bigint,
+        OUT failures bigint,
+        OUT last_error text,
+        OUT last_error_at timestamptz) RETURNS record
+    LANGUAGE c VOLATILE STRICT PARALLEL SAFE
+    AS 'MODULE_PATHNAME', 'leaf_upstream_stats';
+COMMENT ON FUNCTION leaf_upstream_stats() IS 'how this server fares with the centre that feeds its tags';
+REVOKE EXECUTE ON FUNCTION leaf_upstream_stats() FROM PUBLIC;
+
+CREATE VIEW leaf.stat_upstream AS SELECT * FROM leaf_upstream_stats();
+COMMENT ON VIEW leaf.stat_upstream IS 'how this server fares with the centre that feeds its tags: connection, numbers and errors since the server started';
+
+GRANT EXECUTE ON FUNCTION leaf_segment_slots(), leaf_snowflake_stats(), leaf_upstream_stats() TO pg_monitor;
+GRANT SELECT ON leaf.stat_snowflake, leaf.stat_upstream TO pg_monitor;
 -- The view shows each role the tags that it owns.
 GRANT SELECT ON leaf.stat_segment TO PUBLIC;
 

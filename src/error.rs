@@ -89,6 +89,8 @@ pub enum Error {
         function: &'static str,
         table: &'static str,
     },
+    /// A function that returns a record is not called in FROM.
+    NotInFrom { function: &'static str },
 }
 
 impl Problem for Error {
@@ -142,6 +144,12 @@ impl Problem for Error {
                 format!("{function} can only be called by the triggers of {table}"),
                 "Use only the triggers that the extension has created.",
             ),
+            Error::NotInFrom { function } => Report::new(
+                Code::ERRCODE_FEATURE_NOT_SUPPORTED,
+                format!("{function} must be called in FROM"),
+                format!("Use SELECT * FROM {function}(...)."),
+            )
+            .detail("In a select list, (function(...)).* would call it once for each column of the result."),
         }
     }
 }

@@ -9,7 +9,7 @@
 //!
 //! A room uses those below it and none above, in this order from the top: [`api`],
 //! [`restart`], [`columns`], [`segment`] and [`snowflake`] (which do not use each other), [`patience`],
-//! [`loader`], [`dropped`], [`history`], [`catalog`], [`shmem`], [`settings`], [`error`], [`pg`].
+//! [`loader`], [`link`], [`dropped`], [`history`], [`catalog`], [`shmem`], [`settings`], [`error`], [`pg`].
 //! Functions of upper rooms that lower ones have to call are handed down here.
 
 // Nothing here is public; the documentation is built with private items.
@@ -21,6 +21,7 @@ mod columns;
 mod dropped;
 mod error;
 mod history;
+mod link;
 mod loader;
 mod patience;
 mod pg;

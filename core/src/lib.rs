@@ -6,6 +6,7 @@
 //! uses the same ones in its own process.
 //!
 //! - [`buffer`]: the double buffer that hands out ids of granted segments.
+//! - [`conninfo`]: whether a connection string contains a secret.
 //! - [`step`]: how large the next segment of a tag is.
 //! - [`grant`]: how numbers are taken from a tag's row in the catalog.
 //! - [`snowflake`]: ids made of time, worker id and sequence.
@@ -19,6 +20,7 @@
 #![warn(missing_docs)]
 
 pub mod buffer;
+pub mod conninfo;
 pub mod file;
 pub mod grant;
 pub mod id_text;

@@ -13,7 +13,7 @@ use leaf_core::time::WallTime;
 
 use crate::catalog::permissions::PUBLIC;
 use crate::error::{Error, Problem};
-use crate::pg::call::Interval;
+use crate::pg::call::{Call, Interval};
 use crate::pg::{clock, datum, display, role};
 use crate::segment::error::Error as SegmentError;
 use crate::settings::{segment, snowflake as settings};
@@ -32,6 +32,14 @@ const MAX_DESCRIPTION: usize = 256;
 pub fn bad(message: impl Into<String>, hint: &'static str) -> ! {
     let message = message.into();
     Error::BadArgument { message, hint }.raise()
+}
+
+/// Raises an error unless the function is called in FROM. In a select list, `(f()).*` calls
+/// it once for each column of the result.
+pub fn require_from_clause(call: Call<'_>, function: &'static str) {
+    if !call.is_in_from_clause() {
+        Error::NotInFrom { function }.raise();
+    }
 }
 
 /// An argument that has a default and must not be NULL.

@@ -5,13 +5,15 @@ use pgrx::pg_sys;
 
 use super::args;
 use crate::error::Problem;
+use crate::history;
 use crate::patience::{Ids, Patience};
 use crate::pg::call::{Call, Datum, describe_function, sql_functions};
+use crate::pg::rows::Record;
 use crate::pg::{datum, display, report};
 use crate::segment::batch::Batch;
 use crate::segment::error::Error;
 use crate::segment::tags::{self, KnownTag, Origin};
-use crate::segment::{blocks, draw, own_tags};
+use crate::segment::{blocks, draw, feeds, own_tags};
 use crate::shmem;
 
 describe_function!(leaf_segment_next);
@@ -20,6 +22,7 @@ sql_functions!(
     leaf_segment_last,
     leaf_segment_reserve,
     leaf_segment_return,
+    leaf_segment_feed,
     leaf_tag_incarnation
 );
 
@@ -126,6 +129,26 @@ fn leaf_segment_reserve(call: Call<'_>) -> Option<Run> {
 fn leaf_segment_return(call: Call<'_>) -> bool {
     let (tag, unused) = (args::tag(call.text(0)), args::block(call.bigint_range(1)));
     blocks::give_back(tag, unused)
+}
+
+/// Numbers for a tag of another cluster that is fed from this one.
+fn leaf_segment_feed(call: Call<'_>) -> Record {
+    args::require_from_clause(call, "leaf_segment_feed");
+    let tag = args::tag(call.text(0));
+    let count = match args::given(call.bigint(1), "count") {
+        0 => 0,
+        count => args::block_length(count),
+    };
+    let exact = args::given(call.boolean(2), "exact");
+    let (run, incarnation) = feeds::feed(tag, count, exact);
+    Record::new()
+        .with("first", run.first)
+        .with(
+            "last",
+            run.first.saturating_add_unsigned(run.len).saturating_sub(1),
+        )
+        .with("incarnation", incarnation)
+        .with("history", history::current())
 }
 
 /// The identity of a tag's row.

@@ -26,6 +26,7 @@ sql_functions!(
     leaf_segment_stats,
     leaf_segment_slots,
     leaf_snowflake_stats,
+    leaf_upstream_stats,
     leaf_stat_reset
 );
 
@@ -168,6 +169,21 @@ fn leaf_snowflake_stats(_call: Call<'_>) -> Record {
         .with("runs_out_at", scheme.ends_at())
         .with("used_percent", used_time_percent(&scheme));
     with_common(record, seen.waits, &seen.failures, seen.reset_at)
+}
+
+/// How the link fares with the centre. Its errors are shown in full here, and only here.
+fn leaf_upstream_stats(_call: Call<'_>) -> Record {
+    let state = shmem::require().upstream.state();
+    let host = state.host.get();
+    Record::new()
+        .with("host", (!host.is_empty()).then_some(host))
+        .with("connected_since", state.connected_at)
+        .with("last_answer_at", state.answered_at)
+        .with("feeds", state.feeds as i64)
+        .with("ids_fed", state.numbers as i64)
+        .with("failures", state.failed as i64)
+        .with("last_error", state.failures.message())
+        .with("last_error_at", state.failures.at())
 }
 
 /// How much of the time that the layout can express has passed.

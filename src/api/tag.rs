@@ -8,7 +8,8 @@ use crate::catalog::alloc::{self, Changes, NewTag};
 use crate::catalog::{self, defaults};
 use crate::error::Problem;
 use crate::pg::call::{Call, sql_functions};
-use crate::pg::{display, report, role};
+use crate::pg::{display, encoding, report, role};
+use crate::segment::attaching;
 use crate::segment::changes::{self, Change};
 use crate::segment::error::Error;
 use crate::segment::owner::{require_owner, require_primary};
@@ -18,6 +19,7 @@ sql_functions!(
     leaf_tag_create,
     leaf_tag_alter,
     leaf_tag_drop,
+    leaf_tag_attach,
     leaf_tag_grant,
     leaf_tag_revoke
 );
@@ -77,6 +79,16 @@ fn leaf_tag_alter(call: Call<'_>) {
         // Also if the row was there already: ids in memory are below.
         changes::record(tag, Change::Position);
     }
+}
+
+/// Makes a tag fed.
+fn leaf_tag_attach(call: Call<'_>) {
+    shmem::require();
+    require_primary();
+    let tag = args::tag(call.text(0));
+    let upstream_tag = call.text(1).map_or(tag, |name| args::tag(Some(name)));
+    require_owner(tag);
+    attaching::attach(tag, upstream_tag, encoding::to_utf8(upstream_tag));
 }
 
 fn leaf_tag_drop(call: Call<'_>) {

@@ -20,7 +20,7 @@ sql_functions!(leaf_worker_register, leaf_worker_renew, leaf_worker_release);
 /// Leases a worker id to a node.
 fn leaf_worker_register(call: Call<'_>) -> Record {
     let now = clock::now();
-    require_from_clause(call, "leaf_worker_register");
+    args::require_from_clause(call, "leaf_worker_register");
     let node = args::node(call.text(0));
     let worker_id = args::wanted_worker_id(call.integer(1));
     let clock = args::instant(call.timestamp(2), "clock");
@@ -50,7 +50,7 @@ fn leaf_worker_register(call: Call<'_>) -> Record {
 fn leaf_worker_renew(call: Call<'_>) -> Record {
     // Before a wait for the row, which must not count as an offset of the node's clock.
     let now = clock::now();
-    require_from_clause(call, "leaf_worker_renew");
+    args::require_from_clause(call, "leaf_worker_renew");
     let proof = args::proof(call.integer(0), call.uuid(1), call.bigint(2));
     let clock = args::instant(call.timestamp(3), "clock");
     let ahead = args::ahead(call.interval(4));
@@ -78,14 +78,6 @@ fn leaf_worker_renew(call: Call<'_>) -> Record {
     Record::new()
         .with("token", lease.token)
         .with("ceiling", lease.ceiling)
-}
-
-/// Raises an error unless the function is called in FROM. In a select list, `(f()).*` calls
-/// it once for each column of the result.
-fn require_from_clause(call: Call<'_>, function: &'static str) {
-    if !call.is_in_from_clause() {
-        Error::NotInFrom { function }.raise();
-    }
 }
 
 /// Ends a node's lease.

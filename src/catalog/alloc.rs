@@ -5,12 +5,12 @@ use std::ffi::CStr;
 use leaf_core::grant::{Found, Position, Row};
 use pgrx::pg_sys;
 
-use super::statement::{ResultRow, bigint, column_of, execute, query, uuid};
+use super::statement::{ResultRow, bigint, bytes, column_of, execute, query, uuid};
 use super::{relation, triggers};
 use crate::error::{Error, Problem};
 use crate::pg::datum::{
-    bigint_arg, bigint_array_arg, optional_text_arg, string_arg, text_arg, text_array_arg,
-    text_datum,
+    bigint_arg, bigint_array_arg, flag_arg, optional_text_arg, string_arg, text_arg,
+    text_array_arg, text_datum, uuid_arg, uuid_datum,
 };
 use crate::pg::encoding::encode;
 use crate::pg::{clock, heap, trigger, xact};
@@ -25,10 +25,14 @@ pub(super) mod column {
     pub const GRANTEES: i16 = 8;
     pub const INCARNATION: i16 = 9;
     pub const HISTORY: i16 = 10;
+    pub const LAST_GRANT: i16 = 11;
     pub const WRITTEN_BY: i16 = 13;
     pub const FLOOR: i16 = 14;
     pub const MASK_SECRET: i16 = 16;
     pub const MASK_VERSION: i16 = 17;
+    pub const UPSTREAM_TAG: i16 = 18;
+    pub const UPSTREAM_INCARNATION: i16 = 19;
+    pub const FED_IN: i16 = 20;
 }
 
 /// A row of `leaf.alloc` in a trigger.
@@ -72,11 +76,52 @@ impl AllocRow {
         AllocRow(self.0.with(column::HISTORY, text_datum(&encode(history))))
     }
 
-    /// The row as it is after its tag was moved: nothing below its position is taken back.
+    /// The row as it is after its tag was moved: nothing below its position is taken back, and
+    /// what was fed before lies below it.
     pub fn moved(self) -> AllocRow {
         let floor = self.0.bigint(column::FLOOR).unwrap_or(i64::MIN);
         let floor = pg_sys::Datum::from(floor.max(self.max_id()));
-        AllocRow(self.0.with(column::FLOOR, floor))
+        let row = self.0.with(column::FLOOR, floor);
+        AllocRow(row.with(column::FED_IN, None))
+    }
+
+    /// In which history the tag has fed others, if it has.
+    pub fn fed_in(&self) -> Option<&[u8]> {
+        self.0.text(column::FED_IN)
+    }
+
+    /// The row with another history in which it has fed others.
+    pub fn with_fed_in(self, history: &str) -> AllocRow {
+        AllocRow(self.0.with(column::FED_IN, text_datum(&encode(history))))
+    }
+
+    /// Whether the tag is fed.
+    pub fn is_fed(&self) -> bool {
+        self.0.text(column::UPSTREAM_TAG).is_some()
+    }
+
+    /// Whether the ids of both come from the same tag of the centre, or from none.
+    pub fn same_upstream(&self, other: &AllocRow) -> bool {
+        self.0.text(column::UPSTREAM_TAG) == other.0.text(column::UPSTREAM_TAG)
+            && self.0.uuid(column::UPSTREAM_INCARNATION)
+                == other.0.uuid(column::UPSTREAM_INCARNATION)
+    }
+
+    /// The row as its own cluster has it: what another cluster has granted, and where that gets
+    /// its ids, is not its own.
+    pub fn with_grants_of(self, own: &AllocRow) -> AllocRow {
+        let text = |column| own.0.text(column).map(text_datum);
+        let bigint = |column| own.0.bigint(column).map(pg_sys::Datum::from);
+        let row = self.0;
+        let row = row.with(column::MAX_ID, bigint(column::MAX_ID));
+        let row = row.with(column::HISTORY, text(column::HISTORY));
+        let row = row.with(column::LAST_GRANT, bigint(column::LAST_GRANT));
+        let row = row.with(column::FED_IN, text(column::FED_IN));
+        let row = row.with(column::UPSTREAM_TAG, text(column::UPSTREAM_TAG));
+        let upstream = own.0.uuid(column::UPSTREAM_INCARNATION);
+        let row = row.with(column::UPSTREAM_INCARNATION, upstream.map(uuid_datum));
+        let incarnation = own.0.uuid(column::INCARNATION);
+        AllocRow(row.with(column::INCARNATION, incarnation.map(uuid_datum)))
     }
 
     /// The row as the current transaction writes it.
@@ -226,13 +271,34 @@ pub fn position(tag: &[u8]) -> Option<Position> {
     .pop()
 }
 
+/// Like [`position`], and locks the row until the transaction ends.
+pub fn position_for_update(tag: &[u8]) -> Option<Position> {
+    let statement = "SELECT max_id, max_value FROM leaf.alloc WHERE biz_tag = $1 FOR NO KEY UPDATE";
+    query(statement, &[text_arg(tag)], |row| Position {
+        max_id: bigint(row, 1),
+        max_value: bigint(row, 2),
+    })
+    .pop()
+}
+
+/// The columns of `leaf.alloc`, named `a`, that [`locked_row`] reads; `$2` is the current
+/// history.
+macro_rules! columns {
+    () => {
+        "a.max_id, a.max_value, a.step::bigint, a.last_grant, a.largest_reserve, \
+         a.history IS DISTINCT FROM $2 OR a.written_by <> a.xmin, a.incarnation, a.floor, \
+         a.max_step::bigint, a.upstream_incarnation"
+    };
+}
+
 /// A tag's row, locked until this transaction ends. `history` is the current one.
 pub fn lock(tag: &[u8], history: &str) -> Option<Row> {
     query(
-        "SELECT NULL, a.max_id, a.max_value, a.step::bigint, a.last_grant, a.largest_reserve, \
-                a.history IS DISTINCT FROM $2 OR a.written_by <> a.xmin, a.incarnation, a.floor, \
-                a.max_step::bigint \
-           FROM leaf.alloc AS a WHERE a.biz_tag = $1 FOR NO KEY UPDATE",
+        concat!(
+            "SELECT NULL, ",
+            columns!(),
+            ", false FROM leaf.alloc AS a WHERE a.biz_tag = $1 FOR NO KEY UPDATE"
+        ),
         &[text_arg(tag), string_arg(history)],
         locked_row,
     )
@@ -253,6 +319,9 @@ fn locked_row(row: &ResultRow<'_>) -> Row {
         incarnation: uuid(row, 8),
         floor: bigint(row, 9),
         max_step: column_of::<i64>(row, 10).and_then(|most| u64::try_from(most).ok()),
+        upstream: column_of::<pgrx::Uuid>(row, 11).map(|uuid| *uuid.as_bytes()),
+        may_lack_feeds: column_of::<bool>(row, 12).unwrap_or(true),
+        has_fed: false,
     }
 }
 
@@ -269,17 +338,29 @@ pub fn set_position(tag: &[u8], max_id: i64, history: &str) {
     }
 }
 
+/// Marks a history in which a tag has fed others without a synchronous standby.
+pub const UNREPLICATED: &str = " unreplicated";
+
 /// Locks the rows of `tags` for grants, and skips those that another transaction has
-/// locked. The results are in the order of `tags`.
-pub fn lock_for_grant(tags: &[&[u8]], history: &str) -> Vec<Found> {
+/// locked. The results are in the order of `tags`. If `lost_grants`, the current history may
+/// lack grants of the one before.
+pub fn lock_for_grant(tags: &[&[u8]], history: &str, lost_grants: bool) -> Vec<Found> {
     let mut found = vec![Found::Missing; tags.len()];
     let rows = query(
-        "SELECT d.n, a.max_id, a.max_value, a.step::bigint, a.last_grant, a.largest_reserve, \
-                a.history IS DISTINCT FROM $2 OR a.written_by <> a.xmin, a.incarnation, a.floor, \
-                a.max_step::bigint \
-           FROM unnest($1) WITH ORDINALITY AS d(tag, n) JOIN leaf.alloc AS a ON a.biz_tag = d.tag \
-            FOR NO KEY UPDATE OF a SKIP LOCKED",
-        &[text_array_arg(tags.iter().copied()), string_arg(history)],
+        concat!(
+            "SELECT d.n, ",
+            columns!(),
+            ", a.fed_in IS NOT NULL AND (a.written_by <> a.xmin \
+                OR a.fed_in <> $2 AND a.fed_in <> $2 || ' unreplicated' \
+                   AND ($3 OR a.fed_in LIKE '% unreplicated' OR a.fed_in LIKE 'copy of %')) \
+               FROM unnest($1) WITH ORDINALITY AS d(tag, n) JOIN leaf.alloc AS a ON a.biz_tag = d.tag \
+                FOR NO KEY UPDATE OF a SKIP LOCKED"
+        ),
+        &[
+            text_array_arg(tags.iter().copied()),
+            string_arg(history),
+            flag_arg(lost_grants),
+        ],
         |row| (bigint(row, 1) as usize - 1, locked_row(row)),
     );
     for (at, row) in rows {
@@ -289,6 +370,35 @@ pub fn lock_for_grant(tags: &[&[u8]], history: &str) -> Vec<Found> {
         mark_busy(tags, &mut found);
     }
     found
+}
+
+/// The centre's tags of fed tags, in UTF-8, in the order of `tags`.
+pub fn upstream_tags(tags: &[&[u8]]) -> Vec<Option<String>> {
+    let found = query(
+        "SELECT d.n, pg_catalog.convert_to(a.upstream_tag::text, 'UTF8') \
+           FROM unnest($1) WITH ORDINALITY AS d(tag, n) JOIN leaf.alloc AS a ON a.biz_tag = d.tag",
+        &[text_array_arg(tags.iter().copied())],
+        |row| (bigint(row, 1) as usize - 1, bytes(row, 2)),
+    );
+    let mut names = vec![None; tags.len()];
+    for (at, name) in found {
+        names[at] = name.map(|name| String::from_utf8_lossy(&name).into_owned());
+    }
+    names
+}
+
+/// Makes a tag fed. Its numbers so far are no longer its own, so it is another tag from now
+/// on.
+pub fn attach(tag: &[u8], upstream_tag: &[u8], upstream_incarnation: [u8; 16]) {
+    execute(
+        "UPDATE leaf.alloc SET upstream_tag = $2, upstream_incarnation = $3, \
+                incarnation = pg_catalog.gen_random_uuid() WHERE biz_tag = $1",
+        &[
+            text_arg(tag),
+            text_arg(upstream_tag),
+            uuid_arg(upstream_incarnation),
+        ],
+    );
 }
 
 /// Distinguishes rows that were skipped because they are locked from rows that do not
@@ -307,15 +417,16 @@ fn mark_busy(tags: &[&[u8]], found: &mut [Found]) {
 }
 
 /// Writes the grants of rows that [`lock_for_grant`] has locked. An error if a row was not
-/// changed to its grant, for example because of a trigger.
-pub fn store_grants(grants: &[(&[u8], &Row)], history: &str) {
+/// changed to its grant, for example because of a trigger. `fed_in` is stored in the rows that
+/// have fed others.
+pub fn store_grants(grants: &[(&[u8], &Row)], history: &str, fed_in: &str) {
     let as_bigint = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
     let rows = || grants.iter().map(|(_, row)| row);
     let stored = query(
         "UPDATE leaf.alloc AS a \
             SET max_id = g.max_id, last_grant = g.last_grant, largest_reserve = g.largest_reserve, \
-                history = $5 \
-           FROM unnest($1, $2, $3, $4) AS g(tag, max_id, last_grant, largest_reserve) \
+                history = $5, fed_in = CASE WHEN g.has_fed <> 0 THEN $7 ELSE a.fed_in END \
+           FROM unnest($1, $2, $3, $4, $6) AS g(tag, max_id, last_grant, largest_reserve, has_fed) \
           WHERE a.biz_tag = g.tag RETURNING a.max_id = g.max_id",
         &[
             text_array_arg(grants.iter().map(|(tag, _)| *tag)),
@@ -323,6 +434,8 @@ pub fn store_grants(grants: &[(&[u8], &Row)], history: &str) {
             bigint_array_arg(rows().map(|row| as_bigint(row.last_grant))),
             bigint_array_arg(rows().map(|row| as_bigint(row.largest_reserve))),
             string_arg(history),
+            bigint_array_arg(rows().map(|row| i64::from(row.has_fed))),
+            string_arg(fed_in),
         ],
         |row| column_of::<bool>(row, 1) == Some(true),
     );

@@ -20,6 +20,8 @@ pub struct Permissions {
     pub may_draw: bool,
     /// Whether the role may alter, grant and drop.
     pub is_owner: bool,
+    /// Whether the tag is fed.
+    pub is_fed: bool,
     /// Whether the current transaction, or in a parallel worker that of its leader, wrote
     /// the row: other sessions do not see this version.
     pub is_uncommitted: bool,
@@ -98,6 +100,7 @@ impl Readable {
                 incarnation: row.uuid(column::INCARNATION).unwrap_or_default(),
                 may_draw,
                 is_owner,
+                is_fed: row.text(column::UPSTREAM_TAG).is_some(),
                 is_uncommitted: row.is_from_this_transaction(),
             };
             (permissions, read(row))

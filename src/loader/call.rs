@@ -2,7 +2,7 @@
 
 use crate::pg::bgworker;
 use crate::shmem::Shared;
-use crate::shmem::loader_table::Claim;
+use crate::shmem::worker_table::Claim;
 
 /// The outcome of a call of the loader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,9 +7,18 @@ use super::{own_xact, timeout};
 /// Asks the postmaster to start the function `entry` of this library as a background
 /// worker. Returns whether there was a free worker slot.
 pub fn start(name: &str, kind: &str, entry: &str, argument: u32) -> bool {
+    let flags = pg_sys::BGWORKER_SHMEM_ACCESS | pg_sys::BGWORKER_BACKEND_DATABASE_CONNECTION;
+    register(flags, name, kind, entry, argument)
+}
+
+/// Like [`start`], for a worker that connects to no database.
+pub fn start_without_database(name: &str, kind: &str, entry: &str) -> bool {
+    register(pg_sys::BGWORKER_SHMEM_ACCESS, name, kind, entry, 0)
+}
+
+fn register(flags: u32, name: &str, kind: &str, entry: &str, argument: u32) -> bool {
     let mut worker = pg_sys::BackgroundWorker {
-        bgw_flags: (pg_sys::BGWORKER_SHMEM_ACCESS | pg_sys::BGWORKER_BACKEND_DATABASE_CONNECTION)
-            as _,
+        bgw_flags: flags as _,
         bgw_start_time: pg_sys::BgWorkerStartTime::BgWorkerStart_RecoveryFinished,
         bgw_restart_time: pg_sys::BGW_NEVER_RESTART,
         bgw_main_arg: pg_sys::Datum::from(argument),
@@ -65,6 +74,16 @@ pub fn connect(database: pg_sys::Oid) {
             pg_sys::InvalidOid,
             pg_sys::BGWORKER_BYPASS_ALLOWCONN,
         );
+    }
+}
+
+/// Installs the signal handlers of a worker that connects to no database.
+pub fn begin_without_database() {
+    // SAFETY: called once at the start of a worker's main function.
+    unsafe {
+        pqsignal(libc::SIGTERM, Some(die));
+        pqsignal(libc::SIGHUP, Some(SignalHandlerForConfigReload));
+        pg_sys::BackgroundWorkerUnblockSignals();
     }
 }
 

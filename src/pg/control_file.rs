@@ -55,6 +55,11 @@ impl ControlFile {
     }
 }
 
+/// Whether this start is that of a standby.
+pub fn is_standby_requested() -> bool {
+    data_directory::path().join("standby.signal").exists()
+}
+
 /// Whether a file in the data directory shows that this start continues another
 /// cluster's history: a standby, a point-in-time recovery, or a base backup.
 pub fn recovery_is_requested() -> bool {

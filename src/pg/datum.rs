@@ -85,6 +85,12 @@ pub fn uuid_arg(uuid: [u8; 16]) -> Arg {
     DatumWithOid::from(pgrx::Uuid::from_bytes(uuid))
 }
 
+/// A uuid, in the current memory context.
+pub fn uuid_datum(uuid: [u8; 16]) -> pg_sys::Datum {
+    let uuid = pgrx::Uuid::from_bytes(uuid);
+    pgrx::IntoDatum::into_datum(uuid).expect("a uuid is a datum")
+}
+
 /// A `text[]` parameter.
 pub fn text_array_arg<'t>(texts: impl Iterator<Item = &'t [u8]>) -> Arg {
     let mut datums: Vec<_> = texts.map(text_datum).collect();
@@ -101,6 +107,11 @@ pub fn text_array_arg<'t>(texts: impl Iterator<Item = &'t [u8]>) -> Arg {
         );
         DatumWithOid::new(pg_sys::Datum::from(array), pg_sys::TEXTARRAYOID)
     }
+}
+
+/// A boolean parameter.
+pub fn flag_arg(flag: bool) -> Arg {
+    DatumWithOid::from(flag)
 }
 
 /// A `bigint[]` parameter.

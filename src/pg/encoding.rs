@@ -5,7 +5,7 @@
 //! handed to PostgreSQL. Nothing is converted, so nothing can fail, also outside of
 //! transactions and for bytes that are no characters (SQL_ASCII).
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 
 use pgrx::pg_sys;
 
@@ -27,6 +27,19 @@ pub fn display(text: &[u8]) -> String {
         false => char::from_u32(PRIVATE + u32::from(byte)).unwrap_or('?'),
     };
     text.iter().map(to_char).collect()
+}
+
+/// A text in the database's encoding, converted to UTF-8. An error if that is not possible.
+pub fn to_utf8(text: &[u8]) -> String {
+    // SAFETY: reads exactly the bytes given; the result is those, or a C string.
+    unsafe {
+        let (start, len) = (text.as_ptr().cast(), text.len() as i32);
+        let converted = pg_sys::pg_server_to_any(start, len, pg_sys::pg_enc::PG_UTF8 as i32);
+        match converted.cast_const() == start {
+            true => String::from_utf8_lossy(text).into_owned(),
+            false => CStr::from_ptr(converted).to_string_lossy().into_owned(),
+        }
+    }
 }
 
 /// A string in the database's encoding: the reverse of [`display`]. Other characters that

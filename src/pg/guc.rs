@@ -1,6 +1,8 @@
 //! Settings: defining those of leaf, and setting PostgreSQL's for this process.
 
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting, pg_sys};
@@ -35,6 +37,63 @@ pub fn define_string<C: Check>(
             None,
             None,
         );
+    }
+}
+
+/// Defines a setting of the configuration file that only superusers can read. A value that
+/// is refused is not quoted in the error, because it may be a secret.
+pub fn define_hidden_string<C: Check>(
+    name: &'static CStr,
+    short: &'static CStr,
+    long: &'static CStr,
+    setting: &'static GucSetting<Option<CString>>,
+) {
+    // SAFETY: the hook is guarded.
+    unsafe {
+        GucRegistry::define_string_guc_with_hooks(
+            name,
+            short,
+            long,
+            setting,
+            GucContext::Sighup,
+            GucFlags::SUPERUSER_ONLY,
+            Some(discreet_hook::<C>),
+            None,
+            None,
+        );
+    }
+}
+
+/// Like [`hook`], with a message in which the value is not quoted.
+unsafe extern "C-unwind" fn discreet_hook<C: Check>(
+    value: *mut *mut c_char,
+    extra: *mut *mut c_void,
+    source: pg_sys::GucSource::Type,
+) -> bool {
+    // SAFETY: PostgreSQL's promises, as for `hook`.
+    unsafe {
+        let is_valid = hook::<C>(value, extra, source);
+        if !is_valid {
+            report::guarded(|| {
+                let message = c"the value of this setting of leaf is refused";
+                pg_sys::GUC_check_errmsg_string = pg_sys::pstrdup(message.as_ptr());
+            });
+        }
+        is_valid
+    }
+}
+
+/// The folder of the server's libraries.
+pub fn library_folder() -> PathBuf {
+    let mut folder = vec![0; pg_sys::MAXPGPATH as usize];
+    // SAFETY: a buffer of the size that the function requires, and this program's path.
+    unsafe {
+        pg_sys::get_lib_path(
+            (&raw const pg_sys::my_exec_path).cast(),
+            folder.as_mut_ptr(),
+        );
+        let folder = CStr::from_ptr(folder.as_ptr());
+        PathBuf::from(OsStr::from_bytes(folder.to_bytes()))
     }
 }
 

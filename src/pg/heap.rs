@@ -161,9 +161,11 @@ impl Row {
         self.tuple
     }
 
-    /// A copy of the row with one column changed.
-    pub fn with(&self, column: i16, value: pg_sys::Datum) -> Row {
-        let (mut number, mut value, mut null) = (column as i32, value, false);
+    /// A copy of the row with one column changed, to NULL if there is no value.
+    pub fn with(&self, column: i16, value: impl Into<Option<pg_sys::Datum>>) -> Row {
+        let value = value.into();
+        let mut null = value.is_none();
+        let (mut number, mut value) = (column as i32, value.unwrap_or(pg_sys::Datum::null()));
         // SAFETY: one column, described by three arrays of one element.
         let tuple = unsafe {
             pg_sys::heap_modify_tuple_by_cols(

@@ -32,6 +32,24 @@ impl LatchRef {
     }
 }
 
+/// Like [`wait`], and also ends when a descriptor has something to read.
+pub fn wait_or_readable(timeout: Duration, descriptor: Option<i32>, event: WaitEvent) {
+    let Some(descriptor) = descriptor else {
+        return wait(timeout, event);
+    };
+    let events = pg_sys::WL_LATCH_SET
+        | pg_sys::WL_SOCKET_READABLE
+        | pg_sys::WL_TIMEOUT
+        | pg_sys::WL_EXIT_ON_PM_DEATH;
+    let event = event.number();
+    let millis = timeout.as_millis().min(3_600_000) as _;
+    // SAFETY: waits on this process's own latch, and on a descriptor that is open.
+    unsafe {
+        pg_sys::WaitLatchOrSocket(pg_sys::MyLatch, events as _, descriptor, millis, event);
+        pg_sys::ResetLatch(pg_sys::MyLatch);
+    }
+}
+
 /// Sleeps until this process's latch is set or `timeout` has passed, and clears
 /// the latch. Ends the process when the postmaster has died.
 pub fn wait(timeout: Duration, event: WaitEvent) {

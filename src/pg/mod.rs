@@ -22,6 +22,7 @@ pub mod own_xact;
 pub mod process;
 pub mod relation_lock;
 pub mod relation_name;
+pub mod replication;
 pub mod report;
 pub mod role;
 pub mod rows;

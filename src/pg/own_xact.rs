@@ -7,7 +7,7 @@ use std::time::Duration;
 use pgrx::pg_sys::panic::CaughtError;
 use pgrx::{PgTryBuilder, pg_sys};
 
-use super::{database, timeout};
+use super::{database, replication, timeout};
 
 /// An error that was caught: the part of it that is shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -118,11 +118,9 @@ pub fn is_committing() -> bool {
 /// Whether this process was told to end while a commit may have been waiting for a
 /// standby. In this case, the wait ends early without an error.
 fn standby_wait_was_cut() -> bool {
-    // SAFETY: plain variables of this process; the string is NUL-terminated.
-    unsafe {
-        let names = pg_sys::SyncRepStandbyNames;
-        pg_sys::ProcDiePending != 0 && !names.is_null() && *names != 0
-    }
+    // SAFETY: a plain variable of this process.
+    let is_ending = unsafe { pg_sys::ProcDiePending } != 0;
+    is_ending && replication::has_synchronous_standby()
 }
 
 fn failure(error: &CaughtError) -> Failure {

@@ -61,6 +61,18 @@ pub fn before_exit(hook: ExitHook) {
     unsafe { pg_sys::before_shmem_exit(Some(hook), pg_sys::Datum::from(0)) };
 }
 
+/// Makes this process end without the C library's exit handlers, which tear down what another
+/// thread may be using. Everything of PostgreSQL is cleaned up before.
+pub fn exit_without_destructors() {
+    // SAFETY: a function of this library.
+    unsafe { pg_sys::on_proc_exit(Some(end_now), pg_sys::Datum::from(0)) };
+}
+
+unsafe extern "C-unwind" fn end_now(code: i32, _argument: pg_sys::Datum) {
+    // SAFETY: ends the process.
+    unsafe { libc::_exit(code) };
+}
+
 /// Calls `hook` when the postmaster itself ends.
 pub fn at_postmaster_exit(hook: ExitHook) {
     // SAFETY: a function of this library. It is registered in the postmaster (or a

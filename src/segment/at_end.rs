@@ -3,7 +3,7 @@
 use pgrx::pg_sys::SubTransactionId;
 
 use super::error::Error;
-use super::{asking, changes, own_tags, single_user};
+use super::{asking, attaching, changes, own_tags, single_user};
 use crate::error::Problem;
 use crate::pg::xact_end::Observer;
 
@@ -31,6 +31,7 @@ impl Observer for AtEnd {
 
     fn after_abort(&self) {
         asking::withdraw();
+        attaching::withdraw();
         single_user::after_abort(own_tags::end());
         changes::after_abort();
     }
@@ -42,6 +43,7 @@ impl Observer for AtEnd {
 
     fn after_sub_abort(&self, sub: SubTransactionId) {
         asking::withdraw();
+        attaching::withdraw();
         own_tags::after_sub_abort(sub);
         changes::after_sub_abort(sub);
     }

@@ -89,7 +89,9 @@ pub fn reserve(tag: &[u8], count: u64, incarnation: Option<[u8; 16]>) -> i64 {
             }
         }
         match asking::ask_loader(tag, required, Asked::Block { count }, &patience) {
-            Answer::Granted { first } => {
+            Answer::Granted {
+                run: Run { first, .. },
+            } => {
                 let block = Reserved {
                     role: role::current(),
                     incarnation: required,
@@ -100,7 +102,8 @@ pub fn reserve(tag: &[u8], count: u64, incarnation: Option<[u8; 16]>) -> i64 {
                 return first;
             }
             Answer::Exhausted => Error::Exhausted { tag: display(tag) }.raise(),
-            Answer::Changed | Answer::TakenBack { .. } => {}
+            Answer::Unfed(unfed) => Error::of_unfed(display(tag), unfed).raise(),
+            Answer::IsFed | Answer::MayLackFeeds | Answer::Changed | Answer::TakenBack { .. } => {}
         }
     }
 }

@@ -4,14 +4,21 @@ use leaf_core::grant::Decision;
 
 use super::auto_create;
 use super::grant_source::{GrantSource, Want};
-use super::jobs::Job;
+use super::job::Job;
 use super::row_source::RowSource;
-use crate::catalog::relation;
+use crate::catalog::{self, alloc, relation};
 use crate::shmem::Shared;
+
+/// What was decided on a job.
+pub struct Decided {
+    pub decision: Decision,
+    /// The centre's tag, in UTF-8, if the decision is to ask it.
+    pub upstream_tag: Option<String>,
+}
 
 /// Decides on each job, in their order; `None` if the extension no longer exists in
 /// the database.
-pub fn decide(shared: &Shared, database: u32, jobs: &[Job]) -> Option<Vec<Decision>> {
+pub fn decide(shared: &Shared, database: u32, jobs: &[Job]) -> Option<Vec<Decided>> {
     let Some(alloc) = relation::alloc() else {
         shared.index.free_all(database, |_| true);
         return None;
@@ -36,6 +43,7 @@ pub fn decide(shared: &Shared, database: u32, jobs: &[Job]) -> Option<Vec<Decisi
                 tag: &job.key().tag,
                 incarnation: job.incarnation(),
                 wanted: job.wanted()?,
+                fed: job.fed(),
                 past: job.past(shared),
                 is_void: Box::new(move || is_of_other(job) || job.is_stale(shared)),
             })
@@ -47,5 +55,25 @@ pub fn decide(shared: &Shared, database: u32, jobs: &[Job]) -> Option<Vec<Decisi
         None => Decision::Changed,
         Some(_) => granted.next().unwrap_or(Decision::Changed),
     });
-    Some(decisions.collect())
+    Some(with_upstream_tags(jobs, decisions.collect()))
+}
+
+fn with_upstream_tags(jobs: &[Job], decisions: Vec<Decision>) -> Vec<Decided> {
+    let is_to_be_fed = |decision: &Decision| matches!(decision, Decision::ToBeFed { .. });
+    let asked: Vec<&[u8]> = (jobs.iter().zip(&decisions))
+        .filter(|(_, decision)| is_to_be_fed(decision))
+        .map(|(job, _)| job.key().tag.as_slice())
+        .collect();
+    let names = match asked.is_empty() {
+        true => Vec::new(),
+        false => catalog::as_owner(|| alloc::upstream_tags(&asked)),
+    };
+    let mut names = names.into_iter();
+    let decided = decisions.into_iter().map(|decision| Decided {
+        decision,
+        upstream_tag: is_to_be_fed(&decision)
+            .then(|| names.next().flatten())
+            .flatten(),
+    });
+    decided.collect()
 }

@@ -3,6 +3,7 @@
 use pgrx::PgSqlErrorCode as Code;
 
 use crate::error::{Problem, Report};
+use crate::shmem::upstream::Unfed;
 
 /// Why there are no segment ids, or a tag cannot be changed.
 #[derive(Debug)]
@@ -40,6 +41,51 @@ pub enum Error {
     Exhausted {
         tag: String,
     },
+    /// The tag is fed, and `leaf.upstream` cannot be used.
+    NoUpstream {
+        tag: String,
+    },
+    /// The centre does not have the tag that the tag was attached to.
+    OtherUpstreamTag {
+        tag: String,
+    },
+    /// The centre's tag has too few ids left.
+    CentreExhausted {
+        tag: String,
+    },
+    /// Where the ids of a fed tag come from cannot be changed.
+    FixedUpstream {
+        tag: String,
+    },
+    /// A fed tag cannot be moved.
+    FedMoved {
+        tag: String,
+    },
+    /// The tag is fed: it cannot be drawn from by the transaction that has written its row.
+    FedHere {
+        tag: String,
+    },
+    /// The tag is fed, so it cannot feed another one.
+    IsFed {
+        tag: String,
+    },
+    /// The tag's row may lack numbers that shards have got.
+    MayLackFeeds {
+        tag: String,
+    },
+    /// This server feeds no tags, because it has no synchronous standby.
+    Unreplicated,
+    /// The centre's tag is behind the tag that was to be attached.
+    CentreBehind {
+        tag: String,
+        upstream_tag: String,
+        max_id: i64,
+    },
+    /// The centre could not be asked about the tag that another one was to be attached to.
+    NotAttached {
+        tag: String,
+        unfed: Unfed,
+    },
     /// The waiting transaction itself holds the lock on the tag's row.
     OwnChange {
         tag: String,
@@ -70,6 +116,18 @@ pub enum Error {
         version: i32,
         latest: i32,
     },
+}
+
+impl Error {
+    /// The error of a caller for whom the centre has nothing.
+    pub fn of_unfed(tag: String, unfed: Unfed) -> Error {
+        match unfed {
+            Unfed::NoUpstream => Error::NoUpstream { tag },
+            Unfed::Exhausted => Error::CentreExhausted { tag },
+            Unfed::Missing | Unfed::OtherTag => Error::OtherUpstreamTag { tag },
+            Unfed::Away | Unfed::Refused => Error::NotAttached { tag, unfed },
+        }
+    }
 }
 
 impl Problem for Error {
@@ -123,6 +181,74 @@ impl Problem for Error {
                 format!("tag \"{tag}\" has reached its maximum value"),
                 "Raise max_value with leaf_tag_alter, or ask for fewer ids at once.",
             ),
+            Error::NoUpstream { tag } => Report::new(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!("no centre for fed tag \"{tag}\""),
+                "Set leaf.upstream in the configuration file to a connection string of the centre, and reload.",
+            )
+            .detail("leaf.upstream is not set, or cannot be used."),
+            Error::OtherUpstreamTag { tag } => Report::new(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!("the centre does not have the tag that feeds tag \"{tag}\""),
+                "Check that leaf.upstream names the right centre. To get ids of another tag, drop the tag, create it and attach it again.",
+            )
+            .detail("The centre's tag was dropped, or dropped and created again."),
+            Error::CentreExhausted { tag } => Report::new(
+                Code::ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED,
+                format!("the centre's tag that feeds tag \"{tag}\" has reached its maximum value"),
+                "Raise its max_value with leaf_tag_alter at the centre, or ask for fewer ids at once.",
+            ),
+            Error::FixedUpstream { tag } => Report::new(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!("cannot change where the ids of tag \"{tag}\" come from"),
+                "Use leaf_tag_attach, once. To make a fed tag local again, drop it and create another one.",
+            ),
+            Error::FedMoved { tag } => Report::new(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!("cannot move fed tag \"{tag}\""),
+                "Move the centre's tag with leaf_tag_alter there.",
+            )
+            .detail("Its ids are granted by the centre."),
+            Error::FedHere { tag } => Report::new(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!("no ids for fed tag \"{tag}\" in this transaction"),
+                "Commit the transaction first. In single-user mode, fed tags have no ids.",
+            )
+            .detail("A transaction that has written the tag's row cannot get ids of the centre."),
+            Error::IsFed { tag } => Report::new(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!("tag \"{tag}\" is fed itself"),
+                "Attach the other tag to the tag of the centre.",
+            ),
+            Error::MayLackFeeds { tag } => Report::new(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!("tag \"{tag}\" may have fed numbers that are not in its row"),
+                "Find the highest number that any shard has got (max_id in leaf.alloc there), and move the tag past it with leaf_tag_alter(advance_to => ...).",
+            )
+            .detail("The row was restored from a backup or a dump, or numbers were fed without a synchronous standby before a failover."),
+            Error::Unreplicated => Report::new(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                "this server feeds no tags, because it has no synchronous standby",
+                "Set synchronous_standby_names, or, if losing ids that shards have got is acceptable, leaf.allow_unreplicated_centre.",
+            ),
+            Error::CentreBehind {
+                tag,
+                upstream_tag,
+                max_id,
+            } => Report::new(
+                Code::ERRCODE_INVALID_PARAMETER_VALUE,
+                format!("the centre's tag \"{upstream_tag}\" is behind tag \"{tag}\""),
+                format!("Move it with leaf_tag_alter(advance_to => {max_id}) or further at the centre, above the ids of all shards."),
+            )
+            .detail(format!(
+                "Ids below {max_id} have been granted here; the centre could grant them again."
+            )),
+            Error::NotAttached { tag, unfed } => Report::new(
+                Code::ERRCODE_LOCK_NOT_AVAILABLE,
+                format!("no ids for tag \"{tag}\" from the centre"),
+                "Try again once the centre can be reached and feeds the tag.",
+            )
+            .detail(format!("The cause: {}.", unfed.message())),
             Error::OwnChange { tag } => Report::new(
                 Code::ERRCODE_LOCK_NOT_AVAILABLE,
                 format!("no ids for tag \"{tag}\" before this transaction ends"),

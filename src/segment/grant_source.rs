@@ -1,6 +1,6 @@
 //! The interface between the loader and the source of grants.
 
-use leaf_core::grant::{Decision, Past, Wanted};
+use leaf_core::grant::{Decision, Fed, Past, Wanted};
 
 /// A requested grant.
 pub struct Want<'a> {
@@ -8,6 +8,8 @@ pub struct Want<'a> {
     /// The incarnation of the tag's row.
     pub incarnation: [u8; 16],
     pub wanted: Wanted,
+    /// What the centre has granted for it, if the tag is fed and the centre has.
+    pub fed: Option<Fed>,
     /// Read before the tag's row.
     pub past: Past,
     /// Whether the grant could no longer be used. Called once the tag's row is locked.

@@ -1,7 +1,8 @@
 //! Granting: decide, write, commit, and only then publish.
 
 use super::decide::decide;
-use super::jobs::{self, Job};
+use super::job::Job;
+use super::jobs;
 use super::publish::Publisher;
 use crate::pg::own_xact::{self, Failure};
 use crate::shmem::Shared;

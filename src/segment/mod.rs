@@ -11,6 +11,7 @@
 //! - [`look_up`]: what a role may do with a tag.
 //! - [`auto_create`]: a first draw creates its tag, if that is wanted.
 //! - [`masks`]: the keys with which the session masks ids.
+//! - [`attaching`]: makes a tag fed; [`feeds`] is the centre's side.
 //! - [`owner`]: who may alter, grant and drop a tag.
 //!
 //! # In a transaction that has changed `leaf.alloc`
@@ -23,9 +24,10 @@
 //!
 //! # In the loader
 //!
-//! - [`jobs`]: the grants to be made; [`work`] runs them.
+//! - [`jobs`]: the grants to be made, each a [`job`]; [`work`] runs them.
 //! - [`grants`]: transactions that grant; [`decide`] is what happens in one. The numbers
 //!   come from a [`grant_source`]; [`row_source`] is the tag's row.
+//! - [`feeding`]: asks the centre for numbers, if the tag is fed.
 //! - [`publish`]: publishes what was granted, or why nothing was.
 //!
 //! [`align`] moves tags past the ids in use; [`saved`] keeps unused ids over a clean restart.
@@ -33,6 +35,7 @@
 pub mod align;
 mod asking;
 pub mod at_end;
+pub mod attaching;
 mod auto_create;
 pub mod batch;
 pub mod blocks;
@@ -40,9 +43,12 @@ pub mod changes;
 mod decide;
 pub mod draw;
 pub mod error;
+mod feeding;
+pub mod feeds;
 mod grant_source;
 pub mod granting;
 mod grants;
+mod job;
 mod jobs;
 pub mod key;
 mod look_up;

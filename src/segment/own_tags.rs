@@ -257,6 +257,9 @@ fn refill(tag: &[u8], length: Length) {
             let Some(mut row) = alloc::lock(tag, &history) else {
                 no_such_tag()
             };
+            if row.upstream.is_some() {
+                Error::FedHere { tag: display(tag) }.raise();
+            }
             row.enter_history(settings::history_skip());
             // Doubling keeps the number of row versions small.
             let longest = row.policy(&settings::step_policy()).max_step.max(row.step);

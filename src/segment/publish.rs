@@ -7,13 +7,16 @@ use leaf_core::Run;
 use leaf_core::grant::Decision;
 use leaf_core::time::Monotonic;
 
-use super::jobs::Job;
+use super::decide::Decided;
+use super::feeding;
+use super::job::Job;
 use crate::pg::{self, clock};
 use crate::settings::segment as settings;
 use crate::shmem::Shared;
 use crate::shmem::index::Found;
 use crate::shmem::mailbox::{Answer, Request};
 use crate::shmem::slot::Verdict;
+use crate::shmem::upstream::{Demand, Unfed};
 
 /// After this time, another attempt is made to take the ids of an evicted slot back.
 const LEFTOVER_PAUSE: Duration = Duration::from_millis(500);
@@ -26,8 +29,40 @@ pub struct Publisher<'a> {
 
 impl Publisher<'_> {
     /// Publishes the outcome of a job, after the commit.
-    pub fn settle(&self, job: &Job, decision: Decision) {
+    pub fn settle(&self, job: &Job, decided: Decided) {
+        let Decided {
+            decision,
+            upstream_tag,
+        } = decided;
+        if let Job::Fed { job, .. } = job {
+            return self.settle_one(job, decision, upstream_tag);
+        }
+        self.settle_one(job, decision, upstream_tag);
+    }
+
+    fn settle_one(&self, job: &Job, decision: Decision, upstream_tag: Option<String>) {
         match decision {
+            Decision::ToBeFed { count, exact } => {
+                let tag = upstream_tag.unwrap_or_default();
+                let demand = Demand { tag, count, exact };
+                if !feeding::ask(self.shared, job, &demand) {
+                    self.failed(job, "too many requests to the centre, or no background worker");
+                }
+            }
+            Decision::OtherUpstream => self.unfed(job, Unfed::OtherTag),
+            Decision::FedBelow { max_id } => self.failed(
+                job,
+                &format!("the centre has granted numbers below {max_id}, up to which the tag's are granted"),
+            ),
+            Decision::IsFed | Decision::MayLackFeeds => {
+                if let Job::Request(request) = job {
+                    let answer = match decision {
+                        Decision::IsFed => Answer::IsFed,
+                        _ => Answer::MayLackFeeds,
+                    };
+                    self.answer(request, answer);
+                }
+            }
             Decision::Busy => self.failed(job, "the tag's row is locked by another transaction"),
             Decision::Below { high_water } => self.failed(
                 job,
@@ -35,11 +70,11 @@ impl Publisher<'_> {
             ),
             Decision::Granted { run, step } => match job {
                 Job::Segment { found, .. } => self.publish(*found, run, step),
-                Job::Request(request) => self.answer(request, Answer::Granted { first: run.first }),
-                Job::Leftover(_) => {}
+                Job::Request(request) => self.answer(request, Answer::Granted { run }),
+                Job::Leftover(_) | Job::Fed { .. } => {}
             },
             Decision::TakenBack | Decision::NotLast => match job {
-                Job::Segment { .. } | Job::Leftover(_) => {}
+                Job::Segment { .. } | Job::Leftover(_) | Job::Fed { .. } => {}
                 Job::Request(request) => {
                     let was_last = decision == Decision::TakenBack;
                     self.answer(request, Answer::TakenBack { was_last });
@@ -48,7 +83,7 @@ impl Publisher<'_> {
             Decision::Exhausted => match job {
                 Job::Segment { found, .. } => self.pointless(*found, Verdict::Exhausted),
                 Job::Request(request) => self.answer(request, Answer::Exhausted),
-                Job::Leftover(_) => {}
+                Job::Leftover(_) | Job::Fed { .. } => {}
             },
             Decision::Missing | Decision::Changed => match job {
                 // Sessions look the tag up again.
@@ -56,8 +91,20 @@ impl Publisher<'_> {
                     self.shared.index.slot(found.number).lose_row(found.epoch);
                 }
                 Job::Request(request) => self.answer(request, Answer::Changed),
-                Job::Leftover(_) => {}
+                Job::Leftover(_) | Job::Fed { .. } => {}
             },
+        }
+    }
+
+    /// Settles a job for which the centre has granted nothing.
+    pub fn unfed(&self, job: &Job, unfed: Unfed) {
+        if unfed.may_pass_soon() {
+            return self.failed(job, unfed.message());
+        }
+        match job {
+            Job::Segment { found, .. } => self.pointless(*found, Verdict::Unfed(unfed)),
+            Job::Request(request) => self.answer(request, Answer::Unfed(unfed)),
+            Job::Leftover(_) | Job::Fed { .. } => {}
         }
     }
 
@@ -103,8 +150,14 @@ impl Publisher<'_> {
         let mut state = slot.state.write();
         if slot.buffer.epoch() == found.epoch {
             state.verdict = verdict;
-            if verdict == Verdict::Exhausted {
-                state.failures.note("the tag has reached its max_value");
+            match verdict {
+                Verdict::Exhausted => state.failures.note("the tag has reached its max_value"),
+                Verdict::Unfed(unfed) => {
+                    // Sessions ask again.
+                    let failure = state.failures.record(unfed.message());
+                    slot.retry_at.set(failure.retry_at);
+                }
+                Verdict::Loadable | Verdict::Missing => {}
             }
         }
         drop(state);
@@ -121,6 +174,7 @@ impl Publisher<'_> {
     /// Records a failure after which another attempt may succeed, and requests that.
     fn failed(&self, job: &Job, message: &str) {
         match job {
+            Job::Fed { job, .. } => self.failed(job, message),
             Job::Request(request) => self.shared.mailbox.put_back(request.id, message),
             Job::Leftover(leftover) => {
                 let later = clock::monotonic() + LEFTOVER_PAUSE;

@@ -8,6 +8,7 @@ use super::grant_source::{GrantSource, Want};
 use super::granting::{granting, taking_back};
 use crate::catalog::{self, alloc, triggers};
 use crate::history;
+use crate::pg::replication;
 use crate::settings::segment as settings;
 
 /// The tags' rows.
@@ -25,11 +26,12 @@ fn from_rows(wants: &[Want<'_>]) -> Vec<Decision> {
     let tags: BTreeSet<&[u8]> = wants.iter().map(|want| want.tag).collect();
     let tags: Vec<&[u8]> = tags.into_iter().collect();
     let skip = settings::history_skip();
-    let mut ledgers: Vec<Ledger> = alloc::lock_for_grant(&tags, &history)
+    let lost_grants = history::may_lack_grants();
+    let mut ledgers: Vec<Ledger> = alloc::lock_for_grant(&tags, &history, lost_grants)
         .into_iter()
         .map(|found| Ledger::new(found, skip))
         .collect();
-    let policy = settings::step_policy();
+    let (policy, fed_policy) = (settings::step_policy(), settings::fed_step_policy());
     let decisions = wants
         .iter()
         .map(|want| {
@@ -38,7 +40,15 @@ fn from_rows(wants: &[Want<'_>]) -> Vec<Decision> {
             }
             let at = tags.binary_search(&want.tag);
             let ledger = &mut ledgers[at.expect("every wanted tag is listed")];
-            ledger.decide(&want.wanted, want.incarnation, &want.past, &policy)
+            if let Some(fed) = &want.fed {
+                return ledger.receive(fed, &want.wanted, want.incarnation, &want.past);
+            }
+            let policy = if ledger.is_fed() {
+                &fed_policy
+            } else {
+                &policy
+            };
+            ledger.decide(&want.wanted, want.incarnation, &want.past, policy)
         })
         .collect();
     let changed = |moves_back: bool| -> Vec<_> {
@@ -49,13 +59,19 @@ fn from_rows(wants: &[Want<'_>]) -> Vec<Decision> {
             .collect()
     };
     let (forward, back) = (changed(false), changed(true));
+    let fed_in = match replication::has_synchronous_standby() {
+        true => history.clone(),
+        false => format!("{history}{}", alloc::UNREPLICATED),
+    };
     if !forward.is_empty() {
         granting(positions(&forward), || {
-            alloc::store_grants(&forward, &history);
+            alloc::store_grants(&forward, &history, &fed_in);
         });
     }
     if !back.is_empty() {
-        taking_back(positions(&back), || alloc::store_grants(&back, &history));
+        taking_back(positions(&back), || {
+            alloc::store_grants(&back, &history, &fed_in);
+        });
     }
     alloc::check_stored(&forward);
     alloc::check_stored(&back);

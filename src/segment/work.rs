@@ -2,7 +2,8 @@
 
 use leaf_core::time::Monotonic;
 
-use super::{grants, jobs};
+use super::publish::Publisher;
+use super::{feeding, grants, jobs};
 use crate::catalog::triggers;
 use crate::loader::work::{Done, Work};
 use crate::shmem::Shared;
@@ -16,9 +17,17 @@ impl Work for Granting {
     }
 
     fn run(&self, shared: &Shared, database: u32) -> Done {
-        let jobs = jobs::collect(shared, database);
+        let publisher = Publisher { shared, database };
+        let (mut jobs, unfed) = feeding::answered(shared);
+        for (job, cause) in &unfed {
+            publisher.unfed(job, *cause);
+        }
+        jobs.extend(jobs::collect(shared, database));
         if jobs.is_empty() {
-            return Done::Nothing;
+            return match unfed.is_empty() {
+                true => Done::Nothing,
+                false => Done::Something,
+            };
         }
         let stays = grants::make(shared, database, jobs);
         jobs::end_loading(shared, database);
@@ -34,6 +43,7 @@ impl Work for Granting {
     }
 
     fn hand_over(&self, shared: &Shared, database: u32) {
+        feeding::abandon(shared);
         jobs::end_loading(shared, database);
         shared.mailbox.put_back_all(database);
         shared.index.forget_requests(database);

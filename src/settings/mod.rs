@@ -5,14 +5,21 @@ mod integer;
 pub mod segment;
 pub mod server;
 pub mod snowflake;
+pub mod upstream;
 
 /// Defines the settings. Called once, while the server preloads leaf.
 pub fn init() {
-    let integers = [server::ALL, segment::ALL, snowflake::INTEGERS];
+    let integers = [
+        server::ALL,
+        segment::ALL,
+        snowflake::INTEGERS,
+        upstream::INTEGERS,
+    ];
     for setting in integers.into_iter().flatten() {
         setting.define();
     }
     segment::define_others();
     snowflake::define_others();
+    upstream::define_others();
     crate::pg::guc::reserve_prefix(c"leaf");
 }

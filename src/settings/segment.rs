@@ -49,6 +49,18 @@ pub fn step_policy() -> StepPolicy {
     }
 }
 
+/// As [`step_policy`], for fed tags: from any moment of a segment on, what is left must last
+/// for `leaf.segment_duration`, also if the next one does not come.
+pub fn fed_step_policy() -> StepPolicy {
+    let left_at_prefetch = 100 - PREFETCH_THRESHOLD.get_unsigned().min(90) as u32;
+    let policy = step_policy();
+    StepPolicy {
+        segment_duration: policy.segment_duration * 100 / left_at_prefetch,
+        // What the centre grants at once bounds it, if it has the same setting.
+        max_step: max_reserve(),
+    }
+}
+
 /// Meituan Leaf fetches the next segment once a tenth of the current one is used.
 static PREFETCH_THRESHOLD: Integer = Integer {
     name: c"leaf.prefetch_threshold",

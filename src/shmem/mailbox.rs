@@ -13,9 +13,13 @@ use leaf_core::time::Monotonic;
 
 use super::failures::Failures;
 use super::key::{Key, KeyRef, OwnedKey};
+use super::upstream::Unfed;
 use crate::pg::condvar::CondVar;
 use crate::pg::lwlock::LockedSlice;
 use crate::pg::{clock, process, shm};
+
+/// How many requests of other clusters a loader takes at once.
+const FEEDS_AT_ONCE: usize = 32;
 
 /// The requests of all databases: at most one per session.
 pub struct Mailbox {
@@ -45,6 +49,9 @@ enum Status {
 pub enum Asked {
     /// A block of this many ids.
     Block { count: u64 },
+    /// Numbers for a fed tag of another cluster: so many, or, unless `exact`, fewer if the tag
+    /// has fewer left.
+    Feed { count: u64, exact: bool },
     /// To take unused ids back.
     TakeBack { unused: Run },
     /// To create the tag, with the defaults and this role as its owner.
@@ -55,13 +62,19 @@ pub enum Asked {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub enum Answer {
-    /// The block starts here.
-    Granted { first: i64 },
+    /// The block.
+    Granted { run: Run },
     /// The request to take ids back was processed. They were taken back only if they were
     /// the last that the tag had granted.
     TakenBack { was_last: bool },
     /// The tag has fewer ids left than asked for.
     Exhausted,
+    /// The tag is fed, and feeds no others.
+    IsFed,
+    /// The tag's row may lack numbers that were fed before.
+    MayLackFeeds,
+    /// The tag is fed, and gets nothing from the centre for a reason that does not pass soon.
+    Unfed(Unfed),
     /// The tag is no longer the one that the session requested ids of, or it was created:
     /// the session has to look it up again.
     Changed,
@@ -76,6 +89,7 @@ struct Place {
     key: Key,
     asked: Asked,
     answer: Answer,
+    posted_at: Monotonic,
     /// When the loader may take it again.
     retry_at: Monotonic,
     failures: Failures,
@@ -88,6 +102,7 @@ impl Place {
         key: Key::NOBODYS,
         asked: Asked::Block { count: 0 },
         answer: Answer::Changed,
+        posted_at: Monotonic::ZERO,
         retry_at: Monotonic::ZERO,
         failures: Failures::NONE,
     };
@@ -151,6 +166,7 @@ impl Mailbox {
     /// Posts a request about the row with that incarnation; `None` if there is no free
     /// place.
     pub fn post(&self, key: KeyRef<'_>, incarnation: [u8; 16], asked: Asked) -> Option<RequestId> {
+        let now = clock::monotonic();
         let mut places = self.places.write();
         let is_free = |place: &Place| place.status == Status::Free;
         let number = places.iter().position(is_free)?;
@@ -160,6 +176,7 @@ impl Mailbox {
         place.serial += 1;
         place.key.set(key, incarnation);
         place.asked = asked;
+        place.posted_at = now;
         place.retry_at = Monotonic::ZERO;
         place.failures = Failures::NONE;
         Some(RequestId {
@@ -212,13 +229,28 @@ impl Mailbox {
 
     /// Takes all requests posted to the loader of `database` that may be tried
     /// now.
+    ///
+    /// Of requests of other clusters, only [`FEEDS_AT_ONCE`], the oldest first, so that they
+    /// do not hold up the others.
     pub fn take(&self, database: u32) -> Vec<Request> {
         let now = clock::monotonic();
         let used = self.used();
         let mut taken = Vec::with_capacity(used);
+        let mut feeds = Vec::with_capacity(used);
         let mut places = self.places.write();
+        let is_due = |place: &Place| place.is_posted_to(database) && place.retry_at <= now;
+        let places_of_feeds = places[..used].iter().enumerate();
+        feeds.extend(
+            places_of_feeds
+                .filter(|(_, place)| is_due(place) && matches!(place.asked, Asked::Feed { .. }))
+                .map(|(number, place)| (place.posted_at, number)),
+        );
+        feeds.sort_unstable();
+        feeds.truncate(FEEDS_AT_ONCE);
         for (number, place) in places[..used].iter_mut().enumerate() {
-            if !place.is_posted_to(database) || place.retry_at > now {
+            let is_feed = matches!(place.asked, Asked::Feed { .. });
+            let is_its_turn = !is_feed || feeds.iter().any(|&(_, other)| other == number);
+            if !is_due(place) || !is_its_turn {
                 continue;
             }
             place.status = Status::Taken;
@@ -260,7 +292,10 @@ impl Mailbox {
         for place in places[..self.used()].iter_mut() {
             if place.key.get().database == database {
                 place.status = match (place.status, place.asked) {
-                    (Status::Taken, Asked::Block { .. } | Asked::Tag { .. }) => Status::Posted,
+                    (
+                        Status::Taken,
+                        Asked::Block { .. } | Asked::Feed { .. } | Asked::Tag { .. },
+                    ) => Status::Posted,
                     (Status::Taken, Asked::TakeBack { .. }) => {
                         place.answer = Answer::TakenBack { was_last: false };
                         Status::Answered

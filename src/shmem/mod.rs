@@ -5,9 +5,11 @@
 //! - [`index`]: the slots, found by (database, OID of that database's
 //!   `leaf.alloc`, tag), and which of them a loader should load.
 //! - [`slot`]: one per tag in use, with its double buffer.
-//! - [`loader_table`]: which database has a loader, and where its latch is.
+//! - [`worker_table`]: which database has a loader, and where its latch is; the same for the
+//!   link.
 //! - [`mailbox`]: requests of sessions to the loader to reserve blocks and to take unused
 //!   ids of blocks back.
+//! - [`upstream`]: requests to the centre, which the link passes on.
 //! - [`leftovers`]: unused ids of evicted slots, which loaders take back.
 //! - [`generators`]: one per database that issues snowflake ids.
 //!
@@ -21,7 +23,8 @@
 //!    the loader has recorded about the tag. Drawing needs no lock.
 //! 3. the loader table's. Before a loader leaves, it checks under this lock whether
 //!    there is work, and takes the next two to do so.
-//! 4. the mailbox's and that of the leftovers: no other lock is taken under them.
+//! 4. the mailbox's, that of the leftovers, and that of the requests to the centre: no other
+//!    lock is taken under them.
 //! 5. the generators' directory: which generator serves which database; then a
 //!    generator's `state`: its lease. Neither is taken together with 1 or 2.
 //!
@@ -40,12 +43,13 @@ pub mod generators;
 pub mod index;
 pub mod key;
 pub mod leftovers;
-pub mod loader_table;
 pub mod mailbox;
 mod queue;
 pub mod slot;
-mod text;
+pub mod text;
+pub mod upstream;
 pub mod waits;
+pub mod worker_table;
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -53,22 +57,29 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use pgrx::{pg_guard, pg_sys};
 
 use crate::error::{Error, Problem};
-use crate::pg::shm;
+use crate::pg::{bgworker, shm};
 use crate::settings;
 use generators::Generators;
 use index::Index;
 use leftovers::Leftovers;
-use loader_table::LoaderTable;
 use mailbox::Mailbox;
+use upstream::Upstream;
+use worker_table::WorkerTable;
 
 /// The shared memory.
 pub struct Shared {
     pub index: Index,
-    pub loaders: LoaderTable,
+    pub loaders: WorkerTable,
+    /// The only one is [`LINK`].
+    pub links: WorkerTable,
+    pub upstream: Upstream,
     pub mailbox: Mailbox,
     pub leftovers: Leftovers,
     pub generators: Generators,
 }
+
+/// The number of the link among the workers of its kind.
+pub const LINK: u32 = 1;
 
 /// Set in the postmaster, inherited by every process it forks.
 static SHARED: AtomicPtr<Shared> = AtomicPtr::new(std::ptr::null_mut());
@@ -115,7 +126,10 @@ unsafe extern "C-unwind" fn request() {
         unsafe { previous() };
     }
     Index::request_memory(settings::server::max_tags());
-    LoaderTable::request_memory();
+    // Each loader is a background worker.
+    WorkerTable::request_memory(bgworker::most());
+    WorkerTable::request_memory(1);
+    Upstream::request_memory();
     Mailbox::request_memory();
     Leftovers::request_memory();
     Generators::request_memory(settings::server::max_databases());
@@ -131,7 +145,13 @@ unsafe extern "C-unwind" fn startup() {
     let tranche = shm::lock_tranche();
     let shared = Shared {
         index: Index::attach(settings::server::max_tags(), tranche),
-        loaders: LoaderTable::attach(tranche),
+        loaders: WorkerTable::attach(
+            (c"leaf loaders lock", c"leaf loaders"),
+            bgworker::most(),
+            tranche,
+        ),
+        links: WorkerTable::attach((c"leaf link lock", c"leaf link"), 1, tranche),
+        upstream: Upstream::attach(tranche),
         mailbox: Mailbox::attach(tranche),
         leftovers: Leftovers::attach(tranche),
         generators: Generators::attach(settings::server::max_databases(), tranche),

@@ -10,6 +10,7 @@ use leaf_core::{DoubleBuffer, Run};
 
 use super::failures::Failures;
 use super::key::Key;
+use super::upstream::Unfed;
 use super::waits::Waits;
 use crate::pg::clock::{self, AtomicMonotonic};
 use crate::pg::condvar::CondVar;
@@ -56,7 +57,6 @@ unsafe impl Sync for KeyCell {}
 
 /// Whether another load can succeed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
 pub enum Verdict {
     /// It can, as far as is known.
     Loadable,
@@ -64,6 +64,8 @@ pub enum Verdict {
     Exhausted,
     /// The loader found no row for the tag.
     Missing,
+    /// The tag is fed, and gets nothing from the centre for a reason that does not pass soon.
+    Unfed(Unfed),
 }
 
 /// What the loader has recorded about a slot's tag.

@@ -42,8 +42,6 @@ pub enum Error {
     LeaseLost { worker_id: i64 },
     /// The nonce of a registration is that of another lease.
     NonceUsed,
-    /// A function that returns a record is not called in FROM.
-    NotInFrom { function: &'static str },
     /// Other sessions lease the same worker id at the same time.
     Contended,
     /// There is no free generator for another database.
@@ -158,12 +156,6 @@ impl Problem for Error {
                 "the nonce has been used for another lease",
                 "Make a new nonce for each registration, such as gen_random_uuid() returns; give the same nonce only to repeat the same registration.",
             ),
-            Error::NotInFrom { function } => Report::new(
-                Code::ERRCODE_FEATURE_NOT_SUPPORTED,
-                format!("{function} must be called in FROM"),
-                format!("Use SELECT * FROM {function}(...)."),
-            )
-            .detail("In a select list, (function(...)).* would call it once for each column of the result."),
             Error::Contended => Report::new(
                 Code::ERRCODE_T_R_SERIALIZATION_FAILURE,
                 "could not lease a worker id due to concurrent leases",

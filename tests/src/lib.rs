@@ -12,6 +12,7 @@
 //! polls for the condition and fails the test if it does not come.
 
 mod account;
+mod centre;
 mod clock;
 mod cluster;
 mod copies;
@@ -32,6 +33,7 @@ mod snowflake;
 mod tls;
 mod wait;
 
+pub use centre::{Centre, attach, wait_disconnected};
 pub use clock::Clock;
 pub use copies::{feed, pipe};
 pub use disk::Disk;

@@ -33,6 +33,8 @@ pub struct Row {
     /// Whether the row may lack numbers that were fed to shards, because it was copied or
     /// restored since. Only the tag's owner knows how far those numbers reach.
     pub may_lack_feeds: bool,
+    /// Whether numbers were fed to a shard, by the grants that are being made.
+    pub has_fed: bool,
 }
 
 impl Row {
@@ -254,11 +256,7 @@ impl Ledger {
             Wanted::Segment => segment(row, past, policy),
             Wanted::Block { count } => block(row, count),
             Wanted::Feed { .. } if row.may_lack_feeds => return Decision::MayLackFeeds,
-            Wanted::Feed { count, exact: true } => block(row, count),
-            Wanted::Feed { count, .. } => row.position.grant_up_to(count).map(|run| {
-                row.largest_reserve = row.largest_reserve.max(run.len);
-                (run, 0)
-            }),
+            Wanted::Feed { count, exact } => feed(row, count, exact),
             Wanted::TakeBack { unused } => {
                 return match unused.first >= row.floor && row.position.take_back(unused) {
                     true => {
@@ -358,6 +356,16 @@ fn segment(row: &mut Row, past: &Past, policy: &StepPolicy) -> Result<(Run, u64)
     Ok((run, step))
 }
 
+fn feed(row: &mut Row, count: u64, exact: bool) -> Result<(Run, u64), Exhausted> {
+    let run = match exact {
+        true => row.position.grant_block(count)?,
+        false => row.position.grant_up_to(count)?,
+    };
+    row.largest_reserve = row.largest_reserve.max(run.len);
+    row.has_fed = true;
+    Ok((run, 0))
+}
+
 fn block(row: &mut Row, count: u64) -> Result<(Run, u64), Exhausted> {
     let run = row.position.grant_block(count)?;
     row.largest_reserve = row.largest_reserve.max(run.len);
@@ -382,6 +390,7 @@ mod tests {
         floor: i64::MIN,
         upstream: None,
         may_lack_feeds: false,
+        has_fed: false,
     };
 
     fn decide(ledger: &mut Ledger, wanted: Wanted, past: Past) -> Decision {
@@ -652,6 +661,7 @@ mod tests {
             exact: false,
         };
         assert_eq!(decide(&mut ledger, feed, Past::NONE), granted(1, 10_000, 0));
-        assert_eq!(ledger.changed().unwrap().largest_reserve, 10_000);
+        let row = ledger.changed().unwrap();
+        assert_eq!((row.largest_reserve, row.has_fed), (10_000, true));
     }
 }

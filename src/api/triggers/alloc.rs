@@ -9,7 +9,7 @@ use crate::pg::trigger::{self, Answer, Event};
 use crate::pg::{display, inval};
 use crate::segment::changes::{self, Change};
 use crate::segment::error::Error;
-use crate::segment::granting;
+use crate::segment::{attaching, granting};
 
 sql_functions!(leaf_alloc_check, leaf_alloc_changed);
 
@@ -20,7 +20,14 @@ sql_functions!(leaf_alloc_check, leaf_alloc_changed);
 fn leaf_alloc_check(call: Call<'_>) -> Answer {
     let row = match event(call, "leaf_alloc_check") {
         Event::Insert { new } => made(AllocRow(new)),
-        Event::Update { old, new } => check(&AllocRow(old), AllocRow(new)),
+        Event::Update { old, new } => {
+            let (old, new) = (AllocRow(old), AllocRow(new));
+            match trigger::is_replica() && (old.is_fed() || new.is_fed()) {
+                // Another cluster's grants say nothing about this one's.
+                true => new.with_grants_of(&old),
+                false => check(&old, new),
+            }
+        }
         Event::Delete { .. } | Event::Truncate => not_a_trigger("leaf_alloc_check"),
     };
     Answer::go_on_with(row.touched().0)
@@ -33,10 +40,20 @@ fn made(new: AllocRow) -> AllocRow {
         Some(earlier) => format!("copy of {}", display(earlier)),
         None => history::current(),
     };
-    new.with_history(&history)
+    let new = new.with_history(&history);
+    match new.fed_in().map(display) {
+        Some(earlier) => new.with_fed_in(&format!("copy of {earlier}")),
+        None => new,
+    }
 }
 
 fn check(old: &AllocRow, new: AllocRow) -> AllocRow {
+    if !old.same_upstream(&new) && !attaching::is_attaching() {
+        Error::FixedUpstream {
+            tag: display(old.tag()),
+        }
+        .raise();
+    }
     if granting::covers(new.tag(), new.max_id())
         && (new.max_id() >= old.max_id() || granting::takes_back(new.tag(), new.max_id()))
     {
@@ -44,6 +61,12 @@ fn check(old: &AllocRow, new: AllocRow) -> AllocRow {
     }
     if new.max_id() == old.max_id() {
         return new;
+    }
+    if new.is_fed() {
+        Error::FedMoved {
+            tag: display(old.tag()),
+        }
+        .raise();
     }
     if new.max_id() > old.max_id() {
         return new.moved();

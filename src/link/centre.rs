@@ -1,0 +1,338 @@
+//! The conversation with the centre. Runs on the thread of [`speaker`](super::speaker), so
+//! nothing here may call PostgreSQL.
+
+use std::ffi::CStr;
+use std::time::{Duration, Instant};
+
+use leaf_core::Run;
+use uuid::Uuid;
+
+use super::libpq::{Connection, LibPq, Outcome};
+use crate::shmem::upstream::{Demand, Reply, Unfed};
+
+/// Where the centre is, and how long it may take.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Address {
+    /// A connection string of libpq.
+    pub conninfo: String,
+    /// How long a host may take to accept a connection, and then each answer.
+    pub timeout: Duration,
+}
+
+/// A request that has failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// What every role may know.
+    pub unfed: Unfed,
+    /// The whole cause.
+    pub cause: String,
+}
+
+impl Failure {
+    fn new(unfed: Unfed, cause: impl Into<String>) -> Self {
+        let cause = cause.into();
+        Failure { unfed, cause }
+    }
+
+    /// Whether the fault may lie with this host, so that another one might answer.
+    fn is_of_host(&self) -> bool {
+        self.unfed == Unfed::Away
+    }
+}
+
+/// The outcome of a request.
+pub type Answer = Result<Reply, Failure>;
+
+/// The centre as the link knows it.
+pub struct Centre {
+    pq: &'static LibPq,
+    address: Option<Address>,
+    connection: Option<Connection>,
+    /// The hosts as libpq has understood them, beginning with the one to try next.
+    hosts: Vec<Host>,
+}
+
+/// One of the hosts of a connection string.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Host {
+    host: String,
+    hostaddr: String,
+    port: String,
+}
+
+const FEED: &CStr =
+    c"SELECT first, last, incarnation FROM leaf_segment_feed($1::text, $2::bigint, $3::boolean)";
+
+/// A statement must not delay those behind it for long, for example because its tag's row is
+/// locked.
+const SET_TIMEOUTS: &CStr =
+    c"SELECT set_config('leaf.wait_timeout', $1, false), set_config('statement_timeout', $2, false)";
+
+impl Centre {
+    /// Not connected yet.
+    pub fn new(pq: &'static LibPq) -> Self {
+        Centre {
+            pq,
+            address: None,
+            connection: None,
+            hosts: Vec::new(),
+        }
+    }
+
+    /// The host that it is connected to.
+    pub fn host(&self) -> Option<String> {
+        let (host, port) = self.connection.as_ref()?.host_and_port();
+        Some(format!("{host}:{port}"))
+    }
+
+    /// Asks the centre, in one pipeline. The answers are in the order of the requests.
+    pub fn ask(&mut self, address: &Address, demands: &[Demand]) -> Vec<Answer> {
+        if self.address.as_ref() != Some(address) {
+            self.connection = None;
+            self.hosts.clear();
+            self.address = Some(address.clone());
+        }
+        if let Err(failure) = self.connect(address) {
+            return vec![Err(failure); demands.len()];
+        }
+        let statements = demands.iter().map(feed);
+        let (outcomes, lost) = exchange(self.connection.as_ref(), address.timeout, statements);
+        let outcomes = demands.iter().zip(outcomes);
+        let mut answers: Vec<Answer> = outcomes.map(|(demand, it)| answer(demand, it)).collect();
+        let failed_here = |answer: &Answer| answer.as_ref().is_err_and(Failure::is_of_host);
+        if lost.is_some() || answers.iter().all(failed_here) {
+            self.leave_host();
+        }
+        let cause = lost.unwrap_or_default();
+        answers.resize(demands.len(), Err(Failure::new(Unfed::Away, cause)));
+        answers
+    }
+
+    fn connect(&mut self, address: &Address) -> Result<(), Failure> {
+        if self.connection.as_ref().is_some_and(Connection::is_ok) {
+            return Ok(());
+        }
+        self.connection = None;
+        check(self.pq, &address.conninfo)
+            .map_err(|cause| Failure::new(Unfed::NoUpstream, cause))?;
+        // libpq takes whole seconds, and no less than two.
+        let seconds = address.timeout.as_secs().max(2).to_string();
+        let tcp_timeout = address.timeout.as_millis().to_string();
+        let mut options = vec![
+            ("fallback_application_name", "leaf link"),
+            ("target_session_attrs", "read-write"),
+            ("tcp_user_timeout", tcp_timeout.as_str()),
+            ("dbname", address.conninfo.as_str()),
+            ("connect_timeout", seconds.as_str()),
+            ("gssencmode", "disable"),
+            ("client_encoding", "UTF8"),
+        ];
+        let of_hosts = |part: fn(&Host) -> &str| {
+            let parts: Vec<_> = self.hosts.iter().map(part).collect();
+            parts.join(",")
+        };
+        let lists = [
+            ("host", of_hosts(|host| &host.host)),
+            ("hostaddr", of_hosts(|host| &host.hostaddr)),
+            ("port", of_hosts(|host| &host.port)),
+        ];
+        let is_given = |list: &str| list.chars().any(|char| char != ',');
+        let given = lists.iter().filter(|(_, list)| is_given(list));
+        options.extend(given.map(|(keyword, list)| (*keyword, list.as_str())));
+
+        let no_memory = || Failure::new(Unfed::Away, "out of memory");
+        let connection = self.pq.connect(&options).ok_or_else(no_memory)?;
+        if self.hosts.is_empty() {
+            self.hosts = hosts(&connection.options());
+        }
+        if !connection.is_ok() || !connection.begin_pipeline() {
+            return Err(Failure::new(Unfed::Away, connection.error()));
+        }
+        let wait = (address.timeout / 3).as_millis().max(100).to_string();
+        let set = Statement {
+            sql: SET_TIMEOUTS,
+            parameters: vec![wait, tcp_timeout],
+        };
+        let (_, lost) = exchange(Some(&connection), address.timeout, [set]);
+        self.connection = Some(connection);
+        match lost {
+            None => Ok(()),
+            Some(cause) => {
+                self.leave_host();
+                Err(Failure::new(Unfed::Away, cause))
+            }
+        }
+    }
+
+    /// Disconnects, and will begin with the next host.
+    fn leave_host(&mut self) {
+        let left = self.connection.take();
+        let Some((host, port)) = left.map(|left| left.host_and_port()) else {
+            return;
+        };
+        let is_it = |it: &Host| (it.host == host || it.hostaddr == host) && it.port == port;
+        if let Some(at) = self.hosts.iter().position(is_it) {
+            let next = (at + 1) % self.hosts.len();
+            self.hosts.rotate_left(next);
+        }
+    }
+}
+
+/// A statement and its parameters.
+struct Statement {
+    sql: &'static CStr,
+    parameters: Vec<String>,
+}
+
+fn feed(demand: &Demand) -> Statement {
+    Statement {
+        sql: FEED,
+        parameters: vec![
+            demand.tag.clone(),
+            demand.count.to_string(),
+            demand.exact.to_string(),
+        ],
+    }
+}
+
+/// Sends statements in a pipeline and reads what comes back: as many outcomes as were
+/// answered, and why the others were not. Each answer may take as long as `timeout`.
+fn exchange(
+    connection: Option<&Connection>,
+    timeout: Duration,
+    statements: impl IntoIterator<Item = Statement>,
+) -> (Vec<Outcome>, Option<String>) {
+    let mut outcomes = Vec::new();
+    let Some(connection) = connection else {
+        return (outcomes, Some("not connected".into()));
+    };
+    let mut expected = 0;
+    for Statement { sql, parameters } in statements {
+        let parameters: Vec<_> = parameters.iter().map(String::as_str).collect();
+        if !connection.send(sql, &parameters) {
+            return (outcomes, Some(connection.error()));
+        }
+        expected += 1;
+    }
+    let mut deadline = Instant::now() + timeout;
+    let mut last = None;
+    while outcomes.len() < expected {
+        match connection.next() {
+            Some(Outcome::Sync) => outcomes.extend(last.take()),
+            Some(outcome) => {
+                deadline = Instant::now() + timeout;
+                last = Some(outcome);
+            }
+            None if connection.is_ok() => {
+                if let Err(cause) = wait(connection, deadline) {
+                    return (outcomes, Some(cause));
+                }
+            }
+            None => return (outcomes, Some(connection.error())),
+        }
+    }
+    (outcomes, None)
+}
+
+/// Waits until something has arrived, and sends what is left to be sent.
+fn wait(connection: &Connection, deadline: Instant) -> Result<(), String> {
+    let is_sent = connection.flush()?;
+    let left = deadline.saturating_duration_since(Instant::now());
+    if left.is_zero() {
+        let (host, _) = connection.host_and_port();
+        return Err(format!("no answer from {host} in time"));
+    }
+    let events = match is_sent {
+        true => libc::POLLIN,
+        false => libc::POLLIN | libc::POLLOUT,
+    };
+    let mut ready = libc::pollfd {
+        fd: connection.socket(),
+        events,
+        revents: 0,
+    };
+    let milliseconds = left.as_millis().clamp(1, 60_000) as libc::c_int;
+    // SAFETY: one descriptor, which is open.
+    unsafe { libc::poll(&raw mut ready, 1, milliseconds) };
+    connection.read()
+}
+
+/// What the outcome of a feed means.
+fn answer(demand: &Demand, outcome: Outcome) -> Answer {
+    match outcome {
+        Outcome::Row(Some(row)) => reply(demand, &row)
+            .ok_or_else(|| Failure::new(Unfed::Refused, format!("unexpected answer {row:?}"))),
+        Outcome::Row(None) | Outcome::Sync => {
+            Err(Failure::new(Unfed::Refused, "the answer has no row"))
+        }
+        Outcome::Error { code, message } => Err(Failure::new(unfed(&code), message)),
+    }
+}
+
+/// What an SQLSTATE of the centre means to those who wait.
+fn unfed(code: &str) -> Unfed {
+    match code {
+        "42704" => Unfed::Missing,
+        "2200H" => Unfed::Exhausted,
+        // No lock, cancelled, a standby; or a connection that was lost, a server that is shut
+        // down, or has no resources.
+        "55P03" | "57014" | "25006" | "" => Unfed::Away,
+        code if ["08", "57", "53"]
+            .iter()
+            .any(|class| code.starts_with(class)) =>
+        {
+            Unfed::Away
+        }
+        _ => Unfed::Refused,
+    }
+}
+
+/// The numbers in an answer, which must be those asked for.
+fn reply(demand: &Demand, row: &[String]) -> Option<Reply> {
+    let [first, last, incarnation] = row else {
+        return None;
+    };
+    let (first, last): (i64, i64) = (first.parse().ok()?, last.parse().ok()?);
+    let len = last.checked_sub(first)?.checked_add(1)?;
+    let len = u64::try_from(len).ok()?;
+    let is_asked = match (demand.count, demand.exact) {
+        (0, _) => len == 0,
+        (count, true) => len == count,
+        (count, false) => (1..=count).contains(&len),
+    };
+    let incarnation = incarnation.parse::<Uuid>().ok()?.into_bytes();
+    is_asked.then_some(Reply {
+        run: Run { first, len },
+        incarnation,
+    })
+}
+
+/// Why a connection string cannot be used. The text quotes nothing of it.
+fn check(pq: &LibPq, conninfo: &str) -> Result<(), &'static str> {
+    let options = pq
+        .parse(conninfo)
+        .ok_or("leaf.upstream is not a valid connection string")?;
+    let is_secret = |(keyword, _): &(String, String)| keyword.ends_with("password");
+    match options.iter().any(is_secret) {
+        true => Err("leaf.upstream contains a password"),
+        false => Ok(()),
+    }
+}
+
+/// The hosts that libpq tries one after the other, in this order.
+fn hosts(options: &[(String, String)]) -> Vec<Host> {
+    let list = |wanted: &str| -> Vec<&str> {
+        let option = options.iter().find(|(keyword, _)| keyword == wanted);
+        option.map_or_else(Vec::new, |(_, value)| value.split(',').collect())
+    };
+    let (hosts, addresses, ports) = (list("host"), list("hostaddr"), list("port"));
+    // One port may stand for all hosts.
+    let get = |list: &[&str], at: usize| (*list.get(at).unwrap_or(&"")).to_owned();
+    (0..hosts.len().max(addresses.len()))
+        .map(|at| Host {
+            host: get(&hosts, at),
+            hostaddr: get(&addresses, at),
+            port: get(&ports, if ports.len() == 1 { 0 } else { at }),
+        })
+        .collect()
+}

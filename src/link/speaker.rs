@@ -1,0 +1,107 @@
+//! The thread that speaks with the centre.
+//!
+//! Resolving names and connecting block, in libpq as in the C library. The link's main thread
+//! must not block: it has to answer signals at once. So the conversation has a thread of its
+//! own, in which all signals are blocked and which calls nothing of PostgreSQL's server.
+
+use std::io::{self, Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread;
+
+use super::centre::{Address, Answer, Centre};
+use super::libpq::LibPq;
+use crate::shmem::upstream::Demand;
+
+/// What is to be asked.
+struct Questions {
+    address: Address,
+    demands: Vec<Demand>,
+}
+
+/// What came back.
+pub struct Answers {
+    /// In the order of the requests.
+    pub answers: Vec<Answer>,
+    /// Where the centre is, if it is still connected.
+    pub host: Option<String>,
+}
+
+/// The main thread's side of the conversation.
+pub struct Speaker {
+    questions: Sender<Questions>,
+    answers: Receiver<Answers>,
+    /// Readable when there are answers.
+    bell: UnixStream,
+}
+
+impl Speaker {
+    /// Starts the thread.
+    pub fn start(pq: &'static LibPq) -> io::Result<Speaker> {
+        let (questions, asked) = mpsc::channel();
+        let (answered, answers) = mpsc::channel();
+        let (bell, mut ring) = UnixStream::pair()?;
+        bell.set_nonblocking(true)?;
+        with_signals_blocked(|| {
+            thread::Builder::new()
+                .name("leaf centre".into())
+                .spawn(move || speak(pq, &asked, &answered, &mut ring))
+        })?;
+        Ok(Speaker {
+            questions,
+            answers,
+            bell,
+        })
+    }
+
+    /// Asks; `false` if the thread has ended.
+    pub fn ask(&self, address: Address, demands: Vec<Demand>) -> bool {
+        self.questions.send(Questions { address, demands }).is_ok()
+    }
+
+    /// The answers to what was asked, if they are there.
+    pub fn answers(&mut self) -> Option<Answers> {
+        let mut rung = [0; 16];
+        // Nothing to read is no fault: the bell only ends a wait.
+        let _ = self.bell.read(&mut rung);
+        self.answers.try_recv().ok()
+    }
+
+    /// The descriptor that is readable when there are answers.
+    pub fn descriptor(&self) -> i32 {
+        self.bell.as_raw_fd()
+    }
+}
+
+fn speak(
+    pq: &'static LibPq,
+    questions: &Receiver<Questions>,
+    answers: &Sender<Answers>,
+    ring: &mut UnixStream,
+) {
+    let mut centre = Centre::new(pq);
+    while let Ok(Questions { address, demands }) = questions.recv() {
+        let answered = Answers {
+            answers: centre.ask(&address, &demands),
+            host: centre.host(),
+        };
+        if answers.send(answered).is_err() || ring.write_all(b"!").is_err() {
+            return;
+        }
+    }
+}
+
+/// Runs `start`, whose threads do not receive signals.
+fn with_signals_blocked<R>(start: impl FnOnce() -> R) -> R {
+    // SAFETY: masks of this function; the old one is restored.
+    unsafe {
+        let mut all: libc::sigset_t = std::mem::zeroed();
+        let mut before: libc::sigset_t = std::mem::zeroed();
+        libc::sigfillset(&raw mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
+        let result = start();
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut());
+        result
+    }
+}

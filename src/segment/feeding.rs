@@ -1,0 +1,108 @@
+//! Numbers for fed tags: asked of the centre, through the link, while the loader goes on with
+//! other work.
+
+use std::cell::RefCell;
+use std::time::Duration;
+
+use leaf_core::grant::Fed;
+use leaf_core::time::Monotonic;
+
+use super::job::Job;
+use crate::link::call::call_link;
+use crate::pg::clock;
+use crate::shmem::Shared;
+use crate::shmem::index::Found;
+use crate::shmem::upstream::{Demand, DemandId, Unfed};
+
+/// How often the loader makes sure that there is a link. Answers wake it.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
+
+/// A job that waits for the centre.
+struct UnderWay {
+    job: Job,
+    id: DemandId,
+    asked: u64,
+}
+
+thread_local! {
+    static UNDER_WAY: RefCell<Vec<UnderWay>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Asks the centre for what a job needs; `false` if that is not possible now. Raises no error.
+pub fn ask(shared: &Shared, job: &Job, demand: &Demand) -> bool {
+    let Some(id) = shared.upstream.post(demand) else {
+        return false;
+    };
+    if !call_link(shared) {
+        shared.upstream.withdraw(id);
+        return false;
+    }
+    UNDER_WAY.with_borrow_mut(|under_way| {
+        under_way.push(UnderWay {
+            job: job.clone(),
+            id,
+            asked: demand.count,
+        });
+    });
+    true
+}
+
+/// The jobs for which the centre has granted numbers, and those for which it has not.
+pub fn answered(shared: &Shared) -> (Vec<Job>, Vec<(Job, Unfed)>) {
+    let (mut fed, mut unfed) = (Vec::new(), Vec::new());
+    UNDER_WAY.with_borrow_mut(|under_way| {
+        under_way.retain(|it| {
+            let Some(answer) = shared.upstream.collect(it.id) else {
+                return true;
+            };
+            match answer {
+                Ok(reply) => fed.push(Job::Fed {
+                    job: Box::new(it.job.clone()),
+                    fed: Fed {
+                        run: reply.run,
+                        incarnation: reply.incarnation,
+                        asked: it.asked,
+                    },
+                }),
+                Err(cause) => unfed.push((it.job.clone(), cause)),
+            }
+            false
+        });
+        if !under_way.is_empty() {
+            call_link(shared);
+        }
+    });
+    (fed, unfed)
+}
+
+/// Whether the segment that a slot needs was asked of the centre already.
+pub fn is_under_way(found: Found) -> bool {
+    any(|other| other.number == found.number && other.epoch == found.epoch)
+}
+
+/// Whether a segment for the slot with that number was asked of the centre.
+pub fn is_under_way_for(number: usize) -> bool {
+    any(|other| other.number == number)
+}
+
+fn any(is_it: impl Fn(&Found) -> bool) -> bool {
+    UNDER_WAY.with_borrow(|under_way| {
+        under_way.iter().any(|it| match &it.job {
+            Job::Segment { found, .. } => is_it(found),
+            Job::Request(_) | Job::Leftover(_) | Job::Fed { .. } => false,
+        })
+    })
+}
+
+/// When the loader should look for answers at the latest, if it expects some.
+pub fn next_look() -> Option<Monotonic> {
+    let waits = UNDER_WAY.with_borrow(|under_way| !under_way.is_empty());
+    waits.then(|| clock::monotonic() + LOOK_AGAIN)
+}
+
+/// The loader ends: what the centre grants from now on is lost.
+pub fn abandon(shared: &Shared) {
+    for it in UNDER_WAY.take() {
+        shared.upstream.withdraw(it.id);
+    }
+}

@@ -1,0 +1,79 @@
+//! The settings of fed tags: of a shard, whose ids come from a centre, and of the centre.
+
+use std::ffi::CString;
+use std::time::Duration;
+
+use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting};
+
+use super::integer::{ChangedBy, Integer, Unit};
+use crate::pg::guc::{self, Check};
+
+pub(super) const INTEGERS: &[&Integer] = &[&TIMEOUT];
+
+/// Defines the settings that are not integers.
+pub(super) fn define_others() {
+    guc::define_hidden_string::<NoPassword>(
+        c"leaf.upstream",
+        c"How the centre is reached from which the ids of fed tags come.",
+        c"A connection string of libpq, which may name several hosts, a service, a password file and certificates, \
+          but must not contain a password. If it is empty, fed tags have no ids.",
+        &UPSTREAM,
+    );
+    GucRegistry::define_bool_guc(
+        c"leaf.allow_unreplicated_centre",
+        c"Whether this server feeds tags of other clusters without a synchronous standby.",
+        c"With off, such requests are refused, because a failover could lose numbers that shards have got. \
+          With on, feeding stops after a failover until each tag was moved past what its shards have got.",
+        &ALLOW_UNREPLICATED_CENTRE,
+        GucContext::Sighup,
+        GucFlags::default(),
+    );
+}
+
+/// Only in the configuration file: database settings can be read by all, and are not copied
+/// with the database.
+static UPSTREAM: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(Some(c""));
+
+/// How the centre is reached, if there is one.
+pub fn upstream() -> Option<String> {
+    let text = UPSTREAM.get()?.to_string_lossy().trim().to_owned();
+    (!text.is_empty()).then_some(text)
+}
+
+/// A host that accepts connections and does not answer must not hold up the next one.
+static TIMEOUT: Integer = Integer {
+    name: c"leaf.upstream_timeout",
+    short: c"How long a host of the centre may take to accept a connection, and to answer.",
+    long: c"After this time, the next host is tried. Connecting takes two seconds at least. If the value is too low, \
+        slow answers are lost, and the numbers in them; if it is too high, callers wait for a host that is gone.",
+    default: GucSetting::<i32>::new(3_000),
+    min: 100,
+    max: 600_000,
+    changed_by: ChangedBy::Reload,
+    unit: Unit::Milliseconds,
+};
+
+/// How long a host of the centre may take to accept a connection, and to answer.
+pub fn timeout() -> Duration {
+    Duration::from_millis(TIMEOUT.get_unsigned())
+}
+
+/// Shards reserve more in a moment than the skip after a failover covers.
+static ALLOW_UNREPLICATED_CENTRE: GucSetting<bool> = GucSetting::<bool>::new(false);
+
+/// Whether tags of other clusters are fed without a synchronous standby.
+pub fn allow_unreplicated_centre() -> bool {
+    ALLOW_UNREPLICATED_CENTRE.get()
+}
+
+struct NoPassword;
+
+impl Check for NoPassword {
+    /// The link checks the string again, as libpq reads it.
+    fn check(value: &str) -> Result<(), String> {
+        match leaf_core::conninfo::may_contain_password(value) {
+            true => Err("It must not contain a password. Use a password file (passfile), a service file or a certificate.".into()),
+            false => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,325 @@
+//! Requests to the centre, which loaders and sessions post and the link passes on.
+//!
+//! The states of a request are `Free → Posted → Taken → Answered → Free`, as those of the
+//! [mailbox](super::mailbox). A request that is withdrawn while the link has it is
+//! `Abandoned`: numbers that the centre grants for it are lost.
+
+use leaf_core::Run;
+use leaf_core::tag;
+use leaf_core::time::WallTime;
+
+use super::failures::Failures;
+use super::text::Text;
+use crate::pg::clock;
+use crate::pg::latch::LatchRef;
+use crate::pg::lwlock::LockedSlice;
+
+/// How many requests there can be at once. A loader that finds no free place tries again.
+const PLACES: usize = 256;
+
+/// How many bytes the name of a tag of the centre can have, in UTF-8: 128 characters.
+const TAG_BYTES: usize = tag::MAX_BYTES;
+
+/// What is asked of the centre.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Demand {
+    /// The centre's tag, in UTF-8.
+    pub tag: String,
+    /// How many numbers; 0 to find out only where the tag stands.
+    pub count: u64,
+    /// Whether fewer are of no use.
+    pub exact: bool,
+}
+
+/// What the centre has answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reply {
+    /// The numbers granted. Without any, where the tag stands.
+    pub run: Run,
+    /// The identity of the centre's tag.
+    pub incarnation: [u8; 16],
+}
+
+/// Why there are no numbers from the centre, as far as every role may know it. The cause is
+/// in the log and in `leaf.stat_upstream`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unfed {
+    /// `leaf.upstream` is not set, or no connection string.
+    NoUpstream,
+    /// The centre cannot be reached, or does not answer.
+    Away,
+    /// The centre has no such tag.
+    Missing,
+    /// The centre's tag has too few numbers left.
+    Exhausted,
+    /// The centre's tag is not the one that the tag was attached to.
+    OtherTag,
+    /// The centre has answered with another error.
+    Refused,
+}
+
+impl Unfed {
+    /// Whether another attempt may succeed while a caller waits. If not, callers get an error
+    /// at once.
+    pub fn may_pass_soon(self) -> bool {
+        match self {
+            Unfed::Away | Unfed::Refused => true,
+            Unfed::NoUpstream | Unfed::Missing | Unfed::OtherTag | Unfed::Exhausted => false,
+        }
+    }
+
+    /// The text for those who wait.
+    pub fn message(self) -> &'static str {
+        match self {
+            Unfed::NoUpstream => "leaf.upstream is not set",
+            Unfed::Away => "the centre cannot be reached",
+            Unfed::Missing => "the centre has no such tag",
+            Unfed::OtherTag => "the centre's tag was dropped and created again",
+            Unfed::Exhausted => "the centre's tag has reached its maximum value",
+            Unfed::Refused => "the centre refuses to feed the tag",
+        }
+    }
+}
+
+/// The outcome of a request.
+pub type Answer = Result<Reply, Unfed>;
+
+/// The requests, and how the link fares.
+pub struct Upstream {
+    places: LockedSlice<Place>,
+    state: LockedSlice<State>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
+enum Status {
+    Free,
+    Posted,
+    Taken,
+    Answered,
+    Abandoned,
+}
+
+/// A request in shared memory.
+#[repr(C)]
+struct Place {
+    status: Status,
+    /// Distinguishes this use of the place from others.
+    serial: u64,
+    /// Who waits for the answer.
+    latch: LatchRef,
+    tag: Text<TAG_BYTES>,
+    count: u64,
+    exact: bool,
+    answer: Answer,
+}
+
+impl Place {
+    const FREE: Place = Place {
+        status: Status::Free,
+        serial: 0,
+        latch: LatchRef::NONE,
+        tag: Text::EMPTY,
+        count: 0,
+        exact: false,
+        answer: Err(Unfed::Away),
+    };
+}
+
+/// How the link fares.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct State {
+    /// Where it is connected, or was last.
+    pub host: Text<254>,
+    /// Since when it is connected.
+    pub connected_at: Option<WallTime>,
+    /// When the centre answered last.
+    pub answered_at: Option<WallTime>,
+    /// How often it has granted numbers.
+    pub feeds: u64,
+    /// How many numbers it has granted.
+    pub numbers: u64,
+    /// How many requests have failed.
+    pub failed: u64,
+    /// The last failure, with its whole cause.
+    pub failures: Failures,
+}
+
+impl State {
+    const NEW: State = State {
+        host: Text::EMPTY,
+        connected_at: None,
+        answered_at: None,
+        feeds: 0,
+        numbers: 0,
+        failed: 0,
+        failures: Failures::NONE,
+    };
+}
+
+/// A request that was posted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DemandId {
+    place: usize,
+    serial: u64,
+}
+
+impl Upstream {
+    /// Requests the memory; only in the request hook.
+    pub(super) fn request_memory() {
+        LockedSlice::<Place>::request_memory(PLACES);
+        LockedSlice::<State>::request_memory(1);
+    }
+
+    /// Attaches to that memory; only in the startup hook.
+    pub(super) fn attach(tranche: i32) -> Self {
+        let places = (c"leaf upstream lock", c"leaf upstream");
+        let state = (c"leaf upstream state lock", c"leaf upstream state");
+        Upstream {
+            places: LockedSlice::attach(places, PLACES, tranche, || Place::FREE),
+            state: LockedSlice::attach(state, 1, tranche, || State::NEW),
+        }
+    }
+
+    /// Posts a request, whose answer will set this process's latch; `None` if there is no free
+    /// place.
+    pub fn post(&self, demand: &Demand) -> Option<DemandId> {
+        let (latch, tag) = (LatchRef::mine(), Text::of(&demand.tag));
+        let mut places = self.places.write();
+        let is_free = |place: &Place| place.status == Status::Free;
+        let number = places.iter().position(is_free)?;
+        let place = &mut places[number];
+        *place = Place {
+            status: Status::Posted,
+            serial: place.serial + 1,
+            latch,
+            tag,
+            count: demand.count,
+            exact: demand.exact,
+            ..Place::FREE
+        };
+        Some(DemandId {
+            place: number,
+            serial: place.serial,
+        })
+    }
+
+    /// Takes the answer, if there is one; this ends the request.
+    pub fn collect(&self, id: DemandId) -> Option<Answer> {
+        let mut places = self.places.write();
+        let place = get(&mut places, id)?;
+        if place.status != Status::Answered {
+            return None;
+        }
+        place.status = Status::Free;
+        Some(place.answer)
+    }
+
+    /// Ends a request, whatever its state.
+    pub fn withdraw(&self, id: DemandId) {
+        let mut places = self.places.write();
+        if let Some(place) = get(&mut places, id) {
+            place.status = match place.status {
+                Status::Taken | Status::Abandoned => Status::Abandoned,
+                Status::Free | Status::Posted | Status::Answered => Status::Free,
+            };
+        }
+    }
+
+    /// Whether a request waits for the link.
+    pub fn has_posted(&self) -> bool {
+        let places = self.places.read();
+        places.iter().any(|place| place.status == Status::Posted)
+    }
+
+    /// Takes all requests that were posted.
+    pub fn take(&self) -> Vec<(DemandId, Demand)> {
+        let mut taken = Vec::with_capacity(PLACES);
+        let mut places = self.places.write();
+        for (number, place) in places.iter_mut().enumerate() {
+            if place.status == Status::Posted {
+                place.status = Status::Taken;
+                let id = DemandId {
+                    place: number,
+                    serial: place.serial,
+                };
+                taken.push((id, place.tag, place.count, place.exact));
+            }
+        }
+        drop(places);
+        let demand = |(id, tag, count, exact): (_, Text<TAG_BYTES>, _, _)| {
+            let tag = tag.get();
+            (id, Demand { tag, count, exact })
+        };
+        taken.into_iter().map(demand).collect()
+    }
+
+    /// Answers a taken request. If it was withdrawn, the numbers are lost.
+    pub fn answer(&self, id: DemandId, answer: Answer) {
+        let mut places = self.places.write();
+        let Some(place) = get(&mut places, id) else {
+            return;
+        };
+        place.status = match place.status {
+            Status::Taken => {
+                place.answer = answer;
+                Status::Answered
+            }
+            Status::Abandoned => Status::Free,
+            Status::Free | Status::Posted | Status::Answered => place.status,
+        };
+        let latch = place.latch;
+        drop(places);
+        latch.set();
+    }
+
+    /// Answers all requests that a link has taken before it ended.
+    pub fn answer_all_taken(&self, answer: Answer) {
+        let mut latches = Vec::with_capacity(PLACES);
+        let mut places = self.places.write();
+        for place in places.iter_mut() {
+            match place.status {
+                Status::Taken => {
+                    place.status = Status::Answered;
+                    place.answer = answer;
+                    latches.push(place.latch);
+                }
+                Status::Abandoned => place.status = Status::Free,
+                Status::Free | Status::Posted | Status::Answered => {}
+            }
+        }
+        drop(places);
+        latches.into_iter().for_each(LatchRef::set);
+    }
+
+    /// How the link fares.
+    pub fn state(&self) -> State {
+        self.state.read()[0]
+    }
+
+    /// Records how the link fares. `change` must not raise an error.
+    pub fn note(&self, change: impl FnOnce(&mut State)) {
+        change(&mut self.state.write()[0]);
+    }
+
+    /// Records a failure of the link or of one request, with its whole cause.
+    pub fn note_failure(&self, cause: &str) {
+        self.note(|state| state.failures.note(cause));
+    }
+
+    /// Records that the centre has answered a request.
+    pub fn note_reply(&self, reply: &Reply) {
+        let now = clock::now();
+        self.note(|state| {
+            state.answered_at = Some(now);
+            state.feeds += 1;
+            state.numbers += reply.run.len;
+        });
+    }
+}
+
+fn get(places: &mut [Place], id: DemandId) -> Option<&mut Place> {
+    let place = &mut places[id.place];
+    (place.serial == id.serial).then_some(place)
+}

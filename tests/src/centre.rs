@@ -1,0 +1,65 @@
+//! A centre and the shards whose tags it feeds.
+
+use crate::server::Options;
+use crate::{Draw, Server, wait_until};
+
+/// A server that feeds others, with the role `shard` for them.
+pub struct Centre(pub Server);
+
+impl Centre {
+    /// A centre without a standby, which is allowed here.
+    pub fn start() -> Centre {
+        Centre::of(Server::options())
+    }
+
+    /// The same with other options.
+    pub fn of(options: Options) -> Centre {
+        let server = options
+            .set("leaf.allow_unreplicated_centre", "on")
+            .set("leaf.prefetch_threshold", "50")
+            .start();
+        server.connect().run("CREATE ROLE shard LOGIN");
+        Centre(server)
+    }
+
+    /// Creates a tag that the shards can be fed from.
+    pub fn create(&self, tag: &str, arguments: &str) {
+        self.0.connect().run(&format!(
+            "SELECT leaf_tag_create('{tag}'{arguments}); SELECT leaf_tag_grant('{tag}', 'shard')"
+        ));
+    }
+
+    /// How a shard reaches it.
+    pub fn upstream(&self) -> String {
+        let (host, port) = (self.0.host(), self.0.port());
+        format!("host={host} port={port} user=shard dbname=postgres")
+    }
+
+    /// A shard of this centre.
+    pub fn shard(&self) -> Server {
+        self.shard_with(Server::options())
+    }
+
+    /// The same with other options.
+    pub fn shard_with(&self, options: Options) -> Server {
+        options
+            .set("leaf.upstream", &self.upstream())
+            .set("leaf.upstream_timeout", "2s")
+            .start()
+    }
+}
+
+/// Creates a fed tag at a shard.
+pub fn attach(shard: &Server, tag: &str, step: u32) {
+    shard.connect().run(&format!(
+        "SELECT leaf_tag_create('{tag}', step => {step}); SELECT leaf_tag_attach('{tag}')"
+    ));
+}
+
+/// Waits until the link of a shard has ended or disconnected.
+pub fn wait_disconnected(shard: &Server) {
+    let mut client = shard.connect();
+    wait_until("the link is not connected", || {
+        client.number("SELECT count(connected_since) FROM leaf.stat_upstream") == 0
+    });
+}

@@ -1,0 +1,3 @@
+//! Several servers, one space of ids.
+
+mod fed;
