@@ -431,7 +431,7 @@ COMMENT ON FUNCTION leaf_mask_rotate(text)
  * a new column needs one line here and one in src/api/stats.rs.
  */
 CREATE FUNCTION leaf_segment_stats(
-        tag text, max_id bigint, row_step integer, max_value bigint,
+        tag text, max_id bigint, row_step integer, max_value bigint, is_fed boolean,
         OUT "position" bigint,
         OUT ids_left bigint,
         OUT used_percent double precision,
@@ -452,7 +452,7 @@ CREATE FUNCTION leaf_segment_stats(
         OUT stats_reset timestamptz) RETURNS record
     LANGUAGE c VOLATILE STRICT PARALLEL SAFE
     AS 'MODULE_PATHNAME', 'leaf_segment_stats';
-COMMENT ON FUNCTION leaf_segment_stats(text, bigint, integer, bigint)
+COMMENT ON FUNCTION leaf_segment_stats(text, bigint, integer, bigint, boolean)
     IS 'statistics of a tag in shared memory, for members of pg_monitor and owners of the tag';
 
 CREATE FUNCTION leaf_segment_slots() RETURNS SETOF text
@@ -463,14 +463,14 @@ REVOKE EXECUTE ON FUNCTION leaf_segment_slots() FROM PUBLIC;
 
 -- OFFSET 0: the rows that the role may see are selected before the function is called.
 CREATE VIEW leaf.stat_segment WITH (security_barrier) AS
-SELECT a.biz_tag, nullif(a.max_id, -9223372036854775808) - 1 AS granted_up_to, a.max_value, s.*
-  FROM (SELECT t.biz_tag, t.max_id, t.max_value, t.step FROM leaf.alloc AS t
+SELECT a.biz_tag, nullif(a.max_id, -9223372036854775808) - 1 AS granted_up_to, a.max_value, a.upstream_tag, s.*
+  FROM (SELECT t.biz_tag, t.max_id, t.max_value, t.step, t.upstream_tag FROM leaf.alloc AS t
          WHERE pg_catalog.pg_has_role('pg_monitor', 'USAGE')
             OR EXISTS (SELECT FROM pg_catalog.pg_roles AS r
                         WHERE r.rolname OPERATOR(pg_catalog.=) t.owner
                           AND pg_catalog.pg_has_role(r.oid, 'USAGE'))
         OFFSET 0) AS a,
-       leaf_segment_stats(a.biz_tag::text, a.max_id, a.step, a.max_value) AS s;
+       leaf_segment_stats(a.biz_tag::text, a.max_id, a.step, a.max_value, a.upstream_tag IS NOT NULL) AS s;
 COMMENT ON VIEW leaf.stat_segment IS 'one row per tag: position, buffers, loads, waits and errors since it was last brought into memory';
 
 CREATE FUNCTION leaf_snowflake_stats(

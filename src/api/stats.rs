@@ -31,7 +31,7 @@ sql_functions!(
 );
 
 /// A tag in shared memory. The arguments are the tag, `max_id`, `step` and `max_value` of its
-/// row, which are shown for values that are not in shared memory. Only for members of
+/// row, and whether it is fed, which are shown for values that are not in shared memory. Only for members of
 /// `pg_monitor` and owners of the tag.
 fn leaf_segment_stats(call: Call<'_>) -> Record {
     let shared = shmem::require();
@@ -39,6 +39,7 @@ fn leaf_segment_stats(call: Call<'_>) -> Record {
     let max_id = args::given(call.bigint(1), "max_id");
     let step = i64::from(args::given(call.integer(2), "step"));
     let max_value = args::given(call.bigint(3), "max_value");
+    let is_fed = args::given(call.boolean(4), "is_fed");
     let mut seen = SeenSlot::default();
     // A row of an older snapshot may be gone.
     if role::is_monitor(role::current()) || check_owner_if_exists(tag) {
@@ -47,13 +48,20 @@ fn leaf_segment_stats(call: Call<'_>) -> Record {
             .with(key(tag), |slot| seen = SeenSlot::of(slot));
     }
     let SeenSlot { levels, waits, .. } = seen;
-    // What the row has not granted, and what is left in the buffers.
-    let ungranted = Position { max_id, max_value }.left();
+    // What the row has not granted, and what is left in the buffers. What the centre has left
+    // is not known here.
+    let ungranted = match is_fed {
+        true => 0,
+        false => Position { max_id, max_value }.left(),
+    };
     let left = ungranted.saturating_add(levels.current + levels.next);
     let record = Record::new()
         .with("position", levels.position.unwrap_or(max_id))
         .with("ids_left", i64::try_from(left).unwrap_or(i64::MAX))
-        .with("used_percent", used_percent(left, max_value))
+        .with(
+            "used_percent",
+            used_percent(left, max_value).filter(|_| !is_fed),
+        )
         .with("time_left", time_left(left, seen.ids_per_second))
         .with("ids_drawn", seen.ids_drawn)
         .with("current_left", levels.current as i64)

@@ -5,7 +5,7 @@ use std::ffi::CStr;
 use leaf_core::grant::{Found, Position, Row};
 use pgrx::pg_sys;
 
-use super::statement::{ResultRow, bigint, bytes, column_of, execute, query, uuid};
+use super::statement::{ResultRow, bigint, bytes, column_of, execute, flag, query, uuid};
 use super::{relation, triggers};
 use crate::error::{Error, Problem};
 use crate::pg::datum::{
@@ -191,7 +191,7 @@ pub struct Changes<'a> {
 pub fn update(tag: &[u8], changes: &Changes<'_>) {
     execute(
         "UPDATE leaf.alloc SET step = coalesce($2::integer, step), max_id = coalesce($3, max_id), \
-         floor = greatest(floor, $3), max_value = coalesce($4, max_value), \
+         floor = greatest(floor, $3), fed_in = CASE WHEN $3 IS NULL THEN fed_in END, max_value = coalesce($4, max_value), \
          description = coalesce($5, description), \
          max_step = nullif(coalesce($6::integer, max_step), 0) WHERE biz_tag = $1",
         &[
@@ -269,6 +269,12 @@ pub fn position(tag: &[u8]) -> Option<Position> {
         max_value: bigint(row, 2),
     })
     .pop()
+}
+
+/// Whether a tag is fed.
+pub fn is_fed(tag: &[u8]) -> bool {
+    let statement = "SELECT upstream_tag IS NOT NULL FROM leaf.alloc WHERE biz_tag = $1";
+    query(statement, &[text_arg(tag)], |row| flag(row, 1)) == [true]
 }
 
 /// Like [`position`], and locks the row until the transaction ends.

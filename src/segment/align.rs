@@ -69,6 +69,8 @@ fn keep(aligned: &[Aligned]) {
     let history = history::current();
     for (tag, highest) in highest {
         catalog::as_owner(|| match alloc::lock(tag, &history) {
+            // Its ids come from the centre, whatever the columns have.
+            Some(row) if row.upstream.is_some() => {}
             Some(row) if row.position.max_id <= highest => {
                 alloc::advance(tag, highest.min(MAX_ID) + 1);
             }
@@ -83,7 +85,8 @@ fn keep(aligned: &[Aligned]) {
 fn align_to(column: DefaultOfTag, before: Option<&Aligned>) -> Aligned {
     let tag = column.tag.as_deref();
     let limit = tag.and_then(state_of).map_or(MAX_ID, |tag| tag.last);
-    let found = ids_in(&column, tag, limit);
+    let mut found = ids_in(&column, tag, limit);
+    found.is_fed = tag.is_some_and(|tag| catalog::as_owner(|| alloc::is_fed(tag)));
     // Read after the ids, so that ids drawn in between do not make the tag look behind. If
     // the tag was moved, its position is the one this transaction has set.
     let position = match before {
@@ -91,7 +94,7 @@ fn align_to(column: DefaultOfTag, before: Option<&Aligned>) -> Aligned {
         None => tag.and_then(state_of).map(|tag| tag.position),
     };
     let moved_to = match (tag, found.highest, position) {
-        (Some(tag), Some(highest), Some(position)) if highest >= position => {
+        (Some(tag), Some(highest), Some(position)) if highest >= position && !found.is_fed => {
             Some(move_past(tag, highest))
         }
         _ => None,
@@ -114,6 +117,8 @@ struct Found {
     has_strangers: bool,
     has_unreadable: bool,
     has_changed: bool,
+    /// Whether the tag cannot be moved, because a centre feeds it.
+    is_fed: bool,
 }
 
 impl Found {
@@ -132,6 +137,10 @@ impl Found {
             (
                 self.has_changed,
                 "tables that were changed meanwhile: call the function again",
+            ),
+            (
+                self.is_fed,
+                "all of it for the tag's position: its ids come from a centre",
             ),
         ];
         let given: Vec<_> = reasons

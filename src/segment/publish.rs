@@ -34,13 +34,10 @@ impl Publisher<'_> {
             decision,
             upstream_tag,
         } = decided;
-        if let Job::Fed { job, .. } = job {
-            return self.settle_one(job, decision, upstream_tag);
-        }
-        self.settle_one(job, decision, upstream_tag);
-    }
-
-    fn settle_one(&self, job: &Job, decision: Decision, upstream_tag: Option<String>) {
+        let (job, is_fed) = match job {
+            Job::Fed { job, .. } => (job.as_ref(), true),
+            _ => (job, false),
+        };
         match decision {
             Decision::ToBeFed { count, exact } => {
                 let tag = upstream_tag.unwrap_or_default();
@@ -69,7 +66,7 @@ impl Publisher<'_> {
                 &format!("max_id of the tag's row is below {high_water}, up to which ids have been handed out; raise it"),
             ),
             Decision::Granted { run, step } => match job {
-                Job::Segment { found, .. } => self.publish(*found, run, step),
+                Job::Segment { found, .. } => self.publish(*found, run, step, is_fed),
                 Job::Request(request) => self.answer(request, Answer::Granted { run }),
                 Job::Leftover(_) | Job::Fed { .. } => {}
             },
@@ -114,7 +111,7 @@ impl Publisher<'_> {
 
     /// Publishes a committed grant in the slot, unless the slot has begun a new epoch
     /// since the job was collected.
-    fn publish(&self, found: Found, run: Run, step: u64) {
+    fn publish(&self, found: Found, run: Run, step: u64, is_fed: bool) {
         let slot = self.shared.index.slot(found.number);
         let now = clock::monotonic();
         let mut state = slot.state.write();
@@ -132,6 +129,7 @@ impl Publisher<'_> {
         }
         state.high_water = run.first + run.len as i64;
         state.step = step;
+        state.is_fed = is_fed;
         state.loaded_at = now;
         state.loads += 1;
         state.verdict = Verdict::Loadable;

@@ -31,6 +31,10 @@ pub fn save(shared: &Shared) -> Vec<SavedSlot> {
         let (key, found) = shared.index.owner_of(number)?;
         let slot = shared.index.slot(number);
         let state = slot.state.write();
+        if state.is_fed {
+            // A copy of the data directory would hand out the same ids.
+            return None;
+        }
         Some(SavedSlot {
             database: key.database,
             catalog: key.catalog,

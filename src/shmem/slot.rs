@@ -87,6 +87,8 @@ pub struct State {
     entered: u64,
     drawn_at_reset: u64,
     drawn_at_load: u64,
+    /// Whether the ids come from a centre.
+    pub is_fed: bool,
     /// Since when the statistics count.
     pub reset_at: WallTime,
     /// Whether another load can succeed.
@@ -105,6 +107,7 @@ impl State {
         entered: 0,
         drawn_at_reset: 0,
         drawn_at_load: 0,
+        is_fed: false,
         reset_at: WallTime::from_unix_us(0),
         verdict: Verdict::Loadable,
         failures: Failures::NONE,

@@ -1,7 +1,7 @@
 //! A centre and the shards whose tags it feeds.
 
 use crate::server::Options;
-use crate::{Draw, Server, wait_until};
+use crate::{Draw, Server};
 
 /// A server that feeds others, with the role `shard` for them.
 pub struct Centre(pub Server);
@@ -54,12 +54,4 @@ pub fn attach(shard: &Server, tag: &str, step: u32) {
     shard.connect().run(&format!(
         "SELECT leaf_tag_create('{tag}', step => {step}); SELECT leaf_tag_attach('{tag}')"
     ));
-}
-
-/// Waits until the link of a shard has ended or disconnected.
-pub fn wait_disconnected(shard: &Server) {
-    let mut client = shard.connect();
-    wait_until("the link is not connected", || {
-        client.number("SELECT count(connected_since) FROM leaf.stat_upstream") == 0
-    });
 }

@@ -33,7 +33,7 @@ mod snowflake;
 mod tls;
 mod wait;
 
-pub use centre::{Centre, attach, wait_disconnected};
+pub use centre::{Centre, attach};
 pub use clock::Clock;
 pub use copies::{feed, pipe};
 pub use disk::Disk;

@@ -45,6 +45,11 @@ impl Relay {
         self.loses_answers.store(loses, Ordering::SeqCst);
     }
 
+    /// The host and port that it listens on.
+    pub fn address(&self) -> (&'static str, u16) {
+        ("127.0.0.1", self.port)
+    }
+
     /// How to connect through it.
     pub fn connection_string(&self) -> String {
         format!(

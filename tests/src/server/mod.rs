@@ -8,7 +8,7 @@ pub use options::Options;
 
 use crate::account::{command, give, run};
 use crate::process::{alive, children, signal};
-use crate::{Clock, Disk, Draw, cluster, wait_until};
+use crate::{Clock, Disk, Draw, cluster, preload, wait_until};
 use nix::sys::signal::Signal;
 use postgres::{Client, Config, NoTls};
 use std::fs::{self, File, OpenOptions};
@@ -41,6 +41,7 @@ pub struct Server {
     port: u16,
     clock: Option<Clock>,
     disk: Option<Disk>,
+    resolver: Option<PathBuf>,
     postmaster: Option<Child>,
 }
 
@@ -79,6 +80,7 @@ impl Server {
             bare: false,
             clock: false,
             disk: false,
+            black_hole: false,
             tls: None,
         }
     }
@@ -110,6 +112,7 @@ impl Server {
             port: 5432,
             clock: None,
             disk: None,
+            resolver: None,
             postmaster: None,
         };
         fill(&server.data());
@@ -134,6 +137,13 @@ impl Server {
         }
         self.clock = options.clock.then(|| Clock::new(self.folder.path()));
         self.disk = options.disk.then(|| Disk::new(self.folder.path()));
+        self.resolver = options.black_hole.then(|| {
+            preload::compile(
+                self.folder.path(),
+                "resolver",
+                include_str!("../resolver.c"),
+            )
+        });
         self.start_again();
     }
 
@@ -206,6 +216,9 @@ impl Server {
         let mut command = command(&self.bindir.join("postgres"));
         if let Some(clock) = &self.clock {
             clock.drive(&mut command);
+        }
+        if let Some(resolver) = &self.resolver {
+            command.env("LD_PRELOAD", resolver);
         }
         if let Some(disk) = &self.disk {
             assert!(self.clock.is_none(), "one library before all others");
@@ -298,6 +311,14 @@ impl Server {
         let mut all = children(postmaster);
         all.push(postmaster);
         all
+    }
+
+    /// Whether a process of this server has a title with this text.
+    pub fn has_process(&self, title: &str) -> bool {
+        self.processes().into_iter().any(|pid| {
+            let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            String::from_utf8_lossy(&line).contains(title)
+        })
     }
 
     /// How to connect as `user` to `database`.

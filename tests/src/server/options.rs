@@ -15,6 +15,7 @@ pub struct Options {
     pub(super) bare: bool,
     pub(super) clock: bool,
     pub(super) disk: bool,
+    pub(super) black_hole: bool,
     pub(super) tls: Option<Tls>,
 }
 
@@ -58,6 +59,12 @@ impl Options {
     /// A disk that can be full: [`Server::disk`].
     pub fn disk(mut self) -> Options {
         self.disk = true;
+        self
+    }
+
+    /// With the name `black.hole`, which is never resolved.
+    pub fn black_hole(mut self) -> Options {
+        self.black_hole = true;
         self
     }
 

@@ -1,6 +1,7 @@
-//! Fed tags: their ids come from a tag of a centre.
+//! Fed tags: their ids come from a tag of a centre, and are like local ones for those who
+//! draw.
 
-use leaf_tests::{Centre, Draw, Ledger, attach, draw_many, refused};
+use leaf_tests::{Centre, Draw, Ledger, Options, Server, attach, draw_many, refused, wait_until};
 
 #[test]
 fn shards_of_a_centre_repeat_nothing_among_them() {
@@ -26,15 +27,273 @@ fn shards_of_a_centre_repeat_nothing_among_them() {
 }
 
 #[test]
-fn tag_without_a_usable_upstream_raises_55000() {
+fn local_ids_in_memory_are_not_drawn_after_the_tag_was_attached() {
+    let centre = Centre::start();
+    centre.create("orders", ", start => 1000000");
+    let shard = centre.shard();
+    let mut client = shard.connect();
+    client.run("SELECT leaf_tag_create('orders', step => 1000)");
+    client.run("PREPARE draw AS SELECT leaf_segment_next('orders')");
+    assert_eq!(client.number("EXECUTE draw"), 1);
+    let mut other = shard.connect();
+    other.next("orders").expect("an id");
+    client.run("SELECT leaf_tag_attach('orders')");
+    for client in [&mut client, &mut other] {
+        assert!(client.next("orders").expect("an id") >= 1_000_000);
+    }
+    assert!(client.number("EXECUTE draw") >= 1_000_000);
+}
+
+#[test]
+fn attaching_is_rolled_back_with_its_transaction() {
+    let centre = Centre::start();
+    centre.create("orders", ", start => 1000000");
+    let shard = centre.shard();
+    let mut client = shard.connect();
+    client.run("SELECT leaf_tag_create('orders', step => 10)");
+    client.next("orders").expect("an id");
+    client.run("BEGIN; SELECT leaf_tag_attach('orders'); ROLLBACK");
+    assert!(client.next("orders").expect("an id") < 1000);
+    // In the transaction, there are no ids at all: neither local ones nor fed ones.
+    client.run("BEGIN; SELECT leaf_tag_attach('orders')");
+    refused(client.next("orders"), "55000");
+    client.run("ROLLBACK");
+    client.run("BEGIN; SELECT leaf_tag_create('new'); SELECT leaf_tag_attach('new', 'orders')");
+    refused(client.reserve("new", 5), "55000");
+    client.run("ROLLBACK");
+    assert_eq!(centre.0.connect().next("orders").expect("an id"), 1_000_000);
+}
+
+#[test]
+fn tag_is_attached_only_to_a_tag_of_the_centre_that_is_ahead_of_it() {
+    let centre = Centre::start();
+    centre.create("orders", "");
+    let shard = centre.shard();
+    let mut client = shard.connect();
+    client.run("SELECT leaf_tag_create('orders', start => 5000)");
+    let attach = "SELECT leaf_tag_attach('orders')";
+    let error = refused(client.batch_execute(attach), "22023");
+    assert!(error.hint().unwrap().contains("5000"), "{error:?}");
+    centre
+        .0
+        .connect()
+        .run("SELECT leaf_tag_alter('orders', advance_to => 5000)");
+    client.run(attach);
+    assert_eq!(client.next("orders").expect("an id"), 5000);
+    let missing = "SELECT leaf_tag_attach('orders', 'missing')";
+    refused(client.batch_execute(missing), "55000");
+    refused(
+        client.batch_execute("SELECT leaf_tag_attach('missing')"),
+        "42704",
+    );
+    refused(client.batch_execute("SELECT leaf_tag_attach('')"), "22023");
+    client.run("CREATE ROLE joe LOGIN");
+    let mut joe = shard.connect_as("joe", "postgres");
+    joe.fails(attach, "42501");
+    client.run("GRANT EXECUTE ON FUNCTION leaf_tag_attach TO joe");
+    joe.fails(attach, "42501");
+}
+
+#[test]
+fn where_the_ids_of_a_tag_come_from_cannot_be_changed_by_hand() {
     let centre = Centre::start();
     centre.create("orders", "");
     let shard = centre.shard();
     attach(&shard, "orders", 10);
-    shard.reload("leaf.upstream", "");
     let mut client = shard.connect();
-    refused(client.next("orders"), "55000");
-    refused(client.reserve("orders", 5), "55000");
-    shard.reload("leaf.upstream", &centre.upstream());
+    client.run("SELECT leaf_tag_create('local')");
+    for (change, code) in [
+        ("upstream_tag = 'other'", "55000"),
+        ("upstream_incarnation = gen_random_uuid()", "55000"),
+        ("upstream_tag = NULL, upstream_incarnation = NULL", "55000"),
+        ("max_id = max_id + 1", "55000"),
+        ("max_id = max_id - 1", "55000"),
+    ] {
+        client.next("orders").expect("an id");
+        client.fails(
+            &format!("UPDATE leaf.alloc SET {change} WHERE biz_tag = 'orders'"),
+            code,
+        );
+    }
+    client.fails(
+        "UPDATE leaf.alloc SET upstream_tag = 'orders', upstream_incarnation = gen_random_uuid() WHERE biz_tag = 'local'",
+        "55000",
+    );
+    client.fails(
+        "SELECT leaf_tag_alter('orders', advance_to => 1000000)",
+        "55000",
+    );
+    client.run("SELECT leaf_tag_alter('orders', step => 20, description => 'fed')");
+    // Alignment moves no fed tag, whatever a column has.
+    client.run(
+        "CREATE TABLE t (id bigint DEFAULT leaf_segment_next('orders')); INSERT INTO t VALUES (1000000)",
+    );
+    let aligned = "SELECT count(*) FROM leaf_tag_align() WHERE biz_tag = 'orders' AND NOT moved AND ignored ~ 'centre'";
+    assert_eq!(client.number(aligned), 1);
+    assert!(client.next("orders").expect("an id") < 1_000_000);
+}
+
+#[test]
+fn blocks_of_a_fed_tag_are_consecutive_and_cannot_be_returned() {
+    let centre = Centre::start();
+    centre.create("orders", ", max_value => 1000");
+    let shard = centre.shard();
+    attach(&shard, "orders", 10);
+    let mut client = shard.connect();
+    let block = client.reserve("orders", 300).expect("a block");
+    assert_eq!(block.last - block.first, 299);
+    let back = format!(
+        "SELECT leaf_segment_return('orders', '[{},{}]')::int::bigint",
+        block.first, block.last
+    );
+    assert_eq!(client.number(&back), 0);
+    // Too long for what is left: nothing is burnt.
+    refused(client.reserve("orders", 701), "2200H");
+    client.reserve("orders", 700).expect("a block");
+    refused(client.next("orders"), "2200H");
+    let alter = "SELECT leaf_tag_alter('orders', max_value => 1010)";
+    centre.0.connect().run(alter);
+    let ids = client.batch("orders", 10).expect("the rest");
+    assert_eq!(ids, (1001..=1010).collect::<Vec<_>>());
+    refused(client.next("orders"), "2200H");
+}
+
+#[test]
+fn tags_that_are_not_utf8_are_found_at_the_centre() {
+    let centre = Centre::start();
+    centre.create("größe", "");
+    let shard = centre.shard();
+    shard
+        .connect()
+        .run("CREATE DATABASE latin ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0");
+    let mut client = shard.connect_as("postgres", "latin");
+    client.run(
+        "CREATE EXTENSION leaf; SELECT leaf_tag_create('größe'); SELECT leaf_tag_attach('größe')",
+    );
+    client.next("größe").expect("an id");
+}
+
+#[test]
+fn centre_feeds_no_fed_tag() {
+    let top = Centre::start();
+    top.create("orders", "");
+    let upstream = top.upstream();
+    let middle = Centre::of(Server::options().set("leaf.upstream", &upstream));
+    middle.create("orders", "");
+    middle.0.connect().run("SELECT leaf_tag_attach('orders')");
+    let shard = middle.shard();
+    let mut client = shard.connect();
+    client.run("SELECT leaf_tag_create('orders')");
+    refused(
+        client.batch_execute("SET leaf.wait_timeout = '300ms'; SELECT leaf_tag_attach('orders')"),
+        "55P03",
+    );
+    let feed = "SELECT first FROM leaf_segment_feed('orders', 1)";
+    refused(middle.0.connect().batch_execute(feed), "55000");
+    // No loop either: a server that is its own centre.
+    middle.0.reload("leaf.upstream", &middle.upstream());
+    let mut own = middle.0.connect();
+    own.run("SELECT leaf_tag_create('own'); SELECT leaf_tag_grant('own', 'shard')");
+    own.run("SELECT leaf_tag_attach('own'); SET leaf.wait_timeout = '300ms'");
+    refused(own.next("own"), "55P03");
+}
+
+#[test]
+fn feeding_needs_a_synchronous_standby_or_permission_to_do_without() {
+    let centre = Centre::start();
+    centre.create("orders", "");
+    let shard = centre.shard();
+    attach(&shard, "orders", 10);
+    let mut there = centre.0.connect();
+    centre.0.reload("leaf.allow_unreplicated_centre", "off");
+    let feed = "SELECT first FROM leaf_segment_feed('orders', 10)";
+    refused(there.batch_execute(feed), "55000");
+    let mut client = shard.connect();
+    client.run("SET leaf.wait_timeout = '300ms'");
+    let error = refused(client.next("orders"), "55P03");
+    assert!(error.detail().unwrap().contains("refuses"), "{error:?}");
+    let cause = "SELECT count(*) FROM leaf.stat_upstream WHERE last_error ~ 'synchronous standby'";
+    assert_eq!(client.number(cause), 1);
+    let standby = Server::options().start_standby_of(&centre.0);
+    standby.catch_up_with(&centre.0);
+    centre.0.reload("synchronous_standby_names", "*");
+    client.run("RESET leaf.wait_timeout");
     client.next("orders").expect("an id");
+}
+
+#[test]
+fn feeding_obeys_the_rules_of_blocks() {
+    let centre = Centre::of(Server::options().set("leaf.max_reserve", "1000"));
+    centre.create("orders", ", max_value => 50");
+    let mut there = centre.0.connect();
+    for (call, code) in [
+        ("leaf_segment_feed('orders', 1001)", "22023"),
+        ("leaf_segment_feed('orders', -1)", "22023"),
+        ("leaf_segment_feed('missing', 1)", "42704"),
+        ("leaf_segment_feed('orders', 51, true)", "2200H"),
+        ("leaf_segment_feed(NULL, 1)", "22023"),
+        ("leaf_segment_feed('orders', NULL)", "22023"),
+    ] {
+        refused(there.batch_execute(&format!("SELECT * FROM {call}")), code);
+    }
+    refused(
+        there.batch_execute("SELECT (leaf_segment_feed('orders', 1)).*"),
+        "0A000",
+    );
+    there.run("CREATE ROLE joe LOGIN");
+    let mut joe = centre.0.connect_as("joe", "postgres");
+    joe.fails("SELECT * FROM leaf_segment_feed('orders', 1)", "42501");
+    joe.fails("SELECT * FROM leaf_segment_feed('orders', 0)", "42501");
+    let last = |client: &mut leaf_tests::postgres::Client, call: &str| {
+        client.number(&format!("SELECT last FROM leaf_segment_feed({call})"))
+    };
+    assert_eq!(last(&mut there, "'orders', 0"), 0);
+    // Undone by nothing.
+    there.run("BEGIN");
+    assert_eq!(last(&mut there, "'orders', 30"), 30);
+    there.run("ROLLBACK");
+    assert_eq!(last(&mut there, "'orders', 1000"), 50);
+    there.fails("SELECT last FROM leaf_segment_feed('orders', 1)", "2200H");
+    there.run("BEGIN; SELECT leaf_tag_create('new')");
+    there.fails("SELECT last FROM leaf_segment_feed('new', 1)", "55P03");
+}
+
+#[test]
+fn feeding_does_not_starve_ordinary_callers() {
+    let centre = Centre::start();
+    centre.create("fed", "");
+    centre.create("own", ", step => 1");
+    let config = centre.0.config("postgres", "postgres");
+    let feed = |client: &mut leaf_tests::postgres::Client, _| {
+        let last = client.query_one("SELECT last FROM leaf_segment_feed('fed', 1)", &[])?;
+        Ok(vec![last.get(0)])
+    };
+    leaf_tests::Load::run(&config, 40, "55P03", feed, |_| {
+        let mut client = centre.0.connect();
+        client.run("SET leaf.wait_timeout = '2s'");
+        for _ in 0..200 {
+            client.next("own").expect("an id");
+            client.reserve("own", 2).expect("a block");
+        }
+    });
+}
+
+#[test]
+fn link_ends_when_it_is_idle_and_comes_back() {
+    let centre = Centre::start();
+    centre.create("orders", "");
+    let shard = centre.shard_with(Options::set(
+        Server::options(),
+        "leaf.loader_idle_timeout",
+        "200ms",
+    ));
+    attach(&shard, "orders", 10);
+    let mut client = shard.connect();
+    client.next("orders").expect("an id");
+    assert!(shard.has_process("leaf link"));
+    wait_until("the link has ended", || !shard.has_process("leaf link"));
+    let mut there = centre.0.connect();
+    let sessions = "SELECT count(*) FROM pg_stat_activity WHERE usename = 'shard'";
+    wait_until("its session has ended", || there.number(sessions) == 0);
+    draw_many(&mut client, "orders", 100);
 }

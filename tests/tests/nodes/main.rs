@@ -1,3 +1,7 @@
 //! Several servers, one space of ids.
 
+mod centres;
+mod copies;
 mod fed;
+mod outages;
+mod secrets;

@@ -1,0 +1,113 @@
+//! A centre that has lost numbers that shards have got: it feeds nobody before somebody has
+//! moved the tag past them.
+
+use leaf_tests::{Centre, Draw, Mode, Server, attach, draw_many, refused};
+use std::fs;
+
+/// A shard that finds the centre at one of these servers.
+fn shard_of(servers: &[&Server]) -> Server {
+    let list = |part: fn(&Server) -> String| {
+        let parts: Vec<_> = servers.iter().map(|server| part(server)).collect();
+        parts.join(",")
+    };
+    let (hosts, ports) = (list(Server::host), list(|server| server.port().to_string()));
+    let upstream = format!("host={hosts} port={ports} user=shard dbname=postgres");
+    Server::options()
+        .set("leaf.upstream", &upstream)
+        .set("leaf.upstream_timeout", "1s")
+        .start()
+}
+
+/// A fed tag of the shard, with segments of at most 100 ids.
+fn attach_small(shard: &Server) {
+    attach(shard, "orders", 10);
+    let mut client = shard.connect();
+    client.run("SELECT leaf_tag_alter('orders', max_step => 100)");
+    client.next("orders").expect("an id");
+}
+
+/// The tag feeds nobody, but works at the centre; moved by hand, it feeds again.
+fn feeds_only_once_it_was_moved(centre: &Server, shard: &Server) {
+    let mut client = shard.connect();
+    client.run("SET leaf.wait_timeout = '2s'");
+    refused(client.reserve("orders", 10), "55P03");
+    let cause = "SELECT count(*) FROM leaf.stat_upstream WHERE last_error ~ 'may have fed'";
+    assert_eq!(client.number(cause), 1);
+    let mut there = centre.connect();
+    there.next("orders").expect("an id of the centre's own");
+    there.fails("SELECT * FROM leaf_segment_feed('orders', 1)", "55000");
+    let highest = client.number("SELECT max_id FROM leaf.alloc");
+    there.run(&format!(
+        "SELECT leaf_tag_alter('orders', advance_to => greatest(max_id, {highest})) FROM leaf.alloc"
+    ));
+    let block = client.reserve("orders", 10).expect("a block");
+    assert!(block.first >= highest, "{block:?} after {highest}");
+}
+
+#[test]
+fn centre_restored_from_a_backup_feeds_only_once_the_tag_was_moved() {
+    let mut centre = Centre::start();
+    centre.create("orders", "");
+    let mut backup = Server::options().start_standby_of(&centre.0);
+    let shard = shard_of(&[&centre.0, &backup]);
+    attach_small(&shard);
+    backup.catch_up_with(&centre.0);
+    backup.stop(Mode::Fast);
+    draw_many(&mut shard.connect(), "orders", 5000);
+    centre.0.stop(Mode::Immediate);
+    fs::remove_file(backup.data().join("standby.signal")).expect("a standby");
+    backup.write("recovery.signal", b"");
+    backup.configure("restore_command = 'false'\nprimary_conninfo = ''\n");
+    backup.start_again();
+    backup.ends_recovery();
+    feeds_only_once_it_was_moved(&backup, &shard);
+}
+
+#[test]
+fn centre_after_an_asynchronous_failover_feeds_only_once_the_tag_was_moved() {
+    let mut centre = Centre::start();
+    centre.create("orders", "");
+    let standby = Server::options().start_standby_of(&centre.0);
+    let shard = shard_of(&[&centre.0, &standby]);
+    attach_small(&shard);
+    standby.catch_up_with(&centre.0);
+    draw_many(&mut shard.connect(), "orders", 5000);
+    centre.0.stop(Mode::Immediate);
+    standby.promote();
+    feeds_only_once_it_was_moved(&standby, &shard);
+}
+
+#[test]
+fn centre_that_was_dumped_and_restored_feeds_only_once_the_tag_was_moved() {
+    let centre = Centre::start();
+    centre.create("orders", "");
+    centre
+        .0
+        .connect()
+        .run("SELECT * FROM leaf_segment_feed('orders', 1000)");
+    centre.0.connect().run("CREATE DATABASE other");
+    centre.0.dump_and_restore("postgres", "other");
+    let mut other = centre.0.connect_as("postgres", "other");
+    other.fails("SELECT * FROM leaf_segment_feed('orders', 1)", "55000");
+    other.run("SELECT leaf_tag_alter('orders', advance_to => 5000)");
+    let first = "SELECT first FROM leaf_segment_feed('orders', 1)";
+    assert!(other.number(first) >= 5000);
+}
+
+#[test]
+fn promoted_synchronous_standby_of_a_centre_feeds_on() {
+    let mut centre = Centre::start();
+    let standby = Server::options()
+        .set("synchronous_standby_names", "")
+        .start_standby_of(&centre.0);
+    standby.catch_up_with(&centre.0);
+    centre.0.reload("synchronous_standby_names", "*");
+    centre.create("orders", "");
+    let shard = shard_of(&[&centre.0, &standby]);
+    attach_small(&shard);
+    let before = draw_many(&mut shard.connect(), "orders", 5000);
+    centre.0.stop(Mode::Immediate);
+    standby.promote();
+    let after = draw_many(&mut shard.connect(), "orders", 5000);
+    assert!(after.first() > before.last());
+}

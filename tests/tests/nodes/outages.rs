@@ -1,0 +1,313 @@
+//! A centre that is away, silent or not the right one any more; and one that has lost what it
+//! had granted.
+
+use leaf_tests::{
+    Centre, Draw, Ledger, Mode, Relay, Server, attach, draw_many, refused, wait_until,
+};
+use std::net::TcpListener;
+use std::time::{Duration, Instant};
+
+#[test]
+fn tag_without_a_usable_upstream_raises_55000() {
+    let centre = Centre::start();
+    centre.create("orders", "");
+    let shard = centre.shard();
+    attach(&shard, "orders", 10);
+    shard.reload("leaf.upstream", "");
+    let mut client = shard.connect();
+    refused(client.next("orders"), "55000");
+    refused(client.reserve("orders", 5), "55000");
+    shard.reload("leaf.upstream", "host");
+    refused(client.next("orders"), "55000");
+    shard.reload("leaf.upstream", &centre.upstream());
+    client.next("orders").expect("an id");
+}
+
+#[test]
+fn tag_that_was_dropped_and_created_again_at_the_centre_feeds_nobody() {
+    let centre = Centre::start();
+    centre.create("orders", "");
+    let shards = [centre.shard(), centre.shard()];
+    for shard in &shards {
+        attach(shard, "orders", 10);
+        shard.connect().next("orders").expect("an id");
+    }
+    let mut there = centre.0.connect();
+    there.run("SELECT leaf_tag_drop('orders')");
+    for shard in &shards {
+        let mut client = shard.connect();
+        let error = (0..20).find_map(|_| client.batch("orders", 10).err());
+        refused::<()>(Err(error.expect("an error")), "55000");
+    }
+    centre.create("orders", ", start => 100000");
+    for shard in &shards {
+        let mut client = shard.connect();
+        for _ in 0..3 {
+            refused(client.next("orders"), "55000");
+            refused(client.reserve("orders", 2), "55000");
+        }
+    }
+    // Attached anew, they are fed again.
+    let mut client = shards[0].connect();
+    client.run("SELECT leaf_tag_attach('orders')");
+    client.next("orders").expect("an id");
+}
+
+#[test]
+fn callers_go_on_while_buffers_last_and_then_get_a_fixed_text() {
+    let mut centre = Centre::start();
+    centre.create("orders", "");
+    let shard = centre.shard();
+    shard.connect().run("CREATE ROLE joe LOGIN");
+    attach(&shard, "orders", 1000);
+    let mut client = shard.connect();
+    client.run("SELECT leaf_tag_grant('orders', 'joe')");
+    client.next("orders").expect("an id");
+    centre.0.stop(Mode::Immediate);
+    let mut joe = shard.connect_as("joe", "postgres");
+    let ids = joe.batch("orders", 999).expect("the buffer");
+    assert_eq!(ids.len(), 999);
+    joe.run("SET leaf.wait_timeout = '500ms'");
+    let error = refused(joe.next("orders"), "55P03");
+    let (detail, hint) = (error.detail().unwrap(), error.hint().unwrap());
+    for text in [error.message(), detail, hint] {
+        let has_secret = text.contains(&centre.0.host()) || text.contains("shard");
+        assert!(!has_secret, "{error:?}");
+    }
+    assert!(detail.contains("the centre cannot be reached"), "{detail}");
+    refused(joe.reserve("orders", 5), "55P03");
+    let cause = "SELECT count(*) FROM leaf.stat_upstream WHERE last_error ~ 'leaf-'";
+    assert_eq!(client.number(cause), 1);
+    assert!(
+        shard
+            .log()
+            .contains("could not get ids of the centre's tag \"orders\"")
+    );
+    centre.0.start_again();
+    let mut patient = shard.connect();
+    patient.next("orders").expect("an id");
+}
+
+#[test]
+fn views_say_how_long_a_fed_tag_can_go_on_without_the_centre() {
+    let mut centre = Centre::start();
+    centre.create("orders", "");
+    let shard = centre.shard();
+    attach(&shard, "orders", 1000);
+    let mut client = shard.connect();
+    draw_many(&mut client, "orders", 800);
+    wait_until("the next segment is there", || {
+        client.stat("orders", "next_left") > 0
+    });
+    centre.0.stop(Mode::Fast);
+    let (left, buffered) = (
+        client.stat("orders", "ids_left"),
+        client.stat("orders", "current_left + next_left"),
+    );
+    assert_eq!(left, buffered);
+    let unlimited = "SELECT count(*) FROM leaf.stat_segment
+                      WHERE time_left IS NULL OR used_percent IS NOT NULL OR upstream_tag <> 'orders'";
+    assert_eq!(client.number(unlimited), 0);
+    assert_eq!(
+        draw_many(&mut client, "orders", left as usize).len() as i64,
+        left
+    );
+    assert_eq!(client.stat("orders", "ids_left"), 0);
+}
+
+/// Runs the commands that wait for sessions to leave a database, and a fast stop, each of
+/// which must take less than the five seconds that PostgreSQL waits.
+fn commands_are_not_held_up(shard: &mut Server) {
+    let mut client = shard.connect();
+    client.run("CREATE DATABASE other");
+    let mut other = shard.connect_as("postgres", "other");
+    other.run(
+        "CREATE EXTENSION leaf; SELECT leaf_tag_create('orders'); SET leaf.wait_timeout = '300ms'",
+    );
+    // The link is in the middle of an attempt.
+    refused(
+        other.batch_execute("SELECT leaf_tag_attach('orders')"),
+        "55P03",
+    );
+    drop(other);
+    for command in [
+        "ALTER DATABASE other RENAME TO another",
+        "CREATE DATABASE copy TEMPLATE another",
+        "DROP DATABASE another",
+        "DROP DATABASE copy WITH (FORCE)",
+    ] {
+        let began = Instant::now();
+        client.run(command);
+        let took = began.elapsed();
+        assert!(took < Duration::from_secs(5), "{command}: {took:?}");
+    }
+    assert!(shard.has_process("leaf link"));
+    let began = Instant::now();
+    shard.stop(Mode::Fast);
+    let took = began.elapsed();
+    assert!(took < Duration::from_secs(5), "a fast stop: {took:?}");
+}
+
+#[test]
+fn name_that_is_not_resolved_holds_nothing_up() {
+    let mut shard = Server::options()
+        .black_hole()
+        .set(
+            "leaf.upstream",
+            "host=black.hole user=shard dbname=postgres",
+        )
+        .start();
+    commands_are_not_held_up(&mut shard);
+}
+
+#[test]
+fn peer_that_never_answers_holds_nothing_up() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    let upstream = format!("host=127.0.0.1 port={port} user=shard dbname=postgres");
+    let mut shard = Server::options().set("leaf.upstream", &upstream).start();
+    commands_are_not_held_up(&mut shard);
+}
+
+#[test]
+fn host_that_accepts_and_never_answers_is_left_for_the_next() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let silent = listener.local_addr().expect("an address").port();
+    let centre = Centre::start();
+    centre.create("orders", "");
+    let relay = Relay::start(&centre.0, Duration::ZERO);
+    let (_, port) = relay.address();
+    let upstream =
+        format!("host=127.0.0.1,127.0.0.1 port={silent},{port} user=shard dbname=postgres");
+    let shard = Server::options()
+        .set("leaf.upstream", &upstream)
+        .set("leaf.upstream_timeout", "1s")
+        .set("leaf.wait_timeout", "20s")
+        .start();
+    attach(&shard, "orders", 10);
+    shard.connect().next("orders").expect("an id");
+    drop(listener);
+}
+
+#[test]
+fn one_bad_tag_keeps_no_other_from_being_fed_and_burns_nothing() {
+    let centre = Centre::start();
+    let shard = centre.shard();
+    let mut client = shard.connect();
+    let mut there = centre.0.connect();
+    const TAGS: usize = 100;
+    for number in 0..TAGS {
+        centre.create(&format!("t{number}"), "");
+    }
+    client.run(
+        "DO $$ BEGIN FOR i IN 0..99 LOOP
+                PERFORM leaf_tag_create('t' || i, step => 10);
+                PERFORM leaf_tag_attach('t' || i);
+             END LOOP; END $$",
+    );
+    there.run(
+        "SELECT leaf_tag_drop('t7');
+         SELECT leaf_tag_revoke('t8', 'shard');
+         SELECT leaf_tag_alter('t9', max_value => 4)",
+    );
+    client.run("SET leaf.wait_timeout = '1s'");
+    refused(client.next("t7"), "55000");
+    refused(client.next("t8"), "55P03");
+    assert_eq!(client.batch("t9", 4).expect("the last ids"), [1, 2, 3, 4]);
+    refused(client.next("t9"), "2200H");
+    let good: Vec<usize> = (0..TAGS)
+        .filter(|number| !(7..=9).contains(number))
+        .collect();
+    let mut drawn = 0;
+    for &number in &good {
+        let tag = format!("t{number}");
+        for _ in 0..3 {
+            drawn += draw_many(&mut client, &tag, 10).len();
+        }
+    }
+    assert_eq!(drawn, good.len() * 30);
+    // What was granted there is what was drawn or lies in the buffers here.
+    wait_until("nothing is under way", || {
+        let granted = there.number(
+            "SELECT sum(max_id - 1)::bigint FROM leaf.alloc WHERE biz_tag NOT IN ('t7', 't8', 't9')",
+        );
+        let here = client.number(
+            "SELECT sum(ids_left)::bigint FROM leaf.stat_segment WHERE biz_tag NOT IN ('t7', 't8', 't9')",
+        );
+        granted == here + drawn as i64
+    });
+}
+
+#[test]
+fn answers_that_are_lost_burn_a_bounded_number_of_ids() {
+    let centre = Centre::start();
+    centre.create("orders", "");
+    let relay = Relay::start(&centre.0, Duration::ZERO);
+    let (host, port) = relay.address();
+    let upstream = format!("host={host} port={port} user=shard dbname=postgres");
+    let shard = Server::options()
+        .set("leaf.upstream", &upstream)
+        .set("leaf.upstream_timeout", "100ms")
+        .set("leaf.wait_timeout", "300ms")
+        .start();
+    attach(&shard, "orders", 10);
+    let mut client = shard.connect();
+    let mut ledger = Ledger::new();
+    ledger.add(client.batch("orders", 10).expect("ids"));
+    relay.lose_answers(true);
+    let mut failed = 0;
+    while failed < 20 {
+        match client.batch("orders", 10) {
+            Ok(ids) => ledger.add(ids),
+            Err(_) => failed += 1,
+        }
+    }
+    relay.lose_answers(false);
+    client.run("SET leaf.wait_timeout = '30s'");
+    ledger.add(client.batch("orders", 10).expect("ids"));
+    let failures = client.number("SELECT failures FROM leaf.stat_upstream");
+    let granted = centre.0.connect().number("SELECT max_id FROM leaf.alloc");
+    // Each request that failed may have burnt a segment; none is repeated by itself.
+    assert!(
+        granted <= 10 * 64 * (failures + 10),
+        "{granted}, {failures}"
+    );
+    assert!(ledger.len() >= 20);
+}
+
+#[test]
+fn partitioned_old_leader_that_still_accepts_is_left_for_the_new_one() {
+    let centre = Centre::of(Server::options().set("leaf.wait_timeout", "500ms"));
+    centre.create("orders", "");
+    let standby = Server::options()
+        .set("synchronous_standby_names", "")
+        .start_standby_of(&centre.0);
+    standby.catch_up_with(&centre.0);
+    centre.0.reload("synchronous_standby_names", "*");
+    let (old, new) = (&centre.0, &standby);
+    let upstream = format!(
+        "host={},{} port={},{} user=shard dbname=postgres",
+        old.host(),
+        new.host(),
+        old.port(),
+        new.port()
+    );
+    let shard = Server::options()
+        .set("leaf.upstream", &upstream)
+        .set("leaf.upstream_timeout", "1s")
+        .set("leaf.wait_timeout", "20s")
+        .start();
+    attach(&shard, "orders", 10);
+    let mut client = shard.connect();
+    client.run("SELECT leaf_tag_alter('orders', max_step => 100)");
+    let mut ledger = Ledger::new();
+    ledger.add(draw_many(&mut client, "orders", 100));
+    // The old leader goes on, but nobody confirms what it commits.
+    new.promote();
+    for _ in 0..20 {
+        ledger.add(draw_many(&mut client, "orders", 500));
+    }
+    let host = client.text("SELECT host FROM leaf.stat_upstream");
+    assert!(host.contains(&new.host()), "{host}");
+    assert!(old.connect().number("SELECT max_id FROM leaf.alloc") < ledger.highest());
+}
