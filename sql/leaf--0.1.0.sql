@@ -121,6 +121,10 @@ CREATE TABLE leaf.worker (
     registered_at   timestamptz      NOT NULL DEFAULT now(),
     renewed_at      timestamptz      NOT NULL DEFAULT now(),
     start_at        timestamptz,
+    leased_by       name,
+    upstream_nonce  uuid,
+    upstream_token  bigint,
+    upstream_ceiling timestamptz,
     CONSTRAINT worker_pkey PRIMARY KEY (worker_id),
     CONSTRAINT worker_worker_id_check CHECK (worker_id OPERATOR(pg_catalog.>=) 0)
 );
@@ -133,6 +137,10 @@ COMMENT ON COLUMN leaf.worker.layout IS 'layout of the ids, the same in all rows
 COMMENT ON COLUMN leaf.worker.epoch IS 'epoch of the ids, the same in all rows';
 COMMENT ON COLUMN leaf.worker.ceiling IS 'ids of earlier times may have been issued; the next lease starts here';
 COMMENT ON COLUMN leaf.worker.start_at IS 'where the ids of the lease begin: a release does not lower the ceiling below it; null if that is not known';
+COMMENT ON COLUMN leaf.worker.leased_by IS 'the role that registered the node; null for the server itself';
+COMMENT ON COLUMN leaf.worker.upstream_nonce IS 'if the worker id is leased from a centre: the nonce of that lease';
+COMMENT ON COLUMN leaf.worker.upstream_token IS 'the token of that lease';
+COMMENT ON COLUMN leaf.worker.upstream_ceiling IS 'the ceiling of that lease: this server issues no ids of later times before the centre has raised it';
 COMMENT ON COLUMN leaf.worker.leased_until IS 'until when no other node gets the worker id';
 COMMENT ON COLUMN leaf.worker.clock_offset_ms IS 'how far the holder''s clock was ahead of the registry''s';
 
@@ -152,6 +160,7 @@ CREATE TRIGGER leaf_truncated BEFORE TRUNCATE ON leaf.worker
 -- Registering and renewing read few rows, however many there are.
 CREATE INDEX worker_history_leased_until_idx ON leaf.worker (history, leased_until);
 CREATE INDEX worker_nonce_idx ON leaf.worker (nonce);
+CREATE INDEX worker_leased_by_idx ON leaf.worker (leased_by, leased_until) WHERE leased_by IS NOT NULL;
 CREATE INDEX worker_server_idx ON leaf.worker (node) WHERE node OPERATOR(pg_catalog.^@) 'server '::text;
 ALTER TABLE leaf.worker ENABLE ALWAYS TRIGGER leaf_check;
 ALTER TABLE leaf.worker ENABLE ALWAYS TRIGGER leaf_truncated;

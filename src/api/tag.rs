@@ -88,7 +88,7 @@ fn leaf_tag_attach(call: Call<'_>) {
     let tag = args::tag(call.text(0));
     let upstream_tag = call.text(1).map_or(tag, |name| args::tag(Some(name)));
     require_owner(tag);
-    attaching::attach(tag, upstream_tag, encoding::to_utf8(upstream_tag));
+    attaching::attach(tag, upstream_tag, &encoding::to_utf8(upstream_tag));
 }
 
 fn leaf_tag_drop(call: Call<'_>) {

@@ -7,13 +7,14 @@ use crate::catalog;
 use crate::error::{Error as CommonError, Problem};
 use crate::pg::call::{Call, sql_functions};
 use crate::pg::rows::Record;
-use crate::pg::{clock, guc, process};
+use crate::pg::{clock, guc, process, role};
 use crate::settings::snowflake as settings;
 use crate::shmem;
 use crate::snowflake::error::Error;
 use crate::snowflake::lease::{self, Claimant, Leased};
 use crate::snowflake::registration;
 use crate::snowflake::releasing::releasing;
+use crate::snowflake::upstream;
 
 sql_functions!(leaf_worker_register, leaf_worker_renew, leaf_worker_release);
 
@@ -26,11 +27,14 @@ fn leaf_worker_register(call: Call<'_>) -> Record {
     let clock = args::instant(call.timestamp(2), "clock");
     let ahead = args::ahead(call.interval(3));
     let nonce = call.uuid(4);
+    // Of the caller: the registry is changed as its owner.
+    let user = role::current();
     let leased = in_registry(|| {
         registration::register(&Claimant {
             worker_id,
             ahead,
             nonce,
+            role: (!role::is_superuser(user)).then(|| role::name_of(user)),
             ..claimant(node, clock, now)
         })
     });
@@ -94,6 +98,9 @@ fn in_registry<R>(work: impl FnOnce() -> Result<R, Error>) -> R {
         CommonError::InRecovery.raise();
     }
     guc::insist_on_durable_commit_of_transaction();
+    if upstream::is_shard() {
+        Error::IsShard.raise();
+    }
     catalog::as_owner(work).unwrap_or_else(|error| error.raise())
 }
 
@@ -108,5 +115,8 @@ fn claimant(node: String, clock: Option<WallTime>, now: WallTime) -> Claimant {
         now,
         last: None,
         ahead: settings::ceiling_ahead(),
+        limit: None,
+        not_before: None,
+        role: None,
     }
 }

@@ -1,5 +1,6 @@
 //! `leaf.worker`: the registry of worker ids.
 
+use std::ffi::CStr;
 use std::ops::Range;
 
 use leaf_core::snowflake::Scheme;
@@ -9,7 +10,9 @@ use pgrx::pg_sys;
 
 use super::relation;
 use super::statement::{ResultRow, bigint, column_of, execute, query, query_latest, text, uuid};
-use crate::pg::datum::{Arg, bigint_arg, optional_text_arg, string_arg, timestamp_arg, uuid_arg};
+use crate::pg::datum::{
+    Arg, bigint_arg, optional_text_arg, string_arg, text_arg, timestamp_arg, uuid_arg,
+};
 use crate::pg::encoding::encode;
 use crate::pg::{clock, display, guc, heap};
 use crate::shmem::generators::Lease;
@@ -81,6 +84,75 @@ impl Registered {
             ceiling: self.ceiling,
         }
     }
+}
+
+/// A lease from the centre, as the row of this server keeps it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UpstreamLease {
+    pub worker_id: u64,
+    pub nonce: [u8; 16],
+    pub token: i64,
+    /// No ids of later times are issued.
+    pub ceiling: WallTime,
+}
+
+/// The lease from the centre that a server's own row keeps, if it has one.
+pub fn upstream_lease(node: &str) -> Option<UpstreamLease> {
+    query_by_index(
+        "SELECT worker_id::bigint, upstream_nonce, upstream_token, upstream_ceiling FROM leaf.worker \
+          WHERE node = $1 AND node ^@ 'server '::text AND upstream_token IS NOT NULL \
+          ORDER BY upstream_ceiling DESC LIMIT 1",
+        &[string_arg(node)],
+        |row| UpstreamLease {
+            worker_id: bigint(row, 1) as u64,
+            nonce: uuid(row, 2),
+            token: bigint(row, 3),
+            ceiling: instant(row, 4),
+        },
+    )
+    .pop()
+}
+
+/// Keeps a lease from the centre in the row of its worker id.
+pub fn keep_upstream_lease(lease: &UpstreamLease) {
+    execute(
+        "UPDATE leaf.worker SET upstream_nonce = $2, upstream_token = $3, upstream_ceiling = $4 \
+          WHERE worker_id = $1",
+        &[
+            bigint_arg(lease.worker_id as i64),
+            uuid_arg(lease.nonce),
+            bigint_arg(lease.token),
+            timestamp_arg(lease.ceiling),
+        ],
+    );
+}
+
+/// Forgets the leases from the centre of a server, which has lost them.
+pub fn forget_upstream_leases(node: &str) {
+    execute(
+        "UPDATE leaf.worker SET upstream_nonce = NULL, upstream_token = NULL WHERE node = $1",
+        &[string_arg(node)],
+    );
+}
+
+/// Whether a worker id was ever leased from a centre: the registry does not lease any itself
+/// then.
+pub fn is_of_shard() -> bool {
+    let statement = "SELECT 1::bigint FROM leaf.worker WHERE upstream_ceiling IS NOT NULL LIMIT 1";
+    !query(statement, &[], |row| bigint(row, 1)).is_empty()
+}
+
+/// How many worker ids a role holds at an instant, up to `limit`.
+pub fn leases_of(role: &CStr, now: WallTime, limit: u64) -> u64 {
+    let statement = "SELECT count(*) FROM (SELECT FROM leaf.worker \
+                      WHERE leased_by = $1::name AND leased_until >= $2 LIMIT $3) AS held";
+    let args = [
+        text_arg(role.to_bytes()),
+        timestamp_arg(now),
+        bigint_arg(limit as i64),
+    ];
+    let counted = query_by_index(statement, &args, |row| bigint(row, 1));
+    counted.into_iter().next().unwrap_or_default() as u64
 }
 
 /// What a registration or renewal writes.
@@ -280,17 +352,19 @@ fn read(row: &ResultRow<'_>) -> Registered {
 pub fn register(
     registration: &Registration<'_>,
     scheme: &Scheme,
+    leased_by: Option<&CStr>,
     over: Option<&Registered>,
 ) -> bool {
     let mut args = values(registration);
     args.push(timestamp_arg(registration.lease.from));
     args.push(string_arg(&scheme.layout.to_string()));
     args.push(timestamp_arg(scheme.epoch));
+    args.push(optional_text_arg(leased_by.map(CStr::to_bytes)));
     let Some(over) = over else {
         return execute(
             "INSERT INTO leaf.worker (worker_id, nonce, token, ceiling, leased_until, renewed_at, \
-                                      clock_offset_ms, history, node, start_at, layout, epoch, registered_at) \
-             VALUES ($1::integer, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $6) \
+                                      clock_offset_ms, history, node, start_at, layout, epoch, registered_at, leased_by) \
+             VALUES ($1::integer, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $6, $13::name) \
                  ON CONFLICT (worker_id) DO NOTHING",
             &args,
         ) == 1;
@@ -301,8 +375,9 @@ pub fn register(
         "UPDATE leaf.worker \
             SET nonce = $2, token = $3, ceiling = $4, leased_until = $5, renewed_at = $6, \
                 clock_offset_ms = $7, history = $8, node = $9, start_at = $10, layout = $11, epoch = $12, \
-                registered_at = $6 \
-          WHERE worker_id = $1 AND nonce = $13 AND token = $14",
+                registered_at = $6, leased_by = $13::name, \
+                upstream_nonce = NULL, upstream_token = NULL \
+          WHERE worker_id = $1 AND nonce = $14 AND token = $15",
         &args,
     ) == 1
 }

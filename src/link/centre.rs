@@ -2,12 +2,14 @@
 //! nothing here may call PostgreSQL.
 
 use std::ffi::CStr;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use leaf_core::Run;
+use leaf_core::time::WallTime;
 use uuid::Uuid;
 
 use super::libpq::{Connection, LibPq, Outcome};
+use crate::shmem::text::Text;
 use crate::shmem::upstream::{Demand, Reply, Unfed};
 
 /// Where the centre is, and how long it may take.
@@ -63,6 +65,20 @@ struct Host {
 const FEED: &CStr =
     c"SELECT first, last, incarnation FROM leaf_segment_feed($1::text, $2::bigint, $3::boolean)";
 
+/// Times are passed as microseconds since 1970, which neither the time zone nor the style of
+/// dates of a session concerns.
+const REGISTER: &CStr = c"SELECT worker_id, nonce, token, \
+    (extract(epoch FROM start_at) * 1000000)::bigint, (extract(epoch FROM ceiling) * 1000000)::bigint, \
+    layout, (extract(epoch FROM epoch) * 1000000)::bigint \
+    FROM leaf_worker_register($1::text, nullif($2::text, '')::integer, \
+        'epoch'::timestamptz + $3::bigint * interval '1 microsecond', \
+        $4::bigint * interval '1 microsecond', $5::uuid)";
+
+const RENEW: &CStr = c"SELECT token, (extract(epoch FROM ceiling) * 1000000)::bigint \
+    FROM leaf_worker_renew($1::integer, $2::uuid, $3::bigint, \
+        'epoch'::timestamptz + $4::bigint * interval '1 microsecond', \
+        $5::bigint * interval '1 microsecond', $6::bigint)";
+
 /// A statement must not delay those behind it for long, for example because its tag's row is
 /// locked.
 const SET_TIMEOUTS: &CStr =
@@ -95,7 +111,7 @@ impl Centre {
         if let Err(failure) = self.connect(address) {
             return vec![Err(failure); demands.len()];
         }
-        let statements = demands.iter().map(feed);
+        let statements = demands.iter().map(statement);
         let (outcomes, lost) = exchange(self.connection.as_ref(), address.timeout, statements);
         let outcomes = demands.iter().zip(outcomes);
         let mut answers: Vec<Answer> = outcomes.map(|(demand, it)| answer(demand, it)).collect();
@@ -184,15 +200,49 @@ struct Statement {
     parameters: Vec<String>,
 }
 
-fn feed(demand: &Demand) -> Statement {
-    Statement {
-        sql: FEED,
-        parameters: vec![
-            demand.tag.clone(),
-            demand.count.to_string(),
-            demand.exact.to_string(),
-        ],
-    }
+fn statement(demand: &Demand) -> Statement {
+    let id = |bytes: &[u8; 16]| Uuid::from_bytes(*bytes).to_string();
+    let (sql, parameters) = match demand {
+        Demand::Feed { tag, count, exact } => {
+            (FEED, vec![tag.get(), count.to_string(), exact.to_string()])
+        }
+        Demand::Register {
+            node,
+            worker_id,
+            nonce,
+            ahead,
+        } => {
+            let worker_id = worker_id.map_or_else(String::new, |worker_id| worker_id.to_string());
+            let ahead = ahead.as_micros().to_string();
+            let parameters = vec![node.get(), worker_id, clock(), ahead, id(nonce)];
+            (REGISTER, parameters)
+        }
+        Demand::Renew {
+            worker_id,
+            nonce,
+            token,
+            next_token,
+            ahead,
+        } => {
+            let parameters = vec![
+                worker_id.to_string(),
+                id(nonce),
+                token.to_string(),
+                clock(),
+                ahead.as_micros().to_string(),
+                next_token.to_string(),
+            ];
+            (RENEW, parameters)
+        }
+    };
+    Statement { sql, parameters }
+}
+
+/// This server's clock, in microseconds since 1970. Read when a statement is about to be sent:
+/// a connection that took long must not make the clock look late.
+fn clock() -> String {
+    let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since_1970.unwrap_or_default().as_micros().to_string()
 }
 
 /// Sends statements in a pipeline and reads what comes back: as many outcomes as were
@@ -265,15 +315,20 @@ fn answer(demand: &Demand, outcome: Outcome) -> Answer {
         Outcome::Row(None) | Outcome::Sync => {
             Err(Failure::new(Unfed::Refused, "the answer has no row"))
         }
-        Outcome::Error { code, message } => Err(Failure::new(unfed(&code), message)),
+        Outcome::Error { code, message } => Err(Failure::new(unfed(demand, &code), message)),
     }
 }
 
 /// What an SQLSTATE of the centre means to those who wait.
-fn unfed(code: &str) -> Unfed {
+fn unfed(demand: &Demand, code: &str) -> Unfed {
+    let is_feed = matches!(demand, Demand::Feed { .. });
     match code {
-        "42704" => Unfed::Missing,
+        "42704" if is_feed => Unfed::Missing,
         "2200H" => Unfed::Exhausted,
+        "53400" if !is_feed => Unfed::Exhausted,
+        "58000" if !is_feed => Unfed::Clock,
+        // Of a registration: its nonce is in use, so another one is needed.
+        "55000" if !is_feed => Unfed::LeaseLost,
         // No lock, cancelled, a standby; or a connection that was lost, a server that is shut
         // down, or has no resources.
         "55P03" | "57014" | "25006" | "" => Unfed::Away,
@@ -287,21 +342,55 @@ fn unfed(code: &str) -> Unfed {
     }
 }
 
-/// The numbers in an answer, which must be those asked for.
+/// What is in an answer, which must be what was asked for.
 fn reply(demand: &Demand, row: &[String]) -> Option<Reply> {
+    match *demand {
+        Demand::Feed { count, exact, .. } => fed(count, exact, row),
+        Demand::Register { nonce, .. } => leased(nonce, row),
+        Demand::Renew { .. } => {
+            let [token, ceiling] = row else { return None };
+            Some(Reply::Renewed {
+                token: token.parse().ok()?,
+                ceiling: instant(ceiling)?,
+            })
+        }
+    }
+}
+
+fn leased(nonce: [u8; 16], row: &[String]) -> Option<Reply> {
+    let [worker_id, of_nonce, token, start_at, ceiling, layout, epoch] = row else {
+        return None;
+    };
+    let is_mine = of_nonce.parse::<Uuid>().ok()?.into_bytes() == nonce;
+    is_mine.then_some(Reply::Leased {
+        worker_id: worker_id.parse().ok()?,
+        nonce,
+        token: token.parse().ok()?,
+        start_at: instant(start_at)?,
+        ceiling: instant(ceiling)?,
+        layout: Text::of(layout),
+        epoch: instant(epoch)?,
+    })
+}
+
+fn instant(us_since_1970: &str) -> Option<WallTime> {
+    us_since_1970.parse().ok().map(WallTime::from_unix_us)
+}
+
+fn fed(count: u64, exact: bool, row: &[String]) -> Option<Reply> {
     let [first, last, incarnation] = row else {
         return None;
     };
     let (first, last): (i64, i64) = (first.parse().ok()?, last.parse().ok()?);
     let len = last.checked_sub(first)?.checked_add(1)?;
     let len = u64::try_from(len).ok()?;
-    let is_asked = match (demand.count, demand.exact) {
+    let is_asked = match (count, exact) {
         (0, _) => len == 0,
         (count, true) => len == count,
         (count, false) => (1..=count).contains(&len),
     };
     let incarnation = incarnation.parse::<Uuid>().ok()?.into_bytes();
-    is_asked.then_some(Reply {
+    is_asked.then_some(Reply::Fed {
         run: Run { first, len },
         incarnation,
     })

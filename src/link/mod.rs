@@ -38,7 +38,7 @@ const NAP: Duration = Duration::from_secs(1);
 const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// How often the same failure of a tag is logged.
+/// How often the same failure is logged.
 const LOG_AGAIN: Duration = Duration::from_secs(60);
 
 static IS_ENTERED: AtomicBool = AtomicBool::new(false);
@@ -81,7 +81,7 @@ struct Link {
     /// No request is passed on before this.
     pause: Duration,
     paused_until: Option<Instant>,
-    /// What was logged for each tag.
+    /// What was logged for each subject.
     logged: HashMap<String, (String, Instant)>,
 }
 
@@ -182,7 +182,7 @@ impl Link {
             return true;
         }
         let timeout = upstream_settings::timeout();
-        let wanted = demands.iter().map(|(_, demand)| demand.clone()).collect();
+        let wanted = demands.iter().map(|(_, demand)| *demand).collect();
         if !speaker.ask(Address { conninfo, timeout }, wanted) {
             self.fail(&demands, Unfed::Away, "the thread of the link has ended");
             return true;
@@ -217,11 +217,11 @@ impl Link {
         let answer = match answer {
             Ok(reply) => {
                 upstream.note_reply(&reply);
-                self.logged.remove(&demand.tag);
+                self.logged.remove(&demand.subject());
                 Ok(reply)
             }
             Err(Failure { unfed, cause }) => {
-                self.note_failure(&demand.tag, &cause);
+                self.note_failure(&demand.subject(), &cause);
                 Err(unfed)
             }
         };
@@ -232,7 +232,7 @@ impl Link {
     fn fail(&mut self, demands: &[(DemandId, Demand)], unfed: Unfed, cause: &str) {
         self.shared.upstream.note(|state| state.connected_at = None);
         for (_, demand) in demands {
-            self.note_failure(&demand.tag, cause);
+            self.note_failure(&demand.subject(), cause);
         }
         self.answer_all(demands, unfed);
     }
@@ -244,17 +244,15 @@ impl Link {
     }
 
     /// Records a failure, and logs it unless it was logged lately.
-    fn note_failure(&mut self, tag: &str, cause: &str) {
+    fn note_failure(&mut self, subject: &str, cause: &str) {
         self.shared.upstream.note(|state| state.failed += 1);
         self.shared.upstream.note_failure(cause);
-        let last = self.logged.get(tag);
+        let last = self.logged.get(subject);
         let is_known = last.is_some_and(|(last, at)| last == cause && at.elapsed() < LOG_AGAIN);
         if !is_known {
-            pg::log(&format!(
-                "could not get ids of the centre's tag \"{tag}\": {cause}"
-            ));
+            pg::log(&format!("could not get {subject}: {cause}"));
             let said = (cause.to_owned(), Instant::now());
-            self.logged.insert(tag.to_owned(), said);
+            self.logged.insert(subject.to_owned(), said);
         }
     }
 

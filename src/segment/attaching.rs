@@ -11,6 +11,7 @@ use crate::link::call::call_link;
 use crate::patience::{Ids, Patience};
 use crate::pg::{display, xact_end};
 use crate::shmem;
+use crate::shmem::text::Text;
 use crate::shmem::upstream::{Answer, Demand, DemandId, Reply, Unfed};
 
 thread_local! {
@@ -26,15 +27,16 @@ pub fn is_attaching() -> bool {
 
 /// Attaches a tag to a tag of the centre, whose name is in UTF-8 and in the database's
 /// encoding.
-pub fn attach(tag: &[u8], upstream_tag: &[u8], upstream_name: String) {
+pub fn attach(tag: &[u8], upstream_tag: &[u8], upstream_name: &str) {
     let patience = Patience::new(Ids::OfTag(tag));
     let found = ask(upstream_name, &patience);
-    let reply = found.unwrap_or_else(|unfed| Error::of_unfed(display(tag), unfed).raise());
+    let (position, incarnation) =
+        found.unwrap_or_else(|unfed| Error::of_unfed(display(tag), unfed).raise());
     catalog::as_owner(|| {
         let Some(Position { max_id, .. }) = alloc::position_for_update(tag) else {
             Error::NoSuchTag { tag: display(tag) }.raise();
         };
-        if reply.run.first < max_id {
+        if position < max_id {
             Error::CentreBehind {
                 tag: display(tag),
                 upstream_tag: display(upstream_tag),
@@ -42,7 +44,7 @@ pub fn attach(tag: &[u8], upstream_tag: &[u8], upstream_name: String) {
             }
             .raise();
         }
-        attach_row(|| alloc::attach(tag, upstream_tag, reply.incarnation));
+        attach_row(|| alloc::attach(tag, upstream_tag, incarnation));
     });
 }
 
@@ -59,11 +61,11 @@ fn attach_row(work: impl FnOnce()) {
     work();
 }
 
-/// Asks the centre where its tag stands.
-fn ask(tag: String, patience: &Patience<'_>) -> Result<Reply, Unfed> {
+/// Asks the centre where its tag stands, and for the tag's identity.
+fn ask(tag: &str, patience: &Patience<'_>) -> Result<(i64, [u8; 16]), Unfed> {
     let shared = shmem::require();
-    let demand = Demand {
-        tag,
+    let demand = Demand::Feed {
+        tag: Text::of(tag),
         count: 0,
         exact: false,
     };
@@ -74,7 +76,10 @@ fn ask(tag: String, patience: &Patience<'_>) -> Result<Reply, Unfed> {
     REQUEST.set(Some(id));
     let answer = wait(id, patience);
     withdraw();
-    answer
+    match answer? {
+        Reply::Fed { run, incarnation } => Ok((run.first, incarnation)),
+        Reply::Leased { .. } | Reply::Renewed { .. } => Err(Unfed::Refused),
+    }
 }
 
 fn wait(id: DemandId, patience: &Patience<'_>) -> Answer {

@@ -125,7 +125,9 @@ impl Error {
             Unfed::NoUpstream => Error::NoUpstream { tag },
             Unfed::Exhausted => Error::CentreExhausted { tag },
             Unfed::Missing | Unfed::OtherTag => Error::OtherUpstreamTag { tag },
-            Unfed::Away | Unfed::Refused => Error::NotAttached { tag, unfed },
+            Unfed::Away | Unfed::Refused | Unfed::LeaseLost | Unfed::Clock => {
+                Error::NotAttached { tag, unfed }
+            }
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::link::call::call_link;
 use crate::pg::clock;
 use crate::shmem::Shared;
 use crate::shmem::index::Found;
-use crate::shmem::upstream::{Demand, DemandId, Unfed};
+use crate::shmem::upstream::{Demand, DemandId, Reply, Unfed};
 
 /// How often the loader makes sure that there is a link. Answers wake it.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
@@ -41,7 +41,10 @@ pub fn ask(shared: &Shared, job: &Job, demand: &Demand) -> bool {
         under_way.push(UnderWay {
             job: job.clone(),
             id,
-            asked: demand.count,
+            asked: match demand {
+                Demand::Feed { count, .. } => *count,
+                Demand::Register { .. } | Demand::Renew { .. } => 0,
+            },
         });
     });
     true
@@ -56,14 +59,15 @@ pub fn answered(shared: &Shared) -> (Vec<Job>, Vec<(Job, Unfed)>) {
                 return true;
             };
             match answer {
-                Ok(reply) => fed.push(Job::Fed {
+                Ok(Reply::Fed { run, incarnation }) => fed.push(Job::Fed {
                     job: Box::new(it.job.clone()),
                     fed: Fed {
-                        run: reply.run,
-                        incarnation: reply.incarnation,
+                        run,
+                        incarnation,
                         asked: it.asked,
                     },
                 }),
+                Ok(Reply::Leased { .. } | Reply::Renewed { .. }) => {}
                 Err(cause) => unfed.push((it.job.clone(), cause)),
             }
             false

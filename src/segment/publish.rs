@@ -16,6 +16,7 @@ use crate::shmem::Shared;
 use crate::shmem::index::Found;
 use crate::shmem::mailbox::{Answer, Request};
 use crate::shmem::slot::Verdict;
+use crate::shmem::text::Text;
 use crate::shmem::upstream::{Demand, Unfed};
 
 /// After this time, another attempt is made to take the ids of an evicted slot back.
@@ -40,8 +41,8 @@ impl Publisher<'_> {
         };
         match decision {
             Decision::ToBeFed { count, exact } => {
-                let tag = upstream_tag.unwrap_or_default();
-                let demand = Demand { tag, count, exact };
+                let tag = Text::of(&upstream_tag.unwrap_or_default());
+                let demand = Demand::Feed { tag, count, exact };
                 if !feeding::ask(self.shared, job, &demand) {
                     self.failed(job, "too many requests to the centre, or no background worker");
                 }

@@ -8,7 +8,7 @@ use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting};
 use super::integer::{ChangedBy, Integer, Unit};
 use crate::pg::guc::{self, Check};
 
-pub(super) const INTEGERS: &[&Integer] = &[&TIMEOUT];
+pub(super) const INTEGERS: &[&Integer] = &[&TIMEOUT, &LEASE, &MAX_LEASES];
 
 /// Defines the settings that are not integers.
 pub(super) fn define_others() {
@@ -56,6 +56,43 @@ static TIMEOUT: Integer = Integer {
 /// How long a host of the centre may take to accept a connection, and to answer.
 pub fn timeout() -> Duration {
     Duration::from_millis(TIMEOUT.get_unsigned())
+}
+
+/// How long a shard can issue snowflake ids while the centre is away.
+static LEASE: Integer = Integer {
+    name: c"leaf.upstream_lease",
+    short: c"How far ahead the centre allows this server to issue snowflake ids.",
+    long: c"The lease of the worker id is renewed when half of this time is left. If the value is too low, \
+        snowflake ids stop when the centre is away for longer; if it is too high, the worker ids of servers that are gone \
+        are not leased again for that long.",
+    default: GucSetting::<i32>::new(3_600_000),
+    min: 1_000,
+    max: 24 * 3_600_000,
+    changed_by: ChangedBy::Reload,
+    unit: Unit::Milliseconds,
+};
+
+/// How far ahead of the clock the centre's ceiling should be.
+pub fn lease() -> Duration {
+    Duration::from_millis(LEASE.get_unsigned())
+}
+
+/// A role that was stolen must not be able to lease all worker ids.
+static MAX_LEASES: Integer = Integer {
+    name: c"leaf.max_leases",
+    short: c"How many worker ids a role can hold at once.",
+    long: c"For leaf_worker_register; superusers have no limit. Set it for a role with ALTER ROLE. If the value is too low, \
+        nodes of the role get no worker id; if it is too high, a role can use up the worker ids of the layout.",
+    default: GucSetting::<i32>::new(100),
+    min: 0,
+    max: i32::MAX,
+    changed_by: ChangedBy::Superuser,
+    unit: Unit::None,
+};
+
+/// How many worker ids the current role can hold at once.
+pub fn max_leases() -> u64 {
+    MAX_LEASES.get_unsigned()
 }
 
 /// Shards reserve more in a moment than the skip after a failover covers.

@@ -4,6 +4,8 @@
 //! [mailbox](super::mailbox). A request that is withdrawn while the link has it is
 //! `Abandoned`: numbers that the centre grants for it are lost.
 
+use std::time::Duration;
+
 use leaf_core::Run;
 use leaf_core::tag;
 use leaf_core::time::WallTime;
@@ -18,29 +20,86 @@ use crate::pg::lwlock::LockedSlice;
 const PLACES: usize = 256;
 
 /// How many bytes the name of a tag of the centre can have, in UTF-8: 128 characters.
-const TAG_BYTES: usize = tag::MAX_BYTES;
+pub const TAG_BYTES: usize = tag::MAX_BYTES;
 
 /// What is asked of the centre.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Demand {
-    /// The centre's tag, in UTF-8.
-    pub tag: String,
-    /// How many numbers; 0 to find out only where the tag stands.
-    pub count: u64,
-    /// Whether fewer are of no use.
-    pub exact: bool,
+#[derive(Clone, Copy)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it lives in shared memory, where nothing can be boxed"
+)]
+pub enum Demand {
+    /// Numbers of a tag.
+    Feed {
+        /// The centre's tag, in UTF-8.
+        tag: Text<TAG_BYTES>,
+        /// How many numbers; 0 to find out only where the tag stands.
+        count: u64,
+        /// Whether fewer are of no use.
+        exact: bool,
+    },
+    /// A lease of a worker id.
+    Register {
+        /// The name of this node.
+        node: Text<254>,
+        /// The worker id that it requires, if any.
+        worker_id: Option<u64>,
+        /// With the same nonce, the same lease.
+        nonce: [u8; 16],
+        /// How far ahead of the clock the ceiling should be.
+        ahead: Duration,
+    },
+    /// A higher ceiling for a lease.
+    Renew {
+        worker_id: u64,
+        nonce: [u8; 16],
+        token: i64,
+        /// With the same next token, the same renewal.
+        next_token: i64,
+        /// How far ahead of the clock the ceiling should be.
+        ahead: Duration,
+    },
+}
+
+impl Demand {
+    /// What it is about, for the log.
+    pub fn subject(&self) -> String {
+        match self {
+            Demand::Feed { tag, .. } => format!("ids of the centre's tag \"{}\"", tag.get()),
+            Demand::Register { .. } => "a worker id of the centre".into(),
+            Demand::Renew { worker_id, .. } => {
+                format!("the centre's renewal of worker id {worker_id}")
+            }
+        }
+    }
 }
 
 /// What the centre has answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reply {
-    /// The numbers granted. Without any, where the tag stands.
-    pub run: Run,
-    /// The identity of the centre's tag.
-    pub incarnation: [u8; 16],
+#[derive(Clone, Copy)]
+pub enum Reply {
+    /// Numbers.
+    Fed {
+        /// The numbers granted. Without any, where the tag stands.
+        run: Run,
+        /// The identity of the centre's tag.
+        incarnation: [u8; 16],
+    },
+    /// A lease.
+    Leased {
+        worker_id: u64,
+        nonce: [u8; 16],
+        token: i64,
+        /// From when ids may be issued.
+        start_at: WallTime,
+        ceiling: WallTime,
+        layout: Text<64>,
+        epoch: WallTime,
+    },
+    /// A lease with a higher ceiling.
+    Renewed { token: i64, ceiling: WallTime },
 }
 
-/// Why there are no numbers from the centre, as far as every role may know it. The cause is
+/// Why there is nothing from the centre, as far as every role may know it. The cause is
 /// in the log and in `leaf.stat_upstream`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unfed {
@@ -50,8 +109,12 @@ pub enum Unfed {
     Away,
     /// The centre has no such tag.
     Missing,
-    /// The centre's tag has too few numbers left.
+    /// The centre's tag has too few numbers left, or its layout no worker id.
     Exhausted,
+    /// The lease of the worker id is lost.
+    LeaseLost,
+    /// This server's clock is too far from the centre's.
+    Clock,
     /// The centre's tag is not the one that the tag was attached to.
     OtherTag,
     /// The centre has answered with another error.
@@ -63,9 +126,14 @@ impl Unfed {
     /// at once.
     pub fn may_pass_soon(self) -> bool {
         match self {
-            Unfed::Away | Unfed::Refused => true,
+            Unfed::Away | Unfed::Refused | Unfed::LeaseLost | Unfed::Clock => true,
             Unfed::NoUpstream | Unfed::Missing | Unfed::OtherTag | Unfed::Exhausted => false,
         }
+    }
+
+    /// Whether the centre has done nothing, and will not if it is asked again.
+    pub fn is_definite(self) -> bool {
+        !matches!(self, Unfed::Away | Unfed::NoUpstream)
     }
 
     /// The text for those who wait.
@@ -76,7 +144,9 @@ impl Unfed {
             Unfed::Missing => "the centre has no such tag",
             Unfed::OtherTag => "the centre's tag was dropped and created again",
             Unfed::Exhausted => "the centre's tag has reached its maximum value",
-            Unfed::Refused => "the centre refuses to feed the tag",
+            Unfed::LeaseLost => "the centre has leased the worker id to another node",
+            Unfed::Clock => "this server's clock is too far from the centre's",
+            Unfed::Refused => "the centre refuses the request",
         }
     }
 }
@@ -108,9 +178,7 @@ struct Place {
     serial: u64,
     /// Who waits for the answer.
     latch: LatchRef,
-    tag: Text<TAG_BYTES>,
-    count: u64,
-    exact: bool,
+    demand: Demand,
     answer: Answer,
 }
 
@@ -119,9 +187,11 @@ impl Place {
         status: Status::Free,
         serial: 0,
         latch: LatchRef::NONE,
-        tag: Text::EMPTY,
-        count: 0,
-        exact: false,
+        demand: Demand::Feed {
+            tag: Text::EMPTY,
+            count: 0,
+            exact: false,
+        },
         answer: Err(Unfed::Away),
     };
 }
@@ -185,7 +255,7 @@ impl Upstream {
     /// Posts a request, whose answer will set this process's latch; `None` if there is no free
     /// place.
     pub fn post(&self, demand: &Demand) -> Option<DemandId> {
-        let (latch, tag) = (LatchRef::mine(), Text::of(&demand.tag));
+        let latch = LatchRef::mine();
         let mut places = self.places.write();
         let is_free = |place: &Place| place.status == Status::Free;
         let number = places.iter().position(is_free)?;
@@ -194,9 +264,7 @@ impl Upstream {
             status: Status::Posted,
             serial: place.serial + 1,
             latch,
-            tag,
-            count: demand.count,
-            exact: demand.exact,
+            demand: *demand,
             ..Place::FREE
         };
         Some(DemandId {
@@ -244,15 +312,10 @@ impl Upstream {
                     place: number,
                     serial: place.serial,
                 };
-                taken.push((id, place.tag, place.count, place.exact));
+                taken.push((id, place.demand));
             }
         }
-        drop(places);
-        let demand = |(id, tag, count, exact): (_, Text<TAG_BYTES>, _, _)| {
-            let tag = tag.get();
-            (id, Demand { tag, count, exact })
-        };
-        taken.into_iter().map(demand).collect()
+        taken
     }
 
     /// Answers a taken request. If it was withdrawn, the numbers are lost.
@@ -313,8 +376,10 @@ impl Upstream {
         let now = clock::now();
         self.note(|state| {
             state.answered_at = Some(now);
-            state.feeds += 1;
-            state.numbers += reply.run.len;
+            if let Reply::Fed { run, .. } = reply {
+                state.feeds += 1;
+                state.numbers += run.len;
+            }
         });
     }
 }

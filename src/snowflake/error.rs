@@ -6,6 +6,7 @@ use pgrx::PgSqlErrorCode as Code;
 
 use crate::error::{Problem, Report};
 use crate::pg::clock;
+use crate::shmem::upstream::Unfed;
 
 /// Why there is no snowflake id, or no worker id. Durations are in microseconds.
 #[derive(Debug)]
@@ -56,6 +57,14 @@ pub enum Error {
     },
     /// The registry may not be emptied as a whole.
     Truncated,
+    /// There is nothing from the centre that leases the worker ids.
+    Upstream(Unfed),
+    /// This registry leases no worker ids, because its own comes from a centre.
+    IsShard,
+    /// The worker id has to come from a centre, which this transaction cannot ask.
+    NeedsCentre,
+    /// The role holds too many worker ids.
+    TooManyLeases { most: u64 },
     /// Another process has the files of ceilings locked.
     FileLocked,
     /// The file of ceilings cannot be used.
@@ -184,6 +193,39 @@ impl Problem for Error {
                 "Delete the rows of nodes that are gone.",
             )
             .detail("Truncating it would lose the record of the worker ids in use."),
+            Error::Upstream(unfed) => {
+                let (code, hint) = match unfed {
+                    Unfed::NoUpstream => (
+                        Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                        "Set leaf.upstream in the configuration file to a connection string of the centre, and reload.",
+                    ),
+                    Unfed::Exhausted => (
+                        Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
+                        "Delete rows of leaf.worker at the centre whose nodes are gone, or raise leaf.max_leases for the role there.",
+                    ),
+                    _ => (
+                        Code::ERRCODE_LOCK_NOT_AVAILABLE,
+                        "Try again once the centre can be reached and leases worker ids to this server.",
+                    ),
+                };
+                Report::new(code, "no worker id for snowflake ids from the centre", hint)
+                    .detail(format!("The cause: {}.", unfed.message()))
+            }
+            Error::IsShard => Report::new(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                "this server leases no worker ids, because its own comes from a centre",
+                "Register the node at the centre.",
+            ),
+            Error::NeedsCentre => Report::new(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                "the worker id for snowflake ids has to come from the centre",
+                "Commit the transaction that creates the extension first. In single-user mode, there are no snowflake ids without a lease from the centre.",
+            ),
+            Error::TooManyLeases { most } => Report::new(
+                Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
+                format!("the role holds {most} worker ids already"),
+                "Release leases with leaf_worker_release, or raise leaf.max_leases for the role.",
+            ),
             Error::FileLocked => Report::new(
                 Code::ERRCODE_LOCK_NOT_AVAILABLE,
                 "could not lock the files of ceilings of worker ids",

@@ -1,5 +1,6 @@
 //! Leases: how they are renewed, ended early, and put into force.
 
+use std::ffi::CString;
 use std::time::Duration;
 
 use leaf_core::snowflake::ceiling::{self, renew_at};
@@ -43,6 +44,12 @@ pub struct Claimant {
     pub last: Option<WallTime>,
     /// How far ahead of the clock its ceiling should be.
     pub ahead: Duration,
+    /// What its ceiling must not exceed, if it has the worker id from a centre.
+    pub limit: Option<WallTime>,
+    /// Before which no id may be issued, if a centre says so.
+    pub not_before: Option<WallTime>,
+    /// The role that registers it; `None` for the server itself, and for superusers.
+    pub role: Option<CString>,
 }
 
 impl Claimant {
@@ -58,6 +65,9 @@ impl Claimant {
             now,
             last: None,
             ahead: settings::ceiling_ahead(),
+            limit: None,
+            not_before: None,
+            role: None,
         }
     }
 
@@ -66,7 +76,7 @@ impl Claimant {
     pub fn next_ceiling(&self, scheme: &Scheme, last: WallTime) -> WallTime {
         let ceiling = ceiling::next(scheme, self.clock, last, self.ahead);
         if self.is_server {
-            return ceiling;
+            return self.limit.map_or(ceiling, |limit| ceiling.min(limit));
         }
         let two_ticks = scheme.tick_at(self.clock.max(last)).saturating_add(2);
         ceiling.max(scheme.instant_of(two_ticks.min(scheme.layout.ticks())))

@@ -19,6 +19,7 @@
 //! - [`ceilings`]: the file that keeps what the registry may lose; [`releases`] lowers
 //!   its ceilings once a release is committed.
 //! - [`releasing`]: distinguishes releases from other updates, for the table's triggers.
+//! - [`upstream`]: the worker id comes from a centre.
 //! - [`renewal`]: the loader's work.
 //!
 //! [`saved`] keeps leases over a clean restart.
@@ -37,3 +38,4 @@ pub mod releasing;
 pub mod renewal;
 pub mod saved;
 pub mod source;
+pub mod upstream;

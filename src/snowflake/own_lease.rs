@@ -15,6 +15,7 @@ use super::environment::Outside;
 use super::error::Error;
 use super::lease::{self, Leased};
 use super::registration;
+use super::upstream::{self, Attempt};
 use crate::catalog::{self, relation};
 use crate::error::Problem;
 use crate::pg::{database, heap, process, xact, xact_end};
@@ -95,7 +96,13 @@ impl OwnLease {
         let (current, last) = current.unzip();
         let leased = xact::writable(|| {
             let last = last.unwrap_or(WallTime::MIN);
-            catalog::as_owner(|| registration::for_server(current, last))
+            if !upstream::is_shard() {
+                return catalog::as_owner(|| registration::for_server(current, last));
+            }
+            match catalog::as_owner(|| upstream::attempt(current, last))? {
+                Attempt::Leased(leased) | Attempt::Ask(_, Some(leased)) => Ok(leased),
+                Attempt::Ask(_, None) => Err(Error::NeedsCentre),
+            }
         });
         let leased = leased.unwrap_or_else(|error| error.raise());
         KEPT.with_borrow_mut(|kept| {

@@ -16,6 +16,7 @@ use crate::catalog::registry::{self, Registered};
 use crate::error::Problem;
 use crate::pg::{self, database};
 use crate::settings::snowflake as settings;
+use crate::settings::upstream as upstream_settings;
 use crate::shmem::generators::Lease;
 
 /// The token of a lease that was never renewed. Nodes choose larger ones.
@@ -71,10 +72,29 @@ fn try_to_register(claimant: &Claimant) -> Result<Option<Leased>, Error> {
     if scheme.epoch > claimant.now {
         return Err(Error::FutureEpoch(scheme));
     }
+    check_count(claimant)?;
     let usual_us = check_clock(claimant, &history)?;
     let (worker_id, row) = choose_worker_id(claimant, &history, scheme)?;
-    let row = row.as_ref();
+    begin(
+        claimant,
+        &history,
+        scheme,
+        worker_id,
+        row.as_ref(),
+        usual_us,
+    )
+}
 
+/// Writes the lease of a worker id, whose row is `row`; `None` if another transaction has
+/// changed the row in the meantime.
+pub fn begin(
+    claimant: &Claimant,
+    history: &str,
+    scheme: Scheme,
+    worker_id: u64,
+    row: Option<&Registered>,
+    usual_us: i64,
+) -> Result<Option<Leased>, Error> {
     let kept = kept_ceiling(worker_id);
     let from = begin_at(claimant, &scheme, row, kept);
     if !may_begin(from, claimant.clock) {
@@ -90,8 +110,8 @@ fn try_to_register(claimant: &Claimant) -> Result<Option<Leased>, Error> {
         from,
         ceiling: claimant.next_ceiling(&scheme, from),
     };
-    let registration = registration(claimant, lease, &history);
-    if !registry::register(&registration, &scheme, row) {
+    let registration = registration(claimant, lease, history);
+    if !registry::register(&registration, &scheme, claimant.role.as_deref(), row) {
         return Ok(None);
     }
     if !keep_ceiling(kept, &lease) {
@@ -103,6 +123,18 @@ fn try_to_register(claimant: &Claimant) -> Result<Option<Leased>, Error> {
         scheme,
         clock_offset_us: claimant.offset_us() - usual_us,
     }))
+}
+
+/// A role can hold only so many worker ids.
+fn check_count(claimant: &Claimant) -> Result<(), Error> {
+    let Some(role) = &claimant.role else {
+        return Ok(());
+    };
+    let most = upstream_settings::max_leases();
+    match registry::leases_of(role, claimant.now, most) < most {
+        true => Ok(()),
+        false => Err(Error::TooManyLeases { most }),
+    }
 }
 
 /// The lease of an earlier registration with the same nonce, of which the node may not know:
@@ -139,7 +171,9 @@ fn begin_at(
     let ceiling = row
         .map(|row| row.ceiling)
         .max(kept.map(|kept| kept.ceiling));
-    let start = ceiling.map_or(0, |ceiling| scheme.tick_from(ceiling));
+    let start = ceiling
+        .max(claimant.not_before)
+        .map_or(0, |ceiling| scheme.tick_from(ceiling));
     let above = claimant.last.map_or(0, |last| scheme.tick_at(last) + 1);
     let start = start.max(scheme.tick_at(claimant.clock)).max(above);
     scheme.instant_of(start.min(scheme.layout.ticks()))
@@ -147,7 +181,7 @@ fn begin_at(
 
 /// Layout and epoch as registered, which must be those of the settings; if nothing is
 /// registered, those of the settings.
-fn scheme() -> Result<Scheme, Error> {
+pub fn scheme() -> Result<Scheme, Error> {
     let Some(registered) = registry::registered_scheme() else {
         return Ok(settings::scheme());
     };

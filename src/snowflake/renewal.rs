@@ -2,6 +2,7 @@
 //! ceiling ahead of the clock.
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use leaf_core::snowflake::ceiling;
 use leaf_core::time::{Monotonic, WallTime};
@@ -9,6 +10,7 @@ use leaf_core::time::{Monotonic, WallTime};
 use super::error::Error;
 use super::lease::{self, Leased};
 use super::registration;
+use super::upstream::{self, Attempt};
 use crate::catalog::{self, relation};
 use crate::error::Problem;
 use crate::loader::work::{Done, Work};
@@ -16,6 +18,10 @@ use crate::pg::{self, clock, own_xact};
 use crate::settings::snowflake as settings;
 use crate::shmem::Shared;
 use crate::shmem::generators::{GeneratorSlot, Refusal, Registry, State};
+use crate::shmem::upstream::{Answer, Demand, Unfed};
+
+/// How often the loader makes sure that there is a link while the centre is asked.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
 /// Leases and renews.
 pub struct Renewal;
@@ -23,6 +29,10 @@ pub struct Renewal;
 /// The outcome of the transaction.
 enum Outcome {
     Tried(Result<Leased, Error>),
+    /// The centre has to be asked. With the lease, if there is one meanwhile.
+    ToAsk(Box<Demand>, Option<Leased>),
+    /// The lease from the centre is lost.
+    Lost,
     /// The generator's registry no longer exists.
     Gone,
 }
@@ -52,6 +62,12 @@ impl Work for Renewal {
     }
 
     fn run(&self, shared: &Shared, database: u32) -> Done {
+        if let Some((registry, demand, answer)) = upstream::answered(shared) {
+            return match shared.generators.find(registry) {
+                Some(slot) => settle_answer(shared, registry, slot, &demand, answer),
+                None => Done::Something,
+            };
+        }
         let now = clock::monotonic();
         let is_due = |slot: &GeneratorSlot| {
             slot.requested.load(Ordering::Acquire) && slot.retry_at.get() <= now
@@ -68,10 +84,14 @@ impl Work for Renewal {
         let requested = slots
             .iter()
             .filter(|(_, slot)| slot.requested.load(Ordering::Acquire));
-        requested.map(|(_, slot)| slot.retry_at.get()).min()
+        let tries = requested.map(|(_, slot)| slot.retry_at.get());
+        // Answers wake the loader.
+        let look = upstream::is_under_way().then(|| clock::monotonic() + LOOK_AGAIN);
+        tries.chain(look).min()
     }
 
     fn hand_over(&self, shared: &Shared, database: u32) {
+        upstream::abandon(shared);
         for (_, slot) in shared.generators.of(database) {
             slot.requested.store(false, Ordering::Release);
         }
@@ -93,13 +113,79 @@ fn ends_soon(slot: &GeneratorSlot) -> bool {
 fn lease_or_renew(shared: &Shared, registry: Registry, slot: &'static GeneratorSlot) -> Done {
     // Cleared before anything is read, so that a later request is not lost.
     slot.requested.store(false, Ordering::SeqCst);
+    transact(shared, registry, slot, |current, last| {
+        if !upstream::is_shard() {
+            return Outcome::Tried(registration::for_server(current, last));
+        }
+        outcome_of(upstream::attempt(current, last))
+    })
+}
+
+/// Settles what the centre has answered.
+fn settle_answer(
+    shared: &Shared,
+    registry: Registry,
+    slot: &'static GeneratorSlot,
+    demand: &Demand,
+    answer: Answer,
+) -> Done {
+    let has_lease = slot.generator.is_leased();
+    match answer {
+        Ok(reply) => transact(shared, registry, slot, |current, last| {
+            outcome_of(upstream::store(demand, &reply, current, last))
+        }),
+        Err(Unfed::LeaseLost) if matches!(demand, Demand::Renew { .. }) => {
+            transact(shared, registry, slot, |_, _| {
+                upstream::forget();
+                Outcome::Lost
+            })
+        }
+        Err(unfed) if unfed.may_pass_soon() || has_lease => {
+            failed(slot, unfed.message());
+            Done::Something
+        }
+        Err(unfed) => {
+            refused(slot, Error::Upstream(unfed));
+            Done::Something
+        }
+    }
+}
+
+fn outcome_of(attempt: Result<Attempt, Error>) -> Outcome {
+    match attempt {
+        Ok(Attempt::Leased(leased)) => Outcome::Tried(Ok(leased)),
+        Ok(Attempt::Ask(demand, leased)) => Outcome::ToAsk(demand, leased),
+        Err(error) => Outcome::Tried(Err(error)),
+    }
+}
+
+/// Runs one transaction for a generator, as the owner of the registry, and publishes what it
+/// comes to.
+fn transact(
+    shared: &Shared,
+    registry: Registry,
+    slot: &'static GeneratorSlot,
+    work: impl FnOnce(Option<Leased>, WallTime) -> Outcome,
+) -> Done {
     let current = current(&slot.state.read());
     let last = current.map_or(WallTime::MIN, |it| last(slot, &it));
     let outcome = own_xact::run_briefly(
-        || Some(attempt(registry, current, last)),
+        || Some(attempt(registry, || work(current, last))),
         |outcome| match outcome {
             Outcome::Tried(Ok(leased)) => settle(shared, registry, slot, &leased),
             Outcome::Tried(Err(error)) => refused(slot, error),
+            Outcome::ToAsk(demand, leased) => {
+                if let Some(leased) = &leased {
+                    settle(shared, registry, slot, leased);
+                }
+                if !upstream::ask(shared, registry, *demand) {
+                    failed(
+                        slot,
+                        "too many requests to the centre, or no background worker",
+                    );
+                }
+            }
+            Outcome::Lost => slot.requested.store(true, Ordering::Release),
             Outcome::Gone => shared.generators.retire(registry),
         },
     );
@@ -126,14 +212,12 @@ fn last(slot: &GeneratorSlot, leased: &Leased) -> WallTime {
     leased.scheme.instant_of(tick)
 }
 
-fn attempt(registry: Registry, current: Option<Leased>, last: WallTime) -> Outcome {
+fn attempt(registry: Registry, work: impl FnOnce() -> Outcome) -> Outcome {
     let alloc = relation::alloc().map(|oid| oid.to_u32());
     if alloc != Some(registry.catalog) || relation::worker().is_none() {
         return Outcome::Gone;
     }
-    Outcome::Tried(catalog::as_owner(|| {
-        registration::for_server(current, last)
-    }))
+    catalog::as_owner(work)
 }
 
 /// Publishes a committed lease. Raises no error.

@@ -18,7 +18,10 @@ impl Centre {
             .set("leaf.allow_unreplicated_centre", "on")
             .set("leaf.prefetch_threshold", "50")
             .start();
-        server.connect().run("CREATE ROLE shard LOGIN");
+        server.connect().run(
+            "CREATE ROLE shard LOGIN;
+             GRANT EXECUTE ON FUNCTION leaf_worker_register, leaf_worker_renew TO shard",
+        );
         Centre(server)
     }
 

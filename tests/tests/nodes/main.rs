@@ -5,3 +5,4 @@ mod copies;
 mod fed;
 mod outages;
 mod secrets;
+mod workers;
