@@ -6,12 +6,15 @@
 //! of a cluster: a promotion or a restore begins another one.
 //!
 //! - [`position`]: the arithmetic.
+//! - [`stripe`]: numbers that several nodes divide among themselves.
 //! - [`ledger`]: the decisions: what is granted, or why nothing is.
 //!
 //! The caller reads, writes and commits the row.
 
 pub mod ledger;
 pub mod position;
+pub mod stripe;
 
 pub use ledger::{Decision, Fed, Found, Ledger, Past, Row, Wanted};
 pub use position::{Exhausted, MAX_ID, Position, history_skip};
+pub use stripe::{NotRestriped, OwnNumbers, Stripe};
