@@ -46,13 +46,24 @@ CREATE TABLE leaf.alloc (
     upstream_tag    varchar(128),
     upstream_incarnation uuid,
     fed_in          text,
+    stripes         integer      NOT NULL DEFAULT 1,
+    stripe          integer      NOT NULL DEFAULT 0,
+    stripe_width    bigint       NOT NULL DEFAULT 1000000,
+    striped_from    bigint       NOT NULL DEFAULT -9223372036854775808,
+    earlier_stripes integer      NOT NULL DEFAULT 1,
+    earlier_stripe  integer      NOT NULL DEFAULT 0,
     CONSTRAINT alloc_pkey PRIMARY KEY (biz_tag),
     CONSTRAINT alloc_biz_tag_check CHECK (biz_tag::text OPERATOR(pg_catalog.<>) ''::text),
     CONSTRAINT alloc_step_check CHECK (step OPERATOR(pg_catalog.>) 0),
     CONSTRAINT alloc_max_step_check CHECK (max_step OPERATOR(pg_catalog.>) 0),
     CONSTRAINT alloc_mask_secret_check CHECK (pg_catalog.octet_length(mask_secret) OPERATOR(pg_catalog.=) 32),
     CONSTRAINT alloc_mask_version_check CHECK (mask_version OPERATOR(pg_catalog.>) 0),
-    CONSTRAINT alloc_upstream_check CHECK ((upstream_tag IS NULL) OPERATOR(pg_catalog.=) (upstream_incarnation IS NULL))
+    CONSTRAINT alloc_upstream_check CHECK ((upstream_tag IS NULL) OPERATOR(pg_catalog.=) (upstream_incarnation IS NULL)),
+    CONSTRAINT alloc_fed_check CHECK (upstream_tag IS NULL OR stripes OPERATOR(pg_catalog.=) 1),
+    CONSTRAINT alloc_stripe_check CHECK (stripe OPERATOR(pg_catalog.>=) 0 AND stripe OPERATOR(pg_catalog.<) stripes),
+    CONSTRAINT alloc_earlier_stripe_check CHECK (earlier_stripe OPERATOR(pg_catalog.>=) 0 AND earlier_stripe OPERATOR(pg_catalog.<) earlier_stripes),
+    CONSTRAINT alloc_stripe_width_check CHECK (stripe_width OPERATOR(pg_catalog.>) 0
+        AND stripe_width OPERATOR(pg_catalog.<=) (9223372036854775807 OPERATOR(pg_catalog./) greatest(stripes, earlier_stripes, 1)))
 );
 COMMENT ON TABLE leaf.alloc IS 'one row per tag: how far its ids are granted';
 COMMENT ON COLUMN leaf.alloc.biz_tag IS 'name of the tag; the ids of each tag are counted separately';
@@ -65,7 +76,7 @@ COMMENT ON COLUMN leaf.alloc.owner IS 'name of the role that may draw from, alte
 COMMENT ON COLUMN leaf.alloc.grantees IS 'names of the roles that may draw; public means all roles';
 COMMENT ON COLUMN leaf.alloc.incarnation IS 'identity of the row: a tag that is dropped and created again is a new tag';
 COMMENT ON COLUMN leaf.alloc.history IS 'history of the cluster (system identifier, timeline, nonce) in which the row was made or last granted ids';
-COMMENT ON COLUMN leaf.alloc.last_grant IS 'ids in the last granted segment';
+COMMENT ON COLUMN leaf.alloc.last_grant IS 'ids in the last granted segment; of a stripe, as many as it would have had without the end of a block';
 COMMENT ON COLUMN leaf.alloc.largest_reserve IS 'ids in the largest block ever reserved';
 COMMENT ON COLUMN leaf.alloc.floor IS 'the tag was moved here, or ids below are in use: unused ids below are not taken back';
 COMMENT ON COLUMN leaf.alloc.written_by IS 'the transaction that wrote the row, set by a trigger: if it is not the row''s xmin, the row was written while triggers were disabled';
@@ -75,6 +86,12 @@ COMMENT ON COLUMN leaf.alloc.mask_version IS 'the version of the key with which 
 COMMENT ON COLUMN leaf.alloc.upstream_tag IS 'the tag of the centre from which the ids of a fed tag come; null if they are granted here';
 COMMENT ON COLUMN leaf.alloc.upstream_incarnation IS 'the identity of that tag: another tag with its name feeds nothing';
 COMMENT ON COLUMN leaf.alloc.fed_in IS 'history of the cluster in which the tag last fed tags of other clusters, and whether that was unreplicated; null once the tag was moved';
+COMMENT ON COLUMN leaf.alloc.stripes IS 'into how many stripes the numbers are cut; 1 if they are not';
+COMMENT ON COLUMN leaf.alloc.stripe IS 'the stripe, from 0, whose numbers are granted here: no two nodes may have the same one';
+COMMENT ON COLUMN leaf.alloc.stripe_width IS 'numbers in a block of a stripe; every block of them belongs to the next stripe';
+COMMENT ON COLUMN leaf.alloc.striped_from IS 'the number from which on the stripe applies; below it, the earlier one does';
+COMMENT ON COLUMN leaf.alloc.earlier_stripes IS 'into how many stripes the numbers below striped_from are cut';
+COMMENT ON COLUMN leaf.alloc.earlier_stripe IS 'the stripe whose numbers below striped_from are granted here';
 
 -- Dumps contain the rows: a restored database continues where the dump was taken.
 SELECT pg_catalog.pg_extension_config_dump('leaf.alloc', '');
@@ -82,14 +99,14 @@ SELECT pg_catalog.pg_extension_config_dump('leaf.alloc', '');
 /* Triggers: changes made with plain SQL take effect on the ids already in memory. */
 CREATE FUNCTION leaf_alloc_check() RETURNS trigger
     LANGUAGE c AS 'MODULE_PATHNAME', 'leaf_alloc_check';
-COMMENT ON FUNCTION leaf_alloc_check() IS 'rejects a lower max_id, keeps update_time current, and records where the row comes from';
+COMMENT ON FUNCTION leaf_alloc_check() IS 'rejects a lower max_id or another stripe, keeps update_time current, and records where the row comes from';
 CREATE FUNCTION leaf_alloc_changed() RETURNS trigger
     LANGUAGE c AS 'MODULE_PATHNAME', 'leaf_alloc_changed';
 COMMENT ON FUNCTION leaf_alloc_changed() IS 'makes a change of leaf.alloc take effect at commit';
 
 REVOKE EXECUTE ON FUNCTION leaf_alloc_check(), leaf_alloc_changed() FROM PUBLIC;
 
-CREATE TRIGGER leaf_check BEFORE INSERT OR UPDATE ON leaf.alloc
+CREATE TRIGGER leaf_check BEFORE INSERT OR UPDATE OR DELETE ON leaf.alloc
     FOR EACH ROW EXECUTE FUNCTION leaf_alloc_check();
 CREATE TRIGGER leaf_changed AFTER INSERT OR UPDATE OR DELETE ON leaf.alloc
     FOR EACH ROW EXECUTE FUNCTION leaf_alloc_changed();
@@ -328,13 +345,15 @@ REVOKE EXECUTE ON FUNCTION leaf_worker_register(text, integer, timestamptz, inte
 CREATE FUNCTION leaf_tag_create(
         tag text, step integer DEFAULT 1000, start bigint DEFAULT 1,
         max_value bigint DEFAULT 9223372036854775807, description text DEFAULT NULL,
-        if_not_exists boolean DEFAULT false, max_step integer DEFAULT NULL) RETURNS void
+        if_not_exists boolean DEFAULT false, max_step integer DEFAULT NULL,
+        stripes integer DEFAULT NULL, stripe integer DEFAULT NULL,
+        stripe_width bigint DEFAULT NULL) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'leaf_tag_create';
-COMMENT ON FUNCTION leaf_tag_create(text, integer, bigint, bigint, text, boolean, integer)
-    IS 'creates a tag owned by the current role; with if_not_exists, a tag that exists is left as it is';
+COMMENT ON FUNCTION leaf_tag_create(text, integer, bigint, bigint, text, boolean, integer, integer, integer, bigint)
+    IS 'creates a tag owned by the current role; with if_not_exists, a tag that exists is left as it is; with stripes and stripe, only numbers of that stripe are granted';
 -- As with CREATE on a schema, only roles that were granted this can create tags.
-REVOKE EXECUTE ON FUNCTION leaf_tag_create(text, integer, bigint, bigint, text, boolean, integer) FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION leaf_tag_create(text, integer, bigint, bigint, text, boolean, integer, integer, integer, bigint) FROM PUBLIC;
 
 CREATE FUNCTION leaf_tag_alter(
         tag text, step integer DEFAULT NULL, advance_to bigint DEFAULT NULL,
@@ -352,6 +371,14 @@ COMMENT ON FUNCTION leaf_tag_attach(text, text)
     IS 'makes a tag fed: its ids come from a tag of the centre, by default from the one with the same name';
 -- It uses what leaf.upstream allows, and cannot be undone.
 REVOKE EXECUTE ON FUNCTION leaf_tag_attach(text, text) FROM PUBLIC;
+
+CREATE FUNCTION leaf_tag_restripe(
+        tag text, stripes integer, stripe integer, "from" bigint,
+        stripe_width bigint DEFAULT NULL) RETURNS void
+    LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'leaf_tag_restripe';
+COMMENT ON FUNCTION leaf_tag_restripe(text, integer, integer, bigint, bigint)
+    IS 'divides the stripe of a tag: from a number on that it has not reached, only numbers of a part of its stripe are granted';
 
 CREATE FUNCTION leaf_tag_drop(tag text, force boolean DEFAULT false) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE
@@ -441,6 +468,9 @@ COMMENT ON FUNCTION leaf_mask_rotate(text)
  */
 CREATE FUNCTION leaf_segment_stats(
         tag text, max_id bigint, row_step integer, max_value bigint, is_fed boolean,
+        stripes integer DEFAULT 1, stripe integer DEFAULT 0, stripe_width bigint DEFAULT 1,
+        striped_from bigint DEFAULT -9223372036854775808,
+        earlier_stripes integer DEFAULT 1, earlier_stripe integer DEFAULT 0,
         OUT "position" bigint,
         OUT ids_left bigint,
         OUT used_percent double precision,
@@ -461,7 +491,7 @@ CREATE FUNCTION leaf_segment_stats(
         OUT stats_reset timestamptz) RETURNS record
     LANGUAGE c VOLATILE STRICT PARALLEL SAFE
     AS 'MODULE_PATHNAME', 'leaf_segment_stats';
-COMMENT ON FUNCTION leaf_segment_stats(text, bigint, integer, bigint, boolean)
+COMMENT ON FUNCTION leaf_segment_stats(text, bigint, integer, bigint, boolean, integer, integer, bigint, bigint, integer, integer)
     IS 'statistics of a tag in shared memory, for members of pg_monitor and owners of the tag';
 
 CREATE FUNCTION leaf_segment_slots() RETURNS SETOF text
@@ -473,13 +503,16 @@ REVOKE EXECUTE ON FUNCTION leaf_segment_slots() FROM PUBLIC;
 -- OFFSET 0: the rows that the role may see are selected before the function is called.
 CREATE VIEW leaf.stat_segment WITH (security_barrier) AS
 SELECT a.biz_tag, nullif(a.max_id, -9223372036854775808) - 1 AS granted_up_to, a.max_value, a.upstream_tag, s.*
-  FROM (SELECT t.biz_tag, t.max_id, t.max_value, t.step, t.upstream_tag FROM leaf.alloc AS t
+  FROM (SELECT t.biz_tag, t.max_id, t.max_value, t.step, t.upstream_tag, t.stripes, t.stripe, t.stripe_width,
+               t.striped_from, t.earlier_stripes, t.earlier_stripe
+          FROM leaf.alloc AS t
          WHERE pg_catalog.pg_has_role('pg_monitor', 'USAGE')
             OR EXISTS (SELECT FROM pg_catalog.pg_roles AS r
                         WHERE r.rolname OPERATOR(pg_catalog.=) t.owner
                           AND pg_catalog.pg_has_role(r.oid, 'USAGE'))
         OFFSET 0) AS a,
-       leaf_segment_stats(a.biz_tag::text, a.max_id, a.step, a.max_value, a.upstream_tag IS NOT NULL) AS s;
+       leaf_segment_stats(a.biz_tag::text, a.max_id, a.step, a.max_value, a.upstream_tag IS NOT NULL,
+                          a.stripes, a.stripe, a.stripe_width, a.striped_from, a.earlier_stripes, a.earlier_stripe) AS s;
 COMMENT ON VIEW leaf.stat_segment IS 'one row per tag: position, buffers, loads, waits and errors since it was last brought into memory';
 
 CREATE FUNCTION leaf_snowflake_stats(

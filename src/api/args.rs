@@ -6,6 +6,7 @@ use std::ops::{Range, RangeInclusive};
 use std::time::Duration;
 
 use leaf_core::Run;
+use leaf_core::grant::Stripe;
 use leaf_core::mask::Width;
 use leaf_core::snowflake::Layout;
 use leaf_core::tag::MAX_CHARS;
@@ -100,6 +101,45 @@ pub fn max_step(max_step: Option<i32>) -> Option<i32> {
         );
     }
     max_step
+}
+
+/// A stripe of the numbers, with the width of its blocks or the default one; `None` if it is
+/// not given.
+pub fn stripe(stripes: Option<i32>, stripe: Option<i32>, width: Option<i64>) -> Option<Stripe> {
+    let hint = "Give both, such as stripes => 16, stripe => 3 for the fourth of 16 stripes, which are numbered from 0.";
+    let (stripes, stripe) = match (stripes, stripe) {
+        (Some(stripes), Some(stripe)) => (stripes, stripe),
+        (None, None) if width.is_none() => return None,
+        (None, None) => bad("stripe_width is given without stripes and stripe", hint),
+        (Some(_), None) => bad("stripes is given without stripe", hint),
+        (None, Some(_)) => bad("stripe is given without stripes", hint),
+    };
+    if stripes < 1 {
+        bad(
+            format!("stripes must be at least 1, not {stripes}"),
+            "Choose the largest number of nodes that there may ever be, such as 16.",
+        );
+    }
+    if !(0..stripes).contains(&stripe) {
+        bad(
+            format!("stripe must be from 0 to {}, not {stripe}", stripes - 1),
+            "Stripes are numbered from 0; no two nodes may have the same one.",
+        );
+    }
+    let width = width.unwrap_or(Stripe::WIDTH);
+    if width < 1 {
+        bad(
+            format!("stripe_width must be at least 1, not {width}"),
+            "It is the number of ids in a block of a stripe; 1000000 is a good value.",
+        );
+    }
+    let found = Stripe::new(stripes, stripe, width);
+    found.or_else(|| {
+        bad(
+            format!("{stripes} blocks of stripe_width {width} are longer than bigint"),
+            "Choose a smaller stripe_width or fewer stripes: their product can be at most 9223372036854775807.",
+        )
+    })
 }
 
 /// The description of a tag.

@@ -4,12 +4,12 @@
 use std::time::Duration;
 
 use leaf_core::buffer::Levels;
-use leaf_core::grant::{MAX_ID, Position};
+use leaf_core::grant::{MAX_ID, OwnNumbers, Position};
 use leaf_core::snowflake::Scheme;
 use leaf_core::time::WallTime;
 
 use super::args;
-use crate::catalog::relation;
+use crate::catalog::{alloc, relation};
 use crate::pg::call::{Call, Datum, sql_functions};
 use crate::pg::rows::Record;
 use crate::pg::{clock, database, role};
@@ -31,7 +31,7 @@ sql_functions!(
 );
 
 /// A tag in shared memory. The arguments are the tag, `max_id`, `step` and `max_value` of its
-/// row, and whether it is fed, which are shown for values that are not in shared memory. Only for members of
+/// row, whether it is fed, and its stripe, which are shown for values that are not in shared memory. Only for members of
 /// `pg_monitor` and owners of the tag.
 fn leaf_segment_stats(call: Call<'_>) -> Record {
     let shared = shmem::require();
@@ -40,6 +40,9 @@ fn leaf_segment_stats(call: Call<'_>) -> Record {
     let step = i64::from(args::given(call.integer(2), "step"));
     let max_value = args::given(call.bigint(3), "max_value");
     let is_fed = args::given(call.boolean(4), "is_fed");
+    let integer = |number| args::given(call.integer(number), "stripe");
+    let bigint = |number| args::given(call.bigint(number), "stripe");
+    let numbers = alloc::own_numbers([5, 6, 9, 10].map(integer), [7, 8].map(bigint));
     let mut seen = SeenSlot::default();
     // A row of an older snapshot may be gone.
     if role::is_monitor(role::current()) || check_owner_if_exists(tag) {
@@ -50,17 +53,23 @@ fn leaf_segment_stats(call: Call<'_>) -> Record {
     let SeenSlot { levels, waits, .. } = seen;
     // What the row has not granted, and what is left in the buffers. What the centre has left
     // is not known here.
+    let row = Position {
+        max_id,
+        max_value,
+        numbers,
+    };
+    let next = row.next().unwrap_or(max_id);
     let ungranted = match is_fed {
         true => 0,
-        false => Position { max_id, max_value }.left(),
+        false => row.left(),
     };
     let left = ungranted.saturating_add(levels.current + levels.next);
     let record = Record::new()
-        .with("position", levels.position.unwrap_or(max_id))
+        .with("position", levels.position.unwrap_or(next))
         .with("ids_left", i64::try_from(left).unwrap_or(i64::MAX))
         .with(
             "used_percent",
-            used_percent(left, max_value).filter(|_| !is_fed),
+            used_percent(left, max_value, &numbers).filter(|_| !is_fed),
         )
         .with("time_left", time_left(left, seen.ids_per_second))
         .with("ids_drawn", seen.ids_drawn)
@@ -73,12 +82,10 @@ fn leaf_segment_stats(call: Call<'_>) -> Record {
     with_common(record, waits, &seen.failures, seen.reset_at)
 }
 
-/// How much of the numbers from 1 to `max_value` is granted and drawn, if a tag has `left`
+/// How much of a tag's numbers from 1 to `max_value` is granted and drawn, if it has `left`
 /// of them; `None` if it has none of them.
-fn used_percent(left: u64, max_value: i64) -> Option<f64> {
-    let all = u64::try_from(max_value.min(MAX_ID))
-        .ok()
-        .filter(|&all| all > 0)?;
+fn used_percent(left: u64, max_value: i64, numbers: &OwnNumbers) -> Option<f64> {
+    let all = Some(numbers.count(1, max_value.min(MAX_ID))).filter(|&all| all > 0)?;
     Some(100.0 * (all - left.min(all)) as f64 / all as f64)
 }
 

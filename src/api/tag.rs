@@ -1,6 +1,6 @@
 //! Managing tags: create, alter, drop, grant, revoke.
 
-use leaf_core::grant::MAX_ID;
+use leaf_core::grant::{MAX_ID, OwnNumbers, Position, Stripe};
 use pgrx::pg_sys;
 
 use super::args;
@@ -13,11 +13,13 @@ use crate::segment::attaching;
 use crate::segment::changes::{self, Change};
 use crate::segment::error::Error;
 use crate::segment::owner::{require_owner, require_primary};
+use crate::segment::restripe;
 use crate::shmem;
 
 sql_functions!(
     leaf_tag_create,
     leaf_tag_alter,
+    leaf_tag_restripe,
     leaf_tag_drop,
     leaf_tag_attach,
     leaf_tag_grant,
@@ -43,6 +45,9 @@ fn leaf_tag_create(call: Call<'_>) {
             "The largest id is 9223372036854775806.",
         );
     }
+    let given = args::stripe(call.integer(7), call.integer(8), call.bigint(9));
+    let stripe = given.unwrap_or(Stripe::WHOLE);
+    check_stripe(&stripe, step, start, max_value);
     let new = NewTag {
         step,
         max_step: args::max_step(call.integer(6)).filter(|&most| most > 0),
@@ -50,16 +55,56 @@ fn leaf_tag_create(call: Call<'_>) {
         max_value,
         description: args::description(call.text(4)),
         owner: &role::name_of(role::current()),
+        stripe,
     };
     let if_not_exists = args::given(call.boolean(5), "if_not_exists");
     if catalog::as_owner(|| alloc::insert(tag, &new)) {
         return;
+    }
+    if if_not_exists && let Some(stripe) = given {
+        restripe::require_within(tag, &stripe);
     }
     let tag = display(tag);
     match if_not_exists {
         true => report::notice(&format!("tag \"{tag}\" already exists, skipping")),
         false => Error::TagExists { tag }.raise(),
     }
+}
+
+/// Raises an error if a tag cannot have this stripe.
+fn check_stripe(stripe: &Stripe, step: i32, start: i64, max_value: i64) {
+    restripe::check_step(stripe, step);
+    let tag = Position {
+        max_id: start,
+        max_value,
+        numbers: OwnNumbers::of(*stripe),
+    };
+    if tag.left() == 0 {
+        args::bad(
+            format!(
+                "stripe {} has no number from start {start} to max_value {max_value}",
+                stripe.number()
+            ),
+            "Raise max_value, or choose a smaller stripe_width or fewer stripes.",
+        );
+    }
+}
+
+fn leaf_tag_restripe(call: Call<'_>) {
+    shmem::require();
+    let tag = args::tag(call.text(0));
+    let (stripes, stripe) = (
+        args::given(call.integer(1), "stripes"),
+        args::given(call.integer(2), "stripe"),
+    );
+    let from = args::given(call.bigint(3), "from");
+    let width = call.bigint(4);
+    // Checks the arguments before anything is locked.
+    args::stripe(Some(stripes), Some(stripe), width);
+    restripe::restripe(tag, from, |present| {
+        let width = width.or(present.width().and_then(|width| i64::try_from(width).ok()));
+        args::stripe(Some(stripes), Some(stripe), width).unwrap_or(Stripe::WHOLE)
+    });
 }
 
 fn leaf_tag_alter(call: Call<'_>) {
@@ -74,6 +119,11 @@ fn leaf_tag_alter(call: Call<'_>) {
         max_step: args::max_step(call.integer(5)),
     };
     require_owner(tag);
+    if let Some(step) = changes.step
+        && let Some(row) = catalog::as_owner(|| alloc::position(tag))
+    {
+        restripe::check_step(row.numbers.stripe(), step);
+    }
     catalog::as_owner(|| alloc::update(tag, &changes));
     if changes.max_id.is_some() {
         // Also if the row was there already: ids in memory are below.

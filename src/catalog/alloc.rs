@@ -2,7 +2,7 @@
 
 use std::ffi::CStr;
 
-use leaf_core::grant::{Found, Position, Row};
+use leaf_core::grant::{Found, OwnNumbers, Position, Row, Stripe};
 use pgrx::pg_sys;
 
 use super::statement::{ResultRow, bigint, bytes, column_of, execute, flag, query, uuid};
@@ -33,6 +33,23 @@ pub(super) mod column {
     pub const UPSTREAM_TAG: i16 = 18;
     pub const UPSTREAM_INCARNATION: i16 = 19;
     pub const FED_IN: i16 = 20;
+    pub const STRIPES: i16 = 21;
+    pub const STRIPE: i16 = 22;
+    pub const STRIPE_WIDTH: i16 = 23;
+    pub const STRIPED_FROM: i16 = 24;
+    pub const EARLIER_STRIPES: i16 = 25;
+    pub const EARLIER_STRIPE: i16 = 26;
+}
+
+/// The numbers of a tag, from the columns of its row. These have constraints that exclude
+/// stripes that cannot be.
+pub fn own_numbers(
+    [stripes, stripe, earlier_stripes, earlier_stripe]: [i32; 4],
+    [width, from]: [i64; 2],
+) -> OwnNumbers {
+    let of = |stripes, stripe| Stripe::new(stripes, stripe, width).unwrap_or(Stripe::WHOLE);
+    let earlier = of(earlier_stripes, earlier_stripe);
+    OwnNumbers::changed_at(earlier, from, of(stripes, stripe))
 }
 
 /// A row of `leaf.alloc` in a trigger.
@@ -49,6 +66,36 @@ impl AllocRow {
 
     pub fn max_value(&self) -> i64 {
         self.0.bigint(column::MAX_VALUE).unwrap_or_default()
+    }
+
+    /// The numbers that the tag may grant.
+    pub fn own_numbers(&self) -> OwnNumbers {
+        own_numbers_of(&self.0)
+    }
+
+    /// Whether the tag has a stripe of the numbers, not all of them.
+    pub fn is_striped(&self) -> bool {
+        self.own_numbers().stripe().width().is_some()
+    }
+
+    /// The row with the stripe columns of another one.
+    pub fn with_stripe_of(self, other: &AllocRow) -> AllocRow {
+        let integers = [
+            column::STRIPES,
+            column::STRIPE,
+            column::EARLIER_STRIPES,
+            column::EARLIER_STRIPE,
+        ];
+        let mut row = self.0;
+        for column in integers {
+            let value = other.0.integer(column).unwrap_or_default();
+            row = row.with(column, pg_sys::Datum::from(value));
+        }
+        for column in [column::STRIPE_WIDTH, column::STRIPED_FROM] {
+            let value = other.0.bigint(column).unwrap_or_default();
+            row = row.with(column, pg_sys::Datum::from(value));
+        }
+        AllocRow(row)
     }
 
     /// Whether both rows give the same permissions to the same roles.
@@ -132,6 +179,21 @@ impl AllocRow {
     }
 }
 
+/// The numbers of the tag of a row.
+pub(super) fn own_numbers_of(row: &heap::Row) -> OwnNumbers {
+    let integers = [
+        column::STRIPES,
+        column::STRIPE,
+        column::EARLIER_STRIPES,
+        column::EARLIER_STRIPE,
+    ];
+    own_numbers(
+        integers.map(|column| row.integer(column).unwrap_or_default()),
+        [column::STRIPE_WIDTH, column::STRIPED_FROM]
+            .map(|column| row.bigint(column).unwrap_or_default()),
+    )
+}
+
 /// A tag to be created.
 #[derive(Clone, Copy, Debug)]
 pub struct NewTag<'a> {
@@ -142,6 +204,8 @@ pub struct NewTag<'a> {
     pub max_value: i64,
     pub description: Option<&'a [u8]>,
     pub owner: &'a CStr,
+    /// The stripe whose numbers it grants.
+    pub stripe: Stripe,
 }
 
 impl<'a> NewTag<'a> {
@@ -154,6 +218,7 @@ impl<'a> NewTag<'a> {
             max_value: i64::MAX,
             description: None,
             owner,
+            stripe: Stripe::WHOLE,
         }
     }
 }
@@ -161,8 +226,10 @@ impl<'a> NewTag<'a> {
 /// Creates a tag; `false` if it exists already.
 pub fn insert(tag: &[u8], new: &NewTag<'_>) -> bool {
     let inserted = execute(
-        "INSERT INTO leaf.alloc (biz_tag, step, max_id, max_value, description, owner, max_step) \
-         VALUES ($1, $2::integer, $3, $4, $5, $6::name, $7::integer) ON CONFLICT (biz_tag) DO NOTHING",
+        "INSERT INTO leaf.alloc (biz_tag, step, max_id, max_value, description, owner, max_step, \
+                                 stripes, stripe, stripe_width) \
+         VALUES ($1, $2::integer, $3, $4, $5, $6::name, $7::integer, $8::integer, $9::integer, $10) \
+         ON CONFLICT (biz_tag) DO NOTHING",
         &[
             text_arg(tag),
             bigint_arg(i64::from(new.step)),
@@ -171,9 +238,39 @@ pub fn insert(tag: &[u8], new: &NewTag<'_>) -> bool {
             optional_text_arg(new.description),
             text_arg(new.owner.to_bytes()),
             bigint_arg(new.max_step.map(i64::from)),
+            bigint_arg(i64::from(new.stripe.count())),
+            bigint_arg(i64::from(new.stripe.number())),
+            bigint_arg(width_of(&new.stripe)),
         ],
     );
     inserted == 1
+}
+
+/// The width of a stripe's blocks as a row has it.
+fn width_of(stripe: &Stripe) -> i64 {
+    let width = stripe.width().map(i64::try_from);
+    width.and_then(Result::ok).unwrap_or(Stripe::WIDTH)
+}
+
+/// Gives a tag other numbers. What was granted up to now is not taken back, because it was
+/// granted as one of the earlier ones.
+pub fn restripe(tag: &[u8], numbers: &OwnNumbers) {
+    let (stripe, earlier) = (numbers.stripe(), numbers.earlier());
+    execute(
+        "UPDATE leaf.alloc SET stripes = $2::integer, stripe = $3::integer, stripe_width = $4, \
+                striped_from = $5, earlier_stripes = $6::integer, earlier_stripe = $7::integer, \
+                floor = greatest(floor, max_id) \
+          WHERE biz_tag = $1",
+        &[
+            text_arg(tag),
+            bigint_arg(i64::from(stripe.count())),
+            bigint_arg(i64::from(stripe.number())),
+            bigint_arg(width_of(stripe)),
+            bigint_arg(numbers.from()),
+            bigint_arg(i64::from(earlier.count())),
+            bigint_arg(i64::from(earlier.number())),
+        ],
+    );
 }
 
 /// What a tag's row should have; `None` for what stays as it is.
@@ -261,14 +358,28 @@ pub fn rotate_mask(tag: &[u8]) -> Option<i32> {
     .flatten()
 }
 
+/// The columns of `leaf.alloc` that [`position_of`] reads.
+macro_rules! position_columns {
+    () => {
+        "SELECT NULL, max_id, max_value, stripes, stripe, stripe_width, striped_from, \
+                earlier_stripes, earlier_stripe"
+    };
+}
+
 /// How far a tag's ids are granted.
 pub fn position(tag: &[u8]) -> Option<Position> {
-    let statement = "SELECT max_id, max_value FROM leaf.alloc WHERE biz_tag = $1";
-    query(statement, &[text_arg(tag)], |row| Position {
-        max_id: bigint(row, 1),
-        max_value: bigint(row, 2),
-    })
-    .pop()
+    let statement = concat!(position_columns!(), " FROM leaf.alloc WHERE biz_tag = $1");
+    query(statement, &[text_arg(tag)], position_of).pop()
+}
+
+/// The columns from the second to the ninth.
+fn position_of(row: &ResultRow<'_>) -> Position {
+    let integer = |ordinal| column_of::<i32>(row, ordinal).unwrap_or_default();
+    Position {
+        max_id: bigint(row, 2),
+        max_value: bigint(row, 3),
+        numbers: own_numbers([4, 5, 8, 9].map(integer), [bigint(row, 6), bigint(row, 7)]),
+    }
 }
 
 /// Whether a tag is fed.
@@ -279,19 +390,19 @@ pub fn is_fed(tag: &[u8]) -> bool {
 
 /// Like [`position`], and locks the row until the transaction ends.
 pub fn position_for_update(tag: &[u8]) -> Option<Position> {
-    let statement = "SELECT max_id, max_value FROM leaf.alloc WHERE biz_tag = $1 FOR NO KEY UPDATE";
-    query(statement, &[text_arg(tag)], |row| Position {
-        max_id: bigint(row, 1),
-        max_value: bigint(row, 2),
-    })
-    .pop()
+    let statement = concat!(
+        position_columns!(),
+        " FROM leaf.alloc WHERE biz_tag = $1 FOR NO KEY UPDATE"
+    );
+    query(statement, &[text_arg(tag)], position_of).pop()
 }
 
 /// The columns of `leaf.alloc`, named `a`, that [`locked_row`] reads; `$2` is the current
 /// history.
 macro_rules! columns {
     () => {
-        "a.max_id, a.max_value, a.step::bigint, a.last_grant, a.largest_reserve, \
+        "a.max_id, a.max_value, a.stripes, a.stripe, a.stripe_width, a.striped_from, \
+         a.earlier_stripes, a.earlier_stripe, a.step::bigint, a.last_grant, a.largest_reserve, \
          a.history IS DISTINCT FROM $2 OR a.written_by <> a.xmin, a.incarnation, a.floor, \
          a.max_step::bigint, a.upstream_incarnation"
     };
@@ -314,19 +425,16 @@ pub fn lock(tag: &[u8], history: &str) -> Option<Row> {
 /// The columns from the second on.
 fn locked_row(row: &ResultRow<'_>) -> Row {
     Row {
-        position: Position {
-            max_id: bigint(row, 2),
-            max_value: bigint(row, 3),
-        },
-        step: bigint(row, 4).max(1) as u64,
-        last_grant: bigint(row, 5).max(0) as u64,
-        largest_reserve: bigint(row, 6).max(0) as u64,
-        from_other_history: column_of::<bool>(row, 7).unwrap_or(true),
-        incarnation: uuid(row, 8),
-        floor: bigint(row, 9),
-        max_step: column_of::<i64>(row, 10).and_then(|most| u64::try_from(most).ok()),
-        upstream: column_of::<pgrx::Uuid>(row, 11).map(|uuid| *uuid.as_bytes()),
-        may_lack_feeds: column_of::<bool>(row, 12).unwrap_or(true),
+        position: position_of(row),
+        step: bigint(row, 10).max(1) as u64,
+        last_grant: bigint(row, 11).max(0) as u64,
+        largest_reserve: bigint(row, 12).max(0) as u64,
+        from_other_history: column_of::<bool>(row, 13).unwrap_or(true),
+        incarnation: uuid(row, 14),
+        floor: bigint(row, 15),
+        max_step: column_of::<i64>(row, 16).and_then(|most| u64::try_from(most).ok()),
+        upstream: column_of::<pgrx::Uuid>(row, 17).map(|uuid| *uuid.as_bytes()),
+        may_lack_feeds: column_of::<bool>(row, 18).unwrap_or(true),
         has_fed: false,
     }
 }

@@ -127,7 +127,7 @@ impl Column {
     pub fn summary(&self, limit: i64) -> Option<Summary> {
         let mut all = Summary::default();
         for member in defaults::members(self.table, &self.attribute) {
-            let summary = member.column?.summary(limit)?;
+            let summary = member.column?.summary(limit, |_| true)?;
             all.largest = all.largest.max(summary.largest);
             all.has_outliers |= summary.has_outliers;
         }

@@ -4,7 +4,7 @@ use std::ffi::CStr;
 
 use pgrx::pg_sys;
 
-use super::alloc::column;
+use super::alloc::{self, column};
 use super::relation;
 use crate::pg::{heap, role};
 
@@ -25,6 +25,9 @@ pub struct Permissions {
     /// Whether the current transaction, or in a parallel worker that of its leader, wrote
     /// the row: other sessions do not see this version.
     pub is_uncommitted: bool,
+    /// Numbers in a block of the tag's stripe, the longest block that can be reserved; `None`
+    /// if the tag has all numbers.
+    pub stripe_width: Option<u64>,
 }
 
 /// What the masks of a tag are made of.
@@ -102,6 +105,7 @@ impl Readable {
                 is_owner,
                 is_fed: row.text(column::UPSTREAM_TAG).is_some(),
                 is_uncommitted: row.is_from_this_transaction(),
+                stripe_width: alloc::own_numbers_of(row).stripe().width(),
             };
             (permissions, read(row))
         })

@@ -10,7 +10,8 @@ use crate::catalog::sequences::{self, Sequence};
 use crate::catalog::{self, alloc, registry};
 use crate::error::Problem;
 use crate::history;
-use crate::pg::clock;
+use crate::pg::{clock, display};
+use crate::segment::error::Error as TagError;
 use crate::segment::owner::{check_owner, require_owner};
 use crate::snowflake::source;
 
@@ -67,6 +68,9 @@ fn check_adopted(column: &Column, sibling: Oid, check_tag: impl Fn(&[u8])) {
 /// The first number that a tag has not granted. Locks its row, so that it grants no more.
 fn granted_by(tag: &[u8]) -> i64 {
     let row = catalog::as_owner(|| alloc::lock(tag, &history::current()));
+    if row.is_some_and(|row| row.position.numbers.stripe().width().is_some()) {
+        TagError::StripedColumn { tag: display(tag) }.raise();
+    }
     row.map_or(i64::MIN, |row| row.position.max_id)
 }
 

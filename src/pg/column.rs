@@ -41,16 +41,20 @@ pub struct Summary {
     pub largest: Option<i64>,
     /// Whether it has a number above the limit, or one that is none (NaN).
     pub has_outliers: bool,
+    /// Whether it has a number that was not to be counted.
+    pub has_others: bool,
 }
 
 impl Column {
     /// Reads the column, whatever snapshot the transaction uses; `None` if it is no longer
-    /// as described, because it was changed before it could be locked. Can be cancelled.
-    pub fn summary(&self, limit: i64) -> Option<Summary> {
+    /// as described, because it was changed before it could be locked. Only numbers for which
+    /// `counts` is true are counted. Can be cancelled.
+    pub fn summary(&self, limit: i64, counts: impl Fn(i64) -> bool) -> Option<Summary> {
         let mut summary = Summary::default();
         let is_read = self.each(|value| {
             match value.filter(|&value| value <= limit) {
                 None => summary.has_outliers = true,
+                Some(value) if !counts(value) => summary.has_others = true,
                 Some(value) => summary.largest = summary.largest.max(Some(value)),
             }
             // In the order of an index, the first one is the largest.

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use leaf_core::grant::MAX_ID;
+use leaf_core::grant::{MAX_ID, OwnNumbers, Position};
 use pgrx::pg_sys;
 
 use super::error::Error;
@@ -84,8 +84,11 @@ fn keep(aligned: &[Aligned]) {
 /// `before` is the result for the previous column.
 fn align_to(column: DefaultOfTag, before: Option<&Aligned>) -> Aligned {
     let tag = column.tag.as_deref();
-    let limit = tag.and_then(state_of).map_or(MAX_ID, |tag| tag.last);
-    let mut found = ids_in(&column, tag, limit);
+    let (limit, numbers) = match tag.and_then(state_of) {
+        Some(tag) => (tag.last, tag.numbers),
+        None => (MAX_ID, OwnNumbers::ALL),
+    };
+    let mut found = ids_in(&column, tag, limit, &numbers);
     found.is_fed = tag.is_some_and(|tag| catalog::as_owner(|| alloc::is_fed(tag)));
     // Read after the ids, so that ids drawn in between do not make the tag look behind. If
     // the tag was moved, its position is the one this transaction has set.
@@ -114,6 +117,7 @@ fn align_to(column: DefaultOfTag, before: Option<&Aligned>) -> Aligned {
 struct Found {
     highest: Option<i64>,
     has_outliers: bool,
+    has_others: bool,
     has_strangers: bool,
     has_unreadable: bool,
     has_changed: bool,
@@ -126,6 +130,7 @@ impl Found {
     fn ignored(&self) -> Option<String> {
         let reasons = [
             (self.has_outliers, "values that are not ids of the tag"),
+            (self.has_others, "ids of other stripes"),
             (
                 self.has_strangers,
                 "tables whose owner may not draw from the tag",
@@ -152,8 +157,8 @@ impl Found {
     }
 }
 
-/// The ids in a column, none of them above `limit`.
-fn ids_in(column: &DefaultOfTag, tag: Option<&[u8]>, limit: i64) -> Found {
+/// The ids in a column that are among the tag's numbers, none of them above `limit`.
+fn ids_in(column: &DefaultOfTag, tag: Option<&[u8]>, limit: i64, numbers: &OwnNumbers) -> Found {
     let mut found = Found::default();
     for member in column.members() {
         let Some(readable) = member.column else {
@@ -164,12 +169,13 @@ fn ids_in(column: &DefaultOfTag, tag: Option<&[u8]>, limit: i64) -> Found {
             found.has_strangers = true;
             continue;
         }
-        let Some(summary) = readable.summary(limit) else {
+        let Some(summary) = readable.summary(limit, |id| numbers.has(id)) else {
             found.has_changed = true;
             continue;
         };
         found.highest = found.highest.max(summary.largest);
         found.has_outliers |= summary.has_outliers;
+        found.has_others |= summary.has_others;
     }
     found
 }
@@ -187,6 +193,8 @@ struct State {
     position: i64,
     /// Its largest id.
     last: i64,
+    /// The numbers that it may grant.
+    numbers: OwnNumbers,
 }
 
 fn state_of(tag: &[u8]) -> Option<State> {
@@ -195,9 +203,15 @@ fn state_of(tag: &[u8]) -> Option<State> {
     let index = &shmem::require().index;
     index.with(key(tag), |slot| next = slot.buffer.levels().position);
     Some(State {
-        position: next.unwrap_or(row.max_id),
+        position: next.unwrap_or_else(|| first_of(&row)),
         last: row.max_value.min(MAX_ID),
+        numbers: row.numbers,
     })
+}
+
+/// The first id that a row will grant, if it has one left.
+fn first_of(row: &Position) -> i64 {
+    row.next().unwrap_or(row.max_id)
 }
 
 /// Moves a tag past an id and past all granted ids, because buffers may hold ids that
@@ -205,7 +219,7 @@ fn state_of(tag: &[u8]) -> Option<State> {
 fn move_past(tag: &[u8], highest: i64) -> i64 {
     let row = catalog::as_owner(|| alloc::position(tag));
     let granted = row.map_or(highest, |row| row.max_id);
-    let next = highest.max(granted).min(MAX_ID) + 1;
-    catalog::as_owner(|| alloc::advance(tag, next));
-    next
+    let max_id = highest.max(granted).min(MAX_ID) + 1;
+    catalog::as_owner(|| alloc::advance(tag, max_id));
+    row.map_or(max_id, |row| first_of(&Position { max_id, ..row }))
 }

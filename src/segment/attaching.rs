@@ -33,9 +33,15 @@ pub fn attach(tag: &[u8], upstream_tag: &[u8], upstream_name: &str) {
     let (position, incarnation) =
         found.unwrap_or_else(|unfed| Error::of_unfed(display(tag), unfed).raise());
     catalog::as_owner(|| {
-        let Some(Position { max_id, .. }) = alloc::position_for_update(tag) else {
+        let Some(Position {
+            max_id, numbers, ..
+        }) = alloc::position_for_update(tag)
+        else {
             Error::NoSuchTag { tag: display(tag) }.raise();
         };
+        if numbers.stripe().width().is_some() {
+            Error::FedAndStriped { tag: display(tag) }.raise();
+        }
         if position < max_id {
             Error::CentreBehind {
                 tag: display(tag),

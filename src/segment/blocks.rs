@@ -79,6 +79,12 @@ pub fn reserve(tag: &[u8], count: u64, incarnation: Option<[u8; 16]>) -> i64 {
         if required != permissions.incarnation {
             Error::OtherIncarnation { tag: display(tag) }.raise();
         }
+        if let Some(width) = permissions.stripe_width
+            && count > width
+        {
+            let tag = display(tag);
+            Error::LongerThanStripe { tag, count, width }.raise();
+        }
         match changes::state_of(tag) {
             RowState::Created => return own_tags::take_block(tag, count).first,
             RowState::Committed if !permissions.is_uncommitted => {}

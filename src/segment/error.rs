@@ -1,5 +1,6 @@
 //! Errors of segment ids and tags.
 
+use leaf_core::grant::Stripe;
 use pgrx::PgSqlErrorCode as Code;
 
 use crate::error::{Problem, Report};
@@ -110,6 +111,50 @@ pub enum Error {
     Prepared,
     /// Tags cannot be changed, because the server replays WAL.
     InRecovery,
+    /// A block of ids cannot be longer than a block of the tag's stripe.
+    LongerThanStripe {
+        tag: String,
+        count: u64,
+        width: u64,
+    },
+    /// The stripe columns of a tag's row were changed with plain SQL.
+    StripeIsFixed {
+        tag: String,
+    },
+    /// The tag exists, with other numbers than were asked for.
+    OtherStripe {
+        tag: String,
+        stripe: Stripe,
+    },
+    /// A step is longer than a block of the tag's stripe.
+    StepLongerThanStripe {
+        step: i32,
+        width: u64,
+    },
+    /// A new stripe is not a part of the tag's present one.
+    NotFiner {
+        tag: String,
+        stripe: Stripe,
+    },
+    /// Ids from the bound on may have been granted.
+    BoundPassed {
+        tag: String,
+        from: i64,
+        granted_to: i64,
+    },
+    /// The bound of the last change of the stripe has not been reached.
+    BoundPending {
+        tag: String,
+        from: i64,
+    },
+    /// A fed tag would have a stripe.
+    FedAndStriped {
+        tag: String,
+    },
+    /// The column's tag has numbers of one stripe only.
+    StripedColumn {
+        tag: String,
+    },
     /// The key of the tag's masks has no such version.
     NoMaskVersion {
         tag: String,
@@ -286,6 +331,61 @@ impl Problem for Error {
                 "cannot change tags while the server is in recovery",
                 "Change them on the primary.",
             ),
+            Error::LongerThanStripe { tag, count, width } => Report::new(
+                Code::ERRCODE_INVALID_PARAMETER_VALUE,
+                format!("a block of tag \"{tag}\" has at most {width} ids, not {count}"),
+                "Reserve several blocks: a stripe's numbers are consecutive only within a block of stripe_width.",
+            ),
+            Error::StripeIsFixed { tag } => Report::new(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!("the stripe of tag \"{tag}\" cannot be changed"),
+                "Divide the stripe with leaf_tag_restripe. To get another one, drop the tag and create it above all ids in use.",
+            ),
+            Error::OtherStripe { tag, stripe } => Report::new(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!("tag \"{tag}\" already exists with another stripe"),
+                "Specify the stripe that this node has, or divide it with leaf_tag_restripe.",
+            )
+            .detail(described(&stripe)),
+            Error::StepLongerThanStripe { step, width } => Report::new(
+                Code::ERRCODE_INVALID_PARAMETER_VALUE,
+                format!("step {step} is greater than stripe_width {width}"),
+                "A segment never crosses the end of a block of stripe_width: choose a smaller step.",
+            ),
+            Error::NotFiner { tag, stripe } => Report::new(
+                Code::ERRCODE_INVALID_PARAMETER_VALUE,
+                format!("the new stripe of tag \"{tag}\" is not a part of its present one"),
+                "Stripe k of n consists of the stripes k, k + n, k + 2n ... of a multiple of n, with the same stripe_width.",
+            )
+            .detail(described(&stripe)),
+            Error::BoundPassed {
+                tag,
+                from,
+                granted_to,
+            } => Report::new(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!("tag \"{tag}\" has passed {from}"),
+                "Choose a bound safely above the positions of the tag on all nodes.",
+            )
+            .detail(format!(
+                "Numbers up to {} may have been granted.",
+                granted_to.saturating_sub(1)
+            )),
+            Error::BoundPending { tag, from } => Report::new(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!("tag \"{tag}\" has not reached {from} yet, from which its last change of stripes applies"),
+                "Wait until it has, or move it there with the argument advance_to of leaf_tag_alter.",
+            ),
+            Error::FedAndStriped { tag } => Report::new(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!("tag \"{tag}\" cannot be fed and have a stripe"),
+                "Let the tag of the centre have the stripe; the centre divides its numbers among the tags that it feeds.",
+            ),
+            Error::StripedColumn { tag } => Report::new(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!("a sequence cannot take the place of tag \"{tag}\", which has a stripe of the numbers"),
+                "Other nodes grant the numbers in between. Set another default with ALTER TABLE.",
+            ),
             Error::NoMaskVersion {
                 tag,
                 version,
@@ -302,5 +402,17 @@ impl Problem for Error {
                 "Change tags in a separate transaction, and commit it without PREPARE TRANSACTION.",
             ),
         }
+    }
+}
+
+/// A stripe, for the reader of an error.
+fn described(stripe: &Stripe) -> String {
+    match stripe.width() {
+        Some(width) => format!(
+            "It has stripe {} of {}, with a stripe_width of {width}.",
+            stripe.number(),
+            stripe.count()
+        ),
+        None => "It has all numbers: stripe 0 of 1.".to_owned(),
     }
 }

@@ -13,6 +13,7 @@
 //! - [`masks`]: the keys with which the session masks ids.
 //! - [`attaching`]: makes a tag fed; [`feeds`] is the centre's side.
 //! - [`owner`]: who may alter, grant and drop a tag.
+//! - [`restripe`]: which numbers of a tag this node has, and how they are divided.
 //!
 //! # In a transaction that has changed `leaf.alloc`
 //!
@@ -56,6 +57,7 @@ pub mod masks;
 pub mod own_tags;
 pub mod owner;
 mod publish;
+pub mod restripe;
 mod row_source;
 pub mod saved;
 mod single_user;

@@ -183,6 +183,11 @@ pub fn contains(tag: &[u8]) -> bool {
     with(|it| it.get(tag).is_some())
 }
 
+/// One past the highest id of an own tag that was handed out; `i64::MIN` if none was.
+pub fn high_water(tag: &[u8]) -> i64 {
+    with(|it| it.get(tag).map_or(i64::MIN, |own| own.high_water))
+}
+
 /// Whether the transaction has had no own tag.
 pub fn is_empty() -> bool {
     with(|it| it.versions.is_empty())

@@ -35,8 +35,13 @@ pub fn adopt(shared: &Shared, tag: &[u8]) {
         return;
     }
     shared.index.with(key(tag), |slot| slot.drop_ids());
-    let above = SEEN.with_borrow(|seen| seen.get(tag).copied());
-    own_tags::adopt(tag, above.unwrap_or(i64::MIN));
+    own_tags::adopt(tag, handed_out(tag));
+}
+
+/// One past the highest id that transactions that were rolled back have handed out;
+/// `i64::MIN` if there is none.
+pub fn handed_out(tag: &[u8]) -> i64 {
+    SEEN.with_borrow(|seen| seen.get(tag).copied().unwrap_or(i64::MIN))
 }
 
 /// Called after a rollback: keeps what was handed out, for each tag one past the highest

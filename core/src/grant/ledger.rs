@@ -21,7 +21,7 @@ pub struct Row {
     pub incarnation: [u8; 16],
     /// Whether the row was made, or last granted ids, in another history of the cluster.
     pub from_other_history: bool,
-    /// Ids in the last segment.
+    /// Ids in the last segment; of a stripe, the number that a whole block would have given.
     pub last_grant: u64,
     /// Ids in the largest block reserved so far.
     pub largest_reserve: u64,
@@ -352,7 +352,11 @@ fn segment(row: &mut Row, past: &Past, policy: &StepPolicy) -> Result<(Run, u64)
     let policy = row.policy(policy);
     let step = policy.next_step(past.step, row.step, past.lasted);
     let run = row.position.grant_up_to(step)?;
-    row.last_grant = run.len;
+    // A segment that was cut by the end of a block says little of the ones before.
+    row.last_grant = match row.position.numbers.stripe().width() {
+        Some(width) => run.len.max(step.min(width)),
+        None => run.len,
+    };
     Ok((run, step))
 }
 
@@ -375,11 +379,13 @@ fn block(row: &mut Row, count: u64) -> Result<(Run, u64), Exhausted> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::grant::{OwnNumbers, Stripe};
 
     const ROW: Row = Row {
         position: Position {
             max_id: 1,
             max_value: 10_000,
+            numbers: OwnNumbers::ALL,
         },
         step: 100,
         max_step: None,
@@ -545,6 +551,27 @@ mod tests {
         assert_eq!(first, granted(1_201, 100, 100));
         let second = decide(&mut ledger, Wanted::Segment, Past::NONE);
         assert_eq!(second, granted(1_301, 100, 100));
+    }
+
+    /// The last segment was cut by the end of a block; those that were missed need not be.
+    #[test]
+    fn a_stripe_skips_whole_segments_of_own_numbers() {
+        let numbers = OwnNumbers::of(Stripe::new(4, 0, 1_000).expect("a stripe"));
+        let position = Position {
+            max_id: 950,
+            max_value: i64::MAX,
+            numbers,
+        };
+        let mut ledger = Ledger::new(Found::Row(Row { position, ..ROW }), 10);
+        let cut = decide(&mut ledger, Wanted::Segment, Past::NONE);
+        assert_eq!(cut, granted(950, 50, 100));
+        let row = Row {
+            from_other_history: true,
+            ..*ledger.changed().expect("a grant")
+        };
+        let mut ledger = Ledger::new(Found::Row(row), 10);
+        let first = decide(&mut ledger, Wanted::Segment, Past::NONE);
+        assert_eq!(first, granted(8_000, 100, 100));
     }
 
     #[test]

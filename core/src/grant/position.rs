@@ -1,5 +1,6 @@
 //! The arithmetic of grants: how far the ids of a tag are granted, and what is left.
 
+use super::stripe::OwnNumbers;
 use crate::run::Run;
 
 /// The largest id that can be granted. It is one less than the type's maximum,
@@ -9,10 +10,12 @@ pub const MAX_ID: i64 = i64::MAX - 1;
 /// The part of a tag's row that grants work with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Position {
-    /// The first number not yet granted.
+    /// The first number not yet granted; it may be one of another stripe.
     pub max_id: i64,
     /// The largest id that may be granted.
     pub max_value: i64,
+    /// The numbers that may be granted.
+    pub numbers: OwnNumbers,
 }
 
 /// Why nothing was granted: the tag has reached its `max_value`.
@@ -22,30 +25,49 @@ pub struct Exhausted;
 impl Position {
     /// How many ids are left to grant.
     pub fn left(&self) -> u64 {
-        let last = self.max_value.min(MAX_ID);
-        if self.max_id > last {
-            return 0;
-        }
-        // The difference of two i64 fits a u64; its successor does because
-        // `last` is below `i64::MAX`.
-        (last.wrapping_sub(self.max_id) as u64) + 1
+        self.numbers.count(self.max_id, self.last())
     }
 
-    /// Grants up to `count` ids: fewer if the tag has fewer left.
+    /// The next id to be granted, if one is left.
+    pub fn next(&self) -> Option<i64> {
+        let next = i64::try_from(self.numbers.next(self.max_id)).ok()?;
+        (next <= self.last()).then_some(next)
+    }
+
+    /// Grants up to `count` ids: fewer if the tag has fewer left, or the block of a stripe
+    /// has. What is left of a block is divided in two rather than into a long segment and a
+    /// short one, which would be used up before the next one is loaded.
     pub fn grant_up_to(&mut self, count: u64) -> Result<Run, Exhausted> {
-        let len = count.min(self.left());
-        if len == 0 {
-            return Err(Exhausted);
-        }
-        Ok(self.take(len))
+        let first = self.next().filter(|_| count > 0).ok_or(Exhausted)?;
+        let end = self.numbers.end_of_run(i128::from(first));
+        let room = self.room(first, end);
+        let is_cut = end <= i128::from(self.last());
+        let len = match is_cut && count < room && room < count.saturating_mul(2) {
+            true => room.div_ceil(2),
+            false => count.min(room),
+        };
+        Ok(self.take(first, len))
     }
 
-    /// Grants exactly `count` ids in one block, or none.
+    /// Grants exactly `count` ids in one block, or none. A block of a stripe that has fewer
+    /// left is passed over.
     pub fn grant_block(&mut self, count: u64) -> Result<Run, Exhausted> {
-        if count == 0 || count > self.left() {
+        if count == 0 {
             return Err(Exhausted);
         }
-        Ok(self.take(count))
+        let mut at = *self;
+        // What is left of the present block, and the next one; the same once more if the
+        // stripe changes after that.
+        for _ in 0..5 {
+            let first = at.next().ok_or(Exhausted)?;
+            let end = at.numbers.end_of_run(i128::from(first));
+            if count <= at.room(first, end) {
+                *self = at;
+                return Ok(self.take(first, count));
+            }
+            at.max_id = i64::try_from(end).map_err(|_| Exhausted)?;
+        }
+        Err(Exhausted)
     }
 
     /// Takes back the ids that were granted last. Returns whether it did: it does not if
@@ -58,14 +80,27 @@ impl Position {
         is_last
     }
 
-    /// Skips `count` numbers without granting them, or all if fewer are left.
+    /// Skips `count` ids without granting them, or all if fewer are left.
     pub fn skip(&mut self, count: u64) {
-        let count = count.min(self.left());
-        self.max_id = self.max_id.wrapping_add_unsigned(count);
+        if count > 0 && self.max_id <= self.last() {
+            let next = self.numbers.after(self.max_id, count);
+            let end = self.last() + 1;
+            self.max_id = i64::try_from(next).map_or(end, |next| next.min(end));
+        }
     }
 
-    fn take(&mut self, len: u64) -> Run {
-        let first = self.max_id;
+    /// The largest id that can be granted.
+    fn last(&self) -> i64 {
+        self.max_value.min(MAX_ID)
+    }
+
+    /// How many ids there are from `first` to `end`, which is not one of them.
+    fn room(&self, first: i64, end: i128) -> u64 {
+        let end = end.min(i128::from(self.last()) + 1);
+        u64::try_from(end - i128::from(first)).unwrap_or(0)
+    }
+
+    fn take(&mut self, first: i64, len: u64) -> Run {
         self.max_id = first.wrapping_add_unsigned(len);
         Run { first, len }
     }
@@ -81,9 +116,121 @@ pub fn history_skip(factor: u64, last_grant: u64, largest_reserve: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::grant::Stripe;
 
     fn position(max_id: i64, max_value: i64) -> Position {
-        Position { max_id, max_value }
+        Position {
+            max_id,
+            max_value,
+            numbers: OwnNumbers::ALL,
+        }
+    }
+
+    /// Stripe 1 of 4, with blocks of 100.
+    fn striped(max_id: i64, max_value: i64) -> Position {
+        let stripe = Stripe::new(4, 1, 100).expect("a stripe");
+        Position {
+            numbers: OwnNumbers::of(stripe),
+            ..position(max_id, max_value)
+        }
+    }
+
+    fn run(first: i64, len: u64) -> Result<Run, Exhausted> {
+        Ok(Run { first, len })
+    }
+
+    #[test]
+    fn grants_of_a_stripe_end_with_its_blocks() {
+        let mut row = striped(1, i64::MAX);
+        assert_eq!(row.next(), Some(100));
+        assert_eq!(row.grant_up_to(30), run(100, 30));
+        assert_eq!(row.grant_up_to(30), run(130, 30));
+        // What is left is divided evenly.
+        assert_eq!(row.grant_up_to(30), run(160, 20));
+        assert_eq!(row.grant_up_to(30), run(180, 20));
+        assert_eq!(row.grant_up_to(1_000), run(500, 100));
+        assert_eq!(row.max_id, 600);
+        assert_eq!(row.next(), Some(900));
+        let mut negative = striped(-590, i64::MAX);
+        assert_eq!(negative.grant_up_to(1_000), run(-300, 100));
+        assert_eq!(negative.grant_up_to(1_000), run(100, 100));
+    }
+
+    #[test]
+    fn a_block_that_does_not_fit_goes_to_the_next_own_one() {
+        let mut row = striped(100, i64::MAX);
+        assert_eq!(row.grant_block(60), run(100, 60));
+        assert_eq!(row.grant_block(40), run(160, 40));
+        assert_eq!(row.grant_block(30), run(500, 30));
+        assert_eq!(row.grant_block(71), run(900, 71));
+        assert_eq!(row.grant_block(101), Err(Exhausted));
+        assert_eq!(row.max_id, 971);
+        assert!(row.take_back(Run {
+            first: 930,
+            len: 41
+        }));
+        assert_eq!(row.grant_up_to(10), run(930, 10));
+        let mut short = striped(100, 550);
+        assert_eq!(short.grant_block(60), run(100, 60));
+        assert_eq!(short.grant_block(52), Err(Exhausted));
+        assert_eq!(short.grant_block(51), run(500, 51));
+    }
+
+    #[test]
+    fn a_stripe_ends_with_max_value_and_with_bigint() {
+        let mut row = striped(160, 510);
+        assert_eq!(row.left(), 51);
+        assert_eq!(row.grant_up_to(1_000), run(160, 40));
+        assert_eq!(row.grant_up_to(1_000), run(500, 11));
+        assert_eq!(row.grant_up_to(1), Err(Exhausted));
+        // i64::MAX is the number 7 of block 92233720368547758, whose stripe is 2 of 4.
+        let mut own = Position {
+            numbers: OwnNumbers::of(Stripe::new(4, 2, 100).expect("a stripe")),
+            ..position(i64::MAX - 9, i64::MAX)
+        };
+        assert_eq!(own.left(), 7);
+        assert_eq!(own.grant_up_to(10), run(i64::MAX - 7, 7));
+        assert_eq!(own.max_id, i64::MAX);
+        assert_eq!(own.grant_up_to(1), Err(Exhausted));
+        let mut other = striped(i64::MAX - 107, i64::MAX);
+        assert_eq!(other.grant_up_to(1_000), run(i64::MAX - 107, 100));
+        assert_eq!(other.grant_up_to(1), Err(Exhausted));
+        assert_eq!(other.grant_block(1), Err(Exhausted));
+        assert_eq!(other.left(), 0);
+        other.skip(u64::MAX);
+        assert_eq!(other.next(), None);
+    }
+
+    #[test]
+    fn a_skip_counts_own_numbers() {
+        let mut row = striped(150, 10_000);
+        row.skip(60);
+        assert_eq!(row.max_id, 510);
+        row.skip(1_000);
+        assert_eq!(row.max_id, 4_510);
+        row.skip(u64::MAX);
+        assert_eq!(row.max_id, 10_001);
+    }
+
+    #[test]
+    fn a_finer_cut_applies_from_its_bound_on() {
+        let coarse = striped(100, i64::MAX);
+        let finer = Stripe::new(8, 5, 100).expect("a stripe");
+        let numbers = coarse.numbers.restriped(finer, 1_320, 100);
+        let mut row = Position {
+            numbers: numbers.expect("it is finer"),
+            ..coarse
+        };
+        assert_eq!(row.left(), Position { max_id: 90, ..row }.left());
+        assert_eq!(row.grant_up_to(1_000), run(100, 100));
+        row.skip(200);
+        // Block 13 is one of both.
+        assert_eq!(row.grant_up_to(1_000), run(1_300, 20));
+        assert_eq!(row.grant_up_to(1_000), run(1_320, 80));
+        assert_eq!(row.grant_up_to(1_000), run(2_100, 100));
+        // What is left below the bound is passed over by a block that does not fit.
+        row.max_id = 1_190;
+        assert_eq!(row.grant_block(81), run(2_100, 81));
     }
 
     #[test]

@@ -6,31 +6,72 @@ use crate::error::{Error as CommonError, Problem};
 use crate::history;
 use crate::pg::call::{Call, sql_functions};
 use crate::pg::trigger::{self, Answer, Event};
-use crate::pg::{display, inval};
+use crate::pg::{self, display, inval};
 use crate::segment::changes::{self, Change};
 use crate::segment::error::Error;
-use crate::segment::{attaching, granting};
+use crate::segment::{attaching, granting, restripe};
 
 sql_functions!(leaf_alloc_check, leaf_alloc_changed);
 
-/// Called before a row is written: records by whom and when, rejects a lower `max_id`,
-/// and records in which history a new row was made. In a session that is a replica, a
-/// lower `max_id` is not an error, because the change was valid where it was made; the
-/// rest of the row is then stored.
+/// Called before a row is written: records by whom and when, rejects a lower `max_id` and
+/// another stripe, and records in which history a new row was made. In a session that is a
+/// replica, a lower `max_id` is not an error, because the change was valid where it was made;
+/// the rest of the row is then stored. Rows of other nodes' stripes are skipped there.
 fn leaf_alloc_check(call: Call<'_>) -> Answer {
     let row = match event(call, "leaf_alloc_check") {
-        Event::Insert { new } => made(AllocRow(new)),
+        Event::Insert { new } => {
+            let new = AllocRow(new);
+            if new.is_striped() && relation::is_replayed() {
+                skipped(&new);
+                return Answer::NOTHING;
+            }
+            made(new)
+        }
         Event::Update { old, new } => {
-            let (old, new) = (AllocRow(old), AllocRow(new));
+            let old = AllocRow(old);
+            let Some(new) = with_own_stripe(&old, AllocRow(new)) else {
+                return Answer::NOTHING;
+            };
             match trigger::is_replica() && (old.is_fed() || new.is_fed()) {
                 // Another cluster's grants say nothing about this one's.
                 true => new.with_grants_of(&old),
                 false => check(&old, new),
             }
         }
-        Event::Delete { .. } | Event::Truncate => not_a_trigger("leaf_alloc_check"),
+        Event::Delete { old } => {
+            let old = AllocRow(old);
+            if old.is_striped() && relation::is_replayed() {
+                return Answer::NOTHING;
+            }
+            return Answer::go_on_with(old.0);
+        }
+        Event::Truncate => not_a_trigger("leaf_alloc_check"),
     };
     Answer::go_on_with(row.touched().0)
+}
+
+/// A stripe belongs to one node: the row of another one must not become this node's.
+fn skipped(new: &AllocRow) {
+    pg::log(&format!(
+        "did not store the row of tag \"{}\", whose stripe belongs to another node; create the tag with leaf_tag_create",
+        display(new.tag())
+    ));
+}
+
+/// The row to be stored, with the stripe that the tag has; `None` if it is the row of
+/// another node, which is skipped. A row that is replicated from an original, not from
+/// another node, has its incarnation, and the same stripe or a part of it.
+fn with_own_stripe(old: &AllocRow, new: AllocRow) -> Option<AllocRow> {
+    let (before, after) = (old.own_numbers(), new.own_numbers());
+    if relation::is_replayed() && (old.is_striped() || new.is_striped()) {
+        let is_copied = old.same_incarnation(&new) && after.stripe().is_within(before.stripe());
+        return is_copied.then(|| new.with_stripe_of(old));
+    }
+    if before != after && !restripe::covers(new.tag(), &after) {
+        let tag = display(old.tag());
+        Error::StripeIsFixed { tag }.raise();
+    }
+    Some(new)
 }
 
 /// A row that brings a history along is a copy of an earlier row, which may have granted

@@ -1,0 +1,123 @@
+//! Stripes: which numbers of a tag are granted here, so that nodes that know nothing of each
+//! other never grant the same one.
+//!
+//! A tag keeps its stripe. It can only be divided, from a number on that the tag has not
+//! reached: then the tag gives numbers up, and gets none that it did not have. This is safe
+//! whatever the other nodes do; the one that gets the numbers must start above that number.
+
+use std::cell::RefCell;
+
+use leaf_core::grant::{NotRestriped, OwnNumbers, Stripe};
+
+use super::error::Error;
+use super::key::key;
+use super::owner::require_owner;
+use super::{own_tags, single_user};
+use crate::catalog::{self, alloc};
+use crate::error::Problem;
+use crate::history;
+use crate::pg::display;
+use crate::settings::segment as settings;
+use crate::shmem;
+
+thread_local! {
+    /// The tag that is being given a part of its stripe, and its numbers after that.
+    static DIVIDING: RefCell<Option<(Vec<u8>, OwnNumbers)>> = const { RefCell::new(None) };
+}
+
+/// Whether an update that gives a tag these numbers is one of [`restripe`].
+pub fn covers(tag: &[u8], numbers: &OwnNumbers) -> bool {
+    DIVIDING.with_borrow(|dividing| {
+        dividing
+            .as_ref()
+            .is_some_and(|(of, to)| of == tag && to == numbers)
+    })
+}
+
+fn dividing<R>(tag: &[u8], numbers: OwnNumbers, work: impl FnOnce() -> R) -> R {
+    struct Scope;
+    impl Drop for Scope {
+        fn drop(&mut self) {
+            DIVIDING.set(None);
+        }
+    }
+    DIVIDING.set(Some((tag.to_vec(), numbers)));
+    // Also ends with an error, because an error unwinds.
+    let _scope = Scope;
+    work()
+}
+
+/// Gives a tag, from the number `from` on, a part of its stripe: what `part` makes of the
+/// present one. Ids in memory are all below `from`, and remain valid.
+pub fn restripe(tag: &[u8], from: i64, part: impl FnOnce(&Stripe) -> Stripe) {
+    require_owner(tag);
+    let history = history::current();
+    let Some(mut row) = catalog::as_owner(|| alloc::lock(tag, &history)) else {
+        Error::NoSuchTag { tag: display(tag) }.raise();
+    };
+    if row.upstream.is_some() {
+        Error::FedAndStriped { tag: display(tag) }.raise();
+    }
+    // In another history, the grants that may have been missed count, too.
+    row.enter_history(settings::history_skip());
+    let granted_to = row.position.max_id.max(handed_out(tag));
+    let present = row.position.numbers;
+    let stripe = part(present.stripe());
+    check_step(&stripe, i32::try_from(row.step).unwrap_or(i32::MAX));
+    let numbers = match present.restriped(stripe, from, granted_to) {
+        Ok(numbers) => numbers,
+        Err(NotRestriped::NotFiner) => Error::NotFiner {
+            tag: display(tag),
+            stripe: *present.stripe(),
+        }
+        .raise(),
+        Err(NotRestriped::Passed) => Error::BoundPassed {
+            tag: display(tag),
+            from,
+            granted_to,
+        }
+        .raise(),
+        Err(NotRestriped::Pending { from }) => {
+            let tag = display(tag);
+            Error::BoundPending { tag, from }.raise()
+        }
+    };
+    if numbers != present {
+        dividing(tag, numbers, || {
+            catalog::as_owner(|| alloc::restripe(tag, &numbers));
+        });
+    }
+}
+
+/// One past the largest id that was handed out, also by transactions that were rolled back.
+fn handed_out(tag: &[u8]) -> i64 {
+    let mut published = i64::MIN;
+    let index = &shmem::require().index;
+    index.with(key(tag), |slot| published = slot.state.read().high_water);
+    published
+        .max(own_tags::high_water(tag))
+        .max(single_user::handed_out(tag))
+}
+
+/// Raises an error if a segment of `step` ids is longer than a block of the stripe.
+pub fn check_step(stripe: &Stripe, step: i32) {
+    if let Some(width) = stripe.width()
+        && step.unsigned_abs() as u64 > width
+    {
+        Error::StepLongerThanStripe { step, width }.raise();
+    }
+}
+
+/// Raises an error if a tag has numbers that are not of this stripe.
+pub fn require_within(tag: &[u8], stripe: &Stripe) {
+    let row = catalog::as_owner(|| alloc::position(tag));
+    if let Some(row) = row
+        && !row.numbers.stripe().is_within(stripe)
+    {
+        Error::OtherStripe {
+            tag: display(tag),
+            stripe: *row.numbers.stripe(),
+        }
+        .raise();
+    }
+}
