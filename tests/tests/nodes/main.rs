@@ -5,4 +5,5 @@ mod copies;
 mod fed;
 mod outages;
 mod secrets;
+mod stripes;
 mod workers;
