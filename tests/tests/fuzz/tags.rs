@@ -60,6 +60,14 @@ pub fn tag_function() -> Sql {
         2 => fill("SELECT leaf_tag_create({}, {}, $BASE, $BASE + 1000000000, if_not_exists => true, max_step => {})",
                   [good_tag(), step(), integer()], Any),
         1 => fill("SELECT leaf_tag_alter({}, max_step => {})", [good_tag(), integer()], Any),
+        3 => fill("SELECT leaf_tag_create({}, {}, $BASE, $BASE + 1000000000, stripes => {}, stripe => {}, stripe_width => {})",
+                  [good_tag(), step(), stripes(), stripe(), stripe_width()], Any),
+        1 => fill("SELECT leaf_tag_create({}, {}, {}, stripes => {}, stripe => {}, stripe_width => {})",
+                  [edge_tag(), integer(), bigint(), integer(), integer(), bigint()], Any),
+        3 => fill("SELECT leaf_tag_restripe(biz_tag, {}, {}, max_id + {}) FROM leaf.alloc WHERE biz_tag = {}",
+                  [stripes(), stripe(), count(), good_tag()], Any),
+        1 => fill("SELECT leaf_tag_restripe({}, {}, {}, {}, {})",
+                  [tag(), integer(), integer(), bigint(), bigint()], Any),
         4 => fill("SELECT leaf_tag_drop({})", [tag()], Any),
         1 => fill("SELECT leaf_tag_drop({}, true)", [tag()], Any),
         1 => one_of(&["SELECT leaf_stat_reset()", "SELECT leaf_stat_reset('a')"], Any),
@@ -111,7 +119,8 @@ fn change() -> Value {
         1 => with("grantees", roles()),
         1 => with("history", text()),
         1 => fixed(&["last_grant = 1000000", "last_grant = -1", "last_grant = 9223372036854775807",
-                     "largest_reserve = 1000000", "largest_reserve = 9223372036854775807"]),
+                     "largest_reserve = 1000000", "largest_reserve = 9223372036854775807",
+                     "stripes = 2", "stripes = 4, stripe = 1", "stripe_width = 7", "striped_from = max_id"]),
     ]
     .boxed()
 }
@@ -124,6 +133,9 @@ pub fn alloc() -> Sql {
         1 => fill("INSERT INTO leaf.alloc (biz_tag, step, max_id, max_value) VALUES ({}, {}, $BASE, $BASE + {})
                        ON CONFLICT (biz_tag) DO UPDATE SET step = excluded.step, max_id = alloc.max_id + 1",
                   [good_tag(), step(), count()], Any),
+        2 => fill("INSERT INTO leaf.alloc (biz_tag, step, max_id, max_value, stripes, stripe, stripe_width)
+                       VALUES ({}, {}, $BASE, $BASE + 1000000000, {}, {}, {})",
+                  [good_tag(), step(), stripes(), stripe(), stripe_width()], Any),
         2 => fill("INSERT INTO leaf.alloc (biz_tag, step, max_id, max_value, last_grant, largest_reserve, history, grantees)
                        VALUES ({}, {}, {}, {}, {}, {}, {}, {})",
                   [edge_tag(), integer(), bigint(), bigint(), bigint(), bigint(), text(), roles()], Any),

@@ -85,6 +85,30 @@ pub fn step() -> Value {
     any_of(&["1", "2", "10", "100", "1000", "1000000", "0", "-1", "NULL"])
 }
 
+/// Into how many stripes the numbers of a tag are cut.
+pub fn stripes() -> Value {
+    any_of(&["1", "2", "4", "4", "8", "16", "0", "NULL", "2147483647"])
+}
+
+/// One of these stripes, or none.
+pub fn stripe() -> Value {
+    any_of(&["0", "1", "1", "3", "5", "-1", "NULL"])
+}
+
+/// Numbers in a block of a stripe: few, so that a tag has blocks of its own among its numbers.
+pub fn stripe_width() -> Value {
+    any_of(&[
+        "1",
+        "7",
+        "100",
+        "1000",
+        "1000000",
+        "0",
+        "NULL",
+        "9223372036854775807",
+    ])
+}
+
 /// So many ids that all of them can be looked at.
 pub fn count() -> Value {
     let few = (1..400_u32).prop_map(|count| count.to_string());
