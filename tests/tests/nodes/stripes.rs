@@ -2,11 +2,13 @@
 //!
 //! - [`grants`]: whatever moves a tag, it grants numbers of its stripe only.
 //! - [`arguments`]: what cannot be a stripe is refused.
+//! - [`fed`]: stripes of centres, and of the tags that they feed.
 //! - [`load`]: several nodes draw at the same time.
 //! - [`replication`]: rows of other nodes do not change those of this one.
 //! - [`restripe`]: a stripe is divided.
 
 mod arguments;
+mod fed;
 mod grants;
 mod load;
 mod replication;
