@@ -12,6 +12,8 @@
 //! polls for the condition and fails the test if it does not come.
 
 mod account;
+mod answers;
+mod callers;
 mod centre;
 mod clock;
 mod cluster;
@@ -20,19 +22,25 @@ mod disk;
 mod draw;
 mod installation;
 mod ledger;
+mod line;
 mod load;
 mod mariadb;
 mod module;
+mod patroni;
 mod pooler;
+mod port;
 mod preload;
 mod process;
 mod relay;
 mod server;
 mod service;
 mod snowflake;
+mod timeline;
 mod tls;
 mod wait;
 
+pub use answers::{Answers, OF_THE_TEST};
+pub use callers::{BUFFERED, Callers, SESSION, SPARING};
 pub use centre::{Centre, attach};
 pub use clock::Clock;
 pub use copies::{feed, pipe};
@@ -40,14 +48,17 @@ pub use disk::Disk;
 pub use draw::{Block, Draw, draw_many, failed, refused};
 pub use installation::Installation;
 pub use ledger::{Ledger, Order};
+pub use line::Line;
 pub use load::Load;
 pub use mariadb::MariaDb;
+pub use patroni::{Cluster, Etcd, Node};
 pub use pooler::Pooler;
 pub use process::signal;
 pub use relay::Relay;
 pub use server::{Mode, Options, Server, slow_grants, waiting_callers, waiting_loaders};
 pub use service::Service;
 pub use snowflake::{Fields, Lease, Snowflake};
+pub use timeline::{CallerLine, Timeline};
 pub use tls::Tls;
 pub use wait::{Stop, wait_until};
 

@@ -4,6 +4,7 @@ use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::fs;
+use std::path::Path;
 
 /// Sends a signal. A process that is gone already is fine: it was to be hit at an
 /// arbitrary moment.
@@ -31,11 +32,20 @@ pub fn alive(pid: i32) -> bool {
 
 /// The children of a process.
 pub fn children(parent: i32) -> Vec<i32> {
-    let Ok(entries) = fs::read_dir("/proc") else {
-        return Vec::new();
-    };
-    entries
-        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+    all()
         .filter(|&pid| stat(pid).is_some_and(|(_, of)| of == parent))
         .collect()
+}
+
+/// The processes whose working directory this folder is, such as those of the server
+/// whose data it has.
+pub fn running_in(folder: &Path) -> Vec<i32> {
+    all()
+        .filter(|pid| fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|cwd| cwd == folder))
+        .collect()
+}
+
+fn all() -> impl Iterator<Item = i32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten();
+    entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
 }

@@ -8,12 +8,11 @@ pub use options::Options;
 
 use crate::account::{command, give, run};
 use crate::process::{alive, children, signal};
-use crate::{Clock, Disk, Draw, cluster, preload, wait_until};
+use crate::{Clock, Disk, Draw, cluster, port, preload, wait_until};
 use nix::sys::signal::Signal;
 use postgres::{Client, Config, NoTls};
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
-use std::net::TcpListener;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -127,7 +126,7 @@ impl Server {
     fn come_up(&mut self, options: &Options) {
         self.configure(&options.settings);
         if let Some(tls) = &options.tls {
-            self.port = free_port();
+            self.port = port::free();
             self.write("server.crt", tls.certificate.as_bytes());
             self.write("server.key", tls.key.as_bytes());
             self.configure(&format!(
@@ -444,12 +443,6 @@ impl Server {
             .expect("a file of the data folder");
         give(&path);
     }
-}
-
-/// A TCP port of this machine that nothing listens on.
-fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("an address").port()
 }
 
 impl Drop for Server {

@@ -4,6 +4,7 @@ mod centres;
 mod copies;
 mod fed;
 mod outages;
+mod patroni;
 mod secrets;
 mod stripes;
 mod workers;

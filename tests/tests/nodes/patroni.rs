@@ -1,0 +1,237 @@
+//! Servers that Patroni runs: whatever it does to them, no id is returned twice, and the
+//! client library hands out what it has.
+//!
+//! [`Scenario`] has what is done. The timelines, with a character for each tenth of a
+//! second and caller, are printed, and written below `target/tmp`.
+
+use leaf_tests::postgres::{self, Client};
+use leaf_tests::{
+    BUFFERED, Callers, Cluster, Draw, OF_THE_TEST, SESSION, SPARING, Snowflake, refused, wait_until,
+};
+use serde_json::json;
+use std::fmt::Write;
+use std::path::Path;
+use std::time::Duration;
+
+/// What happens to a cluster, from a cluster that has all its nodes to one that has them
+/// again.
+#[derive(Clone, Copy, Debug)]
+enum Scenario {
+    /// The leader's machine loses its power.
+    LeaderKilled,
+    /// The leader's machine stands still, and wakes when another node leads.
+    LeaderFrozen,
+    /// The leader does not reach etcd; callers reach the leader.
+    LeaderCutOff,
+    /// Patroni on the leader stands still; its server goes on beside the next leader.
+    PatroniFrozen,
+    /// An administrator has another node lead.
+    SwitchOver,
+    /// No node reaches etcd: the leader becomes a standby.
+    EtcdLost,
+    /// No node reaches etcd, and in fail-safe mode the leader goes on.
+    EtcdLostInFailsafeMode,
+    /// The synchronous standby's machine loses its power.
+    StandbyKilled,
+}
+
+const IS_STANDBY: &str = "SELECT pg_is_in_recovery()::int::bigint";
+
+impl Scenario {
+    const ALL: [Scenario; 8] = [
+        Scenario::LeaderKilled,
+        Scenario::LeaderFrozen,
+        Scenario::LeaderCutOff,
+        Scenario::PatroniFrozen,
+        Scenario::SwitchOver,
+        Scenario::EtcdLost,
+        Scenario::EtcdLostInFailsafeMode,
+        Scenario::StandbyKilled,
+    ];
+
+    /// Lets it happen while callers draw.
+    fn happen(self, cluster: &mut Cluster, callers: &Callers) {
+        let timeline = &callers.timeline;
+        let leader = cluster.settles();
+        match self {
+            Scenario::LeaderKilled => {
+                timeline.mark("the leader is killed");
+                cluster.nodes[leader].kill();
+                cluster.leads_instead_of(leader);
+                timeline.mark("another node leads");
+                callers.are_served();
+                cluster.nodes[leader].start_again();
+            }
+            Scenario::LeaderFrozen => {
+                timeline.mark("the leader stands still");
+                cluster.nodes[leader].freeze();
+                cluster.leads_instead_of(leader);
+                timeline.mark("another node leads");
+                callers.are_served();
+                timeline.mark("the former leader wakes");
+                cluster.nodes[leader].thaw();
+            }
+            Scenario::LeaderCutOff => {
+                timeline.mark("the leader does not reach etcd");
+                cluster.nodes[leader].line().cut();
+                cluster.leads_instead_of(leader);
+                timeline.mark("another node leads");
+                callers.are_served();
+                timeline.mark("the former leader reaches etcd");
+                cluster.nodes[leader].line().mend();
+            }
+            Scenario::PatroniFrozen => {
+                timeline.mark("Patroni on the leader stands still");
+                cluster.nodes[leader].freeze_patroni();
+                let next = cluster.leads_instead_of(leader);
+                wait_until("two servers take writes", || {
+                    let takes_writes = |node| cluster.connect(node).number(IS_STANDBY) == 0;
+                    takes_writes(leader) && takes_writes(next)
+                });
+                timeline.mark("another node leads, too");
+                draw_until_refused(&mut cluster.connect(leader), callers);
+                draw_while_alone(&mut cluster.connect(next), callers);
+                timeline.mark("Patroni on the former leader wakes");
+                cluster.nodes[leader].thaw();
+            }
+            Scenario::SwitchOver => {
+                timeline.mark("a switchover begins");
+                cluster.switch_over();
+                timeline.mark("another node leads");
+            }
+            Scenario::EtcdLost => {
+                timeline.mark("etcd is lost");
+                cluster.etcd.kill();
+                wait_until("no node leads", || cluster.leader().is_none());
+                timeline.mark("no node leads");
+                cluster.etcd.start_again();
+                timeline.mark("etcd is back");
+            }
+            Scenario::EtcdLostInFailsafeMode => {
+                cluster.configure(&json!({"failsafe_mode": true}));
+                cluster.knows_failsafe_members();
+                timeline.mark("etcd is lost");
+                cluster.etcd.kill();
+                wait_until("the leader goes on without etcd", || {
+                    cluster.is_in_failsafe_mode(leader)
+                });
+                timeline.mark("the leader goes on without etcd");
+                callers.are_served();
+                cluster.etcd.start_again();
+                timeline.mark("etcd is back");
+                wait_until("the leader has etcd again", || {
+                    !cluster.is_in_failsafe_mode(leader)
+                });
+                assert_eq!(cluster.leader(), Some(leader), "another node leads");
+                cluster.configure(&json!({"failsafe_mode": false}));
+            }
+            Scenario::StandbyKilled => {
+                let standby = cluster.synchronous_standby().expect("a standby");
+                timeline.mark("the synchronous standby is killed");
+                cluster.nodes[standby].kill();
+                wait_until("another standby is synchronous", || {
+                    let next = cluster.synchronous_standby();
+                    next.is_some_and(|next| next != standby)
+                });
+                timeline.mark("another standby is synchronous");
+                callers.are_served();
+                cluster.nodes[standby].start_again();
+            }
+        }
+        cluster.settles();
+        timeline.mark("all nodes are there");
+        callers.are_served();
+    }
+}
+
+/// Draws both kinds of ids of a server whose standby confirms nothing any more, until it
+/// has none left.
+fn draw_until_refused(former: &mut Client, callers: &Callers) {
+    wait_until("the former leader has no segment ids", || {
+        granted(callers, "orders", former.batch("orders", 100)).is_none()
+    });
+    wait_until("the former leader has no snowflake ids", || {
+        granted(callers, "snowflakes", former.snowflakes(100)).is_none()
+    });
+}
+
+/// Draws of the next leader, while the former one still takes writes.
+fn draw_while_alone(next: &mut Client, callers: &Callers) {
+    for _ in 0..20 {
+        wait_until("the next leader has ids", || {
+            let ids = granted(callers, "orders", next.batch("orders", 500));
+            ids.and_then(|()| granted(callers, "snowflakes", next.snowflakes(500)))
+                .is_some()
+        });
+    }
+}
+
+/// Enters ids, unless nobody confirms a grant.
+fn granted(
+    callers: &Callers,
+    kind: &'static str,
+    drawn: Result<Vec<i64>, postgres::Error>,
+) -> Option<()> {
+    match drawn {
+        Ok(ids) => {
+            callers.answers.enter(kind, OF_THE_TEST, ids);
+            Some(())
+        }
+        Err(error) => {
+            refused(Err::<(), _>(error), "55P03");
+            None
+        }
+    }
+}
+
+/// A cluster that grants often. It skips nothing when a standby is promoted: what protects
+/// is only what the standby has confirmed.
+fn cluster() -> Cluster {
+    let cluster = Cluster::start(&[
+        ("leaf.max_step", "1000"),
+        ("leaf.wait_timeout", "1s"),
+        ("leaf.history_skip", "0"),
+    ]);
+    let leader = cluster.settles();
+    cluster
+        .connect(leader)
+        .run("SELECT leaf_tag_create('orders', step => 100)");
+    cluster
+}
+
+/// Prints the timeline of what has happened, and keeps it in a file.
+fn report(name: &str, text: &str) {
+    println!("{text}");
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::write(&file, text).expect("a file below target");
+    println!("This is also in {}.", file.display());
+}
+
+/// What happened since the last report, and the longest stall of each kind of caller.
+fn account(scenario: Scenario, callers: &Callers, begin: Duration) -> String {
+    let mut text = format!("\n{scenario:?}: longest stall of");
+    for kind in [SESSION, SPARING, BUFFERED] {
+        let stall = callers.timeline.longest_stall(kind, begin);
+        write!(text, " a {kind} {:.1} s,", stall.as_secs_f64()).expect("a string");
+    }
+    text.pop();
+    text.push('\n');
+    text + &callers.timeline.text(begin)
+}
+
+#[test]
+fn failovers_of_patroni_repeat_no_id_and_buffered_ids_go_on() {
+    let mut cluster = cluster();
+    let connection = cluster.connection_string();
+    let mut text = String::new();
+    Callers::run(&connection, |callers| {
+        callers.are_served();
+        for scenario in Scenario::ALL {
+            let begin = callers.timeline.now();
+            scenario.happen(&mut cluster, callers);
+            text += &account(scenario, callers, begin);
+        }
+        writeln!(text, "\n{} ids, none of them twice", callers.answers.len()).expect("a string");
+    });
+    report("patroni.txt", &text);
+}
