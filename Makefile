@@ -5,7 +5,7 @@
 export PG_CONFIG
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-stop test test-server test-clients test-long bench lint stage install
+.PHONY: help setup demo demo-stop demo-nodes test test-server test-clients test-long bench lint stage install
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 14
@@ -18,6 +18,9 @@ demo: ## start a private server with tables whose ids come from leaf
 
 demo-stop: ## stop the server of the demo
 	@scripts/demo-stop
+
+demo-nodes: ## kill the leader of three servers that Patroni runs, and show the ids
+	@scripts/demo-nodes
 
 test: ## run the whole suite: algorithms, model checks, real servers
 	@scripts/test
