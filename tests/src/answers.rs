@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Mutex;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// The number of the caller that is the test itself.
 pub const OF_THE_TEST: u16 = u16::MAX;
@@ -12,14 +12,15 @@ pub const OF_THE_TEST: u16 = u16::MAX;
 #[derive(Clone, Copy)]
 struct Answer {
     caller: u16,
-    at: Duration,
+    /// Seconds since the start.
+    at: f32,
 }
 
 /// The answers to all callers. Unlike a [`Ledger`](crate::Ledger), it keeps a
 /// repetition, and says where both came from.
 pub struct Answers {
     start: Instant,
-    ids: Mutex<HashMap<(&'static str, i64), Answer>>,
+    ids: Mutex<HashMap<&'static str, HashMap<i64, Answer>>>,
     repeated: Mutex<Vec<String>>,
 }
 
@@ -37,16 +38,17 @@ impl Answers {
     pub fn enter(&self, kind: &'static str, caller: u16, ids: impl IntoIterator<Item = i64>) {
         let answer = Answer {
             caller,
-            at: self.start.elapsed(),
+            at: self.start.elapsed().as_secs_f32(),
         };
-        let mut known = self.ids.lock().expect("no panic");
+        let mut kinds = self.ids.lock().expect("no panic");
+        let known = kinds.entry(kind).or_default();
         for id in ids {
-            match known.entry((kind, id)) {
+            match known.entry(id) {
                 Entry::Vacant(place) => _ = place.insert(answer),
                 Entry::Occupied(first) => {
                     let (first, second) = (first.get(), &answer);
                     let repetition = format!(
-                        "{kind}: {id} was returned to caller {} at {:.2?} and to caller {} at {:.2?}",
+                        "{kind}: {id} was returned to caller {} at {:.2} s and to caller {} at {:.2} s",
                         first.caller, first.at, second.caller, second.at
                     );
                     self.repeated.lock().expect("no panic").push(repetition);
@@ -57,7 +59,8 @@ impl Answers {
 
     /// How many different ids there are.
     pub fn len(&self) -> usize {
-        self.ids.lock().expect("no panic").len()
+        let kinds = self.ids.lock().expect("no panic");
+        kinds.values().map(HashMap::len).sum()
     }
 
     /// Whether there is none.

@@ -32,6 +32,9 @@ const CONNECT_PAUSE: Duration = Duration::from_millis(50);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 const QUERY_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// How much of the timeline a failed test shows.
+const RECENT: Duration = Duration::from_secs(60);
+
 /// What all callers have got so far.
 pub struct Callers {
     /// What they saw, and when.
@@ -73,6 +76,10 @@ impl Callers {
                 callers.service(BUFFERED, connection, 20_000, Duration::from_secs(600))
             });
             scope.spawn(move || callers.service(SPARING, connection, 50, Duration::from_secs(2)));
+            wait_until("all callers draw", || {
+                callers.nothing_is_wrong();
+                callers.timeline.callers() == SESSIONS + 4
+            });
             then(callers);
         });
         callers.nothing_is_wrong();
@@ -203,6 +210,18 @@ impl Callers {
                 }
             }
             thread::sleep(SERVICE_PAUSE);
+        }
+    }
+}
+
+impl Drop for Callers {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            let recent = self.timeline.now().saturating_sub(RECENT);
+            eprintln!(
+                "--- what the callers saw\n{}---",
+                self.timeline.text(recent)
+            );
         }
     }
 }

@@ -73,6 +73,11 @@ impl Timeline {
         }
     }
 
+    /// How many lines there are.
+    pub fn callers(&self) -> usize {
+        self.rows.lock().expect("no panic").len()
+    }
+
     /// Something happens now.
     pub fn mark(&self, what: &str) {
         let mut marks = self.marks.lock().expect("no panic");

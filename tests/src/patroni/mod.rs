@@ -11,7 +11,9 @@ pub use etcd::Etcd;
 pub use node::Node;
 
 use crate::account::give;
+use crate::process::signal;
 use crate::{Draw, cluster, wait_until};
+use nix::sys::signal::Signal;
 use postgres::{Client, Config, NoTls};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -115,6 +117,17 @@ impl Cluster {
         let (agreed, answer) = self.nodes[leader].post("switchover", &wish);
         assert!(agreed, "Patroni does not switch over: {answer}");
         self.leads_instead_of(leader)
+    }
+
+    /// Stops the processes that send the standbys of a leader what it writes: it grants on
+    /// its own from now on, if it waits for no standby.
+    pub fn hold_back_standbys(&self, leader: usize) {
+        let senders = self
+            .connect(leader)
+            .query("SELECT pid FROM pg_stat_replication", &[]);
+        for row in senders.expect("pg_stat_replication") {
+            signal(row.get(0), Signal::SIGSTOP);
+        }
     }
 
     /// Changes Patroni's dynamic configuration, as `patronictl edit-config` does.

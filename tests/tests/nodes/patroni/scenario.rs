@@ -1,22 +1,13 @@
-//! Servers that Patroni runs: whatever it does to them, no id is returned twice, and the
-//! client library hands out what it has.
-//!
-//! [`Scenario`] has what is done. The timelines, with a character for each tenth of a
-//! second and caller, are printed, and written below `target/tmp`.
+//! What happens to a cluster.
 
 use leaf_tests::postgres::{self, Client};
-use leaf_tests::{
-    BUFFERED, Callers, Cluster, Draw, OF_THE_TEST, SESSION, SPARING, Snowflake, refused, wait_until,
-};
+use leaf_tests::{Callers, Cluster, Draw, OF_THE_TEST, Snowflake, refused, wait_until};
 use serde_json::json;
-use std::fmt::Write;
-use std::path::Path;
-use std::time::Duration;
 
 /// What happens to a cluster, from a cluster that has all its nodes to one that has them
 /// again.
 #[derive(Clone, Copy, Debug)]
-enum Scenario {
+pub enum Scenario {
     /// The leader's machine loses its power.
     LeaderKilled,
     /// The leader's machine stands still, and wakes when another node leads.
@@ -38,7 +29,8 @@ enum Scenario {
 const IS_STANDBY: &str = "SELECT pg_is_in_recovery()::int::bigint";
 
 impl Scenario {
-    const ALL: [Scenario; 8] = [
+    /// Each one once.
+    pub const ALL: [Scenario; 8] = [
         Scenario::LeaderKilled,
         Scenario::LeaderFrozen,
         Scenario::LeaderCutOff,
@@ -50,7 +42,7 @@ impl Scenario {
     ];
 
     /// Lets it happen while callers draw.
-    fn happen(self, cluster: &mut Cluster, callers: &Callers) {
+    pub fn happen(self, cluster: &mut Cluster, callers: &Callers) {
         let timeline = &callers.timeline;
         let leader = cluster.settles();
         match self {
@@ -182,56 +174,4 @@ fn granted(
             None
         }
     }
-}
-
-/// A cluster that grants often. It skips nothing when a standby is promoted: what protects
-/// is only what the standby has confirmed.
-fn cluster() -> Cluster {
-    let cluster = Cluster::start(&[
-        ("leaf.max_step", "1000"),
-        ("leaf.wait_timeout", "1s"),
-        ("leaf.history_skip", "0"),
-    ]);
-    let leader = cluster.settles();
-    cluster
-        .connect(leader)
-        .run("SELECT leaf_tag_create('orders', step => 100)");
-    cluster
-}
-
-/// Prints the timeline of what has happened, and keeps it in a file.
-fn report(name: &str, text: &str) {
-    println!("{text}");
-    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    std::fs::write(&file, text).expect("a file below target");
-    println!("This is also in {}.", file.display());
-}
-
-/// What happened since the last report, and the longest stall of each kind of caller.
-fn account(scenario: Scenario, callers: &Callers, begin: Duration) -> String {
-    let mut text = format!("\n{scenario:?}: longest stall of");
-    for kind in [SESSION, SPARING, BUFFERED] {
-        let stall = callers.timeline.longest_stall(kind, begin);
-        write!(text, " a {kind} {:.1} s,", stall.as_secs_f64()).expect("a string");
-    }
-    text.pop();
-    text.push('\n');
-    text + &callers.timeline.text(begin)
-}
-
-#[test]
-fn failovers_of_patroni_repeat_no_id_and_buffered_ids_go_on() {
-    let mut cluster = cluster();
-    let connection = cluster.connection_string();
-    let mut text = String::new();
-    Callers::run(&connection, |callers| {
-        callers.are_served();
-        for scenario in Scenario::ALL {
-            let begin = callers.timeline.now();
-            scenario.happen(&mut cluster, callers);
-            text += &account(scenario, callers, begin);
-        }
-        writeln!(text, "\n{} ids, none of them twice", callers.answers.len()).expect("a string");
-    });
-    report("patroni.txt", &text);
 }
