@@ -38,7 +38,7 @@ impl Etcd {
         let clients = format!("http://127.0.0.1:{}", self.port);
         let peers = format!("http://127.0.0.1:{}", self.peer_port);
         let child = command(Path::new("/usr/bin/etcd"))
-            .args(["--name", "one", "--data-dir"])
+            .args(["--enable-v2", "--name", "one", "--data-dir"])
             .arg(self.folder.join("etcd"))
             .args(["--listen-client-urls", &clients])
             .args(["--advertise-client-urls", &clients])

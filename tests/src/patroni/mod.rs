@@ -50,8 +50,8 @@ impl Cluster {
             etcd,
             folder,
         };
-        cluster.settles();
-        let mut client = cluster.connect(cluster.leader().expect("a leader"));
+        let leader = cluster.settles();
+        let mut client = cluster.connect(leader);
         client.run("CREATE EXTENSION leaf");
         cluster
     }
@@ -81,6 +81,13 @@ impl Cluster {
         self.nodes
             .iter()
             .position(|it| standby["name"] == it.name())
+    }
+
+    /// Waits until another standby than this one is synchronous.
+    pub fn is_synchronous_instead_of(&self, former: usize) {
+        wait_until("another standby is synchronous", || {
+            self.synchronous_standby().is_some_and(|it| it != former)
+        });
     }
 
     /// Waits until there is one leader, which the other nodes follow, one of them
@@ -144,13 +151,15 @@ impl Cluster {
         status.is_some_and(|status| status["failsafe_mode_is_active"] == true)
     }
 
-    /// Waits until etcd says which nodes the leader has to reach to go on without etcd.
+    /// Waits until all nodes have read that the leader may go on without etcd if it
+    /// reaches the others, and who they are.
     pub fn knows_failsafe_members(&self) {
-        wait_until("the fail-safe members are in etcd", || {
-            let leader = self.leader().map(|leader| &self.nodes[leader]);
-            let members = leader.and_then(|leader| leader.get("failsafe"));
-            let count = members.and_then(|members| Some(members.as_object()?.len()));
-            count == Some(self.nodes.len())
+        wait_until("all nodes know the fail-safe members", || {
+            self.nodes.iter().all(|node| {
+                let members = node.get("failsafe");
+                let count = members.and_then(|members| Some(members.as_object()?.len()));
+                count == Some(self.nodes.len())
+            })
         });
     }
 

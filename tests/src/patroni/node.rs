@@ -71,9 +71,12 @@ impl Node {
             .env("PATRONI_POSTGRESQL_DATA_DIR", self.data())
             .env("PATRONI_POSTGRESQL_BIN_DIR", cluster::bindir())
             .env("PATRONI_POSTGRESQL_PGPASS", self.folder.join("pgpass"))
-            .env("PATRONI_ETCD3_HOSTS", address(self.line.port()))
+            // Through version 2 of etcd's interface: with version 3, Patroni before 3.1.0
+            // can confuse leader and synchronous standby after it stood still
+            // (https://github.com/patroni/patroni/pull/2689 and 2783).
+            .env("PATRONI_ETCD_HOSTS", address(self.line.port()))
             // Only through the line that a test can cut.
-            .env("PATRONI_ETCD3_USE_PROXIES", "on")
+            .env("PATRONI_ETCD_USE_PROXIES", "on")
             .process_group(0)
             .stdin(Stdio::null())
             .stdout(log.try_clone().expect("a second handle"))

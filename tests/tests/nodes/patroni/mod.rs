@@ -39,16 +39,46 @@ fn report(name: &str, text: &str) {
     println!("This is also in {}.", file.display());
 }
 
-/// What happened since the last report, and the longest stall of each kind of caller.
-fn account(scenario: Scenario, callers: &Callers, begin: Duration) -> String {
-    let mut text = format!("\n{scenario:?}: longest stall of");
-    for kind in [SESSION, SPARING, BUFFERED] {
-        let stall = callers.timeline.longest_stall(kind, begin);
-        write!(text, " a {kind} {:.1} s,", stall.as_secs_f64()).expect("a string");
+/// What happened once, and the longest stall of each kind of caller.
+struct Account {
+    scenario: Scenario,
+    stalls: [Duration; 3],
+    timeline: String,
+}
+
+const KINDS: [&str; 3] = [SESSION, SPARING, BUFFERED];
+
+impl Account {
+    fn since(begin: Duration, scenario: Scenario, callers: &Callers) -> Account {
+        Account {
+            scenario,
+            stalls: KINDS.map(|kind| callers.timeline.longest_stall(kind, begin)),
+            timeline: callers.timeline.text(begin),
+        }
     }
-    text.pop();
-    text.push('\n');
-    text + &callers.timeline.text(begin)
+}
+
+/// All timelines, and a table of the longest stalls.
+fn text(accounts: &[Account]) -> String {
+    let mut text = String::new();
+    for account in accounts {
+        write!(text, "\n{:?}\n{}", account.scenario, account.timeline).expect("a string");
+    }
+    write!(text, "\n{:>24} {:>5}", "longest stall", "times").expect("a string");
+    for kind in KINDS {
+        write!(text, " {kind:>9}").expect("a string");
+    }
+    for scenario in Scenario::ALL {
+        let same = accounts.iter().filter(|it| it.scenario == scenario);
+        let name = format!("{scenario:?}");
+        write!(text, "\n{name:>24} {:>5}", same.clone().count()).expect("a string");
+        for kind in 0..KINDS.len() {
+            let longest = same.clone().map(|it| it.stalls[kind]).max();
+            let seconds = longest.unwrap_or_default().as_secs_f64();
+            write!(text, " {seconds:>7.1} s").expect("a string");
+        }
+    }
+    text + "\n"
 }
 
 /// How long random scenarios go on: `make test-long` asks for it.
@@ -65,7 +95,9 @@ fn failovers_of_patroni_repeat_no_id_and_buffered_ids_go_on() {
     let seed = std::process::id().into();
     let mut random = fastrand::Rng::with_seed(seed);
     let more = std::iter::repeat_with(|| random.choice(Scenario::ALL).expect("one"));
-    let mut text = format!("random scenarios of seed {seed}\n");
+    println!("random scenarios of seed {seed}");
+    let mut accounts = Vec::new();
+    let mut ids = 0;
     Callers::run(&connection, |callers| {
         callers.are_served();
         for (number, scenario) in Scenario::ALL.into_iter().chain(more).enumerate() {
@@ -74,9 +106,13 @@ fn failovers_of_patroni_repeat_no_id_and_buffered_ids_go_on() {
             }
             let begin = callers.timeline.now();
             scenario.happen(&mut cluster, callers);
-            text += &account(scenario, callers, begin);
+            accounts.push(Account::since(begin, scenario, callers));
         }
-        writeln!(text, "\n{} ids, none of them twice", callers.answers.len()).expect("a string");
+        ids = callers.answers.len();
     });
-    report("patroni.txt", &text);
+    let text = text(&accounts);
+    report(
+        "patroni.txt",
+        &format!("{text}{ids} ids, none of them twice\n"),
+    );
 }

@@ -6,7 +6,7 @@ use serde_json::json;
 
 /// What happens to a cluster, from a cluster that has all its nodes to one that has them
 /// again.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scenario {
     /// The leader's machine loses its power.
     LeaderKilled,
@@ -24,13 +24,15 @@ pub enum Scenario {
     EtcdLostInFailsafeMode,
     /// The synchronous standby's machine loses its power.
     StandbyKilled,
+    /// The synchronous standby's machine stands still.
+    StandbyFrozen,
 }
 
 const IS_STANDBY: &str = "SELECT pg_is_in_recovery()::int::bigint";
 
 impl Scenario {
     /// Each one once.
-    pub const ALL: [Scenario; 8] = [
+    pub const ALL: [Scenario; 9] = [
         Scenario::LeaderKilled,
         Scenario::LeaderFrozen,
         Scenario::LeaderCutOff,
@@ -39,6 +41,7 @@ impl Scenario {
         Scenario::EtcdLost,
         Scenario::EtcdLostInFailsafeMode,
         Scenario::StandbyKilled,
+        Scenario::StandbyFrozen,
     ];
 
     /// Lets it happen while callers draw.
@@ -121,13 +124,19 @@ impl Scenario {
                 let standby = cluster.synchronous_standby().expect("a standby");
                 timeline.mark("the synchronous standby is killed");
                 cluster.nodes[standby].kill();
-                wait_until("another standby is synchronous", || {
-                    let next = cluster.synchronous_standby();
-                    next.is_some_and(|next| next != standby)
-                });
+                cluster.is_synchronous_instead_of(standby);
                 timeline.mark("another standby is synchronous");
                 callers.are_served();
                 cluster.nodes[standby].start_again();
+            }
+            Scenario::StandbyFrozen => {
+                let standby = cluster.synchronous_standby().expect("a standby");
+                timeline.mark("the synchronous standby stands still");
+                cluster.nodes[standby].freeze();
+                cluster.is_synchronous_instead_of(standby);
+                timeline.mark("another standby is synchronous");
+                callers.are_served();
+                cluster.nodes[standby].thaw();
             }
         }
         cluster.settles();
@@ -145,7 +154,18 @@ fn draw_until_refused(former: &mut Client, callers: &Callers) {
     wait_until("the former leader has no snowflake ids", || {
         granted(callers, "snowflakes", former.snowflakes(100)).is_none()
     });
+    // A loader that ends while its grant waits for a standby has not got the grant.
+    wait_until("a grant waits for the standby", || {
+        let ended = former.number(END_WAITING_LOADER);
+        granted(callers, "orders", former.batch("orders", 100));
+        ended > 0
+    });
+    let beyond = granted(callers, "orders", former.batch("orders", 100));
+    assert!(beyond.is_none(), "ids that nobody has confirmed");
 }
+
+const END_WAITING_LOADER: &str = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+      WHERE backend_type = 'leaf loader' AND wait_event = 'SyncRep'";
 
 /// Draws of the next leader, while the former one still takes writes.
 fn draw_while_alone(next: &mut Client, callers: &Callers) {
