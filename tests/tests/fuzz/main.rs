@@ -60,9 +60,6 @@ fn runner(seed: u64) -> TestRunner {
     TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes))
 }
 
-/// How many cases a server sees: its log, and what it remembers of worker ids, grow.
-const CASES: usize = 40;
-
 /// Keeps the book of the last case that has failed, by an error or a panic.
 struct Kept<'k> {
     book: Rc<Book>,
@@ -80,14 +77,15 @@ impl Drop for Kept<'_> {
 
 #[test]
 fn random_calls_repeat_no_id_and_break_nothing() {
-    let world = RefCell::new(World::new());
+    let world = RefCell::new(None);
     let failed = RefCell::default();
     let ids = Cell::new(0);
     let mut cases = 0;
     for seed in seeds() {
         cases += 1;
-        if cases % CASES == 0 {
-            drop(world.replace(World::new()));
+        match &mut *world.borrow_mut() {
+            Some(world) => World::next(world, seed),
+            none => *none = Some(World::of(seed)),
         }
         let result = runner(seed).run(&steps::steps(), |steps| {
             let mut kept = Kept {
@@ -95,7 +93,9 @@ fn random_calls_repeat_no_id_and_break_nothing() {
                 has_passed: false,
                 failed: &failed,
             };
-            let result = world.borrow_mut().play(&steps, &kept.book);
+            let mut world = world.borrow_mut();
+            let world = world.as_mut().expect("a world");
+            let result = world.play(&steps, &kept.book);
             kept.has_passed = result.is_ok();
             ids.set(ids.get() + kept.book.len());
             result.map_err(TestCaseError::fail)
@@ -112,15 +112,17 @@ fn random_calls_repeat_no_id_and_break_nothing() {
 
 #[test]
 fn random_calls_at_the_same_time_repeat_no_id_and_break_nothing() {
-    let mut world = World::new();
+    let mut world: Option<World> = None;
     let (mut cases, mut ids) = (0, 0);
     for seed in seeds() {
         cases += 1;
-        if cases % CASES == 0 {
-            world = World::new();
+        match &mut world {
+            Some(world) => world.next(seed),
+            None => world = Some(World::of(seed)),
         }
         let book = Book::default();
-        if let Err(fault) = storm(&mut world, seed, &book) {
+        let world = world.as_mut().expect("a world");
+        if let Err(fault) = storm(world, seed, &book) {
             panic!("LEAF_FUZZ_SEED={seed}: {fault}\n{}", book.transcript());
         }
         ids += book.len();

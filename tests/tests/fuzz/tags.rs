@@ -16,6 +16,9 @@ pub fn draw() -> Sql {
         8 => fill("SELECT lower(b), upper(b) - 1 FROM leaf_segment_reserve({}, {}) AS b", [tag(), count()], Block),
         1 => fill("SELECT lower(b), upper(b) - 1 FROM leaf_segment_reserve({}, {}) AS b", [tag(), bigint()], Block),
         2 => fill("SELECT lower(b), upper(b) - 1 FROM leaf_segment_reserve('a', {}, leaf_tag_incarnation({})) AS b", [count(), tag()], Kept),
+        4 => fill("SELECT first, last FROM leaf_segment_feed({}, {})", [tag(), count()], Kept),
+        1 => fill("SELECT first, last FROM leaf_segment_feed({}, {}, true)", [tag(), count()], Kept),
+        1 => fill("SELECT first FROM leaf_segment_feed({}, {})", [edge_tag(), bigint()], Any),
         8 => fill("SELECT leaf_segment_return($TAG, '[$FIRST,$LAST]')", [], Returned),
         1 => fill("SELECT leaf_segment_return({}, int8range({}, {}))", [tag(), bigint(), bigint()], Any),
         2 => fill("SELECT draw({}, {})", [tag(), count()], Ids),
@@ -68,6 +71,8 @@ pub fn tag_function() -> Sql {
                   [stripes(), stripe(), count(), good_tag()], Any),
         1 => fill("SELECT leaf_tag_restripe({}, {}, {}, {}, {})",
                   [tag(), integer(), integer(), bigint(), bigint()], Any),
+        3 => fill("SELECT leaf_tag_attach({}, {})", [good_tag(), good_tag()], Any),
+        1 => fill("SELECT leaf_tag_attach({}, {})", [tag(), text()], Any),
         4 => fill("SELECT leaf_tag_drop({})", [tag()], Any),
         1 => fill("SELECT leaf_tag_drop({}, true)", [tag()], Any),
         1 => one_of(&["SELECT leaf_stat_reset()", "SELECT leaf_stat_reset('a')"], Any),
@@ -120,7 +125,8 @@ fn change() -> Value {
         1 => with("history", text()),
         1 => fixed(&["last_grant = 1000000", "last_grant = -1", "last_grant = 9223372036854775807",
                      "largest_reserve = 1000000", "largest_reserve = 9223372036854775807",
-                     "stripes = 2", "stripes = 4, stripe = 1", "stripe_width = 7", "striped_from = max_id"]),
+                     "stripes = 2", "stripes = 4, stripe = 1", "stripe_width = 7", "striped_from = max_id", "fed_in = 'x'",
+                     "upstream_tag = 'b', upstream_incarnation = gen_random_uuid()"]),
     ]
     .boxed()
 }

@@ -11,6 +11,18 @@ pub struct World {
     server: Server,
     /// How much of the log was read.
     read: usize,
+    /// How many cases it has seen.
+    cases: usize,
+    /// Whether it is its own centre.
+    is_centre: bool,
+}
+
+/// How many cases a server sees: its log, and what it remembers of worker ids, grow.
+const CASES: usize = 40;
+
+/// Whether the world of a seed is its own centre.
+fn is_centre(seed: u64) -> bool {
+    seed / CASES as u64 % 2 == 1
 }
 
 /// Warnings that mean no harm: there is (no) transaction, the server was stopped at
@@ -25,7 +37,30 @@ const HARMLESS: [&str; 5] = [
 ];
 
 impl World {
-    pub fn new() -> World {
+    /// The world for a seed. Every other one is its own centre: its tags can be fed from others
+    /// of them, but it has no snowflake ids, because no shard leases worker ids.
+    pub fn of(seed: u64) -> World {
+        let mut world = World::new();
+        world.is_centre = is_centre(seed);
+        if world.is_centre {
+            let (host, port) = (world.server.host(), world.server.port());
+            let upstream = format!("host={host} port={port} user=postgres dbname=postgres");
+            world.server.configure(&format!(
+                "leaf.upstream = '{upstream}'\nleaf.upstream_timeout = 500ms\n"
+            ));
+        }
+        world
+    }
+
+    /// The world for the next seed: this one, or another one after so many cases.
+    pub fn next(&mut self, seed: u64) {
+        self.cases += 1;
+        if self.cases == CASES || self.is_centre != is_centre(seed) {
+            *self = World::of(seed);
+        }
+    }
+
+    fn new() -> World {
         let server = Server::options()
             .set("fsync", "off")
             .set("max_prepared_transactions", "5")
@@ -38,6 +73,7 @@ impl World {
             .set("leaf.wait_timeout", "30ms")
             .set("leaf.loader_idle_timeout", "300ms")
             .set("leaf.max_clock_lead", "1d")
+            .set("leaf.allow_unreplicated_centre", "on")
             .start();
         server.connect().run(
             "CREATE ROLE joe LOGIN;
@@ -55,7 +91,12 @@ impl World {
                  END LOOP;
              END $$",
         );
-        World { server, read: 0 }
+        World {
+            server,
+            read: 0,
+            cases: 0,
+            is_centre: false,
+        }
     }
 
     /// A session with patience, for what is not part of a case.
