@@ -1,5 +1,6 @@
 //! Several servers, one space of ids.
 
+mod budget;
 mod centres;
 mod copies;
 mod fed;
