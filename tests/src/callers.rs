@@ -130,8 +130,9 @@ impl Callers {
     async fn session(&self, hosts: &[Config], line: &CallerLine) {
         while !self.is_done() {
             let begin = Instant::now();
-            let Some(client) = connect(hosts).await else {
-                line.waited(begin);
+            let client = connect(hosts).await;
+            line.waited(begin);
+            let Some(client) = client else {
                 sleep(CONNECT_PAUSE).await;
                 continue;
             };

@@ -94,12 +94,11 @@ impl Timeline {
     /// The longest time since `begin` in which a caller whose name begins so got no
     /// answer.
     pub fn longest_stall(&self, callers: &str, begin: Duration) -> Duration {
-        let now = self.now();
         let mut longest = Duration::ZERO;
         for row in self.rows.lock().expect("no panic").iter() {
             let row = row.lock().expect("no panic");
             if row.name.starts_with(callers) {
-                let present = (row.served, now);
+                let present = (row.served, self.now());
                 let stalls = row.stalls.iter().copied().chain([present]);
                 let recent = stalls.filter(|(_, until)| *until > begin);
                 let recent = recent.map(|(from, until)| until - from).max();
@@ -172,7 +171,7 @@ impl CallerLine {
         row.fill(begin - self.start, now, b'.');
     }
 
-    /// No server took a connection since `begin`.
+    /// The caller was connecting since `begin`.
     pub fn waited(&self, begin: Instant) {
         let now = self.start.elapsed();
         let mut row = self.row.lock().expect("no panic");
