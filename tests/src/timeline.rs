@@ -1,7 +1,7 @@
 //! What callers saw, and when, as lines of text.
 
 use std::fmt::Write;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// What a character stands for.
@@ -36,6 +36,11 @@ pub struct CallerLine {
     row: Arc<Mutex<Row>>,
 }
 
+/// A failed test still shows its timeline.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Timeline {
     /// Begins now.
     pub fn start() -> Timeline {
@@ -64,7 +69,7 @@ impl Timeline {
             served: self.now(),
             stalls: Vec::new(),
         }));
-        let mut rows = self.rows.lock().expect("no panic");
+        let mut rows = lock(&self.rows);
         rows.push(row.clone());
         CallerLine {
             start: self.start,
@@ -75,28 +80,27 @@ impl Timeline {
 
     /// How many lines there are.
     pub fn callers(&self) -> usize {
-        self.rows.lock().expect("no panic").len()
+        lock(&self.rows).len()
     }
 
     /// Something happens now.
     pub fn mark(&self, what: &str) {
-        let mut marks = self.marks.lock().expect("no panic");
+        let mut marks = lock(&self.marks);
         marks.push((self.now(), what.to_owned()));
     }
 
     /// Whether each caller has got an answer after `instant`.
     pub fn all_served_since(&self, instant: Duration) -> bool {
-        let rows = self.rows.lock().expect("no panic");
-        rows.iter()
-            .all(|row| row.lock().expect("no panic").served > instant)
+        let rows = lock(&self.rows);
+        rows.iter().all(|row| lock(row).served > instant)
     }
 
     /// The longest time since `begin` in which a caller whose name begins so got no
     /// answer.
     pub fn longest_stall(&self, callers: &str, begin: Duration) -> Duration {
         let mut longest = Duration::ZERO;
-        for row in self.rows.lock().expect("no panic").iter() {
-            let row = row.lock().expect("no panic");
+        for row in lock(&self.rows).iter() {
+            let row = lock(row);
             if row.name.starts_with(callers) {
                 let present = (row.served, self.now());
                 let stalls = row.stalls.iter().copied().chain([present]);
@@ -113,7 +117,7 @@ impl Timeline {
     pub fn text(&self, begin: Duration) -> String {
         let cell = |time: Duration| (time.as_millis() / CELL.as_millis()) as usize;
         let (first, last) = (cell(begin), cell(self.now()));
-        let marks = self.marks.lock().expect("no panic");
+        let marks = lock(&self.marks);
         let marks: Vec<_> = marks.iter().filter(|(at, _)| *at >= begin).collect();
         let letter = |number: usize| char::from(b'A' + (number % 26) as u8);
         let mut text = String::new();
@@ -126,7 +130,7 @@ impl Timeline {
             )
             .expect("a string");
         }
-        let rows = self.rows.lock().expect("no panic");
+        let rows = lock(&self.rows);
         for from in (first..=last).step_by(WIDTH) {
             let until = (from + WIDTH).min(last + 1);
             let mut events = vec![' '; until - from];
@@ -143,7 +147,7 @@ impl Timeline {
             )
             .expect("a string");
             for row in rows.iter() {
-                let row = row.lock().expect("no panic");
+                let row = lock(row);
                 let cells = (from..until).map(|cell| *row.cells.get(cell).unwrap_or(&b'-'));
                 let cells: String = cells.map(char::from).collect();
                 writeln!(text, "{:>16} {cells}", row.name).expect("a string");
@@ -162,7 +166,7 @@ impl CallerLine {
     /// A call that began at `begin` has returned ids.
     pub fn served(&self, begin: Instant) {
         let now = self.start.elapsed();
-        let mut row = self.row.lock().expect("no panic");
+        let mut row = lock(&self.row);
         if now - row.served > SHORT {
             let stall = (row.served, now);
             row.stalls.push(stall);
@@ -174,14 +178,14 @@ impl CallerLine {
     /// The caller was connecting since `begin`.
     pub fn waited(&self, begin: Instant) {
         let now = self.start.elapsed();
-        let mut row = self.row.lock().expect("no panic");
+        let mut row = lock(&self.row);
         row.fill(begin - self.start, now, b'-');
     }
 
     /// A call that began at `begin` has failed.
     pub fn failed(&self, begin: Instant) {
         let now = self.start.elapsed();
-        let mut row = self.row.lock().expect("no panic");
+        let mut row = lock(&self.row);
         row.fill(begin - self.start, now, b'x');
     }
 }
