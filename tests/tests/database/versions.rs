@@ -60,8 +60,12 @@ fn add_made_up_version(installation: &Installation) {
         "CREATE FUNCTION leaf_snowflake_stats",
         "COMMENT ON VIEW leaf.stat_snowflake",
     );
-    let rest = section("COMMENT ON VIEW leaf.stat_snowflake", "GRANT SELECT");
-    let grant = "GRANT SELECT ON leaf.stat_snowflake TO pg_monitor;";
+    let rest = section(
+        "COMMENT ON VIEW leaf.stat_snowflake",
+        "CREATE FUNCTION leaf_upstream_stats",
+    );
+    let grant = "GRANT EXECUTE ON FUNCTION leaf_snowflake_stats() TO pg_monitor;\n\
+                 GRANT SELECT ON leaf.stat_snowflake TO pg_monitor;";
     let column = "        OUT rollbacks bigint,\n";
     let earlier = present.replace(align, "").replace(column, "");
     assert_eq!(earlier.len(), present.len() - align.len() - column.len());
