@@ -83,7 +83,7 @@ static MAX_LEASES: Integer = Integer {
     short: c"How many worker ids a role can hold at once.",
     long: c"For leaf_worker_register; superusers have no limit. Set it for a role with ALTER ROLE. If the value is too low, \
         nodes of the role get no worker id; if it is too high, a role can use up the worker ids of the layout.",
-    default: GucSetting::<i32>::new(100),
+    default: GucSetting::<i32>::new(1_000),
     min: 0,
     max: i32::MAX,
     changed_by: ChangedBy::Superuser,

@@ -78,6 +78,7 @@ fn exporter_scrapes_counters_as_a_member_of_pg_monitor() {
     assert_eq!(value("leaf_segment_ids_drawn{"), 1_234.0);
     assert!(value("leaf_segment_ids_left{") > 9.2e18);
     assert_eq!(value("leaf_segment_timeouts{"), 0.0);
+    assert_eq!(value("leaf_upstream_feeds{"), 0.0);
     assert!(value("leaf_snowflake_runs_out_timestamp{") > 3.0e9);
     // Every metric of the file is exported, with its type.
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../monitoring/postgres_exporter.yaml");
