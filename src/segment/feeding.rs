@@ -24,7 +24,12 @@ struct UnderWay {
     asked: u64,
 }
 
+/// The pause before numbers that could not be granted are tried again.
+const TRY_AGAIN: Duration = Duration::from_millis(100);
+
 thread_local! {
+    /// Jobs whose numbers are there but could not be granted, and when to try again.
+    static KEPT: RefCell<Vec<(Job, Monotonic)>> = const { RefCell::new(Vec::new()) };
     static UNDER_WAY: RefCell<Vec<UnderWay>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -52,7 +57,11 @@ pub fn ask(shared: &Shared, job: &Job, demand: &Demand) -> bool {
 
 /// The jobs for which the centre has granted numbers, and those for which it has not.
 pub fn answered(shared: &Shared) -> (Vec<Job>, Vec<(Job, Unfed)>) {
-    let (mut fed, mut unfed) = (Vec::new(), Vec::new());
+    let now = clock::monotonic();
+    let is_due = |(_, at): &mut (Job, Monotonic)| *at <= now;
+    let kept = KEPT.with_borrow_mut(|kept| kept.extract_if(.., is_due).collect::<Vec<_>>());
+    let mut fed: Vec<_> = kept.into_iter().map(|(job, _)| job).collect();
+    let mut unfed = Vec::new();
     UNDER_WAY.with_borrow_mut(|under_way| {
         under_way.retain(|it| {
             let Some(answer) = shared.upstream.collect(it.id) else {
@@ -72,8 +81,11 @@ pub fn answered(shared: &Shared) -> (Vec<Job>, Vec<(Job, Unfed)>) {
             }
             false
         });
-        if !under_way.is_empty() {
-            call_link(shared);
+        if !under_way.is_empty() && !call_link(shared) {
+            for it in under_way.drain(..) {
+                shared.upstream.withdraw(it.id);
+                unfed.push((it.job, Unfed::Away));
+            }
         }
     });
     (fed, unfed)
@@ -90,22 +102,35 @@ pub fn is_under_way_for(number: usize) -> bool {
 }
 
 fn any(is_it: impl Fn(&Found) -> bool) -> bool {
-    UNDER_WAY.with_borrow(|under_way| {
-        under_way.iter().any(|it| match &it.job {
-            Job::Segment { found, .. } => is_it(found),
-            Job::Request(_) | Job::Leftover(_) | Job::Fed { .. } => false,
-        })
-    })
+    let is_of_it = |job: &Job| match job {
+        Job::Segment { found, .. } => is_it(found),
+        Job::Request(_) | Job::Leftover(_) | Job::Fed { .. } => false,
+    };
+    let is_kept = |(job, _): &(Job, Monotonic)| match job {
+        Job::Fed { job, .. } => is_of_it(job),
+        _ => false,
+    };
+    UNDER_WAY.with_borrow(|under_way| under_way.iter().any(|it| is_of_it(&it.job)))
+        || KEPT.with_borrow(|kept| kept.iter().any(is_kept))
+}
+
+/// Keeps a job whose numbers are there but could not be granted.
+pub fn keep(job: &Job) {
+    let again = clock::monotonic() + TRY_AGAIN;
+    KEPT.with_borrow_mut(|kept| kept.push((job.clone(), again)));
 }
 
 /// When the loader should look for answers at the latest, if it expects some.
 pub fn next_look() -> Option<Monotonic> {
     let waits = UNDER_WAY.with_borrow(|under_way| !under_way.is_empty());
-    waits.then(|| clock::monotonic() + LOOK_AGAIN)
+    let look = waits.then(|| clock::monotonic() + LOOK_AGAIN);
+    let again = KEPT.with_borrow(|kept| kept.iter().map(|(_, at)| *at).min());
+    look.into_iter().chain(again).min()
 }
 
 /// The loader ends: what the centre grants from now on is lost.
 pub fn abandon(shared: &Shared) {
+    KEPT.take();
     for it in UNDER_WAY.take() {
         shared.upstream.withdraw(it.id);
     }

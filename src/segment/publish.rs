@@ -35,9 +35,10 @@ impl Publisher<'_> {
             decision,
             upstream_tag,
         } = decided;
-        let (job, is_fed) = match job {
+        let whole = job;
+        let (job, is_fed) = match whole {
             Job::Fed { job, .. } => (job.as_ref(), true),
-            _ => (job, false),
+            _ => (whole, false),
         };
         match decision {
             Decision::ToBeFed { count, exact } => {
@@ -61,7 +62,7 @@ impl Publisher<'_> {
                     self.answer(request, answer);
                 }
             }
-            Decision::Busy => self.failed(job, "the tag's row is locked by another transaction"),
+            Decision::Busy => self.failed(whole, "the tag's row is locked by another transaction"),
             Decision::Below { high_water } => self.failed(
                 job,
                 &format!("max_id of the tag's row is below {high_water}, up to which ids have been handed out; raise it"),
@@ -173,7 +174,13 @@ impl Publisher<'_> {
     /// Records a failure after which another attempt may succeed, and requests that.
     fn failed(&self, job: &Job, message: &str) {
         match job {
-            Job::Fed { job, .. } => self.failed(job, message),
+            // The numbers are there: they are not asked for again.
+            Job::Fed { job: inner, .. } => {
+                feeding::keep(job);
+                if let Job::Segment { found, .. } = inner.as_ref() {
+                    self.slot_failed(*found, message);
+                }
+            }
             Job::Request(request) => self.shared.mailbox.put_back(request.id, message),
             Job::Leftover(leftover) => {
                 let later = clock::monotonic() + LEFTOVER_PAUSE;

@@ -276,6 +276,30 @@ fn answers_that_are_lost_burn_a_bounded_number_of_ids() {
 }
 
 #[test]
+fn numbers_that_cannot_be_granted_for_a_while_are_not_asked_for_again() {
+    let centre = Centre::start();
+    centre.create("orders", "");
+    let shard = centre.shard();
+    attach(&shard, "orders", 10);
+    let mut client = shard.connect();
+    client.run(
+        "SELECT leaf_tag_alter('orders', max_step => 10);
+         CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''no''; END';
+         CREATE TRIGGER fail BEFORE UPDATE ON leaf.alloc FOR EACH ROW EXECUTE FUNCTION fail();
+         SET leaf.wait_timeout = '2s'",
+    );
+    let error = refused(client.next("orders"), "55P03");
+    assert!(error.detail().unwrap().contains("no"), "{error:?}");
+    client.run("DROP TRIGGER fail ON leaf.alloc");
+    client.next("orders").expect("an id");
+    let granted = centre
+        .0
+        .connect()
+        .number("SELECT max_id - 1 FROM leaf.alloc");
+    assert!(granted <= 20, "{granted}");
+}
+
+#[test]
 fn partitioned_old_leader_that_still_accepts_is_left_for_the_new_one() {
     let centre = Centre::of(Server::options().set("leaf.wait_timeout", "500ms"));
     centre.create("orders", "");
