@@ -122,3 +122,45 @@ fn password_of_a_password_file_is_nowhere_to_be_found() {
     }
     assert!(!shard.log().contains(PASSWORD));
 }
+
+#[test]
+fn role_of_a_shard_can_use_up_its_numbers_and_nothing_else() {
+    let centre = Centre::start();
+    centre.create("orders", ", max_value => 1000");
+    let mut there = centre.0.connect();
+    there.run(
+        "SELECT leaf_tag_create('other');
+         ALTER ROLE shard SET leaf.max_reserve = 100; ALTER ROLE shard SET leaf.max_leases = 1",
+    );
+    let mut thief = centre.0.connect_as("shard", "postgres");
+    for statement in [
+        "SELECT leaf_tag_create('mine')",
+        "SELECT leaf_tag_alter('orders', max_value => 2000)",
+        "SELECT leaf_tag_drop('orders')",
+        "SELECT leaf_tag_grant('orders', 'public')",
+        "SELECT leaf_tag_attach('orders')",
+        "SELECT leaf_tag_restripe('orders', 2, 0, 500)",
+        "SELECT * FROM leaf_tag_align()",
+        "SELECT leaf_stat_reset()",
+        "SELECT leaf_segment_next('other')",
+        "SELECT * FROM leaf_segment_feed('other', 1)",
+        "SELECT * FROM leaf_segment_feed('other', 0)",
+        "SELECT * FROM leaf.alloc",
+        "UPDATE leaf.alloc SET max_id = 1",
+        "SELECT * FROM leaf.worker",
+        "SELECT * FROM leaf.stat_upstream",
+        "SET leaf.max_reserve = 1000000",
+        "SET leaf.max_leases = 1000",
+        "SELECT leaf_worker_release(0, gen_random_uuid(), 1)",
+    ] {
+        thief.fails(statement, "42501");
+    }
+    assert_eq!(thief.number("SELECT count(*) FROM leaf.stat_segment"), 0);
+    thief.fails("SELECT * FROM leaf_segment_feed('orders', 101)", "22023");
+    for _ in 0..10 {
+        thief.run("SELECT * FROM leaf_segment_feed('orders', 100)");
+    }
+    thief.fails("SELECT * FROM leaf_segment_feed('orders', 1)", "2200H");
+    thief.run("SELECT * FROM leaf_worker_register('n')");
+    thief.fails("SELECT * FROM leaf_worker_register('n')", "53400");
+}
