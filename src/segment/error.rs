@@ -293,7 +293,7 @@ impl Problem for Error {
             Error::NotAttached { tag, unfed } => Report::new(
                 Code::ERRCODE_LOCK_NOT_AVAILABLE,
                 format!("no ids for tag \"{tag}\" from the centre"),
-                "Try again once the centre can be reached and feeds the tag.",
+                "Remove the cause, which leaf.stat_upstream and the server's log show, and try again.",
             )
             .detail(format!("The cause: {}.", unfed.message())),
             Error::OwnChange { tag } => Report::new(

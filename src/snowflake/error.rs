@@ -205,7 +205,7 @@ impl Problem for Error {
                     ),
                     _ => (
                         Code::ERRCODE_LOCK_NOT_AVAILABLE,
-                        "Try again once the centre can be reached and leases worker ids to this server.",
+                        "Remove the cause, which leaf.stat_upstream and the server's log show, and try again.",
                     ),
                 };
                 Report::new(code, "no worker id for snowflake ids from the centre", hint)
