@@ -1,6 +1,8 @@
 //! Worker ids of snowflake ids that come from a centre.
 
-use leaf_tests::{Centre, Draw, Ledger, Mode, Relay, Server, Snowflake, refused, wait_until};
+use leaf_tests::{
+    Centre, Draw, Ledger, Mode, Relay, Server, Snowflake, attach, refused, wait_until,
+};
 use std::time::Duration;
 
 fn worker_id(server: &Server) -> i64 {
@@ -77,10 +79,13 @@ fn answers_that_are_lost_cost_no_worker_id() {
     let mut there = centre.0.connect();
     let leases = "SELECT count(*) FROM leaf.worker WHERE node LIKE 'shard %'";
     let mut client = shard.connect();
-    // The registration is lost, again and again.
+    // The link is connected: what it asks for arrives, and is done.
+    centre.create("orders", "");
+    attach(&shard, "orders", 10);
     relay.lose_answers(true);
     client.run("SET leaf.wait_timeout = '2s'");
     refused(client.snowflakes(1), "55P03");
+    assert_eq!(there.number(leases), 1);
     relay.lose_answers(false);
     client.run("RESET leaf.wait_timeout");
     let mut ledger = Ledger::new();
