@@ -40,7 +40,7 @@ mod tls;
 mod wait;
 
 pub use answers::{Answers, OF_THE_TEST};
-pub use callers::{BUFFERED, Callers, SESSION, SPARING};
+pub use callers::{BUFFERED, Callers, Group, Query, SESSION, SPARING};
 pub use centre::{Centre, attach};
 pub use clock::Clock;
 pub use copies::{feed, pipe};

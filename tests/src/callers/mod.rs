@@ -1,8 +1,13 @@
 //! Callers that draw all the time while servers take over from each other: sessions, and
 //! services with the client library.
 
+mod group;
+
+pub use group::{BUFFERED, Group, Query, SESSION, SPARING};
+
 use crate::timeline::{CallerLine, Timeline};
 use crate::{Answers, Stop, wait_until};
+use group::{Kind, ORDERS, SNOWFLAKES, Service};
 use leaf_sdk::{Error, Leaf, SnowflakeConfig};
 use postgres::error::SqlState;
 use std::sync::Mutex;
@@ -12,13 +17,6 @@ use std::time::{Duration, Instant};
 use tokio::time::{sleep, timeout};
 use tokio_postgres::config::{Host, TargetSessionAttrs};
 use tokio_postgres::{Client, Config, NoTls};
-
-/// The kinds of ids that are drawn. The tag `orders` must exist.
-const ORDERS: &str = "orders";
-const SNOWFLAKES: &str = "snowflakes";
-
-/// Sessions that draw with statements.
-const SESSIONS: usize = 4;
 
 /// Pauses between two calls of a session, and of a service.
 const SESSION_PAUSE: Duration = Duration::from_millis(20);
@@ -45,21 +43,11 @@ pub struct Callers {
     done: AtomicBool,
 }
 
-/// A service that keeps ids for longer than any outage of the tests.
-pub const BUFFERED: &str = "buffered";
-
-/// A service that keeps few ids and leases its worker id for a short time.
-pub const SPARING: &str = "sparing";
-
-/// A session that draws with statements.
-pub const SESSION: &str = "session";
-
 impl Callers {
-    /// Draws while `then` runs: with statements, in sessions with the host that takes
-    /// writes, of those in the connection string, and with the client library. What a
-    /// failover lets callers see is borne, anything else fails the test, as does an id
-    /// that is returned twice, or a call of a service with ids at hand that waits.
-    pub fn run(connection: &str, then: impl FnOnce(&Callers)) {
+    /// These groups draw while `then` runs. What a failover lets callers see is borne,
+    /// anything else fails the test, as does an id that is returned twice, or a caller
+    /// with ids at hand that waits.
+    pub fn run(groups: &[Group], then: impl FnOnce(&Callers)) {
         let timeline = Timeline::start();
         let callers = Callers {
             answers: Answers::since(timeline.started()),
@@ -67,18 +55,34 @@ impl Callers {
             wrong: Mutex::default(),
             done: AtomicBool::new(false),
         };
-        let hosts = hosts(&connection.parse().expect("a connection string"));
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .expect("a runtime");
         thread::scope(|scope| {
             let _stop = Stop(&callers.done);
             let callers = &callers;
-            scope.spawn(move || callers.sessions(&hosts));
-            scope.spawn(move || {
-                callers.service(BUFFERED, connection, 20_000, Duration::from_secs(600))
-            });
-            scope.spawn(move || callers.service(SPARING, connection, 50, Duration::from_secs(2)));
+            for group in groups {
+                let handle = runtime.handle();
+                match &group.kind {
+                    Kind::Sessions(count, queries) => {
+                        for number in 0..*count {
+                            let line = callers.timeline.caller(&format!("{} {number}", group.name));
+                            scope.spawn(move || {
+                                handle.block_on(callers.session(group, queries, &line))
+                            });
+                        }
+                    }
+                    Kind::Service(service) => {
+                        scope.spawn(move || callers.service(group, *service));
+                    }
+                }
+            }
+            let all: usize = groups.iter().map(Group::callers).sum();
             wait_until("all callers draw", || {
                 callers.nothing_is_wrong();
-                callers.timeline.callers() == SESSIONS + 4
+                callers.timeline.callers() == all
             });
             then(callers);
         });
@@ -112,25 +116,11 @@ impl Callers {
         self.done.load(Ordering::Relaxed)
     }
 
-    fn sessions(&self, hosts: &[Config]) {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .enable_all()
-            .build()
-            .expect("a runtime");
-        thread::scope(|scope| {
-            for number in 0..SESSIONS {
-                let line = self.timeline.caller(&format!("{SESSION} {number}"));
-                let handle = runtime.handle();
-                scope.spawn(move || handle.block_on(self.session(hosts, &line)));
-            }
-        });
-    }
-
-    async fn session(&self, hosts: &[Config], line: &CallerLine) {
+    async fn session(&self, group: &Group, queries: &[Query], line: &CallerLine) {
+        let hosts = hosts(&group.connection.parse().expect("a connection string"));
         while !self.is_done() {
             let begin = Instant::now();
-            let client = connect(hosts).await;
+            let client = connect(&hosts).await;
             line.waited(begin);
             let Some(client) = client else {
                 sleep(CONNECT_PAUSE).await;
@@ -140,21 +130,25 @@ impl Callers {
                 if self.is_done() {
                     return;
                 }
+                let query = queries[call % queries.len()];
                 let begin = Instant::now();
-                match timeout(QUERY_TIMEOUT, draw(&client, call)).await {
+                match timeout(QUERY_TIMEOUT, draw(&client, query)).await {
                     Ok(Ok((kind, ids))) => {
                         self.answers.enter(kind, line.number(), ids);
                         line.served(begin);
                     }
                     Ok(Err(error)) => {
                         line.failed(begin);
-                        if !is_of_a_failover(&error) {
-                            self.is_wrong(format!("a session: {error:?}"));
+                        if group.never_waits || !is_of_a_failover(&error) {
+                            self.is_wrong(format!("a session of {}: {error:?}", group.name));
                         }
                         break;
                     }
                     Err(_) => {
                         line.failed(begin);
+                        if group.never_waits {
+                            self.is_wrong(format!("a session of {} got no answer", group.name));
+                        }
                         break;
                     }
                 }
@@ -163,39 +157,48 @@ impl Callers {
         }
     }
 
-    /// A service with buffers of so many ids, and a lease of its worker id that lasts so
-    /// long.
-    fn service(&self, name: &str, connection: &str, step: u64, lease: Duration) {
+    fn service(&self, group: &Group, service: Service) {
         let seconds = CONNECT_TIMEOUT.as_secs();
-        let connection = format!("{connection} connect_timeout={seconds}");
+        let connection = format!("{} connect_timeout={seconds}", group.connection);
         let config = leaf_sdk::Config::new(&connection)
             .expect("a connection string")
-            .steps(step, step)
+            .steps(service.step, service.step)
             .timeout(Duration::from_secs(1))
             .query_timeout(QUERY_TIMEOUT)
             .retry_between(CONNECT_PAUSE, Duration::from_millis(500));
         let leaf = Leaf::new(config).expect("a handle");
-        let orders = leaf.segment(ORDERS);
-        let events = leaf.snowflake(SnowflakeConfig::new(name).lease(lease));
-        let events = events.expect("a generator");
-        wait_until("the service is ready", || {
-            orders.ready().and_then(|()| events.ready()).is_ok()
+        let orders = leaf.segment(service.tag);
+        let events = service.lease.map(|lease| {
+            let events = leaf.snowflake(SnowflakeConfig::new(&group.name).lease(lease));
+            events.expect("a generator")
         });
-        let waits = || (orders.stats().waits, events.stats().waits);
+        wait_until("the service is ready", || {
+            let events = || events.as_ref().map_or(Ok(()), |it| it.ready());
+            orders.ready().and_then(|()| events()).is_ok()
+        });
+        let waits = || {
+            (
+                orders.stats().waits,
+                events.as_ref().map(|it| it.stats().waits),
+            )
+        };
         let before = waits();
         thread::scope(|scope| {
-            scope.spawn(|| self.draw_of(name, ORDERS, || orders.next().map(i64::from)));
-            scope.spawn(|| self.draw_of(name, SNOWFLAKES, || events.next().map(i64::from)));
+            scope.spawn(|| self.draw_of(group, ORDERS, || orders.next().map(i64::from)));
+            if let Some(events) = &events {
+                scope.spawn(|| self.draw_of(group, SNOWFLAKES, || events.next().map(i64::from)));
+            }
         });
-        if name == BUFFERED {
+        if group.never_waits {
             assert_eq!(waits(), before, "calls waited although there were ids");
         }
         // The cluster may be broken if the test has failed.
         let _ = leaf.close();
     }
 
-    fn draw_of(&self, service: &str, kind: &'static str, next: impl Fn() -> Result<i64, Error>) {
-        let line = self.timeline.caller(&format!("{service} {}", &kind[..6]));
+    fn draw_of(&self, group: &Group, kind: &'static str, next: impl Fn() -> Result<i64, Error>) {
+        let name = &group.name;
+        let line = self.timeline.caller(&format!("{name} {}", &kind[..6]));
         while !self.is_done() {
             let begin = Instant::now();
             match next() {
@@ -205,8 +208,8 @@ impl Callers {
                 }
                 Err(error) => {
                     line.failed(begin);
-                    if service == BUFFERED || !error.is_retryable() {
-                        self.is_wrong(format!("a {service} service: {error:?}"));
+                    if group.never_waits || !error.is_retryable() {
+                        self.is_wrong(format!("a {name} service: {error:?}"));
                     }
                 }
             }
@@ -258,22 +261,11 @@ async fn connect(hosts: &[Config]) -> Option<Client> {
     None
 }
 
-/// Draws, now in this way, now in that.
+/// The kind of the ids, and the ids.
 async fn draw(
     client: &Client,
-    call: usize,
+    (kind, query): Query,
 ) -> Result<(&'static str, Vec<i64>), tokio_postgres::Error> {
-    let (kind, query) = match call % 5 {
-        0 => (ORDERS, "SELECT leaf_segment_next('orders')"),
-        1 => (ORDERS, "SELECT leaf_segment_batch('orders', 25)"),
-        2 => (
-            ORDERS,
-            "SELECT generate_series(lower(block), upper(block) - 1)
-               FROM leaf_segment_reserve('orders', 10) AS block",
-        ),
-        3 => (SNOWFLAKES, "SELECT leaf_snowflake_next()"),
-        _ => (SNOWFLAKES, "SELECT leaf_snowflake_batch(25)"),
-    };
     let rows = client.query(query, &[]).await?;
     Ok((kind, rows.iter().map(|row| row.get(0)).collect()))
 }
