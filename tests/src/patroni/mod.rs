@@ -187,12 +187,18 @@ impl Cluster {
 
     /// How to connect to the node that takes writes.
     pub fn connection_string(&self) -> String {
+        format!(
+            "{} target_session_attrs=read-write",
+            self.upstream("postgres")
+        )
+    }
+
+    /// How a shard reaches it in this role: `leaf.upstream`.
+    pub fn upstream(&self, role: &str) -> String {
         let ports: Vec<_> = self.nodes.iter().map(|it| it.port().to_string()).collect();
         let hosts = vec!["127.0.0.1"; ports.len()].join(",");
         let ports = ports.join(",");
-        format!(
-            "host={hosts} port={ports} user=postgres dbname=postgres target_session_attrs=read-write"
-        )
+        format!("host={hosts} port={ports} user={role} dbname=postgres")
     }
 }
 

@@ -3,12 +3,14 @@
 //!
 //! - [`scenario`]: what happens to a cluster.
 //! - [`history`]: one thing after another happens, while callers draw.
+//! - [`centre`]: the cluster feeds shards.
 //! - [`asynchronous`]: what is lost with a leader whose standbys confirm nothing.
 //!
 //! The timelines, with a character for each tenth of a second and caller, are printed, and
 //! written below `target/tmp`.
 
 mod asynchronous;
+mod centre;
 mod history;
 mod scenario;
 

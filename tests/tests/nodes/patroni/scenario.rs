@@ -44,6 +44,15 @@ impl Scenario {
         Scenario::StandbyFrozen,
     ];
 
+    /// Those in which shards lose their centre for a while.
+    pub const OF_A_CENTRE: [Scenario; 5] = [
+        Scenario::LeaderKilled,
+        Scenario::LeaderFrozen,
+        Scenario::LeaderCutOff,
+        Scenario::SwitchOver,
+        Scenario::EtcdLost,
+    ];
+
     /// Lets it happen while callers draw.
     pub fn happen(self, cluster: &mut Cluster, callers: &Callers) {
         let timeline = &callers.timeline;
