@@ -19,7 +19,7 @@ demo: ## start a private server with tables whose ids come from leaf
 demo-stop: ## stop the server of the demo
 	@scripts/demo-stop
 
-demo-nodes: ## kill the leader of three servers that Patroni runs, and show the ids
+demo-nodes: ## kill the leader of three servers that Patroni runs and that feed a fourth, and show the ids
 	@scripts/demo-nodes
 
 test: ## run the whole suite: algorithms, model checks, real servers
