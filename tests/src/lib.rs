@@ -26,6 +26,7 @@ mod line;
 mod load;
 mod mariadb;
 mod module;
+pub mod page;
 mod patroni;
 mod pooler;
 mod port;

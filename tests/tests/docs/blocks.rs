@@ -1,6 +1,6 @@
 //! Runs the blocks of all pages.
 
-use super::page::{Block, Page, root};
+use leaf_tests::page::{Block, Page, root};
 use leaf_tests::postgres::Client;
 use leaf_tests::{Draw, Server};
 use std::fs;

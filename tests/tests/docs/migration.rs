@@ -1,6 +1,6 @@
 //! The imports of docs/migration.md: its commands, literally, from a real MariaDB.
 
-use super::page::Page;
+use leaf_tests::page::Page;
 use leaf_tests::postgres::Client;
 use leaf_tests::{Draw, MariaDb, Server, draw_many};
 

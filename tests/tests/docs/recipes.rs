@@ -84,7 +84,7 @@ fn decimal_numbers_are_unique_and_ascend_as_the_ids_do() {
     );
     let mut client = server.connect_as("postgres", "decimal");
     client.run("CREATE EXTENSION leaf");
-    let recipe = super::page::Page::read(PAGE);
+    let recipe = leaf_tests::page::Page::read(PAGE);
     let code = recipe
         .blocks
         .iter()
