@@ -7,5 +7,6 @@ mod fed;
 mod outages;
 mod patroni;
 mod secrets;
+mod sharding;
 mod stripes;
 mod workers;
