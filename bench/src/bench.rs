@@ -1,4 +1,4 @@
-//! The server that is measured, and how long to measure.
+//! The server that is measured.
 
 use std::sync::Barrier;
 use std::thread;
@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 
 use leaf_tests::postgres::Client;
 use leaf_tests::{Draw, Server};
+
+use crate::runs::Runs;
 
 /// The server's settings that differ from PostgreSQL's defaults, in addition to
 /// `shared_preload_libraries`: values that a careful administrator would use on such a
@@ -23,17 +25,16 @@ pub const SETTINGS: [(&str, &str); 7] = [
 /// The tag that the workloads draw from.
 pub const TAG: &str = "t";
 
-/// The server, and the size of the runs.
+/// The server, and how much is measured.
 pub struct Bench {
     pub server: Server,
-    pub repetitions: u32,
-    quick: bool,
+    pub runs: Runs,
 }
 
 impl Bench {
     /// Starts the server and creates a tag and sequences. When this returns, all have
     /// been used, and the tag's step has stopped growing.
-    pub fn start(repetitions: u32, quick: bool) -> Self {
+    pub fn start(runs: Runs) -> Self {
         let options = SETTINGS
             .iter()
             .fold(Server::options(), |options, (name, value)| {
@@ -41,8 +42,7 @@ impl Bench {
             });
         let bench = Bench {
             server: options.start(),
-            repetitions,
-            quick,
+            runs,
         };
         let mut client = bench.server.connect();
         client.run(&format!("SELECT leaf_tag_create('{TAG}')"));
@@ -52,16 +52,6 @@ impl Bench {
             "SELECT count(leaf_segment_next('{TAG}')) FROM generate_series(1, 5000000)"
         ));
         bench
-    }
-
-    /// `quick` if this run only tries the benchmark, otherwise `full`.
-    pub fn size(&self, full: u64, quick: u64) -> u64 {
-        if self.quick { quick } else { full }
-    }
-
-    /// The duration of a run that is limited by time.
-    pub fn duration(&self, full_seconds: u64) -> Duration {
-        Duration::from_secs(self.size(full_seconds, 1))
     }
 
     /// How often callers of the tag have waited for a segment so far.

@@ -3,20 +3,25 @@
 use std::fs;
 use std::process::Command;
 
-use leaf_tests::Draw;
+use leaf_tests::{Draw, Server};
 
-use crate::bench::{Bench, SETTINGS};
+use crate::runs::Runs;
 
-/// Pairs of a name and a description: machine, versions, settings, date.
-pub fn describe(bench: &Bench) -> Vec<(&'static str, String)> {
-    let mut client = bench.server.connect();
+/// Pairs of a name and a description: machine, versions, settings, date. `settings` are those
+/// that differ from the server's defaults.
+pub fn describe(
+    server: &Server,
+    settings: &[(&str, &str)],
+    runs: Runs,
+) -> Vec<(&'static str, String)> {
+    let mut client = server.connect();
     let cores = std::thread::available_parallelism().map_or(0, |cores| cores.get());
     let gigabytes = after("/proc/meminfo", "MemTotal")
         .split(' ')
         .next()
         .and_then(|kilobytes| kilobytes.parse::<f64>().ok())
         .map_or(0.0, |kilobytes| kilobytes / 1024.0 / 1024.0);
-    let settings: Vec<String> = SETTINGS
+    let settings: Vec<String> = settings
         .iter()
         .map(|(name, value)| format!("{name} = {value}"))
         .collect();
@@ -44,7 +49,7 @@ pub fn describe(bench: &Bench) -> Vec<(&'static str, String)> {
             "repetitions",
             format!(
                 "{} of each side, in turn, after a warm-up",
-                bench.repetitions
+                runs.repetitions
             ),
         ),
     ]

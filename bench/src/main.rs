@@ -1,31 +1,36 @@
-//! Compares leaf with what PostgreSQL offers, on one server.
+//! Compares leaf with what PostgreSQL offers, on one server; or measures a centre and the
+//! shards that it feeds.
 //!
 //! Every comparison runs both sides in turn, several times, so that other activity on
 //! the machine affects both. The result is the median of the ratios. The tables are
-//! printed and, after a full run, written to `RESULTS.md`.
+//! printed and, after a full run, written to a file.
 
 mod bench;
 mod compare;
 mod constant;
+mod latency;
 mod machine;
 mod pgbench;
 mod report;
+mod runs;
 mod works;
 
 use std::fs;
 use std::time::Instant;
 
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 
 use bench::Bench;
 use report::Report;
-use works::WORKS;
+use runs::Runs;
 
-const RESULTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/RESULTS.md");
-
-/// Compares leaf with sequences on a private server.
+/// Compares leaf with sequences on a private server, or measures a centre and its shards.
 #[derive(Parser)]
 struct Arguments {
+    /// What is measured.
+    #[arg(value_enum, default_value_t = Subject::Sequences)]
+    subject: Subject,
+
     /// Use short runs, to try the benchmark itself; the figures mean little.
     #[arg(long)]
     quick: bool,
@@ -39,28 +44,53 @@ struct Arguments {
     repetitions: u32,
 }
 
+#[derive(Clone, Copy, ValueEnum)]
+enum Subject {
+    /// leaf against sequences, written to bench/RESULTS.md.
+    Sequences,
+}
+
+/// The workloads of a subject and their names, for `--only`.
+type Works<B> = [(&'static str, fn(&mut B, &mut Report))];
+
 fn main() {
     let arguments = Arguments::parse();
-    let wanted = |name: &str| {
-        arguments
-            .only
-            .as_ref()
-            .is_none_or(|only| name.contains(only))
+    let runs = Runs {
+        repetitions: arguments.repetitions,
+        quick: arguments.quick,
     };
-    let start = Instant::now();
+    match arguments.subject {
+        Subject::Sequences => {
+            let mut bench = Bench::start(runs);
+            let about = machine::describe(&bench.server, &bench::SETTINGS, runs);
+            let report = Report::new(works::TEXTS, about);
+            measure(&arguments, &works::WORKS, &mut bench, report, "RESULTS.md");
+        }
+    }
+}
 
-    let mut bench = Bench::start(arguments.repetitions, arguments.quick);
-    let mut report = Report::new(machine::describe(&bench));
-    for (name, work) in WORKS.iter().filter(|(name, _)| wanted(name)) {
+/// Runs the workloads that are wanted, prints the report and, if it is a full one, writes it
+/// to `file`.
+fn measure<B>(
+    arguments: &Arguments,
+    works: &Works<B>,
+    bench: &mut B,
+    mut report: Report,
+    file: &str,
+) {
+    let start = Instant::now();
+    let only = arguments.only.as_deref().unwrap_or_default();
+    for (name, work) in works.iter().filter(|(name, _)| name.contains(only)) {
         eprintln!("{:4} s  {name}", start.elapsed().as_secs());
-        work(&mut bench, &mut report);
+        work(bench, &mut report);
     }
 
     println!("{}", report.for_terminal());
+    let file = format!("{}/{file}", env!("CARGO_MANIFEST_DIR"));
     if arguments.quick || arguments.only.is_some() {
-        eprintln!("not a full run: {RESULTS} is unchanged");
+        eprintln!("not a full run: {file} is unchanged");
         return;
     }
-    fs::write(RESULTS, report.for_markdown()).expect("RESULTS.md can be written");
-    eprintln!("written to {RESULTS}");
+    fs::write(&file, report.for_markdown()).expect("the file of results can be written");
+    eprintln!("written to {file}");
 }

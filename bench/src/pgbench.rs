@@ -14,7 +14,7 @@ pub fn tps(bench: &Bench, clients: u32, statement: &str) -> f64 {
         .args(["-n", "-M", "prepared", "-j", "2", "-f", "-", "-c"])
         .arg(clients.to_string())
         .arg("-T")
-        .arg(bench.duration(5).as_secs().to_string())
+        .arg(bench.runs.duration(5).as_secs().to_string())
         .arg("postgres")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

@@ -1,10 +1,11 @@
-//! The tables, for the terminal and for `RESULTS.md`.
+//! The tables, for the terminal and for the file of results.
 
 use std::fmt::Write;
 
 use comfy_table::{ContentArrangement, Table, presets};
 
 use crate::compare::{Comparison, Spread};
+use crate::latency::Latency;
 
 /// The bound that a ratio must meet.
 #[derive(Clone, Copy, Debug)]
@@ -59,18 +60,20 @@ impl Unit {
     }
 }
 
-/// The durations of single calls in one workload, in milliseconds.
+/// What a report says around its tables.
 #[derive(Clone, Copy, Debug)]
-pub struct Latency {
-    pub calls_per_second: f64,
-    pub p50: f64,
-    pub p99: f64,
-    pub p999: f64,
-    pub max: f64,
+pub struct Texts {
+    /// The heading, and what should be known before the tables are read.
+    pub head: &'static str,
+    /// What is compared: the names of both sides.
+    pub sides: [&'static str; 2],
+    /// The titles of the tables: comparisons, durations of calls, other figures.
+    pub titles: [&'static str; 3],
 }
 
 /// Everything measured so far.
 pub struct Report {
+    texts: Texts,
     about: Vec<(&'static str, String)>,
     ratios: Table,
     latencies: Table,
@@ -79,10 +82,12 @@ pub struct Report {
 
 impl Report {
     /// An empty report; `about` describes the machine.
-    pub fn new(about: Vec<(&'static str, String)>) -> Self {
+    pub fn new(texts: Texts, about: Vec<(&'static str, String)>) -> Self {
+        let [this, other] = texts.sides;
         Report {
+            texts,
             about,
-            ratios: table(&["work", "against", "leaf", "other", "ratio", "bound", "met?"]),
+            ratios: table(&["work", "against", this, other, "ratio", "bound", "met?"]),
             latencies: table(&["call", "calls", "p50", "p99", "p99.9", "max"]),
             facts: table(&["what", "figure"]),
         }
@@ -140,12 +145,9 @@ impl Report {
             .join("\n")
     }
 
-    /// The whole content of `RESULTS.md`.
+    /// The whole content of the file of results.
     pub fn for_markdown(&mut self) -> String {
-        let mut text =
-            "# Benchmark\n\nWritten by `make bench`. Each ratio is leaf's figure divided \
-            by the other one: the median of all pairs of runs, with the lowest and the highest.\n\n"
-                .to_owned();
+        let mut text = format!("{}\n\n", self.texts.head);
         for (name, value) in &self.about {
             writeln!(text, "- {name}: {value}").expect("a string takes all");
         }
@@ -160,10 +162,11 @@ impl Report {
 
     /// The tables that have at least one line.
     fn tables(&mut self) -> impl Iterator<Item = (&'static str, &mut Table)> {
+        let [ratios, latencies, facts] = self.texts.titles;
         [
-            ("leaf against what PostgreSQL offers", &mut self.ratios),
-            ("How long one call takes, 8 sessions", &mut self.latencies),
-            ("Other figures", &mut self.facts),
+            (ratios, &mut self.ratios),
+            (latencies, &mut self.latencies),
+            (facts, &mut self.facts),
         ]
         .into_iter()
         .filter(|(_, table)| !table.is_empty())
@@ -192,7 +195,12 @@ mod tests {
 
     #[test]
     fn a_missed_bound_is_seen_in_both_forms() {
-        let mut report = Report::new(vec![("kernel", "Linux".to_owned())]);
+        let texts = Texts {
+            head: "# Benchmark",
+            sides: ["leaf", "other"],
+            titles: ["Ratios", "Durations", "Other figures"],
+        };
+        let mut report = Report::new(texts, vec![("kernel", "Linux".to_owned())]);
         let comparison = Comparison::of(&[(2e6, 1e6)]);
         report.compared(
             "rows",

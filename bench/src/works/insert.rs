@@ -53,7 +53,7 @@ fn create_tables(bench: &Bench) {
 }
 
 fn insert_rows(bench: &Bench, table: &str) -> f64 {
-    let rows = bench.size(1_000_000, 100_000);
+    let rows = bench.runs.size(1_000_000, 100_000);
     let mut client = empty(bench, table);
     let start = Instant::now();
     client.run(&format!(

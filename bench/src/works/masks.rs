@@ -15,7 +15,7 @@ use crate::report::{Bound, Report, Unit};
 /// statements with one call, which look the key up, compared with those that do nothing.
 pub fn per_call(bench: &mut Bench, report: &mut Report) {
     let mut client = bench.server.connect();
-    let rows = bench.size(1_000_000, 100_000);
+    let rows = bench.runs.size(1_000_000, 100_000);
     let calls = [
         (format!("leaf_mask('{TAG}', n)"), "`leaf_mask`, per row"),
         (
@@ -26,7 +26,7 @@ pub fn per_call(bench: &mut Bench, report: &mut Report) {
         ("leaf_id_text(n)".into(), "`leaf_id_text`, per row"),
     ];
     for (call, name) in calls {
-        let mut extra: Vec<f64> = (0..bench.repetitions)
+        let mut extra: Vec<f64> = (0..bench.runs.repetitions)
             .map(|_| ns_per_row(&mut client, &call, rows) - ns_per_row(&mut client, "n", rows))
             .collect();
         extra.sort_by(f64::total_cmp);
@@ -35,7 +35,7 @@ pub fn per_call(bench: &mut Bench, report: &mut Report) {
     }
     let masked = format!("SELECT leaf_mask('{TAG}', 1)");
     let comparison = in_turn(
-        bench.repetitions,
+        bench.runs.repetitions,
         || tps(bench, 8, &masked),
         || tps(bench, 8, "SELECT 1"),
     );

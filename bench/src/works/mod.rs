@@ -12,7 +12,19 @@ mod snowflake;
 
 use crate::bench::Bench;
 use crate::compare::{Comparison, in_turn};
-use crate::report::{Bound, Report, Unit};
+use crate::report::{Bound, Report, Texts, Unit};
+
+/// What the report says around its tables.
+pub const TEXTS: Texts = Texts {
+    head: "# Benchmark\n\nWritten by `make bench`. Each ratio is leaf's figure divided by the other \
+        one: the median of all pairs of runs, with the lowest and the highest.",
+    sides: ["leaf", "other"],
+    titles: [
+        "leaf against what PostgreSQL offers",
+        "How long one call takes, 8 sessions",
+        "Other figures",
+    ],
+};
 
 /// Measures a workload and adds it to the report.
 type Work = fn(&mut Bench, &mut Report);
@@ -86,7 +98,7 @@ impl Line {
     ) {
         leaf();
         let waits = bench.waits();
-        let comparison = in_turn(bench.repetitions, leaf, other);
+        let comparison = in_turn(bench.runs.repetitions, leaf, other);
         self.report(report, Unit::PerSecond, &comparison);
         let waits = bench.waits() - waits;
         report.fact(

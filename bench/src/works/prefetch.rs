@@ -5,8 +5,9 @@
 
 use leaf_tests::Draw;
 
-use super::latency::{run, summary};
+use super::latency::run;
 use crate::bench::Bench;
+use crate::latency::summary;
 use crate::report::Report;
 
 const TAG: &str = "small_segments";
@@ -36,7 +37,7 @@ pub fn with_and_without(bench: &mut Bench, report: &mut Report) {
 
     let mut latencies = [const { Vec::new() }; 2];
     let mut waits = [0, 0];
-    for _ in 0..bench.repetitions {
+    for _ in 0..bench.runs.repetitions {
         for (i, (threshold, _)) in THRESHOLDS.iter().enumerate() {
             server.reload("leaf.prefetch_threshold", threshold);
             let before = client.stat(TAG, "waits");

@@ -73,7 +73,7 @@ fn compare(bench: &Bench, report: &mut Report, line: &Line, sessions: usize, oth
 /// The number of rows per second, in all sessions together, for which `function` is
 /// called.
 fn rows_per_second(bench: &Bench, sessions: usize, function: &str) -> f64 {
-    let rows = bench.size(5_000_000, 500_000);
+    let rows = bench.runs.size(5_000_000, 500_000);
     let query = format!("SELECT count({function}) FROM generate_series(1, {rows})");
     let took = bench.in_sessions(sessions, |client| {
         assert_eq!(client.number(&query), rows as i64);

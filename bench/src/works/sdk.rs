@@ -11,9 +11,9 @@ use leaf_sdk::{Config, Leaf, SegmentSource};
 use leaf_tests::Draw;
 
 use super::Line;
-use super::latency::summary_of;
 use crate::bench::{Bench, TAG};
 use crate::compare::in_turn;
+use crate::latency::summary_of;
 use crate::report::{Bound, Report, Unit};
 
 const SDK_TAG: &str = "sdk";
@@ -35,9 +35,9 @@ pub fn buffered_against_fetch_add(bench: &mut Bench, report: &mut Report) {
     ];
     create_tag(bench);
     for (threads, work, bound) in works {
-        let draws = bench.size(40_000_000, 2_000_000) / threads as u64;
+        let draws = bench.runs.size(40_000_000, 2_000_000) / threads as u64;
         let comparison = in_turn(
-            bench.repetitions,
+            bench.runs.repetitions,
             || {
                 let source = filled(bench, threads as u64 * draws);
                 per_second(threads, draws, || {
@@ -68,7 +68,7 @@ pub fn latency_while_refilling(bench: &mut Bench, report: &mut Report) {
     let source = leaf.segment(SDK_TAG);
     source.next().expect("an id");
     let refills = leaf.stats()[SDK_TAG].refills;
-    let end = Instant::now() + bench.duration(5);
+    let end = Instant::now() + bench.runs.duration(5);
     let mut latencies = Vec::with_capacity(1 << 22);
     while Instant::now() < end && latencies.len() < latencies.capacity() {
         let start = Instant::now();
@@ -85,13 +85,13 @@ pub fn latency_while_refilling(bench: &mut Bench, report: &mut Report) {
         format!("{}, {}", stats.refills - refills, stats.waits),
     );
     let name = "client library, ids in process, 1 M/s";
-    report.latency(name, &summary_of(latencies, bench.duration(5)));
+    report.latency(name, &summary_of(latencies, bench.runs.duration(5)));
     leaf.close().expect("the server answers");
 }
 
 /// One statement per call, through the library and through the driver alone.
 pub fn calls_against_the_driver(bench: &mut Bench, report: &mut Report) {
-    let count = bench.size(50_000, 2_000);
+    let count = bench.runs.size(50_000, 2_000);
     let rate = |call: &dyn Fn(&mut leaf_tests::postgres::Client)| {
         let mut client = bench.server.connect();
         let start = Instant::now();
@@ -101,7 +101,7 @@ pub fn calls_against_the_driver(bench: &mut Bench, report: &mut Report) {
         count as f64 / start.elapsed().as_secs_f64()
     };
     let comparison = in_turn(
-        bench.repetitions,
+        bench.runs.repetitions,
         || {
             rate(&|client| {
                 black_box(leaf_sdk::sync::segment_next(client, TAG).expect("an id"));

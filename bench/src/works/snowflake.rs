@@ -62,7 +62,7 @@ fn flat_out(
     sessions: usize,
     query: fn(u64) -> String,
 ) {
-    let rows = bench.size(10_000_000, 500_000) / sessions as u64;
+    let rows = bench.runs.size(10_000_000, 500_000) / sessions as u64;
     let query = query(rows);
     let rate = || {
         let took = bench.in_sessions(sessions, |client| {
@@ -71,7 +71,9 @@ fn flat_out(
         (rows * sessions as u64) as f64 / took.as_secs_f64()
     };
     rate();
-    let pairs: Vec<_> = (0..bench.repetitions).map(|_| (rate(), MAXIMUM)).collect();
+    let pairs: Vec<_> = (0..bench.runs.repetitions)
+        .map(|_| (rate(), MAXIMUM))
+        .collect();
     let line = Line {
         work,
         against: "4,096 ids per ms, the layout's maximum",
@@ -93,7 +95,7 @@ pub fn single_against_uuid(bench: &mut Bench, report: &mut Report) {
 
 fn single(bench: &Bench, report: &mut Report, against: &'static str, other: &str) {
     let comparison = in_turn(
-        bench.repetitions,
+        bench.runs.repetitions,
         || tps(bench, 8, "SELECT leaf_snowflake_next()"),
         || tps(bench, 8, other),
     );
@@ -108,7 +110,7 @@ fn single(bench: &Bench, report: &mut Report, against: &'static str, other: &str
 /// The share of a processor that a session uses while it draws all ids of each tick.
 pub fn processor_time(bench: &mut Bench, report: &mut Report) {
     let mut client = bench.server.connect();
-    let rows = bench.size(10_000_000, 500_000);
+    let rows = bench.runs.size(10_000_000, 500_000);
     let share = share_of_processor(&mut client, &NEXT(rows));
     report.fact(
         "processor time of a session that draws 4,096 ids per ms",
@@ -121,7 +123,7 @@ pub fn processor_time(bench: &mut Bench, report: &mut Report) {
     ));
     let mut slow = bench.server.connect_as("postgres", SLOW_DATABASE);
     slow.run("CREATE EXTENSION leaf");
-    let share = share_of_processor(&mut slow, &BATCH(bench.size(8, 2) * 8_192));
+    let share = share_of_processor(&mut slow, &BATCH(bench.runs.size(8, 2) * 8_192));
     report.fact(
         "processor time of a session that waits for ticks of 1 s",
         format!("{:.1} %", share * 100.0),
