@@ -5,7 +5,7 @@
 export PG_CONFIG
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-stop demo-nodes test test-server test-clients test-long bench lint stage install
+.PHONY: help setup demo demo-stop demo-nodes test test-server test-clients test-long bench bench-nodes lint stage install
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 14
@@ -36,6 +36,9 @@ test-long: ## kill processes and make random calls for some minutes
 
 bench: ## compare leaf with sequences, write bench/RESULTS.md
 	@scripts/bench
+
+bench-nodes: ## measure a centre and its shards, write bench/NODES.md
+	@scripts/bench-nodes
 
 lint: ## check versions, imports, format, clippy and documentation; warnings are errors
 	@scripts/lint

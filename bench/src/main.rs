@@ -10,6 +10,7 @@ mod compare;
 mod constant;
 mod latency;
 mod machine;
+mod nodes;
 mod pgbench;
 mod report;
 mod runs;
@@ -21,6 +22,7 @@ use std::time::Instant;
 use clap::{Parser, ValueEnum};
 
 use bench::Bench;
+use nodes::Nodes;
 use report::Report;
 use runs::Runs;
 
@@ -48,6 +50,8 @@ struct Arguments {
 enum Subject {
     /// leaf against sequences, written to bench/RESULTS.md.
     Sequences,
+    /// A centre and its shards, written to bench/NODES.md.
+    Nodes,
 }
 
 /// The workloads of a subject and their names, for `--only`.
@@ -65,6 +69,12 @@ fn main() {
             let about = machine::describe(&bench.server, &bench::SETTINGS, runs);
             let report = Report::new(works::TEXTS, about);
             measure(&arguments, &works::WORKS, &mut bench, report, "RESULTS.md");
+        }
+        Subject::Nodes => {
+            let mut nodes = Nodes::start(runs);
+            let about = machine::describe(&nodes.centre.0, &nodes::SETTINGS, runs);
+            let report = Report::new(nodes::TEXTS, about);
+            measure(&arguments, nodes::WORKS, &mut nodes, report, "NODES.md");
         }
     }
 }

@@ -18,6 +18,11 @@ impl Centre {
             .set("leaf.allow_unreplicated_centre", "on")
             .set("leaf.prefetch_threshold", "50")
             .start();
+        Centre::on(server)
+    }
+
+    /// Makes a server a centre.
+    pub fn on(server: Server) -> Centre {
         server.connect().run(
             "CREATE ROLE shard LOGIN;
              GRANT EXECUTE ON FUNCTION leaf_worker_register, leaf_worker_renew TO shard",

@@ -1,0 +1,46 @@
+//! Connections to the centre that call it as the links of shards do.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_postgres::types::Type;
+use tokio_postgres::{Client, Error, NoTls};
+
+/// How long a link waits for a whole pipeline of answers with the default settings, before it
+/// gives all of them up (`leaf.upstream_timeout`, four times).
+pub const PATIENCE: Duration = Duration::from_secs(12);
+
+/// A connection to the centre. Calls of its clones go out in one pipeline.
+#[derive(Clone)]
+pub struct Link(Arc<Client>);
+
+impl Link {
+    /// Connects, and sets the time limits of a link.
+    pub async fn open(upstream: &str) -> Result<Link, Error> {
+        let (client, connection) = tokio_postgres::connect(upstream, NoTls).await?;
+        // Errors are those of the calls.
+        tokio::spawn(async { _ = connection.await });
+        client
+            .batch_execute("SET leaf.wait_timeout = '1s'; SET statement_timeout = '3s'")
+            .await?;
+        Ok(Link(Arc::new(client)))
+    }
+
+    /// Asks for numbers of a tag.
+    pub async fn feed(&self, tag: &str, count: i64) -> Result<(), Error> {
+        let feed =
+            "SELECT first, last, incarnation FROM leaf_segment_feed($1::text, $2::bigint, false)";
+        let parameters = [(&tag as _, Type::TEXT), (&count as _, Type::INT8)];
+        self.0.query_typed(feed, &parameters).await?;
+        Ok(())
+    }
+
+    /// Leases a worker id.
+    pub async fn register(&self, node: &str) -> Result<(), Error> {
+        let register = "SELECT worker_id FROM leaf_worker_register($1::text, NULL, clock_timestamp(), '1h', \
+                        gen_random_uuid())";
+        let parameters = [(&node as _, Type::TEXT)];
+        self.0.query_typed(register, &parameters).await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,176 @@
+//! What the shards ask of the centre.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use fastrand::Rng;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, sleep_until};
+
+use super::SHARDS;
+use crate::nodes::link::Link;
+use crate::nodes::{TAGS, tag_name};
+
+/// How many connections carry the steady demand. In a real system, each shard has one of its
+/// own while it has asked within `leaf.loader_idle_timeout`.
+const CONNECTIONS: usize = 64;
+
+/// How many shards that start are connected at once. Others are refused, and try again.
+const CONNECTED_AT_ONCE: usize = 1_000;
+
+/// Within which time all shards are started.
+const STORM: Duration = Duration::from_secs(3);
+
+/// After a failure, how long a shard waits before it asks again.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// What the shards have got.
+#[derive(Default)]
+pub struct Fed {
+    /// For each feed, the time from the request to the answer.
+    pub feeds: Vec<Duration>,
+    /// For each shard that was started, the time until it had everything.
+    pub shards: Vec<Duration>,
+    /// For each of them, the time that its pipeline of feeds took.
+    pub pipelines: Vec<Duration>,
+    /// How many requests have failed.
+    pub failures: usize,
+}
+
+/// A request of a shard.
+struct Request {
+    /// Counted from the start.
+    due: Duration,
+    tag: String,
+    count: i64,
+}
+
+/// As many numbers as a segment has: for tags whose rates differ by orders of magnitude.
+fn count(random: &mut Rng) -> i64 {
+    10f64.powf(3.0 + 4.0 * random.f64()) as i64
+}
+
+/// The requests of all shards in the given time, if each fetches a segment of each tag once in
+/// `segment`, at any moment of it.
+fn requests(segment: Duration, duration: Duration) -> Vec<Request> {
+    let mut random = Rng::with_seed(7);
+    let pairs = (0..SHARDS).flat_map(|_| 0..TAGS);
+    let mut requests: Vec<_> = pairs
+        .map(|tag| Request {
+            due: segment.mul_f64(random.f64()),
+            tag: tag_name(tag),
+            count: count(&mut random),
+        })
+        .filter(|request| request.due < duration)
+        .collect();
+    requests.sort_by_key(|request| request.due);
+    requests
+}
+
+/// All shards fetch a segment of each of their tags once in `segment`.
+pub async fn steady(upstream: &str, segment: Duration, duration: Duration) -> Fed {
+    let requests = Arc::new(requests(segment, duration));
+    let next = Arc::new(AtomicUsize::new(0));
+    let mut links = Vec::with_capacity(CONNECTIONS);
+    for _ in 0..CONNECTIONS {
+        links.push(Link::open(upstream).await.expect("a connection"));
+    }
+    let start = Instant::now();
+    let mut callers = JoinSet::new();
+    for link in links {
+        let (requests, next) = (Arc::clone(&requests), Arc::clone(&next));
+        callers.spawn(async move {
+            let mut fed = Fed::default();
+            while let Some(request) = requests.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let due = start + request.due;
+                sleep_until(due.into()).await;
+                fed.failures += feed(&link, &request.tag, request.count).await;
+                fed.feeds.push(due.elapsed());
+            }
+            fed
+        });
+    }
+    callers.join_all().await.into_iter().collect()
+}
+
+/// All shards are started within a few seconds: each connects, leases a worker id and asks for
+/// ids of all its tags.
+pub async fn storm(upstream: &str, shards: usize) -> Fed {
+    let room = Arc::new(Semaphore::new(CONNECTED_AT_ONCE));
+    let mut random = Rng::with_seed(11);
+    let mut started = JoinSet::new();
+    for shard in 0..shards {
+        let (upstream, room) = (upstream.to_owned(), Arc::clone(&room));
+        let (delay, random) = (STORM.mul_f64(random.f64()), random.fork());
+        started.spawn(async move {
+            sleep(delay).await;
+            let start = Instant::now();
+            let _place = room.acquire().await.expect("it is never closed");
+            let mut fed = Fed::default();
+            let link = loop {
+                match Link::open(&upstream).await {
+                    Ok(link) => break link,
+                    Err(_) => fed.failures += 1,
+                }
+                sleep(PAUSE).await;
+            };
+            while link.register(&format!("shard {shard}")).await.is_err() {
+                fed.failures += 1;
+                sleep(PAUSE).await;
+            }
+            fed.merge(all_tags(&link, random).await);
+            fed.shards.push(start.elapsed());
+            fed
+        });
+    }
+    started.join_all().await.into_iter().collect()
+}
+
+/// Asks for a segment of each tag, in a pipeline.
+async fn all_tags(link: &Link, mut random: Rng) -> Fed {
+    let start = Instant::now();
+    let mut feeds = JoinSet::new();
+    for tag in 0..TAGS {
+        let (link, count) = (link.clone(), count(&mut random));
+        feeds.spawn(async move {
+            let failures = feed(&link, &tag_name(tag), count).await;
+            Fed {
+                feeds: vec![start.elapsed()],
+                failures,
+                ..Fed::default()
+            }
+        });
+    }
+    let mut fed: Fed = feeds.join_all().await.into_iter().collect();
+    fed.pipelines.push(start.elapsed());
+    fed
+}
+
+/// Asks until the centre grants. Returns how often it has not.
+async fn feed(link: &Link, tag: &str, count: i64) -> usize {
+    let mut failures = 0;
+    while link.feed(tag, count).await.is_err() {
+        failures += 1;
+        sleep(PAUSE).await;
+    }
+    failures
+}
+
+impl Fed {
+    fn merge(&mut self, other: Fed) {
+        self.feeds.extend(other.feeds);
+        self.shards.extend(other.shards);
+        self.pipelines.extend(other.pipelines);
+        self.failures += other.failures;
+    }
+}
+
+impl FromIterator<Fed> for Fed {
+    fn from_iter<T: IntoIterator<Item = Fed>>(parts: T) -> Self {
+        let mut all = Fed::default();
+        parts.into_iter().for_each(|part| all.merge(part));
+        all
+    }
+}
