@@ -2,6 +2,7 @@
 
 use std::ffi::CStr;
 use std::ops::Range;
+use std::time::Duration;
 
 use leaf_core::snowflake::Scheme;
 use leaf_core::time::WallTime;
@@ -166,9 +167,19 @@ pub struct Registration<'a> {
     pub clock_offset_us: i64,
 }
 
+/// How long a registration waits for others before it looks for a deadlock.
+const DEADLOCK_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// Blocks other registrations until the transaction ends, but not renewals.
+///
+/// A thousand nodes may wait here at once. Looking for a deadlock takes time that grows with the
+/// square of their number, in which no process of the server gets a lock. With PostgreSQL's own
+/// `deadlock_timeout`, they would do little else.
 pub fn lock_registry() {
-    execute("LOCK TABLE leaf.worker IN SHARE UPDATE EXCLUSIVE MODE", &[]);
+    let timeout = guc::milliseconds(guc::deadlock_timeout().max(DEADLOCK_TIMEOUT));
+    guc::with(&[(c"deadlock_timeout", &timeout)], || {
+        execute("LOCK TABLE leaf.worker IN SHARE UPDATE EXCLUSIVE MODE", &[]);
+    });
 }
 
 /// The row of a worker id, if it was ever leased.

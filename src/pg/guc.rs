@@ -198,7 +198,7 @@ pub fn deadlock_timeout() -> Duration {
     Duration::from_millis(ms.max(1) as u64)
 }
 
-/// Runs `work` with other settings. If `work` raises an error, the abort restores them.
+/// Runs `work` with other settings, also with such that only superusers can change. If `work` raises an error, the abort restores them.
 pub fn with<R>(settings: &[(&CStr, &CStr)], work: impl FnOnce() -> R) -> R {
     // SAFETY: what PostgreSQL does for functions with settings of their own.
     let nest_level = unsafe {
@@ -207,7 +207,7 @@ pub fn with<R>(settings: &[(&CStr, &CStr)], work: impl FnOnce() -> R) -> R {
             pg_sys::set_config_option(
                 name.as_ptr(),
                 value.as_ptr(),
-                pg_sys::GucContext::PGC_USERSET,
+                pg_sys::GucContext::PGC_SUSET,
                 pg_sys::GucSource::PGC_S_SESSION,
                 pg_sys::GucAction::GUC_ACTION_SAVE,
                 true,

@@ -392,3 +392,34 @@ fn full_layout_is_53400_and_its_last_gap_is_found() {
     assert_eq!(client.register("'a'").expect("a lease").worker_id, 3_210);
     refused(client.register("'b'"), "53400");
 }
+
+#[test]
+fn registrations_that_wait_for_each_other_leave_the_locks_to_the_rest_of_the_server() {
+    let server = Server::options()
+        .set("deadlock_timeout", "1ms")
+        .set("log_lock_waits", "on")
+        .start();
+    let mut client = server.connect();
+    let lock = "BEGIN; LOCK TABLE leaf.worker IN SHARE UPDATE EXCLUSIVE MODE";
+    client.run(lock);
+    let (mut node, mut other) = (server.connect(), server.connect());
+    let pid_of = |session: &mut Client| session.number("SELECT pg_backend_pid()::bigint");
+    let (node_pid, other_pid) = (pid_of(&mut node), pid_of(&mut other));
+    let node_waits =
+        format!("SELECT count(*) FROM pg_locks WHERE pid = {node_pid} AND NOT granted");
+    std::thread::scope(|scope| {
+        let registering = scope.spawn(move || node.register("'a'").expect("a lease"));
+        wait_until("the registration waits", || client.number(&node_waits) == 1);
+        // It looks for a deadlock after `deadlock_timeout`, and says so in the log.
+        let waiting = scope.spawn(move || other.run(lock));
+        let looked = |pid| format!("process {pid} still waiting");
+        wait_until("another command has looked for a deadlock", || {
+            server.log().contains(&looked(other_pid))
+        });
+        let has_looked = server.log().contains(&looked(node_pid));
+        client.run("ROLLBACK");
+        registering.join().expect("it has its lease");
+        waiting.join().expect("it has its lock");
+        assert!(!has_looked, "the registration has looked for a deadlock");
+    });
+}
