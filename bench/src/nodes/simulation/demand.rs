@@ -17,8 +17,9 @@ use crate::nodes::{TAGS, tag_name};
 /// own while it has asked within `leaf.loader_idle_timeout`.
 const CONNECTIONS: usize = 64;
 
-/// How many shards that start are connected at once. Others are refused, and try again.
-const CONNECTED_AT_ONCE: usize = 1_000;
+/// How many shards that start are connected at once, as with `max_connections` of that size at
+/// the centre. With many more, feeds wait for each other for longer than a link waits.
+const CONNECTED_AT_ONCE: usize = 100;
 
 /// Within which time all shards are started.
 const STORM: Duration = Duration::from_secs(3);
