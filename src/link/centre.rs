@@ -101,27 +101,38 @@ impl Centre {
         Some(format!("{host}:{port}"))
     }
 
-    /// Asks the centre, in one pipeline. The answers are in the order of the requests.
-    pub fn ask(&mut self, address: &Address, demands: &[Demand]) -> Vec<Answer> {
+    /// Asks the centre, in one pipeline. Calls `settle` with each answer as soon as it is there,
+    /// in the order of the requests.
+    pub fn ask(&mut self, address: &Address, demands: &[Demand], mut settle: impl FnMut(Answer)) {
         if self.address.as_ref() != Some(address) {
             self.connection = None;
             self.hosts.clear();
             self.address = Some(address.clone());
         }
         if let Err(failure) = self.connect(address) {
-            return vec![Err(failure); demands.len()];
+            demands.iter().for_each(|_| settle(Err(failure.clone())));
+            return;
         }
         let statements = demands.iter().map(statement);
-        let (outcomes, lost) = exchange(self.connection.as_ref(), address.timeout, statements);
-        let outcomes = demands.iter().zip(outcomes);
-        let mut answers: Vec<Answer> = outcomes.map(|(demand, it)| answer(demand, it)).collect();
-        let failed_here = |answer: &Answer| answer.as_ref().is_err_and(Failure::is_of_host);
-        if lost.is_some() || answers.iter().all(failed_here) {
+        let (mut settled, mut is_useless) = (0, true);
+        let lost = exchange(
+            self.connection.as_ref(),
+            address.timeout,
+            statements,
+            |outcome| {
+                let answer = answer(&demands[settled], outcome);
+                is_useless &= answer.as_ref().is_err_and(Failure::is_of_host);
+                settled += 1;
+                settle(answer);
+            },
+        );
+        if lost.is_some() || is_useless {
             self.leave_host();
         }
         let cause = lost.unwrap_or_default();
-        answers.resize(demands.len(), Err(Failure::new(Unfed::Away, cause)));
-        answers
+        for _ in settled..demands.len() {
+            settle(Err(Failure::new(Unfed::Away, cause.as_str())));
+        }
     }
 
     fn connect(&mut self, address: &Address) -> Result<(), Failure> {
@@ -169,7 +180,7 @@ impl Centre {
             sql: SET_TIMEOUTS,
             parameters: vec![wait, tcp_timeout],
         };
-        let (_, lost) = exchange(Some(&connection), address.timeout, [set]);
+        let lost = exchange(Some(&connection), address.timeout, [set], |_| {});
         self.connection = Some(connection);
         match lost {
             None => Ok(()),
@@ -245,43 +256,48 @@ fn clock() -> String {
     since_1970.unwrap_or_default().as_micros().to_string()
 }
 
-/// Sends statements in a pipeline and reads what comes back: as many outcomes as were
-/// answered, and why the others were not. Each answer may take as long as `timeout`.
+/// Sends statements in a pipeline and passes on what comes back for each. Returns why the
+/// others were not answered, if any were not. Each answer may take as long as `timeout`.
 fn exchange(
     connection: Option<&Connection>,
     timeout: Duration,
     statements: impl IntoIterator<Item = Statement>,
-) -> (Vec<Outcome>, Option<String>) {
-    let mut outcomes = Vec::new();
+    mut settle: impl FnMut(Outcome),
+) -> Option<String> {
     let Some(connection) = connection else {
-        return (outcomes, Some("not connected".into()));
+        return Some("not connected".into());
     };
     let mut expected = 0;
     for Statement { sql, parameters } in statements {
         let parameters: Vec<_> = parameters.iter().map(String::as_str).collect();
         if !connection.send(sql, &parameters) {
-            return (outcomes, Some(connection.error()));
+            return Some(connection.error());
         }
         expected += 1;
     }
     let mut deadline = Instant::now() + timeout;
     let mut last = None;
-    while outcomes.len() < expected {
+    while expected > 0 {
         match connection.next() {
-            Some(Outcome::Sync) => outcomes.extend(last.take()),
+            Some(Outcome::Sync) => {
+                if let Some(outcome) = last.take() {
+                    settle(outcome);
+                    expected -= 1;
+                }
+            }
             Some(outcome) => {
                 deadline = Instant::now() + timeout;
                 last = Some(outcome);
             }
             None if connection.is_ok() => {
                 if let Err(cause) = wait(connection, deadline) {
-                    return (outcomes, Some(cause));
+                    return Some(cause);
                 }
             }
-            None => return (outcomes, Some(connection.error())),
+            None => return Some(connection.error()),
         }
     }
-    (outcomes, None)
+    None
 }
 
 /// Waits until something has arrived, and sends what is left to be sent.

@@ -13,7 +13,7 @@ mod centre;
 mod libpq;
 mod speaker;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -28,7 +28,7 @@ use crate::shmem::upstream::{Demand, DemandId, Unfed};
 use crate::shmem::{self, LINK, Shared};
 use centre::{Address, Answer, Failure};
 use libpq::LibPq;
-use speaker::{Answers, Speaker};
+use speaker::{Message, Speaker};
 
 /// How long the link sleeps at most.
 const NAP: Duration = Duration::from_secs(1);
@@ -40,6 +40,11 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 /// How often the same failure is logged.
 const LOG_AGAIN: Duration = Duration::from_secs(60);
+
+/// How long the link waits for the next answer: several hosts may have to be tried.
+fn patience() -> Duration {
+    upstream_settings::timeout() * 4
+}
 
 static IS_ENTERED: AtomicBool = AtomicBool::new(false);
 
@@ -66,8 +71,8 @@ pub unsafe extern "C-unwind" fn leaf_link_main(_argument: pg_sys::Datum) {
 
 /// What was asked and is not answered yet.
 struct UnderWay {
-    demands: Vec<(DemandId, Demand)>,
-    /// When the answer comes too late.
+    demands: VecDeque<(DemandId, Demand)>,
+    /// When the next answer comes too late.
     until: Instant,
 }
 
@@ -133,24 +138,44 @@ impl Link {
 
     /// Passes answers on; `false` if there are none.
     fn listen(&mut self) -> bool {
-        let answers = self.speaker.as_mut().ok().and_then(Speaker::answers);
-        if let Some(answers) = answers {
-            if self.given_up > 0 {
-                self.given_up -= 1;
-            } else if let Some(UnderWay { demands, .. }) = self.under_way.take() {
-                self.settle(&demands, answers);
-            }
-            return true;
+        let messages = self
+            .speaker
+            .as_mut()
+            .map_or_else(|_| Vec::new(), Speaker::messages);
+        let is_any = !messages.is_empty();
+        for message in messages {
+            self.hear(message);
         }
         let is_late = |it: &mut UnderWay| it.until <= Instant::now();
         if let Some(late) = self.under_way.take_if(is_late) {
             // The thread may be resolving a name. Its answers will be dropped.
             self.given_up += 1;
             let cause = "the centre could not be reached in time";
-            self.fail(&late.demands, Unfed::Away, cause);
+            let demands = Vec::from(late.demands);
+            self.fail(&demands, Unfed::Away, cause);
             return true;
         }
-        false
+        is_any
+    }
+
+    fn hear(&mut self, message: Message) {
+        match message {
+            Message::End(_) if self.given_up > 0 => self.given_up -= 1,
+            Message::Answer(_) if self.given_up > 0 => {}
+            Message::Answer(answer) => {
+                let next = self.under_way.as_mut().and_then(|it| {
+                    it.until = Instant::now() + patience();
+                    it.demands.pop_front()
+                });
+                if let Some((id, demand)) = next {
+                    self.settle(id, &demand, answer);
+                }
+            }
+            Message::End(host) => {
+                self.under_way = None;
+                self.note_connection(host.as_deref());
+            }
+        }
     }
 
     /// Passes requests to the centre; `false` if there are none, or others are under way.
@@ -187,32 +212,29 @@ impl Link {
             self.fail(&demands, Unfed::Away, "the thread of the link has ended");
             return true;
         }
-        // Several hosts may have to be tried, and there may be several answers.
-        let until = Instant::now() + timeout * 4;
-        self.under_way = Some(UnderWay { demands, until });
+        self.under_way = Some(UnderWay {
+            demands: demands.into(),
+            until: Instant::now() + patience(),
+        });
         true
     }
 
-    fn settle(&mut self, demands: &[(DemandId, Demand)], answers: Answers) {
-        let upstream = &self.shared.upstream;
-        let is_connected = answers.host.is_some();
-        upstream.note(|state| match &answers.host {
+    /// Records whether the centre is connected.
+    fn note_connection(&mut self, host: Option<&str>) {
+        self.shared.upstream.note(|state| match host {
             Some(host) => {
                 state.connected_at = state.connected_at.or_else(|| Some(clock::now()));
                 state.host = Text::of(host);
             }
             None => state.connected_at = None,
         });
-        match is_connected {
-            true => (self.pause, self.paused_until) = (Duration::ZERO, None),
-            false => self.begin_pause(),
-        }
-        for ((id, demand), answer) in demands.iter().zip(answers.answers) {
-            self.settle_one(*id, demand, answer);
+        match host {
+            Some(_) => (self.pause, self.paused_until) = (Duration::ZERO, None),
+            None => self.begin_pause(),
         }
     }
 
-    fn settle_one(&mut self, id: DemandId, demand: &Demand, answer: Answer) {
+    fn settle(&mut self, id: DemandId, demand: &Demand, answer: Answer) {
         let upstream = &self.shared.upstream;
         let answer = match answer {
             Ok(reply) => {

@@ -20,19 +20,19 @@ struct Questions {
     demands: Vec<Demand>,
 }
 
-/// What came back.
-pub struct Answers {
-    /// In the order of the requests.
-    pub answers: Vec<Answer>,
-    /// Where the centre is, if it is still connected.
-    pub host: Option<String>,
+/// What comes back.
+pub enum Message {
+    /// The answer to the next request.
+    Answer(Answer),
+    /// All were answered. With where the centre is, if it is still connected.
+    End(Option<String>),
 }
 
 /// The main thread's side of the conversation.
 pub struct Speaker {
     questions: Sender<Questions>,
-    answers: Receiver<Answers>,
-    /// Readable when there are answers.
+    messages: Receiver<Message>,
+    /// Readable when there are messages.
     bell: UnixStream,
 }
 
@@ -40,7 +40,7 @@ impl Speaker {
     /// Starts the thread.
     pub fn start(pq: &'static LibPq) -> io::Result<Speaker> {
         let (questions, asked) = mpsc::channel();
-        let (answered, answers) = mpsc::channel();
+        let (answered, messages) = mpsc::channel();
         let (bell, mut ring) = UnixStream::pair()?;
         bell.set_nonblocking(true)?;
         with_signals_blocked(|| {
@@ -50,7 +50,7 @@ impl Speaker {
         })?;
         Ok(Speaker {
             questions,
-            answers,
+            messages,
             bell,
         })
     }
@@ -60,15 +60,15 @@ impl Speaker {
         self.questions.send(Questions { address, demands }).is_ok()
     }
 
-    /// The answers to what was asked, if they are there.
-    pub fn answers(&mut self) -> Option<Answers> {
-        let mut rung = [0; 16];
+    /// What has come back and was not fetched yet.
+    pub fn messages(&mut self) -> Vec<Message> {
+        let mut rung = [0; 256];
         // Nothing to read is no fault: the bell only ends a wait.
         let _ = self.bell.read(&mut rung);
-        self.answers.try_recv().ok()
+        self.messages.try_iter().collect()
     }
 
-    /// The descriptor that is readable when there are answers.
+    /// The descriptor that is readable when there are messages.
     pub fn descriptor(&self) -> i32 {
         self.bell.as_raw_fd()
     }
@@ -77,18 +77,18 @@ impl Speaker {
 fn speak(
     pq: &'static LibPq,
     questions: &Receiver<Questions>,
-    answers: &Sender<Answers>,
+    messages: &Sender<Message>,
     ring: &mut UnixStream,
 ) {
     let mut centre = Centre::new(pq);
+    // If the main thread has ended, so does the process.
+    let mut send = |message| {
+        let _ = messages.send(message);
+        let _ = ring.write_all(b"!");
+    };
     while let Ok(Questions { address, demands }) = questions.recv() {
-        let answered = Answers {
-            answers: centre.ask(&address, &demands),
-            host: centre.host(),
-        };
-        if answers.send(answered).is_err() || ring.write_all(b"!").is_err() {
-            return;
-        }
+        centre.ask(&address, &demands, |answer| send(Message::Answer(answer)));
+        send(Message::End(centre.host()));
     }
 }
 

@@ -2,7 +2,7 @@
 //! had granted.
 
 use leaf_tests::{
-    Centre, Draw, Ledger, Mode, Relay, Server, attach, draw_many, refused, wait_until,
+    Centre, Draw, Ledger, Mode, Relay, Server, attach, draw_many, refused, slow_grants, wait_until,
 };
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
@@ -297,6 +297,42 @@ fn numbers_that_cannot_be_granted_for_a_while_are_not_asked_for_again() {
         .connect()
         .number("SELECT max_id - 1 FROM leaf.alloc");
     assert!(granted <= 20, "{granted}");
+}
+
+#[test]
+fn many_slow_grants_of_the_centre_are_all_used() {
+    const TAGS: i64 = 30;
+    let centre = Centre::start();
+    let shard = centre.shard_with(
+        Server::options()
+            .set("leaf.upstream_timeout", "1500ms")
+            .set("leaf.prefetch_threshold", "100"),
+    );
+    // The last value of a name counts.
+    shard.reload("leaf.upstream_timeout", "1500ms");
+    let mut client = shard.connect();
+    for number in 0..TAGS {
+        centre.create(&format!("t{number}"), "");
+        attach(&shard, &format!("t{number}"), 10);
+    }
+    let mut there = centre.0.connect();
+    slow_grants(&mut there, 0.25);
+    // All are asked for at once; together they take longer than any single wait may.
+    let draws: Vec<_> = (0..TAGS)
+        .map(|number| {
+            let mut client = shard.connect();
+            std::thread::spawn(move || {
+                client.run("SET leaf.wait_timeout = '60s'");
+                client.next(&format!("t{number}")).expect("an id")
+            })
+        })
+        .collect();
+    for draw in draws {
+        draw.join().expect("no panic");
+    }
+    let granted = there.number("SELECT sum(max_id - 1)::bigint FROM leaf.alloc");
+    let here = client.number("SELECT sum(ids_left)::bigint FROM leaf.stat_segment");
+    assert_eq!(granted, here + TAGS);
 }
 
 #[test]
