@@ -178,6 +178,7 @@ CREATE TRIGGER leaf_truncated BEFORE TRUNCATE ON leaf.worker
 CREATE INDEX worker_history_leased_until_idx ON leaf.worker (history, leased_until);
 CREATE INDEX worker_nonce_idx ON leaf.worker (nonce);
 CREATE INDEX worker_leased_by_idx ON leaf.worker (leased_by, leased_until) WHERE leased_by IS NOT NULL;
+CREATE INDEX worker_upstream_ceiling_idx ON leaf.worker (upstream_ceiling) WHERE upstream_ceiling IS NOT NULL;
 CREATE INDEX worker_server_idx ON leaf.worker (node) WHERE node OPERATOR(pg_catalog.^@) 'server '::text;
 ALTER TABLE leaf.worker ENABLE ALWAYS TRIGGER leaf_check;
 ALTER TABLE leaf.worker ENABLE ALWAYS TRIGGER leaf_truncated;

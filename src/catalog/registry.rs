@@ -140,7 +140,7 @@ pub fn forget_upstream_leases(node: &str) {
 /// then.
 pub fn is_of_shard() -> bool {
     let statement = "SELECT 1::bigint FROM leaf.worker WHERE upstream_ceiling IS NOT NULL LIMIT 1";
-    !query(statement, &[], |row| bigint(row, 1)).is_empty()
+    !query_by_index(statement, &[], |row| bigint(row, 1)).is_empty()
 }
 
 /// How many worker ids a role holds at an instant, up to `limit`.
