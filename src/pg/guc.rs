@@ -24,20 +24,8 @@ pub fn define_string<C: Check>(
     long: &'static CStr,
     setting: &'static GucSetting<Option<CString>>,
 ) {
-    // SAFETY: the hook is guarded.
-    unsafe {
-        GucRegistry::define_string_guc_with_hooks(
-            name,
-            short,
-            long,
-            setting,
-            GucContext::Suset,
-            GucFlags::default(),
-            Some(hook::<C>),
-            None,
-            None,
-        );
-    }
+    let (context, flags) = (GucContext::Suset, GucFlags::default());
+    define((name, short, long), setting, (context, flags), hook::<C>);
 }
 
 /// Defines a setting of the configuration file that only superusers can read. A value that
@@ -48,6 +36,28 @@ pub fn define_hidden_string<C: Check>(
     long: &'static CStr,
     setting: &'static GucSetting<Option<CString>>,
 ) {
+    let (context, flags) = (GucContext::Sighup, GucFlags::SUPERUSER_ONLY);
+    define(
+        (name, short, long),
+        setting,
+        (context, flags),
+        discreet_hook::<C>,
+    );
+}
+
+/// A hook that checks the value of a setting.
+type CheckHook = unsafe extern "C-unwind" fn(
+    *mut *mut c_char,
+    *mut *mut c_void,
+    pg_sys::GucSource::Type,
+) -> bool;
+
+fn define(
+    (name, short, long): (&'static CStr, &'static CStr, &'static CStr),
+    setting: &'static GucSetting<Option<CString>>,
+    (context, flags): (GucContext, GucFlags),
+    check: CheckHook,
+) {
     // SAFETY: the hook is guarded.
     unsafe {
         GucRegistry::define_string_guc_with_hooks(
@@ -55,9 +65,9 @@ pub fn define_hidden_string<C: Check>(
             short,
             long,
             setting,
-            GucContext::Sighup,
-            GucFlags::SUPERUSER_ONLY,
-            Some(discreet_hook::<C>),
+            context,
+            flags,
+            Some(check),
             None,
             None,
         );
@@ -198,7 +208,8 @@ pub fn deadlock_timeout() -> Duration {
     Duration::from_millis(ms.max(1) as u64)
 }
 
-/// Runs `work` with other settings, also with such that only superusers can change. If `work` raises an error, the abort restores them.
+/// Runs `work` with other settings, also with such that only superusers can change. If `work`
+/// raises an error, the abort restores them.
 pub fn with<R>(settings: &[(&CStr, &CStr)], work: impl FnOnce() -> R) -> R {
     // SAFETY: what PostgreSQL does for functions with settings of their own.
     let nest_level = unsafe {
