@@ -9,7 +9,7 @@ use leaf_core::snowflake::Scheme;
 use leaf_core::time::WallTime;
 
 use super::args;
-use crate::catalog::{alloc, relation};
+use crate::catalog::{alloc_row, relation};
 use crate::pg::call::{Call, Datum, sql_functions};
 use crate::pg::rows::Record;
 use crate::pg::{clock, database, role};
@@ -42,7 +42,7 @@ fn leaf_segment_stats(call: Call<'_>) -> Record {
     let is_fed = args::given(call.boolean(4), "is_fed");
     let integer = |number| args::given(call.integer(number), "stripe");
     let bigint = |number| args::given(call.bigint(number), "stripe");
-    let numbers = alloc::own_numbers([5, 6, 9, 10].map(integer), [7, 8].map(bigint));
+    let numbers = alloc_row::own_numbers([5, 6, 9, 10].map(integer), [7, 8].map(bigint));
     let mut seen = SeenSlot::default();
     // A row of an older snapshot may be gone.
     if role::is_monitor(role::current()) || check_owner_if_exists(tag) {

@@ -6,6 +6,7 @@
 //! [`columns`] and [`sequences`] read system catalogs and users' tables as the current role.
 
 pub mod alloc;
+pub mod alloc_row;
 pub mod columns;
 pub mod defaults;
 pub mod permissions;

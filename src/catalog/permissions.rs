@@ -4,7 +4,7 @@ use std::ffi::CStr;
 
 use pgrx::pg_sys;
 
-use super::alloc::{self, column};
+use super::alloc_row::{self, column};
 use super::relation;
 use crate::pg::{heap, role};
 
@@ -105,7 +105,7 @@ impl Readable {
                 is_owner,
                 is_fed: row.text(column::UPSTREAM_TAG).is_some(),
                 is_uncommitted: row.is_from_this_transaction(),
-                stripe_width: alloc::own_numbers_of(row).stripe().width(),
+                stripe_width: alloc_row::own_numbers_of(row).stripe().width(),
             };
             (permissions, read(row))
         })

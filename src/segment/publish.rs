@@ -53,15 +53,8 @@ impl Publisher<'_> {
                 job,
                 &format!("the centre has granted numbers below {max_id}, up to which the tag's are granted"),
             ),
-            Decision::IsFed | Decision::MayLackFeeds => {
-                if let Job::Request(request) = job {
-                    let answer = match decision {
-                        Decision::IsFed => Answer::IsFed,
-                        _ => Answer::MayLackFeeds,
-                    };
-                    self.answer(request, answer);
-                }
-            }
+            Decision::IsFed => self.answer_if_asked(job, Answer::IsFed),
+            Decision::MayLackFeeds => self.answer_if_asked(job, Answer::MayLackFeeds),
             Decision::Busy => self.failed(whole, "the tag's row is locked by another transaction"),
             Decision::Below { high_water } => self.failed(
                 job,
@@ -72,13 +65,10 @@ impl Publisher<'_> {
                 Job::Request(request) => self.answer(request, Answer::Granted { run }),
                 Job::Leftover(_) | Job::Fed { .. } => {}
             },
-            Decision::TakenBack | Decision::NotLast => match job {
-                Job::Segment { .. } | Job::Leftover(_) | Job::Fed { .. } => {}
-                Job::Request(request) => {
-                    let was_last = decision == Decision::TakenBack;
-                    self.answer(request, Answer::TakenBack { was_last });
-                }
-            },
+            Decision::TakenBack | Decision::NotLast => {
+                let was_last = decision == Decision::TakenBack;
+                self.answer_if_asked(job, Answer::TakenBack { was_last });
+            }
             Decision::Exhausted => match job {
                 Job::Segment { found, .. } => self.pointless(*found, Verdict::Exhausted),
                 Job::Request(request) => self.answer(request, Answer::Exhausted),
@@ -104,6 +94,13 @@ impl Publisher<'_> {
             Job::Segment { found, .. } => self.pointless(*found, Verdict::Unfed(unfed)),
             Job::Request(request) => self.answer(request, Answer::Unfed(unfed)),
             Job::Leftover(_) | Job::Fed { .. } => {}
+        }
+    }
+
+    /// Answers the session that has asked for the job, if one has.
+    fn answer_if_asked(&self, job: &Job, answer: Answer) {
+        if let Job::Request(request) = job {
+            self.answer(request, answer);
         }
     }
 

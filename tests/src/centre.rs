@@ -1,7 +1,8 @@
 //! A centre and the shards whose tags it feeds.
 
 use crate::server::Options;
-use crate::{Draw, Server};
+use crate::{Draw, Relay, Server};
+use std::time::Duration;
 
 /// A server that feeds others, with the role `shard` for them.
 pub struct Centre(pub Server);
@@ -41,6 +42,15 @@ impl Centre {
     pub fn upstream(&self) -> String {
         let (host, port) = (self.0.host(), self.0.port());
         format!("host={host} port={port} user=shard dbname=postgres")
+    }
+
+    /// A relay to this centre, and the options of a shard that knows only the relay.
+    pub fn behind_relay(&self) -> (Relay, Options) {
+        let relay = Relay::start(&self.0, Duration::ZERO);
+        let (host, port) = relay.address();
+        let upstream = format!("host={host} port={port} user=shard dbname=postgres");
+        let options = Server::options().set("leaf.upstream", &upstream);
+        (relay, options)
     }
 
     /// A shard of this centre.

@@ -7,14 +7,20 @@
 //!
 //! - [`position`]: the arithmetic.
 //! - [`stripe`]: numbers that several nodes divide among themselves.
+//! - [`row`]: a tag's row, what is wanted of it, and what can be decided.
 //! - [`ledger`]: the decisions: what is granted, or why nothing is.
+//! - [`fed`]: tags whose numbers come from another cluster.
 //!
 //! The caller reads, writes and commits the row.
 
+pub mod fed;
 pub mod ledger;
 pub mod position;
+pub mod row;
 pub mod stripe;
 
-pub use ledger::{Decision, Fed, Found, Ledger, Past, Row, Wanted};
+pub use fed::Fed;
+pub use ledger::Ledger;
 pub use position::{Exhausted, MAX_ID, Position, history_skip};
+pub use row::{Decision, Found, Past, Row, Wanted};
 pub use stripe::{NotRestriped, OwnNumbers, Stripe};

@@ -1,6 +1,6 @@
 //! The triggers of `leaf.alloc`.
 
-use crate::catalog::alloc::AllocRow;
+use crate::catalog::alloc_row::AllocRow;
 use crate::catalog::relation;
 use crate::error::{Error as CommonError, Problem};
 use crate::history;

@@ -242,11 +242,8 @@ fn one_bad_tag_keeps_no_other_from_being_fed_and_burns_nothing() {
 fn answers_that_are_lost_burn_a_bounded_number_of_ids() {
     let centre = Centre::start();
     centre.create("orders", "");
-    let relay = Relay::start(&centre.0, Duration::ZERO);
-    let (host, port) = relay.address();
-    let upstream = format!("host={host} port={port} user=shard dbname=postgres");
-    let shard = Server::options()
-        .set("leaf.upstream", &upstream)
+    let (relay, options) = centre.behind_relay();
+    let shard = options
         .set("leaf.upstream_timeout", "100ms")
         .set("leaf.wait_timeout", "300ms")
         .start();

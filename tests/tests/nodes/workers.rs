@@ -1,9 +1,6 @@
 //! Worker ids of snowflake ids that come from a centre.
 
-use leaf_tests::{
-    Centre, Draw, Ledger, Mode, Relay, Server, Snowflake, attach, refused, wait_until,
-};
-use std::time::Duration;
+use leaf_tests::{Centre, Draw, Ledger, Mode, Server, Snowflake, attach, refused, wait_until};
 
 fn worker_id(server: &Server) -> i64 {
     let mut client = server.connect();
@@ -67,11 +64,8 @@ fn snowflake_ids_go_on_while_the_centre_is_away_until_its_lease_ends() {
 #[test]
 fn answers_that_are_lost_cost_no_worker_id() {
     let centre = Centre::start();
-    let relay = Relay::start(&centre.0, Duration::ZERO);
-    let (host, port) = relay.address();
-    let upstream = format!("host={host} port={port} user=shard dbname=postgres");
-    let shard = Server::options()
-        .set("leaf.upstream", &upstream)
+    let (relay, options) = centre.behind_relay();
+    let shard = options
         .set("leaf.upstream_timeout", "100ms")
         .set("leaf.upstream_lease", "1s")
         .set("leaf.ceiling_ahead", "100ms")

@@ -1,0 +1,193 @@
+//! Fed tags: at a shard, what to ask of the centre and what to do with its numbers; at the
+//! centre, what it grants to them.
+
+use super::position::{Exhausted, Position};
+use super::row::{Decision, Past, Row, Wanted};
+use crate::run::Run;
+use crate::step::StepPolicy;
+
+/// Numbers that the centre has granted to a fed tag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fed {
+    /// The numbers.
+    pub run: Run,
+    /// The identity of the centre's tag.
+    pub incarnation: [u8; 16],
+    /// How many numbers were asked for.
+    pub asked: u64,
+}
+
+/// What must be asked of the centre for what is wanted from a fed tag.
+pub(super) fn to_be_fed(row: &Row, wanted: &Wanted, past: &Past, policy: &StepPolicy) -> Decision {
+    if row.position.left() == 0 {
+        return Decision::Exhausted;
+    }
+    match *wanted {
+        Wanted::Segment => Decision::ToBeFed {
+            count: row
+                .policy(policy)
+                .next_step(past.step, row.step, past.lasted),
+            exact: false,
+        },
+        Wanted::Block { count } => Decision::ToBeFed { count, exact: true },
+        Wanted::Feed { .. } => Decision::IsFed,
+        Wanted::TakeBack { .. } => Decision::NotLast,
+    }
+}
+
+/// Grants numbers that the centre has granted to the tag of a row, for what was
+/// [`wanted`](Wanted) when they were asked for; or returns the reason why not.
+pub(super) fn receive(
+    row: &mut Row,
+    fed: &Fed,
+    wanted: &Wanted,
+    past: &Past,
+) -> Result<(Run, u64), Decision> {
+    if row.upstream != Some(fed.incarnation) {
+        return Err(Decision::OtherUpstream);
+    }
+    let max_id = row.position.max_id.max(past.high_water);
+    if fed.run.first < max_id {
+        return Err(Decision::FedBelow { max_id });
+    }
+    let mut position = Position {
+        max_id: fed.run.first,
+        ..row.position
+    };
+    let is_segment = *wanted == Wanted::Segment;
+    let granted = match is_segment {
+        true => position.grant_up_to(fed.run.len),
+        false => position.grant_block(fed.run.len),
+    };
+    let run = granted.map_err(|Exhausted| Decision::Exhausted)?;
+    row.position = position;
+    if is_segment {
+        row.last_grant = run.len;
+    }
+    Ok((run, if is_segment { fed.asked } else { 0 }))
+}
+
+/// Grants numbers to a fed tag of another cluster.
+pub(super) fn feed(row: &mut Row, count: u64, exact: bool) -> Result<(Run, u64), Exhausted> {
+    let run = match exact {
+        true => row.position.grant_block(count)?,
+        false => row.position.grant_up_to(count)?,
+    };
+    row.largest_reserve = row.largest_reserve.max(run.len);
+    row.has_fed = true;
+    Ok((run, 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::grant::ledger::tests::{ROW, block_of, decide, granted};
+    use crate::grant::{Found, Ledger};
+
+    const CENTRE: [u8; 16] = [9; 16];
+
+    const FED_ROW: Row = Row {
+        upstream: Some(CENTRE),
+        ..ROW
+    };
+
+    fn fed(first: i64, len: u64) -> Fed {
+        Fed {
+            run: Run { first, len },
+            incarnation: CENTRE,
+            asked: len,
+        }
+    }
+
+    #[test]
+    fn a_fed_row_grants_nothing_of_its_own() {
+        let mut ledger = Ledger::new(Found::Row(FED_ROW), 10);
+        let asked = |count, exact| Decision::ToBeFed { count, exact };
+        assert_eq!(
+            decide(&mut ledger, Wanted::Segment, Past::NONE),
+            asked(100, false)
+        );
+        assert_eq!(decide(&mut ledger, block_of(7), Past::NONE), asked(7, true));
+        let unused = Run { first: 0, len: 1 };
+        let take_back = Wanted::TakeBack { unused };
+        assert_eq!(
+            decide(&mut ledger, take_back, Past::NONE),
+            Decision::NotLast
+        );
+        let feed = Wanted::Feed {
+            count: 1,
+            exact: false,
+        };
+        assert_eq!(decide(&mut ledger, feed, Past::NONE), Decision::IsFed);
+        assert_eq!(ledger.changed(), None);
+    }
+
+    #[test]
+    fn a_fed_row_skips_nothing_in_another_history() {
+        let row = Row {
+            from_other_history: true,
+            last_grant: 100,
+            ..FED_ROW
+        };
+        let mut ledger = Ledger::new(Found::Row(row), 10);
+        let granted_to =
+            ledger.receive(&fed(1, 10), &Wanted::Segment, ROW.incarnation, &Past::NONE);
+        assert_eq!(granted_to, granted(1, 10, 10));
+    }
+
+    #[test]
+    fn numbers_of_the_centre_are_granted_only_above_the_row_and_from_the_right_tag() {
+        let mut ledger = Ledger::new(Found::Row(FED_ROW), 10);
+        let mut receive =
+            |fed: Fed, wanted, past| ledger.receive(&fed, &wanted, ROW.incarnation, &past);
+        let segment = receive(fed(500, 100), Wanted::Segment, Past::NONE);
+        assert_eq!(segment, granted(500, 100, 100));
+        let below = receive(fed(599, 100), Wanted::Segment, Past::NONE);
+        assert_eq!(below, Decision::FedBelow { max_id: 600 });
+        let past = Past {
+            high_water: 700,
+            ..Past::NONE
+        };
+        let below = receive(fed(699, 100), Wanted::Segment, past);
+        assert_eq!(below, Decision::FedBelow { max_id: 700 });
+        let of_other = Fed {
+            incarnation: [8; 16],
+            ..fed(900, 1)
+        };
+        let other = receive(of_other, Wanted::Segment, Past::NONE);
+        assert_eq!(other, Decision::OtherUpstream);
+        let block = receive(fed(700, 5), block_of(5), Past::NONE);
+        assert_eq!(block, granted(700, 5, 0));
+        assert_eq!(ledger.changed().unwrap().position.max_id, 705);
+    }
+
+    #[test]
+    fn a_row_that_may_lack_feeds_feeds_nothing() {
+        let row = Row {
+            may_lack_feeds: true,
+            ..ROW
+        };
+        let mut ledger = Ledger::new(Found::Row(row), 10);
+        for exact in [true, false] {
+            let feed = Wanted::Feed { count: 1, exact };
+            assert_eq!(
+                decide(&mut ledger, feed, Past::NONE),
+                Decision::MayLackFeeds
+            );
+        }
+        let segment = decide(&mut ledger, Wanted::Segment, Past::NONE);
+        assert_eq!(segment, granted(1, 100, 100));
+    }
+
+    #[test]
+    fn what_is_fed_counts_for_the_skip_of_another_history() {
+        let mut ledger = Ledger::new(Found::Row(ROW), 10);
+        let feed = Wanted::Feed {
+            count: 20_000,
+            exact: false,
+        };
+        assert_eq!(decide(&mut ledger, feed, Past::NONE), granted(1, 10_000, 0));
+        let row = ledger.changed().unwrap();
+        assert_eq!((row.largest_reserve, row.has_fed), (10_000, true));
+    }
+}

@@ -1,0 +1,171 @@
+//! What a grant is decided on, a tag's row and what is wanted of it, and what is decided.
+
+use std::time::Duration;
+
+use super::position::{Position, history_skip};
+use crate::run::Run;
+use crate::step::StepPolicy;
+
+/// A tag's row, as it is before a grant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// How far its ids are granted.
+    pub position: Position,
+    /// The smallest number of ids in a segment.
+    pub step: u64,
+    /// The largest number of ids in a segment that is chosen for the tag; `None` if the
+    /// policy's applies.
+    pub max_step: Option<u64>,
+    /// The identity of the row: a tag that was dropped and created again has
+    /// another one.
+    pub incarnation: [u8; 16],
+    /// Whether the row was made, or last granted ids, in another history of the cluster.
+    pub from_other_history: bool,
+    /// Ids in the last segment; of a stripe, the number that a whole block would have given.
+    pub last_grant: u64,
+    /// Ids in the largest block reserved so far.
+    pub largest_reserve: u64,
+    /// Unused ids below are not taken back: the tag was moved here, or ids below may be
+    /// in use otherwise.
+    pub floor: i64,
+    /// The identity of the centre's tag from which the ids come, if the tag is fed.
+    pub upstream: Option<[u8; 16]>,
+    /// Whether the row may lack numbers that were fed to shards, because it was copied or
+    /// restored since. Only the tag's owner knows how far those numbers reach.
+    pub may_lack_feeds: bool,
+    /// Whether numbers were fed to a shard, by the grants that are being made.
+    pub has_fed: bool,
+}
+
+impl Row {
+    /// The step policy of this tag.
+    pub fn policy(&self, policy: &StepPolicy) -> StepPolicy {
+        StepPolicy {
+            max_step: self.max_step.unwrap_or(policy.max_step),
+            ..*policy
+        }
+    }
+
+    /// If the row is from another history of the cluster, skips numbers, because this copy
+    /// may have missed the last grants: `skip_factor` times the last segment and the
+    /// largest reserved block. A row without a grant may have missed its first ones, each
+    /// of `step` ids.
+    pub fn enter_history(&mut self, skip_factor: u64) {
+        // The numbers of a fed tag come from elsewhere.
+        if std::mem::take(&mut self.from_other_history) && self.upstream.is_none() {
+            let segment = match self.last_grant {
+                0 => self.step,
+                last_grant => last_grant,
+            };
+            let skipped = history_skip(skip_factor, segment, self.largest_reserve);
+            self.position.skip(skipped);
+        }
+    }
+}
+
+/// What a search for a tag's row has found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// The row, locked for the grant.
+    Row(Row),
+    /// The row is locked by another transaction.
+    Busy,
+    /// There is no row.
+    Missing,
+}
+
+/// What is requested from a tag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// A segment, of the size that the step policy determines.
+    Segment,
+    /// A block of exactly `count` ids.
+    Block {
+        /// How many ids.
+        count: u64,
+    },
+    /// Numbers for a fed tag of another cluster.
+    Feed {
+        /// How many.
+        count: u64,
+        /// Whether fewer are of no use.
+        exact: bool,
+    },
+    /// To take unused ids back, which is possible only if nothing was granted after them.
+    TakeBack {
+        /// The ids. They were granted, and nobody uses them any more.
+        unused: Run,
+    },
+}
+
+/// What is kept in memory about the earlier grants of a tag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Past {
+    /// One past the largest id published, or `i64::MIN`.
+    pub high_water: i64,
+    /// Ids in the last segment; 0 before the first.
+    pub step: u64,
+    /// How long the last segment lasted.
+    pub lasted: Duration,
+}
+
+impl Past {
+    /// The past of a tag that is not in memory.
+    pub const NONE: Past = Past {
+        high_water: i64::MIN,
+        step: 0,
+        lasted: Duration::ZERO,
+    };
+}
+
+/// The result of a request for a grant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// The ids were taken back.
+    TakenBack,
+    /// The ids were not taken back, because ids after them have been granted.
+    NotLast,
+    /// Ids were granted.
+    Granted {
+        /// The ids.
+        run: Run,
+        /// The number of ids that the segment should have; the grant has fewer if the
+        /// tag has fewer left. For a block, 0.
+        step: u64,
+    },
+    /// The tag has reached its `max_value`, or has fewer ids left than the block
+    /// needs.
+    Exhausted,
+    /// There is no row.
+    Missing,
+    /// The row has another incarnation than the requested one.
+    Changed,
+    /// Another transaction has locked the row.
+    Busy,
+    /// The row's `max_id` lies below ids that were handed out. A grant would repeat
+    /// them.
+    Below {
+        /// One past the largest id handed out.
+        high_water: i64,
+    },
+    /// The tag is fed: numbers must be fetched from the centre.
+    ToBeFed {
+        /// How many.
+        count: u64,
+        /// Whether fewer are of no use.
+        exact: bool,
+    },
+    /// The numbers come from another tag of the centre than the one that the tag was
+    /// attached to.
+    OtherUpstream,
+    /// The centre's numbers lie below numbers that the tag has granted already. A grant could
+    /// repeat them.
+    FedBelow {
+        /// The first number not yet granted.
+        max_id: i64,
+    },
+    /// The tag feeds nothing, because its own numbers come from a centre.
+    IsFed,
+    /// The tag feeds nothing, because its row may lack numbers that were fed before.
+    MayLackFeeds,
+}

@@ -1,0 +1,183 @@
+//! A row of `leaf.alloc` as triggers and look-ups see it, without SQL.
+
+use leaf_core::grant::{OwnNumbers, Stripe};
+use pgrx::pg_sys;
+
+use crate::pg::datum::{text_datum, uuid_datum};
+use crate::pg::encoding::encode;
+use crate::pg::{clock, heap, xact};
+
+/// Columns of `leaf.alloc` that are read or written without SQL.
+pub(super) mod column {
+    pub const BIZ_TAG: i16 = 1;
+    pub const MAX_ID: i16 = 2;
+    pub const UPDATE_TIME: i16 = 5;
+    pub const MAX_VALUE: i16 = 6;
+    pub const OWNER: i16 = 7;
+    pub const GRANTEES: i16 = 8;
+    pub const INCARNATION: i16 = 9;
+    pub const HISTORY: i16 = 10;
+    pub const LAST_GRANT: i16 = 11;
+    pub const WRITTEN_BY: i16 = 13;
+    pub const FLOOR: i16 = 14;
+    pub const MASK_SECRET: i16 = 16;
+    pub const MASK_VERSION: i16 = 17;
+    pub const UPSTREAM_TAG: i16 = 18;
+    pub const UPSTREAM_INCARNATION: i16 = 19;
+    pub const FED_IN: i16 = 20;
+    pub const STRIPES: i16 = 21;
+    pub const STRIPE: i16 = 22;
+    pub const STRIPE_WIDTH: i16 = 23;
+    pub const STRIPED_FROM: i16 = 24;
+    pub const EARLIER_STRIPES: i16 = 25;
+    pub const EARLIER_STRIPE: i16 = 26;
+}
+
+/// The columns that say which numbers are the tag's own, in the order of [`own_numbers`].
+const STRIPE_INTEGERS: [i16; 4] = [
+    column::STRIPES,
+    column::STRIPE,
+    column::EARLIER_STRIPES,
+    column::EARLIER_STRIPE,
+];
+const STRIPE_BIGINTS: [i16; 2] = [column::STRIPE_WIDTH, column::STRIPED_FROM];
+
+/// The numbers of a tag, from the columns of its row. These have constraints that exclude
+/// stripes that cannot be.
+pub fn own_numbers(
+    [stripes, stripe, earlier_stripes, earlier_stripe]: [i32; 4],
+    [width, from]: [i64; 2],
+) -> OwnNumbers {
+    let of = |stripes, stripe| Stripe::new(stripes, stripe, width).unwrap_or(Stripe::WHOLE);
+    let earlier = of(earlier_stripes, earlier_stripe);
+    OwnNumbers::changed_at(earlier, from, of(stripes, stripe))
+}
+
+/// A row of `leaf.alloc` in a trigger.
+pub struct AllocRow(pub heap::Row);
+
+impl AllocRow {
+    pub fn tag(&self) -> &[u8] {
+        self.0.text(column::BIZ_TAG).unwrap_or_default()
+    }
+
+    pub fn max_id(&self) -> i64 {
+        self.0.bigint(column::MAX_ID).unwrap_or_default()
+    }
+
+    pub fn max_value(&self) -> i64 {
+        self.0.bigint(column::MAX_VALUE).unwrap_or_default()
+    }
+
+    /// The numbers that the tag may grant.
+    pub fn own_numbers(&self) -> OwnNumbers {
+        own_numbers_of(&self.0)
+    }
+
+    /// Whether the tag has a stripe of the numbers, not all of them.
+    pub fn is_striped(&self) -> bool {
+        self.own_numbers().stripe().width().is_some()
+    }
+
+    /// The row with the stripe columns of another one.
+    pub fn with_stripe_of(self, other: &AllocRow) -> AllocRow {
+        let mut row = self.0;
+        for column in STRIPE_INTEGERS {
+            let value = other.0.integer(column).unwrap_or_default();
+            row = row.with(column, pg_sys::Datum::from(value));
+        }
+        for column in STRIPE_BIGINTS {
+            let value = other.0.bigint(column).unwrap_or_default();
+            row = row.with(column, pg_sys::Datum::from(value));
+        }
+        AllocRow(row)
+    }
+
+    /// Whether both rows give the same permissions to the same roles.
+    pub fn same_permissions(&self, other: &AllocRow) -> bool {
+        self.0.name(column::OWNER) == other.0.name(column::OWNER)
+            && self.0.names(column::GRANTEES) == other.0.names(column::GRANTEES)
+    }
+
+    pub fn same_incarnation(&self, other: &AllocRow) -> bool {
+        self.0.uuid(column::INCARNATION) == other.0.uuid(column::INCARNATION)
+    }
+
+    /// The row with another `max_id`.
+    pub fn with_max_id(self, max_id: i64) -> AllocRow {
+        AllocRow(self.0.with(column::MAX_ID, pg_sys::Datum::from(max_id)))
+    }
+
+    /// The history that the row has, if any.
+    pub fn history(&self) -> Option<&[u8]> {
+        self.0.text(column::HISTORY)
+    }
+
+    /// The row with another history.
+    pub fn with_history(self, history: &str) -> AllocRow {
+        AllocRow(self.0.with(column::HISTORY, text_datum(&encode(history))))
+    }
+
+    /// The row as it is after its tag was moved: nothing below its position is taken back, and
+    /// what was fed before lies below it.
+    pub fn moved(self) -> AllocRow {
+        let floor = self.0.bigint(column::FLOOR).unwrap_or(i64::MIN);
+        let floor = pg_sys::Datum::from(floor.max(self.max_id()));
+        let row = self.0.with(column::FLOOR, floor);
+        AllocRow(row.with(column::FED_IN, None))
+    }
+
+    /// In which history the tag has fed others, if it has.
+    pub fn fed_in(&self) -> Option<&[u8]> {
+        self.0.text(column::FED_IN)
+    }
+
+    /// The row with another history in which it has fed others.
+    pub fn with_fed_in(self, history: &str) -> AllocRow {
+        AllocRow(self.0.with(column::FED_IN, text_datum(&encode(history))))
+    }
+
+    /// Whether the tag is fed.
+    pub fn is_fed(&self) -> bool {
+        self.0.text(column::UPSTREAM_TAG).is_some()
+    }
+
+    /// Whether the ids of both come from the same tag of the centre, or from none.
+    pub fn same_upstream(&self, other: &AllocRow) -> bool {
+        self.0.text(column::UPSTREAM_TAG) == other.0.text(column::UPSTREAM_TAG)
+            && self.0.uuid(column::UPSTREAM_INCARNATION)
+                == other.0.uuid(column::UPSTREAM_INCARNATION)
+    }
+
+    /// The row as its own cluster has it: what another cluster has granted, and where that gets
+    /// its ids, is not its own.
+    pub fn with_grants_of(self, own: &AllocRow) -> AllocRow {
+        let text = |column| own.0.text(column).map(text_datum);
+        let bigint = |column| own.0.bigint(column).map(pg_sys::Datum::from);
+        let row = self.0;
+        let row = row.with(column::MAX_ID, bigint(column::MAX_ID));
+        let row = row.with(column::HISTORY, text(column::HISTORY));
+        let row = row.with(column::LAST_GRANT, bigint(column::LAST_GRANT));
+        let row = row.with(column::FED_IN, text(column::FED_IN));
+        let row = row.with(column::UPSTREAM_TAG, text(column::UPSTREAM_TAG));
+        let upstream = own.0.uuid(column::UPSTREAM_INCARNATION);
+        let row = row.with(column::UPSTREAM_INCARNATION, upstream.map(uuid_datum));
+        let incarnation = own.0.uuid(column::INCARNATION);
+        AllocRow(row.with(column::INCARNATION, incarnation.map(uuid_datum)))
+    }
+
+    /// The row as the current transaction writes it.
+    pub fn touched(self) -> AllocRow {
+        let now = pg_sys::Datum::from(clock::to_timestamp(clock::now()));
+        let row = self.0.with(column::UPDATE_TIME, now);
+        AllocRow(row.with(column::WRITTEN_BY, xact::current_id()))
+    }
+}
+
+/// The numbers of the tag of a row.
+pub(super) fn own_numbers_of(row: &heap::Row) -> OwnNumbers {
+    own_numbers(
+        STRIPE_INTEGERS.map(|column| row.integer(column).unwrap_or_default()),
+        STRIPE_BIGINTS.map(|column| row.bigint(column).unwrap_or_default()),
+    )
+}
