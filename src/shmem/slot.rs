@@ -87,12 +87,12 @@ pub struct State {
     entered: u64,
     drawn_at_reset: u64,
     drawn_at_load: u64,
-    /// Whether the ids come from a centre.
-    pub is_fed: bool,
     /// Since when the statistics count.
     pub reset_at: WallTime,
     /// Whether another load can succeed.
     pub verdict: Verdict,
+    /// Whether the ids come from a centre. Beside the verdict, it takes no room.
+    pub is_fed: bool,
     /// Loads that failed.
     pub failures: Failures,
 }
