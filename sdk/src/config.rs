@@ -5,7 +5,7 @@ use std::time::Duration;
 use leaf_core::StepPolicy;
 
 use crate::Error;
-use crate::connection::Targets;
+use crate::connection::{Targets, TlsUse};
 
 /// More connections than this are a mistake.
 const MAX_CONNECTIONS: usize = 1_000;
@@ -26,6 +26,7 @@ pub struct Config {
     pub(crate) max_connections: usize,
     #[cfg(feature = "tls")]
     pub(crate) tls: Option<rustls::ClientConfig>,
+    pub(crate) use_of_tls: TlsUse,
     pub(crate) steps: StepPolicy,
     pub(crate) min_step: u64,
     pub(crate) prefetch_percent: u64,
@@ -72,7 +73,69 @@ impl Config {
     /// # Ok::<(), leaf_sdk::Error>(())
     /// ```
     pub fn from_env() -> Result<Config, Error> {
-        Targets::of_environment().map(Config::of)
+        Config::from_params([])
+    }
+
+    /// A configuration for keywords and values, such as `("host", "db1")`, and for what
+    /// they leave out, from the service and the environment: for programs that take the
+    /// options of `psql`. Of a keyword that is given twice, the last one counts. A `dbname`
+    /// that is a connection string stands for its options.
+    ///
+    /// # Errors
+    /// [`Error::Config`] as for [`new`](Config::new).
+    ///
+    /// ```
+    /// let config = leaf_sdk::Config::from_params([("user", "shop"), ("dbname", "host=db1,db2")])?;
+    /// # Ok::<(), leaf_sdk::Error>(())
+    /// ```
+    pub fn from_params<'a>(
+        params: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) -> Result<Config, Error> {
+        Targets::of_params(params).map(Config::of)
+    }
+
+    /// The password for all hosts, for a program that has asked a person for it.
+    ///
+    /// ```
+    /// let config = leaf_sdk::Config::new("host=db user=shop")?.password("from a prompt");
+    /// # Ok::<(), leaf_sdk::Error>(())
+    /// ```
+    pub fn password(mut self, password: &str) -> Config {
+        self.targets.set_password(password);
+        self
+    }
+
+    /// The name of the user.
+    ///
+    /// ```
+    /// let config = leaf_sdk::Config::new("host=db user=shop")?;
+    /// assert_eq!(config.user(), "shop");
+    /// # Ok::<(), leaf_sdk::Error>(())
+    /// ```
+    pub fn user(&self) -> String {
+        self.targets.describe().0
+    }
+
+    /// The name of the database.
+    ///
+    /// ```
+    /// let config = leaf_sdk::Config::new("host=db user=shop")?;
+    /// assert_eq!(config.dbname(), "shop");
+    /// # Ok::<(), leaf_sdk::Error>(())
+    /// ```
+    pub fn dbname(&self) -> String {
+        self.targets.describe().1
+    }
+
+    /// The hosts with their ports, as `host:port`, in the order in which they are tried.
+    ///
+    /// ```
+    /// let config = leaf_sdk::Config::new("host=db1,db2 port=6432 user=shop")?;
+    /// assert_eq!(config.hosts(), ["db1:6432", "db2:6432"]);
+    /// # Ok::<(), leaf_sdk::Error>(())
+    /// ```
+    pub fn hosts(&self) -> Vec<String> {
+        self.targets.describe().2
     }
 
     fn of(targets: Targets) -> Config {
@@ -81,6 +144,7 @@ impl Config {
             max_connections: 4,
             #[cfg(feature = "tls")]
             tls: None,
+            use_of_tls: TlsUse::Never,
             steps: StepPolicy {
                 segment_duration: Duration::from_secs(10 * 60),
                 max_step: 1_000_000,
@@ -259,7 +323,28 @@ impl Config {
     #[cfg(feature = "tls")]
     pub fn tls_config(mut self, tls: rustls::ClientConfig) -> Config {
         self.tls = Some(tls);
+        self.use_of_tls = TlsUse::Always;
         self
+    }
+
+    /// Connects with TLS where `sslmode` says so, and verifies what libpq verifies then:
+    /// with `prefer`, the default, TLS is used if the server has it, and nothing is
+    /// verified; nor is it with `require`, unless `sslrootcert` names a file. Connections
+    /// over Unix-domain sockets have no TLS. For programs that are to connect as `psql`
+    /// does; services use [`tls`](Config::tls).
+    ///
+    /// # Errors
+    /// [`Error::Config`] if the root certificates cannot be used.
+    ///
+    /// ```
+    /// let config = leaf_sdk::Config::new("host=db user=shop sslmode=require")?.tls_by_mode()?;
+    /// # Ok::<(), leaf_sdk::Error>(())
+    /// ```
+    #[cfg(feature = "tls")]
+    pub fn tls_by_mode(mut self) -> Result<Config, Error> {
+        self.tls = Some(crate::connection::client_config_by_mode(&self.targets)?);
+        self.use_of_tls = TlsUse::ByMode;
+        Ok(self)
     }
 
     /// Checks what no setter can check alone.
@@ -291,17 +376,7 @@ impl Config {
         if !(1..=MAX_CONNECTIONS).contains(&self.max_connections) {
             return bad("max_connections must be between 1 and 1000");
         }
-        self.targets.check_tls(self.has_tls())
-    }
-
-    #[cfg(feature = "tls")]
-    fn has_tls(&self) -> bool {
-        self.tls.is_some()
-    }
-
-    #[cfg(not(feature = "tls"))]
-    fn has_tls(&self) -> bool {
-        false
+        self.targets.check_tls(self.use_of_tls)
     }
 }
 

@@ -45,6 +45,8 @@ pub use leaf::Leaf;
 pub use leaf_core::id_text::BadIdText;
 #[cfg(feature = "mask")]
 pub use leaf_core::mask::Width as MaskWidth;
+#[cfg(feature = "async")]
+pub use link::Connection;
 #[cfg(feature = "mask")]
 pub use mask::Mask;
 pub use memory::MemorySource;

@@ -23,5 +23,5 @@ pub mod layout;
 pub mod scheme;
 
 pub use generator::Generator;
-pub use layout::Layout;
-pub use scheme::Scheme;
+pub use layout::{BadLayout, Layout};
+pub use scheme::{Fields, Scheme};

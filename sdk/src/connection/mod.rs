@@ -17,5 +17,6 @@ mod targets;
 mod tls;
 
 pub(crate) use targets::Targets;
+pub(crate) use tls::TlsUse;
 #[cfg(feature = "tls")]
-pub(crate) use tls::client_config;
+pub(crate) use tls::{client_config, client_config_by_mode};

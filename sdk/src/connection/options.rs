@@ -23,21 +23,34 @@ pub(super) struct Options {
 impl Options {
     /// The options of a connection string, and of the service that it names.
     pub(super) fn of_string(text: &str) -> Result<Options, Error> {
-        Options::collect(text, |_| None)
+        Options::collect(string::parse(text).map_err(Error::Config)?, |_| None)
     }
 
-    /// The options of the environment, and of the service that it names.
-    pub(super) fn of_environment(
+    /// The options of these keywords, and of the service and the environment for what
+    /// they leave out. Of a keyword that is given twice, the last one counts. A `dbname`
+    /// that is a connection string stands for its options.
+    pub(super) fn of_params<'a>(
+        params: impl IntoIterator<Item = (&'a str, &'a str)>,
         variable: impl Fn(&str) -> Option<String>,
     ) -> Result<Options, Error> {
-        Options::collect("", variable)
+        let mut pairs = Vec::new();
+        for (key, value) in params {
+            match key == "dbname" && string::is_connection_string(value) {
+                true => pairs.extend(string::parse(value).map_err(Error::Config)?),
+                false => pairs.push((key.to_owned(), value.to_owned())),
+            }
+        }
+        Options::collect(pairs, variable)
     }
 
-    fn collect(text: &str, variable: impl Fn(&str) -> Option<String>) -> Result<Options, Error> {
+    fn collect(
+        pairs: Vec<Pair>,
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> Result<Options, Error> {
         let mut options = Options {
             values: HashMap::new(),
         };
-        options.add(string::parse(text).map_err(Error::Config)?, true)?;
+        options.add(pairs, true)?;
         // Services come before the environment, so their own name and file are looked
         // up first.
         for name in ["service", "servicefile"] {
@@ -219,11 +232,17 @@ mod tests {
             "PGHOST" | "PGUSER" => Some("of_environment".into()),
             _ => None,
         };
-        let options = Options::collect("port=2", variable).expect("options");
+        let options = Options::of_params([("port", "2")], variable).expect("options");
         let get = |name| options.get(name);
         assert_eq!(get("port"), Some("2"));
         assert_eq!(get("host"), Some("of_service"));
         assert_eq!(get("user"), Some("of_environment"));
+
+        let whole = [("port", "3"), ("dbname", "postgresql://h:4/d?user=u")];
+        let options = Options::of_params(whole, variable).expect("options");
+        let get = |name| options.get(name);
+        assert_eq!((get("host"), get("port")), (Some("h"), Some("4")));
+        assert_eq!((get("dbname"), get("user")), (Some("d"), Some("u")));
 
         let unknown = format!("service=other servicefile={file}");
         assert!(Options::of_string(&unknown).is_err());

@@ -1,5 +1,7 @@
 //! The values of `sslmode`.
 
+use tokio_postgres::config::SslMode as DriverMode;
+
 /// The values of `sslmode`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SslMode {
@@ -25,6 +27,15 @@ impl SslMode {
     pub(super) fn name(self) -> &'static str {
         let name = SslMode::NAMES.iter().find(|(_, mode)| *mode == self);
         name.map_or("", |(name, _)| name)
+    }
+
+    /// The driver's mode. It does not know the others.
+    pub(super) fn of_driver(self) -> DriverMode {
+        match self {
+            SslMode::Disable | SslMode::Allow => DriverMode::Disable,
+            SslMode::Prefer => DriverMode::Prefer,
+            _ => DriverMode::Require,
+        }
     }
 
     /// Whether a connection without TLS is an error.

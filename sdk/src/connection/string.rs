@@ -8,10 +8,17 @@ use percent_encoding::percent_decode_str;
 /// A keyword and its value.
 pub(super) type Pair = (String, String);
 
+/// How a connection string begins that is a URI.
+const PREFIXES: [&str; 2] = ["postgresql://", "postgres://"];
+
+/// Whether a text is a connection string and not just the name of a database.
+pub(super) fn is_connection_string(text: &str) -> bool {
+    PREFIXES.iter().any(|prefix| text.starts_with(prefix)) || text.contains('=')
+}
+
 /// The pairs of a connection string, in its order.
 pub(super) fn parse(string: &str) -> Result<Vec<Pair>, String> {
-    let prefixes = ["postgresql://", "postgres://"];
-    match prefixes
+    match PREFIXES
         .iter()
         .find_map(|prefix| string.strip_prefix(prefix))
     {

@@ -14,6 +14,7 @@ use tokio_postgres::config::{
 use super::files;
 use super::options::{Options, bad, invalid};
 use super::ssl_mode::SslMode;
+use super::tls::TlsUse;
 use crate::Error;
 
 /// How long to wait for each host if the options do not say it.
@@ -30,6 +31,9 @@ pub(crate) struct Targets {
     /// For each host, `None` without limit.
     pub(crate) connect_timeout: Option<Duration>,
     is_shuffled: bool,
+    /// Whether `target_session_attrs` says that the server must take writes, which one
+    /// that provides ids must in any case.
+    pub(crate) must_take_writes: bool,
     pub(super) ssl_mode: SslMode,
     /// The file with root certificates, `None` for those of the system.
     #[cfg_attr(not(feature = "tls"), allow(dead_code))]
@@ -50,10 +54,35 @@ impl Targets {
         Targets::of_options(&Options::of_string(text)?)
     }
 
-    /// From environment variables.
-    pub(crate) fn of_environment() -> Result<Targets, Error> {
+    /// From keywords and their values, and from environment variables.
+    pub(crate) fn of_params<'a>(
+        params: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) -> Result<Targets, Error> {
         let variable = |name: &str| env::var(name).ok();
-        Targets::of_options(&Options::of_environment(variable)?)
+        Targets::of_options(&Options::of_params(params, variable)?)
+    }
+
+    /// Sets the password for all hosts.
+    pub(crate) fn set_password(&mut self, password: &str) {
+        self.common.password(password);
+        for host in &mut self.hosts {
+            host.password = None;
+        }
+    }
+
+    /// The user, the database and the hosts, for people.
+    pub(crate) fn describe(&self) -> (String, String, Vec<String>) {
+        let text = |name: Option<&str>| name.unwrap_or_default().to_owned();
+        let user = text(self.common.get_user());
+        let dbname = match self.common.get_dbname() {
+            Some(name) => name.to_owned(),
+            None => user.clone(),
+        };
+        (
+            user,
+            dbname,
+            self.hosts.iter().map(Target::to_string).collect(),
+        )
     }
 
     /// From the driver's configuration.
@@ -77,6 +106,7 @@ impl Targets {
             )?,
             connect_timeout: Some(*config.get_connect_timeout().unwrap_or(&CONNECT_TIMEOUT)),
             is_shuffled: config.get_load_balance_hosts() == LoadBalanceHosts::Random,
+            must_take_writes: config.get_target_session_attrs() == TargetSessionAttrs::ReadWrite,
             ssl_mode,
             root_cert: None,
         })
@@ -100,6 +130,7 @@ impl Targets {
                 Some(seconds) => seconds_above_zero(seconds),
             },
             is_shuffled: options.choice("load_balance_hosts", false, &is_shuffled)?,
+            must_take_writes: target != "any",
             ssl_mode,
             root_cert,
         })
@@ -118,16 +149,18 @@ impl Targets {
     }
 
     /// The driver's configuration of each host, in the order in which to try them.
-    pub(crate) fn each_host(&self, has_tls: bool) -> Vec<tokio_postgres::Config> {
+    pub(crate) fn each_host(&self, use_of_tls: TlsUse) -> Vec<tokio_postgres::Config> {
         let mut hosts: Vec<&Target> = self.hosts.iter().collect();
         if self.is_shuffled {
             fastrand::shuffle(&mut hosts);
         }
         let configure = |target: &Target| {
             let mut config = self.common.clone();
-            config.ssl_mode(match has_tls {
-                true => DriverMode::Require,
-                false => DriverMode::Disable,
+            config.ssl_mode(match use_of_tls {
+                TlsUse::Never => DriverMode::Disable,
+                TlsUse::Always => DriverMode::Require,
+                TlsUse::ByMode if !target.is_on_network() => DriverMode::Disable,
+                TlsUse::ByMode => self.ssl_mode.of_driver(),
             });
             match &target.host {
                 Host::Tcp(name) => config.host(name),
@@ -467,7 +500,7 @@ mod tests {
         let kept = Targets::of_driver(&driver).expect("a configuration");
         let mut expected = driver.clone();
         expected.target_session_attrs(TargetSessionAttrs::ReadWrite);
-        let mut host = kept.each_host(true).remove(0);
+        let mut host = kept.each_host(TlsUse::Always).remove(0);
         host.connect_timeout(kept.connect_timeout.expect("a limit"));
         assert_eq!(host, expected);
     }

@@ -4,27 +4,42 @@ use super::ssl_mode::SslMode;
 use super::targets::Targets;
 use crate::Error;
 
+/// Which connections have TLS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TlsUse {
+    Never,
+    #[cfg_attr(not(feature = "tls"), allow(dead_code))]
+    Always,
+    /// Those for which `sslmode` says so.
+    #[cfg_attr(not(feature = "tls"), allow(dead_code))]
+    ByMode,
+}
+
 impl Targets {
     /// An error if the options and the presence of a TLS configuration contradict each
     /// other.
-    pub(crate) fn check_tls(&self, has_tls: bool) -> Result<(), Error> {
+    pub(crate) fn check_tls(&self, use_of_tls: TlsUse) -> Result<(), Error> {
         let name = self.ssl_mode.name();
-        let problem = match has_tls {
-            true if self.ssl_mode == SslMode::Disable => {
+        let problem = match use_of_tls {
+            TlsUse::Always if self.ssl_mode == SslMode::Disable => {
                 "sslmode \"disable\" contradicts the TLS configuration".into()
             }
-            true if self.has_socket() => {
+            TlsUse::Always if self.has_socket() => {
                 "there is no TLS over a Unix-domain socket; name hosts, or remove the TLS \
                  configuration"
                     .into()
             }
             // As in libpq, the mode is of no importance for Unix-domain sockets.
-            false if self.ssl_mode.is_strict() && self.has_network_host() => {
+            TlsUse::Never if self.ssl_mode.is_strict() && self.has_network_host() => {
                 format!("sslmode \"{name}\" requires Config::tls (feature \"tls\")")
             }
-            false if self.is_tls_direct() => {
+            TlsUse::Never if self.is_tls_direct() => {
                 "sslnegotiation \"direct\" requires Config::tls (feature \"tls\")".into()
             }
+            TlsUse::ByMode if self.is_tls_direct() && !self.ssl_mode.is_strict() => format!(
+                "weak sslmode \"{name}\" may not be used with sslnegotiation=direct (use \
+                 \"require\", \"verify-ca\" or \"verify-full\")"
+            ),
             _ => return Ok(()),
         };
         Err(Error::Config(problem))
@@ -32,7 +47,7 @@ impl Targets {
 }
 
 #[cfg(feature = "tls")]
-pub(crate) use verify::client_config;
+pub(crate) use verify::{client_config, client_config_by_mode};
 
 #[cfg(feature = "tls")]
 mod verify {
@@ -40,7 +55,7 @@ mod verify {
 
     use rustls::client::WebPkiServerVerifier;
     use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-    use rustls::crypto::CryptoProvider;
+    use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
     use rustls::pki_types::pem::PemObject;
     use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
     use rustls::{
@@ -59,6 +74,27 @@ mod verify {
             SslMode::VerifyCa => Arc::new(AnyName(verifier)),
             _ => verifier,
         };
+        with_verifier(provider, verifier)
+    }
+
+    /// TLS that verifies what libpq verifies with this `sslmode`: nothing with `prefer`, and
+    /// with `require` only if `sslrootcert` names a file.
+    pub(crate) fn client_config_by_mode(targets: &Targets) -> Result<ClientConfig, Error> {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let verifier = match (targets.ssl_mode, &targets.root_cert) {
+            (SslMode::VerifyFull, _) => verifier(targets, &provider)?,
+            (SslMode::VerifyCa, _) | (SslMode::Require, Some(_)) => {
+                Arc::new(AnyName(verifier(targets, &provider)?))
+            }
+            _ => Arc::new(AnyCertificate(provider.clone())),
+        };
+        with_verifier(provider, verifier)
+    }
+
+    fn with_verifier(
+        provider: Arc<CryptoProvider>,
+        verifier: Arc<dyn ServerCertVerifier>,
+    ) -> Result<ClientConfig, Error> {
         let builder = ClientConfig::builder_with_provider(provider);
         let config = builder
             .with_safe_default_protocol_versions()
@@ -91,6 +127,47 @@ mod verify {
         let verifier =
             WebPkiServerVerifier::builder_with_provider(roots.into(), provider.clone()).build();
         Ok(verifier.map_err(|error| bad(&error))?)
+    }
+
+    /// Verifies that the server has the key of its certificate, but not who issued that.
+    #[derive(Debug)]
+    struct AnyCertificate(Arc<CryptoProvider>);
+
+    impl ServerCertVerifier for AnyCertificate {
+        fn verify_server_cert(
+            &self,
+            _certificate: &CertificateDer<'_>,
+            _intermediates: &[CertificateDer<'_>],
+            _name: &ServerName<'_>,
+            _ocsp: &[u8],
+            _now: UnixTime,
+        ) -> Result<ServerCertVerified, rustls::Error> {
+            Ok(ServerCertVerified::assertion())
+        }
+
+        fn verify_tls12_signature(
+            &self,
+            message: &[u8],
+            certificate: &CertificateDer<'_>,
+            signature: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, rustls::Error> {
+            let algorithms = &self.0.signature_verification_algorithms;
+            verify_tls12_signature(message, certificate, signature, algorithms)
+        }
+
+        fn verify_tls13_signature(
+            &self,
+            message: &[u8],
+            certificate: &CertificateDer<'_>,
+            signature: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, rustls::Error> {
+            let algorithms = &self.0.signature_verification_algorithms;
+            verify_tls13_signature(message, certificate, signature, algorithms)
+        }
+
+        fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+            self.0.signature_verification_algorithms.supported_schemes()
+        }
     }
 
     /// Verifies who issued a certificate, but not to whom.

@@ -6,9 +6,12 @@
 //! statements are executed at once.
 //!
 //! - [`session`]: one connection.
+//! - [`connection`]: one for a program's own statements.
 //! - [`cancel`]: the connection on which a statement is cancelled.
 
 mod cancel;
+#[cfg(feature = "async")]
+mod connection;
 mod session;
 
 use std::sync::Arc;
@@ -23,6 +26,8 @@ use crate::calls::statement::Statement;
 use crate::events::TARGET;
 use crate::{Config, Error};
 
+#[cfg(feature = "async")]
+pub use connection::Connection;
 pub(crate) use session::{Session, in_time};
 
 /// How long a request to cancel may take, at most. A pooler passes it on only when the

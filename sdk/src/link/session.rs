@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio::task::AbortHandle;
-use tokio_postgres::config::Host;
+use tokio_postgres::config::{Host, TargetSessionAttrs};
 use tokio_postgres::tls::MakeTlsConnect;
 use tokio_postgres::{Client, NoTls, Socket};
 
@@ -15,7 +15,7 @@ use crate::{Config, Error};
 
 /// One connection. When this is dropped, it ends after the answers that are missing.
 pub(crate) struct Session {
-    client: Client,
+    pub(super) client: Client,
     /// The task that reads from the connection and writes to it.
     connection: AbortHandle,
     /// The host that it is to.
@@ -40,10 +40,19 @@ impl Session {
     /// That of a host that may answer later, if there is one, otherwise that of the
     /// last host.
     pub(super) async fn connect(config: &Config) -> Result<Session, Error> {
+        Session::connect_to(config, TargetSessionAttrs::ReadWrite).await
+    }
+
+    /// Like [`connect`](Self::connect), for a server that can do this.
+    pub(super) async fn connect_to(
+        config: &Config,
+        attributes: TargetSessionAttrs,
+    ) -> Result<Session, Error> {
         let tls = Tls::of(config);
         let limit = config.targets.connect_timeout;
         let mut failure: Option<Error> = None;
-        for host in config.targets.each_host(tls.is_some()) {
+        for mut host in config.targets.each_host(config.use_of_tls) {
+            host.target_session_attrs(attributes);
             for address in addresses(host, limit).await {
                 match in_time(limit, connect(&address, &tls)).await {
                     Ok(session) => return Ok(session),
@@ -105,10 +114,6 @@ impl Tls {
         }
         let _ = config;
         Tls::None
-    }
-
-    fn is_some(&self) -> bool {
-        !matches!(self, Tls::None)
     }
 }
 

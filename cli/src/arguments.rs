@@ -1,0 +1,41 @@
+//! The command line.
+
+use clap::{ArgAction, Parser, Subcommand};
+
+use crate::{ids, manual};
+
+/// See leaf, steer it, and serve its ids over HTTP
+///
+/// leaf is a PostgreSQL extension that hands out unique 64-bit ids. Commands that need a
+/// server connect as psql does: with the same options, environment variables, password
+/// file and service file.
+#[derive(Debug, Parser)]
+#[command(
+    name = "leafctl",
+    version,
+    disable_help_flag = true,
+    disable_help_subcommand = true,
+    max_term_width = 100,
+    after_help = "Exit codes: 0 done, 1 failed, 2 wrong command line, 3 no server reached, \
+                  4 doctor or bench has found something, 130 interrupted."
+)]
+pub struct Cli {
+    #[command(flatten)]
+    pub color: colorchoice_clap::Color,
+
+    /// Print help
+    // -h is the host, as in psql.
+    #[arg(short = '?', long, action = ArgAction::Help, global = true)]
+    help: Option<bool>,
+
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    Decode(ids::DecodeArgs),
+    Encode(ids::EncodeArgs),
+    Completions(manual::CompletionsArgs),
+    Man(manual::PagesArgs),
+}

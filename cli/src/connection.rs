@@ -1,0 +1,163 @@
+//! Connections as psql makes them.
+
+use std::io::{IsTerminal, stdin};
+use std::time::Duration;
+
+use leaf_sdk::{Config, Connection};
+
+use crate::failure::{Code, Failure};
+
+/// How `leafctl` is called in `pg_stat_activity`.
+const APPLICATION: &str = "leafctl";
+
+/// How long the server may take to receive the request to cancel a statement.
+const CANCEL_LIMIT: Duration = Duration::from_secs(5);
+
+/// How to connect.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "Connection")]
+pub struct Args {
+    /// Server host, or folder of its socket; several with commas
+    #[arg(short = 'h', long, value_name = "HOST")]
+    host: Option<String>,
+
+    /// Server port
+    #[arg(short = 'p', long, value_name = "PORT")]
+    port: Option<String>,
+
+    /// User name
+    #[arg(short = 'U', long, value_name = "NAME")]
+    username: Option<String>,
+
+    /// Database name, or a connection string or URI
+    #[arg(short = 'd', long, value_name = "DBNAME")]
+    dbname: Vec<String>,
+
+    /// Never ask for a password
+    #[arg(short = 'w', long, conflicts_with = "password")]
+    no_password: bool,
+
+    /// Ask for the password before connecting
+    #[arg(short = 'W', long)]
+    password: bool,
+}
+
+/// Whether the server must take writes. A connection string can say so, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    Any,
+    ReadWrite,
+}
+
+impl Args {
+    /// The configuration of the client library, with a password, if one is to be asked for.
+    ///
+    /// # Errors
+    /// If the options cannot be obeyed, or if there is more than one database.
+    pub fn config(&self) -> Result<Config, Failure> {
+        self.config_for(Access::Any)
+    }
+
+    fn config_for(&self, access: Access) -> Result<Config, Failure> {
+        match self.dbname.as_slice() {
+            [] => self.config_of(None, access),
+            [one] => self.config_of(Some(one), access),
+            _ => Err(Failure::usage("this command takes only one --dbname")),
+        }
+    }
+
+    /// The configurations for a command that takes several databases.
+    pub fn configs(&self) -> Result<Vec<Config>, Failure> {
+        if self.dbname.is_empty() {
+            return Ok(vec![self.config_of(None, Access::Any)?]);
+        }
+        let each = self.dbname.iter();
+        each.map(|dbname| self.config_of(Some(dbname), Access::Any))
+            .collect()
+    }
+
+    fn config_of(&self, dbname: Option<&String>, access: Access) -> Result<Config, Failure> {
+        let mut params = vec![("fallback_application_name", APPLICATION)];
+        if access == Access::ReadWrite {
+            params.push(("target_session_attrs", "read-write"));
+        }
+        let given = [
+            ("host", &self.host),
+            ("port", &self.port),
+            ("user", &self.username),
+            // As in psql, a connection string comes before the other options.
+            ("dbname", &dbname.cloned()),
+        ];
+        for (key, value) in &given {
+            params.extend(value.as_deref().map(|value| (*key, value)));
+        }
+        let config = Config::from_params(params)?.tls_by_mode()?;
+        match self.password {
+            true => Ok(config.clone().password(&ask(&config.user())?)),
+            false => Ok(config),
+        }
+    }
+
+    /// Connects. Asks for a password if the server wants one and there is a terminal.
+    pub async fn open(&self, access: Access) -> Result<Connection, Failure> {
+        self.open_config(&self.config_for(access)?).await
+    }
+
+    /// Connects with one of the [`configs`](Self::configs).
+    pub async fn open_config(&self, config: &Config) -> Result<Connection, Failure> {
+        let error = match Connection::open(config).await {
+            Ok(connection) => return Ok(connection),
+            Err(error) => error,
+        };
+        if !is_password_missing(&error) {
+            return Err(about_hosts(error, config));
+        }
+        if self.no_password || !stdin().is_terminal() {
+            return Err(about_hosts(error, config)
+                .hint("set PGPASSWORD, or add the server to the password file ~/.pgpass"));
+        }
+        let config = config.clone().password(&ask(&config.user())?);
+        let opened = Connection::open(&config).await;
+        opened.map_err(|error| about_hosts(error, &config))
+    }
+}
+
+/// The driver has no other sign of it.
+fn is_password_missing(error: &leaf_sdk::Error) -> bool {
+    matches!(error, leaf_sdk::Error::Connection(cause) if cause.to_string().contains("password missing"))
+}
+
+fn about_hosts(error: leaf_sdk::Error, config: &Config) -> Failure {
+    let is_refused = error.sqlstate().is_some();
+    let failure = Failure::from(error);
+    if !failure.is_unreachable() && !is_refused {
+        return failure;
+    }
+    let hosts = config.hosts().join(", ");
+    let failure = Failure::new(Code::Unreachable, failure.text()).about(hosts);
+    match is_refused {
+        true => failure,
+        false => failure.hint("is the server running there, and does it accept connections?"),
+    }
+}
+
+fn ask(user: &str) -> Result<String, Failure> {
+    let prompt = format!("Password for user {user}: ");
+    rpassword::prompt_password(prompt).map_err(Failure::failed)
+}
+
+/// Executes statements on a connection. Ctrl-C cancels the one that is being executed.
+pub async fn interruptible<T>(
+    connection: &Connection,
+    work: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    tokio::select! {
+        done = work => done,
+        _ = tokio::signal::ctrl_c() => {
+            // Whether or not the server receives it: the connection ends with this process,
+            // and with the connection its transaction.
+            let _ = tokio::time::timeout(CANCEL_LIMIT, connection.cancel()).await;
+            Err(Failure::silent(Code::Interrupted))
+        }
+    }
+}

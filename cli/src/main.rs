@@ -1,0 +1,54 @@
+//! `leafctl`: shows leaf, steers it, and serves its ids over HTTP.
+//!
+//! - [`arguments`]: the command line as a whole; each command has its own arguments.
+//! - [`ids`]: `decode` and `encode`.
+//! - [`manual`]: `completions` and `man`.
+//! - [`connection`]: options and environment of `psql`, and how a statement is interrupted.
+//! - [`output`]: tables, JSON and CSV.
+//! - [`failure`]: errors of one line, and exit codes.
+
+#![allow(dead_code, unused_imports)] // until the commands that connect are there
+
+mod arguments;
+mod connection;
+mod failure;
+mod ids;
+mod manual;
+mod output;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use arguments::{Cli, Command};
+use failure::Failure;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    cli.color.write_global();
+    match run(cli.command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}
+
+fn run(command: Command) -> Result<(), Failure> {
+    match command {
+        Command::Decode(args) => ids::decode(&args),
+        Command::Encode(args) => ids::encode(&args),
+        Command::Completions(args) => manual::completions(&args),
+        Command::Man(args) => manual::pages(&args),
+    }
+}
+
+/// Runs a command that uses connections.
+fn online(command: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build();
+    let runtime = runtime.map_err(Failure::failed)?;
+    let done = runtime.block_on(command);
+    // A look-up of a name, or a read from a terminal, may take long and is not waited for.
+    runtime.shutdown_background();
+    done
+}

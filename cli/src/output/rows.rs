@@ -1,0 +1,180 @@
+//! Rows as a table for people, and as JSON and CSV for programs.
+
+use clap::ValueEnum;
+use comfy_table::{
+    CellAlignment, ContentArrangement, ContentLineStyle, LineStyle, Table, TableStyle,
+};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use serde_json::{Map, Value};
+
+use super::write;
+use crate::failure::Failure;
+
+/// How rows are printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people
+    #[default]
+    Table,
+    /// An array of objects; ids are strings, because many programs round large numbers
+    Json,
+    /// With a line of names
+    Csv,
+}
+
+/// As psql's.
+const STYLE: TableStyle = TableStyle::new()
+    .header_lines(ContentLineStyle::none().junction('|'))
+    .header_separator(LineStyle::none().fill('-').junction('+'))
+    .content_lines(ContentLineStyle::none().junction('|'));
+
+/// A column: its name for programs, and its title for people.
+#[derive(Clone, Copy, Debug)]
+pub struct Column {
+    pub name: &'static str,
+    pub title: &'static str,
+}
+
+/// A value.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Cell {
+    Null,
+    Text(String),
+    /// A number that programs can read as one.
+    Count(i64),
+    /// An id or a position, which may be above 2⁵³.
+    Id(i64),
+    Float(f64),
+    Flag(bool),
+    Instant(Timestamp),
+}
+
+impl Cell {
+    /// The value, or null.
+    pub fn or_null<T>(value: Option<T>, cell: impl Fn(T) -> Cell) -> Cell {
+        value.map_or(Cell::Null, cell)
+    }
+
+    fn for_people(&self) -> String {
+        match self {
+            Cell::Null => String::new(),
+            Cell::Text(text) => text.clone(),
+            Cell::Count(number) | Cell::Id(number) => number.to_string(),
+            Cell::Float(number) => format!("{number:.1}"),
+            Cell::Flag(true) => "yes".into(),
+            Cell::Flag(false) => "no".into(),
+            Cell::Instant(at) => {
+                let at = at.to_zoned(TimeZone::system());
+                at.strftime("%Y-%m-%d %H:%M:%S%.3f%:z").to_string()
+            }
+        }
+    }
+
+    fn for_csv(&self) -> String {
+        match self {
+            Cell::Float(number) => number.to_string(),
+            Cell::Flag(flag) => flag.to_string(),
+            Cell::Instant(at) => at.to_string(),
+            _ => self.for_people(),
+        }
+    }
+
+    fn for_json(&self) -> Value {
+        match self {
+            Cell::Null => Value::Null,
+            Cell::Text(text) => Value::from(text.as_str()),
+            Cell::Count(number) => Value::from(*number),
+            Cell::Float(number) => Value::from(*number),
+            Cell::Flag(flag) => Value::from(*flag),
+            Cell::Id(number) => Value::from(number.to_string()),
+            Cell::Instant(at) => Value::from(at.to_string()),
+        }
+    }
+
+    fn in_table(&self) -> comfy_table::Cell {
+        let alignment = match self.is_number() {
+            true => CellAlignment::Right,
+            false => CellAlignment::Left,
+        };
+        comfy_table::Cell::new(self.for_people()).set_alignment(alignment)
+    }
+
+    fn is_number(&self) -> bool {
+        matches!(self, Cell::Count(_) | Cell::Id(_) | Cell::Float(_))
+    }
+}
+
+/// Rows of values, printed as they come. Only a table waits for the last one, because its
+/// columns are as wide as their widest value.
+#[derive(Debug)]
+pub struct Rows {
+    columns: Vec<Column>,
+    format: Format,
+    table: Table,
+    count: usize,
+}
+
+impl Rows {
+    pub fn new(columns: &[Column], format: Format) -> Result<Rows, Failure> {
+        let mut table = Table::new();
+        table
+            .load_style(STYLE)
+            .set_content_arrangement(ContentArrangement::Disabled)
+            .set_header(columns.iter().map(|column| column.title));
+        if format == Format::Csv {
+            write_record(columns.iter().map(|column| column.name.to_owned()))?;
+        }
+        Ok(Rows {
+            columns: columns.to_vec(),
+            format,
+            table,
+            count: 0,
+        })
+    }
+
+    /// Adds a row, with a value for each column.
+    pub fn push(&mut self, row: &[Cell]) -> Result<(), Failure> {
+        debug_assert_eq!(row.len(), self.columns.len());
+        self.count += 1;
+        match self.format {
+            Format::Table => {
+                self.table.add_row(row.iter().map(Cell::in_table));
+                Ok(())
+            }
+            Format::Json => {
+                let before = if self.count == 1 { "[\n  " } else { ",\n  " };
+                write(format!("{before}{}", self.object(row)).as_bytes())
+            }
+            Format::Csv => write_record(row.iter().map(Cell::for_csv)),
+        }
+    }
+
+    /// Prints what is missing.
+    pub fn end(self) -> Result<(), Failure> {
+        match self.format {
+            Format::Table => write(self.table_text().as_bytes()),
+            Format::Json if self.count == 0 => write(b"[]\n"),
+            Format::Json => write(b"\n]\n"),
+            Format::Csv => Ok(()),
+        }
+    }
+
+    fn table_text(&self) -> String {
+        let lines = self.table.lines();
+        let lines = lines.map(|line| line.trim_end().to_owned() + "\n");
+        lines.collect()
+    }
+
+    fn object(&self, row: &[Cell]) -> Value {
+        let names = self.columns.iter().map(|column| column.name.to_owned());
+        let values = row.iter().map(Cell::for_json);
+        Value::Object(names.zip(values).collect::<Map<_, _>>())
+    }
+}
+
+fn write_record(values: impl Iterator<Item = String>) -> Result<(), Failure> {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    writer.write_record(values).map_err(Failure::failed)?;
+    write(&writer.into_inner().map_err(Failure::failed)?)
+}

@@ -1,0 +1,78 @@
+//! A connection for a program's own statements.
+
+use std::fmt;
+
+use tokio_postgres::Client;
+use tokio_postgres::config::TargetSessionAttrs;
+
+use super::Session;
+use crate::{Config, Error};
+
+/// A connection for statements of the program itself, made as a handle makes its own:
+/// with the same hosts, time limits, password and service files, and TLS. It belongs to
+/// the runtime in which it was opened, and ends when it is dropped.
+///
+/// ```no_run
+/// # async fn example(config: &leaf_sdk::Config) -> Result<(), Box<dyn std::error::Error>> {
+/// let connection = leaf_sdk::Connection::open(config).await?;
+/// leaf_sdk::asynchronous::tag_grant(connection.client(), "orders", "shop").await?;
+/// # Ok(()) }
+/// ```
+pub struct Connection(Session);
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Connection").finish_non_exhaustive()
+    }
+}
+
+impl Connection {
+    /// Connects to the first host that answers in time, and that takes writes, if
+    /// `target_session_attrs` says so.
+    ///
+    /// # Errors
+    /// That of a host that may answer later, if there is one, otherwise that of the last
+    /// host. [`Error::Config`] if the configuration contradicts itself.
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), leaf_sdk::Error> {
+    /// let config = leaf_sdk::Config::new("host=db1,db2 user=shop")?;
+    /// let connection = leaf_sdk::Connection::open(&config).await?;
+    /// # let _ = connection; Ok(()) }
+    /// ```
+    pub async fn open(config: &Config) -> Result<Connection, Error> {
+        config.check()?;
+        let attributes = match config.targets.must_take_writes {
+            true => TargetSessionAttrs::ReadWrite,
+            false => TargetSessionAttrs::Any,
+        };
+        let session = Session::connect_to(config, attributes).await?;
+        Ok(Connection(session))
+    }
+
+    /// The driver's client.
+    ///
+    /// ```no_run
+    /// # async fn example(connection: &leaf_sdk::Connection) -> Result<(), Box<dyn std::error::Error>> {
+    /// let row = connection.client().query_one("SELECT version()", &[]).await?;
+    /// # let _ = row; Ok(()) }
+    /// ```
+    pub fn client(&self) -> &Client {
+        &self.0.client
+    }
+
+    /// Asks the server to cancel the statement that is being executed, and returns when it
+    /// has received the request.
+    ///
+    /// # Errors
+    /// [`Error::Connection`] if the server cannot be reached.
+    ///
+    /// ```no_run
+    /// # async fn example(connection: &leaf_sdk::Connection) -> Result<(), leaf_sdk::Error> {
+    /// connection.cancel().await?;
+    /// # Ok(()) }
+    /// ```
+    pub async fn cancel(&self) -> Result<(), Error> {
+        self.0.cancel().await
+    }
+}
