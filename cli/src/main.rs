@@ -18,7 +18,7 @@ mod output;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 
 use arguments::{Cli, Command};
 use failure::Failure;
@@ -36,8 +36,8 @@ fn run(command: Command) -> Result<(), Failure> {
     match command {
         Command::Decode(args) => ids::decode(&args),
         Command::Encode(args) => ids::encode(&args),
-        Command::Completions(args) => manual::completions(&args),
-        Command::Man(args) => manual::pages(&args),
+        Command::Completions(args) => manual::completions(&args, Cli::command()),
+        Command::Man(args) => manual::pages(&args, Cli::command()),
     }
 }
 

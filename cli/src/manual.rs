@@ -2,10 +2,9 @@
 
 use std::path::PathBuf;
 
-use clap::CommandFactory;
+use clap::Command;
 use clap_complete::Shell;
 
-use crate::arguments::Cli;
 use crate::failure::Failure;
 use crate::output;
 
@@ -28,20 +27,20 @@ pub struct PagesArgs {
 }
 
 /// Prints the completions of a shell.
-pub fn completions(args: &CompletionsArgs) -> Result<(), Failure> {
+pub fn completions(args: &CompletionsArgs, mut leafctl: Command) -> Result<(), Failure> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "leafctl", &mut script);
+    clap_complete::generate(args.shell, &mut leafctl, "leafctl", &mut script);
     output::write(&script)
 }
 
 /// Writes the manual pages.
-pub fn pages(args: &PagesArgs) -> Result<(), Failure> {
+pub fn pages(args: &PagesArgs, leafctl: Command) -> Result<(), Failure> {
     let Some(folder) = &args.directory else {
         let mut page = Vec::new();
-        clap_mangen::Man::new(Cli::command()).render(&mut page)?;
+        clap_mangen::Man::new(leafctl).render(&mut page)?;
         return output::write(&page);
     };
     std::fs::create_dir_all(folder)
-        .and_then(|()| clap_mangen::generate_to(Cli::command(), folder))
+        .and_then(|()| clap_mangen::generate_to(leafctl, folder))
         .map_err(|error| Failure::failed(error).about(folder.display()))
 }

@@ -5,8 +5,8 @@
 //! - [`keywords`]: every keyword, and what the library makes of it.
 //! - [`options`]: the values of the keywords, wherever they come from.
 //! - [`targets`]: the hosts to try, each with the configuration of the driver.
-//! - [`ssl_mode`]: the values of `sslmode`.
-//! - [`tls`]: whether a connection has TLS, and what is verified.
+//! - [`ssl_mode`]: the values of `sslmode`, and which connections have TLS.
+//! - [`tls`]: whether the options allow TLS, and what is verified.
 
 mod files;
 mod keywords;
@@ -16,7 +16,7 @@ mod string;
 mod targets;
 mod tls;
 
+pub(crate) use ssl_mode::TlsUse;
 pub(crate) use targets::Targets;
-pub(crate) use tls::TlsUse;
 #[cfg(feature = "tls")]
 pub(crate) use tls::{client_config, client_config_by_mode};

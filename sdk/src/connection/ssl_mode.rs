@@ -1,4 +1,4 @@
-//! The values of `sslmode`.
+//! The values of `sslmode`, and which connections have TLS.
 
 use tokio_postgres::config::SslMode as DriverMode;
 
@@ -45,4 +45,15 @@ impl SslMode {
             SslMode::Require | SslMode::VerifyCa | SslMode::VerifyFull
         )
     }
+}
+
+/// Which connections have TLS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TlsUse {
+    Never,
+    #[cfg_attr(not(feature = "tls"), allow(dead_code))]
+    Always,
+    /// Those for which `sslmode` says so.
+    #[cfg_attr(not(feature = "tls"), allow(dead_code))]
+    ByMode,
 }

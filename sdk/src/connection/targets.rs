@@ -13,8 +13,7 @@ use tokio_postgres::config::{
 
 use super::files;
 use super::options::{Options, bad, invalid};
-use super::ssl_mode::SslMode;
-use super::tls::TlsUse;
+use super::ssl_mode::{SslMode, TlsUse};
 use crate::Error;
 
 /// How long to wait for each host if the options do not say it.

@@ -1,19 +1,8 @@
 //! Whether a connection has TLS, and what is verified.
 
-use super::ssl_mode::SslMode;
+use super::ssl_mode::{SslMode, TlsUse};
 use super::targets::Targets;
 use crate::Error;
-
-/// Which connections have TLS.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TlsUse {
-    Never,
-    #[cfg_attr(not(feature = "tls"), allow(dead_code))]
-    Always,
-    /// Those for which `sslmode` says so.
-    #[cfg_attr(not(feature = "tls"), allow(dead_code))]
-    ByMode,
-}
 
 impl Targets {
     /// An error if the options and the presence of a TLS configuration contradict each
