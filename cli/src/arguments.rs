@@ -2,7 +2,7 @@
 
 use clap::{ArgAction, Parser, Subcommand};
 
-use crate::{ids, manual};
+use crate::{ids, manual, status};
 
 /// See leaf, steer it, and serve its ids over HTTP
 ///
@@ -34,6 +34,7 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    Status(status::StatusArgs),
     Decode(ids::DecodeArgs),
     Encode(ids::EncodeArgs),
     Completions(manual::CompletionsArgs),

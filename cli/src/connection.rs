@@ -137,7 +137,7 @@ fn about_hosts(error: leaf_sdk::Error, config: &Config) -> Failure {
     let failure = Failure::new(Code::Unreachable, failure.text()).about(hosts);
     match is_refused {
         true => failure,
-        false => failure.hint("is the server running there, and does it accept connections?"),
+        false => failure.hint("check that the server runs there and accepts connections"),
     }
 }
 

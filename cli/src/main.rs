@@ -1,20 +1,24 @@
 //! `leafctl`: shows leaf, steers it, and serves its ids over HTTP.
 //!
 //! - [`arguments`]: the command line as a whole; each command has its own arguments.
+//! - [`status`]: what the views show.
 //! - [`ids`]: `decode` and `encode`.
 //! - [`manual`]: `completions` and `man`.
 //! - [`connection`]: options and environment of `psql`, and how a statement is interrupted.
+//! - [`look`]: what leaf's views show of a database.
+//! - [`human`]: short numbers and durations.
 //! - [`output`]: tables, JSON and CSV.
 //! - [`failure`]: errors of one line, and exit codes.
-
-#![allow(dead_code, unused_imports)] // until the commands that connect are there
 
 mod arguments;
 mod connection;
 mod failure;
+mod human;
 mod ids;
+mod look;
 mod manual;
 mod output;
+mod status;
 
 use std::process::ExitCode;
 
@@ -34,6 +38,7 @@ fn main() -> ExitCode {
 
 fn run(command: Command) -> Result<(), Failure> {
     match command {
+        Command::Status(args) => online(status::run(&args)),
         Command::Decode(args) => ids::decode(&args),
         Command::Encode(args) => ids::encode(&args),
         Command::Completions(args) => manual::completions(&args, Cli::command()),

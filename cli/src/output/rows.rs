@@ -5,11 +5,11 @@ use comfy_table::{
     CellAlignment, ContentArrangement, ContentLineStyle, LineStyle, Table, TableStyle,
 };
 use jiff::Timestamp;
-use jiff::tz::TimeZone;
 use serde_json::{Map, Value};
 
 use super::write;
 use crate::failure::Failure;
+use crate::human;
 
 /// How rows are printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -46,7 +46,8 @@ pub enum Cell {
     /// An id or a position, which may be above 2⁵³.
     Id(i64),
     Float(f64),
-    Flag(bool),
+    /// A number that was made short for people.
+    Short(String),
     Instant(Timestamp),
 }
 
@@ -59,22 +60,16 @@ impl Cell {
     fn for_people(&self) -> String {
         match self {
             Cell::Null => String::new(),
-            Cell::Text(text) => text.clone(),
+            Cell::Text(text) | Cell::Short(text) => text.clone(),
             Cell::Count(number) | Cell::Id(number) => number.to_string(),
             Cell::Float(number) => format!("{number:.1}"),
-            Cell::Flag(true) => "yes".into(),
-            Cell::Flag(false) => "no".into(),
-            Cell::Instant(at) => {
-                let at = at.to_zoned(TimeZone::system());
-                at.strftime("%Y-%m-%d %H:%M:%S%.3f%:z").to_string()
-            }
+            Cell::Instant(at) => human::instant(*at),
         }
     }
 
     fn for_csv(&self) -> String {
         match self {
             Cell::Float(number) => number.to_string(),
-            Cell::Flag(flag) => flag.to_string(),
             Cell::Instant(at) => at.to_string(),
             _ => self.for_people(),
         }
@@ -83,10 +78,9 @@ impl Cell {
     fn for_json(&self) -> Value {
         match self {
             Cell::Null => Value::Null,
-            Cell::Text(text) => Value::from(text.as_str()),
+            Cell::Text(text) | Cell::Short(text) => Value::from(text.as_str()),
             Cell::Count(number) => Value::from(*number),
             Cell::Float(number) => Value::from(*number),
-            Cell::Flag(flag) => Value::from(*flag),
             Cell::Id(number) => Value::from(number.to_string()),
             Cell::Instant(at) => Value::from(at.to_string()),
         }
@@ -101,7 +95,10 @@ impl Cell {
     }
 
     fn is_number(&self) -> bool {
-        matches!(self, Cell::Count(_) | Cell::Id(_) | Cell::Float(_))
+        matches!(
+            self,
+            Cell::Count(_) | Cell::Id(_) | Cell::Float(_) | Cell::Short(_)
+        )
     }
 }
 

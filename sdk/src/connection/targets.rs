@@ -32,6 +32,7 @@ pub(crate) struct Targets {
     is_shuffled: bool,
     /// Whether `target_session_attrs` says that the server must take writes, which one
     /// that provides ids must in any case.
+    #[cfg_attr(not(feature = "async"), allow(dead_code))]
     pub(crate) must_take_writes: bool,
     pub(super) ssl_mode: SslMode,
     /// The file with root certificates, `None` for those of the system.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio::task::AbortHandle;
-use tokio_postgres::config::{Host, TargetSessionAttrs};
+use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 use tokio_postgres::tls::MakeTlsConnect;
 use tokio_postgres::{Client, NoTls, Socket};
 
@@ -155,6 +155,8 @@ async fn addresses(
 
 async fn connect(host: &tokio_postgres::Config, tls: &Tls) -> Result<Session, Error> {
     let session = match tls {
+        // A Unix-domain socket has no name that the others would be prepared for.
+        _ if host.get_ssl_mode() == SslMode::Disable => open(host, NoTls, &Tls::None).await,
         Tls::None => open(host, NoTls, tls).await,
         #[cfg(feature = "tls")]
         Tls::Rustls(rustls) => open(host, *rustls.clone(), tls).await,

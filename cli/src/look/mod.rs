@@ -1,0 +1,69 @@
+//! What leaf's views show of a database, at one moment.
+//!
+//! - [`server`]: the server, the database and the extension.
+//! - [`tags`], `leaf.stat_segment`.
+//! - [`snowflake`], `leaf.stat_snowflake`.
+//! - [`upstream`], `leaf.stat_upstream`.
+
+mod server;
+mod snowflake;
+mod tags;
+mod upstream;
+
+use std::time::SystemTime;
+
+use jiff::Timestamp;
+use serde::{Serialize, Serializer};
+use tokio_postgres::Client;
+
+use crate::failure::Failure;
+
+pub use server::{Server, use_extension};
+pub use snowflake::Snowflake;
+pub use tags::Tag;
+pub use upstream::Upstream;
+
+/// What the views show.
+#[derive(Clone, Debug, Serialize)]
+pub struct Look {
+    pub server: Server,
+    pub tags: Vec<Tag>,
+    /// `None` if the role may not see it.
+    pub snowflake: Option<Snowflake>,
+    /// `None` if there is no centre, or if the role may not see it.
+    pub upstream: Option<Upstream>,
+}
+
+impl Look {
+    /// Reads the views. Needs [`use_extension`] before, once per connection.
+    pub async fn take(client: &Client) -> Result<Look, Failure> {
+        let server = Server::look(client).await?;
+        let tags = Tag::look(client).await?;
+        let (snowflake, upstream) = match server.is_monitor {
+            true => (
+                Some(Snowflake::look(client).await?),
+                Upstream::look(client).await?,
+            ),
+            false => (None, None),
+        };
+        Ok(Look {
+            server,
+            tags,
+            snowflake,
+            upstream,
+        })
+    }
+}
+
+/// An instant of the driver.
+fn timestamp(at: SystemTime) -> Option<Timestamp> {
+    Timestamp::try_from(at).ok()
+}
+
+/// Numbers that may be above 2⁵³ are strings, because many programs round them.
+fn as_string<S: Serializer>(number: &Option<i64>, serializer: S) -> Result<S::Ok, S::Error> {
+    match number {
+        Some(number) => serializer.collect_str(number),
+        None => serializer.serialize_none(),
+    }
+}

@@ -1,0 +1,171 @@
+//! `status`: what leaf's views show of a database, once.
+
+use clap::Args;
+
+use crate::connection::{self, Access};
+use crate::failure::Failure;
+use crate::human;
+use crate::look::{Look, Server, Snowflake, Tag, Upstream, use_extension};
+use crate::output::{Cell, Column, Format, Rows, line, write};
+
+/// Show tags, buffers and worker id of a database
+///
+/// Members of pg_monitor see all tags and the snowflake ids, other roles the tags that they
+/// own. CSV has the tags only, JSON everything.
+#[derive(Debug, Args)]
+pub struct StatusArgs {
+    /// Show only these tags
+    tags: Vec<String>,
+
+    /// How to print
+    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    format: Format,
+
+    #[command(flatten)]
+    connection: connection::Args,
+}
+
+/// Shows the state of a database.
+pub async fn run(args: &StatusArgs) -> Result<(), Failure> {
+    let connection = args.connection.open(Access::Any).await?;
+    let client = connection.client();
+    let mut look = connection::interruptible(&connection, async {
+        use_extension(client).await?;
+        Look::take(client).await
+    })
+    .await?;
+    if !args.tags.is_empty() {
+        look.tags.retain(|tag| args.tags.contains(&tag.tag));
+        let is_missing = |name: &&String| look.tags.iter().all(|tag| tag.tag != **name);
+        if let Some(missing) = args.tags.iter().find(is_missing) {
+            return Err(
+                Failure::failed(format!("there is no tag \"{missing}\"")).hint(
+                    match look.server.is_monitor {
+                        true => "leafctl status lists all tags",
+                        false => "only members of pg_monitor see the tags of other roles",
+                    },
+                ),
+            );
+        }
+    }
+    match args.format {
+        Format::Json => {
+            let json = serde_json::to_string_pretty(&look).map_err(Failure::failed)?;
+            line(&json)
+        }
+        Format::Csv => csv(&look.tags),
+        Format::Table => table(&look),
+    }
+}
+
+fn table(look: &Look) -> Result<(), Failure> {
+    line(&about_server(&look.server))?;
+    if let Some(snowflake) = &look.snowflake {
+        line(&about_snowflake(snowflake))?;
+    }
+    if let Some(upstream) = &look.upstream {
+        line(&about_upstream(upstream))?;
+    }
+    if look.tags.is_empty() {
+        return line("There are no tags.");
+    }
+    write(b"\n")?;
+    let titles = [
+        "tag",
+        "position",
+        "per second",
+        "current",
+        "next",
+        "step",
+        "time left",
+        "used %",
+        "waits",
+        "timeouts",
+        "last error",
+    ];
+    let columns = titles.map(|title| Column { name: title, title });
+    let mut rows = Rows::new(&columns, Format::Table)?;
+    for tag in &look.tags {
+        rows.push(&[
+            Cell::Text(tag.tag.clone()),
+            Cell::or_null(tag.position, Cell::Id),
+            Cell::Short(human::count(tag.ids_per_second)),
+            Cell::Short(human::count(tag.current_left as f64)),
+            Cell::Short(human::count(tag.next_left as f64)),
+            Cell::Short(human::count(tag.step as f64)),
+            Cell::or_null(tag.time_left_seconds, |left| {
+                Cell::Short(human::duration(left))
+            }),
+            Cell::or_null(tag.used_percent, Cell::Float),
+            Cell::Count(tag.waits),
+            Cell::Count(tag.timeouts),
+            Cell::or_null(tag.last_error.as_deref(), |error| {
+                Cell::Text(human::cut(error, 60))
+            }),
+        ])?;
+    }
+    rows.end()
+}
+
+fn csv(tags: &[Tag]) -> Result<(), Failure> {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    for tag in tags {
+        writer.serialize(tag).map_err(Failure::failed)?;
+    }
+    write(&writer.into_inner().map_err(Failure::failed)?)
+}
+
+fn about_server(server: &Server) -> String {
+    let role = match server.is_in_recovery {
+        true => "standby: ids are drawn at the primary",
+        false => "takes writes",
+    };
+    let loader = match server.loader_pid {
+        Some(pid) => format!("loader {pid}"),
+        None => "no loader: nothing has been drawn lately".into(),
+    };
+    let (database, version, leaf) = (&server.database, &server.version, &server.leaf_version);
+    format!("Database {database}: PostgreSQL {version} ({role}), leaf {leaf}, {loader}")
+}
+
+fn about_snowflake(snowflake: &Snowflake) -> String {
+    let Some(worker_id) = snowflake.worker_id else {
+        let error = snowflake.last_error.as_deref();
+        let error = error
+            .map(|error| format!("; last error: {error}"))
+            .unwrap_or_default();
+        return format!("Snowflake ids: none drawn since the server started{error}");
+    };
+    let mut parts = vec![format!("worker id {worker_id}")];
+    parts.extend(
+        snowflake
+            .layout
+            .as_ref()
+            .map(|layout| format!("layout {layout}")),
+    );
+    let ceiling = snowflake.ceiling.map(human::instant);
+    parts.extend(ceiling.map(|ceiling| format!("ceiling {ceiling}")));
+    parts.push(format!("{} rollbacks", snowflake.rollbacks));
+    parts.push(format!("{} waits", snowflake.waits));
+    parts.push(format!("{} timeouts", snowflake.timeouts));
+    parts.extend(
+        snowflake
+            .last_error
+            .as_ref()
+            .map(|error| format!("last error: {error}")),
+    );
+    format!("Snowflake ids: {}", parts.join(", "))
+}
+
+fn about_upstream(upstream: &Upstream) -> String {
+    let state = match (upstream.connected_since, &upstream.last_error) {
+        (Some(since), _) => format!("connected since {}", human::instant(since)),
+        (None, Some(error)) => format!("not connected; last error: {error}"),
+        (None, None) => "not connected".into(),
+    };
+    let host = upstream.host.as_deref().unwrap_or("none yet");
+    format!(
+        "Centre: {host}, {state}, {} feeds, {} ids, {} failures",
+        upstream.feeds, upstream.ids_fed, upstream.failures
+    )
+}
