@@ -2,7 +2,7 @@
 
 use clap::{ArgAction, Parser, Subcommand};
 
-use crate::{ids, manual, status};
+use crate::{ids, manual, status, top};
 
 /// See leaf, steer it, and serve its ids over HTTP
 ///
@@ -35,6 +35,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     Status(status::StatusArgs),
+    Top(top::TopArgs),
     Decode(ids::DecodeArgs),
     Encode(ids::EncodeArgs),
     Completions(manual::CompletionsArgs),

@@ -100,13 +100,15 @@ impl Args {
 
     /// Connects. Asks for a password if the server wants one and there is a terminal.
     pub async fn open(&self, access: Access) -> Result<Connection, Failure> {
-        self.open_config(&self.config_for(access)?).await
+        let opened = self.open_config(&self.config_for(access)?).await?;
+        Ok(opened.1)
     }
 
-    /// Connects with one of the [`configs`](Self::configs).
-    pub async fn open_config(&self, config: &Config) -> Result<Connection, Failure> {
+    /// Connects with one of the [`configs`](Self::configs). Returns it, too, with the
+    /// password if one was asked for.
+    pub async fn open_config(&self, config: &Config) -> Result<(Config, Connection), Failure> {
         let error = match Connection::open(config).await {
-            Ok(connection) => return Ok(connection),
+            Ok(connection) => return Ok((config.clone(), connection)),
             Err(error) => error,
         };
         if !is_password_missing(&error) {
@@ -117,8 +119,10 @@ impl Args {
                 .hint("set PGPASSWORD, or add the server to the password file ~/.pgpass"));
         }
         let config = config.clone().password(&ask(&config.user())?);
-        let opened = Connection::open(&config).await;
-        opened.map_err(|error| about_hosts(error, &config))
+        match Connection::open(&config).await {
+            Ok(connection) => Ok((config, connection)),
+            Err(error) => Err(about_hosts(error, &config)),
+        }
     }
 }
 

@@ -65,8 +65,21 @@ pub fn duration(seconds: f64) -> String {
 
 /// An instant in the time zone of the machine.
 pub fn instant(at: Timestamp) -> String {
-    let at = at.to_zoned(TimeZone::system());
+    let at = at.to_zoned(zone());
     at.strftime("%Y-%m-%d %H:%M:%S%.3f%:z").to_string()
+}
+
+/// The time of day in the time zone of the machine.
+pub fn time_of_day(at: Timestamp) -> String {
+    at.to_zoned(zone()).strftime("%H:%M:%S").to_string()
+}
+
+/// That of the machine; tests have one that is the same everywhere.
+fn zone() -> TimeZone {
+    match cfg!(test) {
+        true => TimeZone::UTC,
+        false => TimeZone::system(),
+    }
 }
 
 /// The beginning of a text, if it is longer than `width` characters.

@@ -2,6 +2,7 @@
 //!
 //! - [`arguments`]: the command line as a whole; each command has its own arguments.
 //! - [`status`]: what the views show.
+//! - [`top`]: the same, live.
 //! - [`ids`]: `decode` and `encode`.
 //! - [`manual`]: `completions` and `man`.
 //! - [`connection`]: options and environment of `psql`, and how a statement is interrupted.
@@ -19,6 +20,7 @@ mod look;
 mod manual;
 mod output;
 mod status;
+mod top;
 
 use std::process::ExitCode;
 
@@ -39,6 +41,7 @@ fn main() -> ExitCode {
 fn run(command: Command) -> Result<(), Failure> {
     match command {
         Command::Status(args) => online(status::run(&args)),
+        Command::Top(args) => online(top::run(&args)),
         Command::Decode(args) => ids::decode(&args),
         Command::Encode(args) => ids::encode(&args),
         Command::Completions(args) => manual::completions(&args, Cli::command()),

@@ -105,6 +105,19 @@ impl Config {
         self
     }
 
+    /// Another database of the same server. Passwords of a password file stay those of the
+    /// first one.
+    ///
+    /// ```
+    /// let config = leaf_sdk::Config::new("host=db user=shop")?.database("archive");
+    /// assert_eq!(config.dbname(), "archive");
+    /// # Ok::<(), leaf_sdk::Error>(())
+    /// ```
+    pub fn database(mut self, name: &str) -> Config {
+        self.targets.set_database(name);
+        self
+    }
+
     /// The name of the user.
     ///
     /// ```

@@ -4,16 +4,15 @@
 //! - [`tags`], `leaf.stat_segment`.
 //! - [`snowflake`], `leaf.stat_snowflake`.
 //! - [`upstream`], `leaf.stat_upstream`.
+//! - [`value`]: how values are read and written.
 
 mod server;
 mod snowflake;
 mod tags;
 mod upstream;
+mod value;
 
-use std::time::SystemTime;
-
-use jiff::Timestamp;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use tokio_postgres::Client;
 
 use crate::failure::Failure;
@@ -52,18 +51,5 @@ impl Look {
             snowflake,
             upstream,
         })
-    }
-}
-
-/// An instant of the driver.
-fn timestamp(at: SystemTime) -> Option<Timestamp> {
-    Timestamp::try_from(at).ok()
-}
-
-/// Numbers that may be above 2⁵³ are strings, because many programs round them.
-fn as_string<S: Serializer>(number: &Option<i64>, serializer: S) -> Result<S::Ok, S::Error> {
-    match number {
-        Some(number) => serializer.collect_str(number),
-        None => serializer.serialize_none(),
     }
 }

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use tokio_postgres::Client;
 
-use super::{as_string, timestamp};
+use super::value::{as_string, timestamp};
 use crate::failure::Failure;
 
 /// A row of `leaf.stat_segment`, whose documentation says what the fields mean.
@@ -72,10 +72,5 @@ impl Tag {
     /// Ids in both buffers.
     pub fn buffered(&self) -> i64 {
         self.current_left + self.next_left
-    }
-
-    /// How long the buffers last at the present rate, in seconds.
-    pub fn buffers_last(&self) -> Option<f64> {
-        (self.ids_per_second > 0.0).then(|| self.buffered() as f64 / self.ids_per_second)
     }
 }

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use tokio_postgres::Client;
 
-use super::timestamp;
+use super::value::timestamp;
 use crate::failure::Failure;
 
 /// The row of `leaf.stat_upstream`, whose documentation says what the fields mean.

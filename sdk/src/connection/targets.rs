@@ -70,6 +70,11 @@ impl Targets {
         }
     }
 
+    /// Sets the database.
+    pub(crate) fn set_database(&mut self, name: &str) {
+        self.common.dbname(name);
+    }
+
     /// The user, the database and the hosts, for people.
     pub(crate) fn describe(&self) -> (String, String, Vec<String>) {
         let text = |name: Option<&str>| name.unwrap_or_default().to_owned();
