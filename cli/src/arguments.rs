@@ -2,7 +2,7 @@
 
 use clap::{ArgAction, Parser, Subcommand};
 
-use crate::{ids, manual, status, top};
+use crate::{ids, manual, status, tags, top};
 
 /// See leaf, steer it, and serve its ids over HTTP
 ///
@@ -36,6 +36,7 @@ pub struct Cli {
 pub enum Command {
     Status(status::StatusArgs),
     Top(top::TopArgs),
+    Tags(tags::TagsArgs),
     Decode(ids::DecodeArgs),
     Encode(ids::EncodeArgs),
     Completions(manual::CompletionsArgs),

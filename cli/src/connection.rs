@@ -18,27 +18,27 @@ const CANCEL_LIMIT: Duration = Duration::from_secs(5);
 #[command(next_help_heading = "Connection")]
 pub struct Args {
     /// Server host, or folder of its socket; several with commas
-    #[arg(short = 'h', long, value_name = "HOST")]
+    #[arg(short = 'h', long, value_name = "HOST", global = true)]
     host: Option<String>,
 
     /// Server port
-    #[arg(short = 'p', long, value_name = "PORT")]
+    #[arg(short = 'p', long, value_name = "PORT", global = true)]
     port: Option<String>,
 
     /// User name
-    #[arg(short = 'U', long, value_name = "NAME")]
+    #[arg(short = 'U', long, value_name = "NAME", global = true)]
     username: Option<String>,
 
     /// Database name, or a connection string or URI
-    #[arg(short = 'd', long, value_name = "DBNAME")]
+    #[arg(short = 'd', long, value_name = "DBNAME", global = true)]
     dbname: Vec<String>,
 
     /// Never ask for a password
-    #[arg(short = 'w', long, conflicts_with = "password")]
+    #[arg(short = 'w', long, conflicts_with = "password", global = true)]
     no_password: bool,
 
     /// Ask for the password before connecting
-    #[arg(short = 'W', long)]
+    #[arg(short = 'W', long, global = true)]
     password: bool,
 }
 

@@ -3,6 +3,7 @@
 //! - [`arguments`]: the command line as a whole; each command has its own arguments.
 //! - [`status`]: what the views show.
 //! - [`top`]: the same, live.
+//! - [`tags`]: creates, changes and drops tags.
 //! - [`ids`]: `decode` and `encode`.
 //! - [`manual`]: `completions` and `man`.
 //! - [`connection`]: options and environment of `psql`, and how a statement is interrupted.
@@ -20,6 +21,7 @@ mod look;
 mod manual;
 mod output;
 mod status;
+mod tags;
 mod top;
 
 use std::process::ExitCode;
@@ -42,6 +44,7 @@ fn run(command: Command) -> Result<(), Failure> {
     match command {
         Command::Status(args) => online(status::run(&args)),
         Command::Top(args) => online(top::run(&args)),
+        Command::Tags(args) => online(tags::run(&args)),
         Command::Decode(args) => ids::decode(&args),
         Command::Encode(args) => ids::encode(&args),
         Command::Completions(args) => manual::completions(&args, Cli::command()),

@@ -1,7 +1,9 @@
 //! What commands print: plain where it is piped, and quiet when nobody reads it.
 //!
 //! - [`rows`]: rows as a table, JSON or CSV.
+//! - [`progress`]: signs of life of what takes long.
 
+pub mod progress;
 mod rows;
 
 pub use rows::{Cell, Column, Format, Rows};

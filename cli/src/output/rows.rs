@@ -48,6 +48,7 @@ pub enum Cell {
     Float(f64),
     /// A number that was made short for people.
     Short(String),
+    Flag(bool),
     Instant(Timestamp),
 }
 
@@ -63,6 +64,8 @@ impl Cell {
             Cell::Text(text) | Cell::Short(text) => text.clone(),
             Cell::Count(number) | Cell::Id(number) => number.to_string(),
             Cell::Float(number) => format!("{number:.1}"),
+            Cell::Flag(true) => "yes".into(),
+            Cell::Flag(false) => "no".into(),
             Cell::Instant(at) => human::instant(*at),
         }
     }
@@ -70,6 +73,7 @@ impl Cell {
     fn for_csv(&self) -> String {
         match self {
             Cell::Float(number) => number.to_string(),
+            Cell::Flag(flag) => flag.to_string(),
             Cell::Instant(at) => at.to_string(),
             _ => self.for_people(),
         }
@@ -81,6 +85,7 @@ impl Cell {
             Cell::Text(text) | Cell::Short(text) => Value::from(text.as_str()),
             Cell::Count(number) => Value::from(*number),
             Cell::Float(number) => Value::from(*number),
+            Cell::Flag(flag) => Value::from(*flag),
             Cell::Id(number) => Value::from(number.to_string()),
             Cell::Instant(at) => Value::from(at.to_string()),
         }
