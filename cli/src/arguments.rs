@@ -2,7 +2,7 @@
 
 use clap::{ArgAction, Parser, Subcommand};
 
-use crate::{ids, manual, status, tags, top};
+use crate::{doctor, ids, manual, status, tags, top};
 
 /// See leaf, steer it, and serve its ids over HTTP
 ///
@@ -37,6 +37,7 @@ pub enum Command {
     Status(status::StatusArgs),
     Top(top::TopArgs),
     Tags(tags::TagsArgs),
+    Doctor(doctor::DoctorArgs),
     Decode(ids::DecodeArgs),
     Encode(ids::EncodeArgs),
     Completions(manual::CompletionsArgs),

@@ -4,6 +4,7 @@
 //! - [`status`]: what the views show.
 //! - [`top`]: the same, live.
 //! - [`tags`]: creates, changes and drops tags.
+//! - [`doctor`]: looks for what is wrong.
 //! - [`ids`]: `decode` and `encode`.
 //! - [`manual`]: `completions` and `man`.
 //! - [`connection`]: options and environment of `psql`, and how a statement is interrupted.
@@ -14,6 +15,7 @@
 
 mod arguments;
 mod connection;
+mod doctor;
 mod failure;
 mod human;
 mod ids;
@@ -45,6 +47,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Status(args) => online(status::run(&args)),
         Command::Top(args) => online(top::run(&args)),
         Command::Tags(args) => online(tags::run(&args)),
+        Command::Doctor(args) => online(doctor::run(&args)),
         Command::Decode(args) => ids::decode(&args),
         Command::Encode(args) => ids::encode(&args),
         Command::Completions(args) => manual::completions(&args, Cli::command()),

@@ -1,0 +1,135 @@
+//! Snowflake ids: the clock, the lease, and the room in the layout.
+
+use std::time::SystemTime;
+
+use jiff::{SignedDuration, Timestamp};
+use tokio_postgres::Client;
+
+use crate::doctor::finding::Findings;
+use crate::failure::Failure;
+use crate::human;
+use crate::look::Look;
+
+/// How far two clocks may be apart.
+const CLOCK: SignedDuration = SignedDuration::from_secs(1);
+/// How far the clock may have been off at the registration, in milliseconds.
+const OFFSET_MS: f64 = 1_000.0;
+/// How long before its end the time field is a matter.
+const YEAR: SignedDuration = SignedDuration::from_hours(366 * 24);
+/// How many of the worker ids may be leased, in percent.
+const LEASED: f64 = 80.0;
+
+/// What the view shows.
+pub fn check_look(look: &Look, findings: &mut Findings) {
+    let Some(snowflake) = &look.snowflake else {
+        return;
+    };
+    if snowflake.rollbacks > 0 {
+        let text = format!(
+            "it has gone back {} times since the server started",
+            snowflake.rollbacks
+        );
+        findings.warning(
+            "clock",
+            text,
+            "let chrony or ntpd slew the clock instead of setting it",
+        );
+    }
+    if let Some(offset) = snowflake.clock_offset_ms.filter(|ms| ms.abs() > OFFSET_MS) {
+        let text =
+            format!("it was {offset:.0} ms off those of the other nodes at the registration");
+        findings.warning("clock", text, "synchronise the clocks");
+    }
+    if let (Some(error), Some(_)) = (&snowflake.last_error, snowflake.last_error_at) {
+        let text = format!("the last lease or renewal that failed: {error}");
+        let is_expired = snowflake
+            .ceiling
+            .is_none_or(|ceiling| ceiling < Timestamp::now());
+        let cure = "remove the cause; leaf tries again with the next draw";
+        match is_expired {
+            true => findings.error("snowflake ids", text, cure),
+            false => findings.notice("snowflake ids", text, cure),
+        }
+    }
+    if snowflake.timeouts > 0 {
+        let text = format!(
+            "{} calls gave up after leaf.wait_timeout",
+            snowflake.timeouts
+        );
+        findings.warning(
+            "snowflake ids",
+            text,
+            "see the server's log and leaf.stat_snowflake",
+        );
+    }
+    if let Some(end) = snowflake.runs_out_at
+        && end.duration_since(Timestamp::now()) < YEAR
+    {
+        let text = format!("the time field is used up at {}", human::instant(end));
+        findings.error(
+            "snowflake ids",
+            text,
+            "move to a layout or an epoch with more room",
+        );
+    }
+}
+
+/// The clock of the server against this machine's, and the registry.
+pub async fn check(client: &Client, look: &Look, findings: &mut Findings) -> Result<(), Failure> {
+    check_clock(client, findings).await?;
+    let layout = look
+        .snowflake
+        .as_ref()
+        .and_then(|snowflake| snowflake.layout.clone());
+    let Some(layout) =
+        layout.and_then(|layout| layout.parse::<leaf_core::snowflake::Layout>().ok())
+    else {
+        return Ok(());
+    };
+    let sql = "SELECT count(*) FILTER (WHERE leased_until > now()), \
+                      max(abs(clock_offset_ms)) FILTER (WHERE leased_until > now()) \
+                 FROM leaf.worker";
+    let row = client.query_one(sql, &[]).await?;
+    let leased: i64 = row.get(0);
+    let worker_ids = layout.worker_ids() as f64;
+    let percent = 100.0 * leased as f64 / worker_ids;
+    if percent >= LEASED {
+        let text = format!("{leased} of the {worker_ids} worker ids of layout {layout} are leased");
+        let cure = "let services release their worker ids, or shorten leaf.worker_lease";
+        findings.warning("registry", text, cure);
+    }
+    if let Some(offset) = row.get::<_, Option<f64>>(1).filter(|ms| *ms > OFFSET_MS) {
+        let text = format!("the clock of a node is {offset:.0} ms off");
+        findings.warning(
+            "registry",
+            text,
+            "SELECT node, clock_offset_ms FROM leaf.worker",
+        );
+    }
+    Ok(())
+}
+
+/// The server's clock must lie between two looks at this machine's.
+async fn check_clock(client: &Client, findings: &mut Findings) -> Result<(), Failure> {
+    let before = Timestamp::now();
+    let row = client.query_one("SELECT clock_timestamp()", &[]).await?;
+    let after = Timestamp::now();
+    let Ok(server) = Timestamp::try_from(row.get::<_, SystemTime>(0)) else {
+        return Ok(());
+    };
+    let off = match server {
+        server if server < before => before.duration_since(server),
+        server if server > after => server.duration_since(after),
+        _ => SignedDuration::ZERO,
+    };
+    if off > CLOCK {
+        let off = human::duration(off.as_secs_f64());
+        let text = format!("the server's is {off} off this machine's");
+        findings.warning(
+            "clock",
+            text,
+            "find out which of them is wrong, and synchronise it",
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,79 @@
+//! Tags: whether ids are left, and whether they come in time.
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::doctor::finding::Findings;
+use crate::human;
+use crate::look::{Look, Tag};
+
+/// How much of its numbers a tag may have used, in percent.
+const USED: f64 = 80.0;
+const NEARLY_USED_UP: f64 = 95.0;
+/// How long the ids of a tag should last at least, in seconds.
+const SOON: f64 = 30.0 * 86_400.0;
+/// How long ago the last error of a tag is still of interest.
+const RECENTLY: SignedDuration = SignedDuration::from_mins(10);
+/// Ids of a fed tag should last this long, in seconds, without the centre.
+const SMALL_STOCK: f64 = 60.0;
+
+pub fn check(look: &Look, findings: &mut Findings) {
+    for tag in &look.tags {
+        check_end(tag, findings);
+        check_loads(tag, findings);
+    }
+}
+
+fn check_end(tag: &Tag, findings: &mut Findings) {
+    let subject = format!("tag \"{}\"", tag.tag);
+    let is_fed = tag.upstream_tag.is_some();
+    if tag.ids_left == Some(0) && !is_fed {
+        findings.error(
+            &subject,
+            "it has reached its max_value: no ids are left",
+            "leafctl tags alter --max-value, if the columns have room for larger ids",
+        );
+        return;
+    }
+    let used = tag.used_percent.unwrap_or_default();
+    let left = tag.time_left_seconds.filter(|_| !is_fed);
+    let lasts = left.map(|left| format!(", and the rest lasts {}", human::duration(left)));
+    let lasts = lasts.unwrap_or_default();
+    let text = format!("{used:.1} % of its numbers are used{lasts}");
+    let cure = "leafctl tags alter --max-value; make columns of type integer bigint before";
+    if used >= NEARLY_USED_UP || left.is_some_and(|left| left < SOON / 30.0) {
+        findings.error(&subject, text, cure);
+    } else if used >= USED || left.is_some_and(|left| left < SOON) {
+        findings.warning(&subject, text, cure);
+    }
+}
+
+fn check_loads(tag: &Tag, findings: &mut Findings) {
+    let subject = format!("tag \"{}\"", tag.tag);
+    if let (Some(error), Some(at)) = (&tag.last_error, tag.last_error_at) {
+        let ago = Timestamp::now().duration_since(at);
+        let text = format!(
+            "its last load failed {} ago: {error}",
+            human::duration(ago.as_secs_f64())
+        );
+        let cure = "remove the cause; leaf tries again by itself";
+        match ago < RECENTLY {
+            true if tag.ids_left != Some(0) => findings.error(&subject, text, cure),
+            true => {}
+            false => findings.notice(&subject, text, cure),
+        }
+    }
+    if tag.timeouts > 0 {
+        let text = format!("{} calls gave up after leaf.wait_timeout", tag.timeouts);
+        let cure = "see its last error; once the cause is gone, leaf_stat_reset begins anew";
+        findings.warning(&subject, text, cure);
+    }
+    let lasts = (tag.ids_per_second > 0.0)
+        .then(|| (tag.current_left + tag.next_left) as f64 / tag.ids_per_second);
+    if tag.upstream_tag.is_some() && lasts.is_some_and(|lasts| lasts < SMALL_STOCK) {
+        findings.notice(
+            &subject,
+            "the ids at hand last less than a minute if the centre is away",
+            "raise leaf.segment_duration, or the tag's max_step",
+        );
+    }
+}

@@ -1,0 +1,92 @@
+//! What was found, how bad it is, and what cures it.
+
+use std::cmp::Reverse;
+use std::fmt;
+
+use clap::builder::styling::{AnsiColor, Style};
+
+/// How bad something is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// Good to know.
+    Notice,
+    /// It will fail, or may.
+    Warning,
+    /// Something fails now, or ids may be in use already.
+    Error,
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Level::Notice => "notice",
+            Level::Warning => "warning",
+            Level::Error => "error",
+        })
+    }
+}
+
+impl Level {
+    /// How it is written on a terminal.
+    pub fn style(self) -> Style {
+        match self {
+            Level::Notice => Style::new().dimmed(),
+            Level::Warning => AnsiColor::Yellow.on_default().bold(),
+            Level::Error => AnsiColor::Red.on_default().bold(),
+        }
+    }
+}
+
+/// Something that was found.
+#[derive(Clone, Debug)]
+pub struct Finding {
+    pub level: Level,
+    /// What it is about, such as a tag.
+    pub subject: String,
+    pub text: String,
+    pub cure: String,
+}
+
+/// Everything that was found.
+#[derive(Clone, Debug, Default)]
+pub struct Findings(Vec<Finding>);
+
+impl Findings {
+    pub fn error(&mut self, subject: &str, text: impl Into<String>, cure: impl Into<String>) {
+        self.add(Level::Error, subject, text.into(), cure.into());
+    }
+
+    pub fn warning(&mut self, subject: &str, text: impl Into<String>, cure: impl Into<String>) {
+        self.add(Level::Warning, subject, text.into(), cure.into());
+    }
+
+    pub fn notice(&mut self, subject: &str, text: impl Into<String>, cure: impl Into<String>) {
+        self.add(Level::Notice, subject, text.into(), cure.into());
+    }
+
+    fn add(&mut self, level: Level, subject: &str, text: String, cure: String) {
+        self.0.push(Finding {
+            level,
+            subject: subject.to_owned(),
+            text,
+            cure,
+        });
+    }
+
+    /// The worst first.
+    pub fn sort(&mut self) {
+        self.0.sort_by_key(|finding| Reverse(finding.level));
+    }
+
+    pub fn leave_out_notices(&mut self) {
+        self.0.retain(|finding| finding.level > Level::Notice);
+    }
+
+    pub fn worst(&self) -> Option<Level> {
+        self.0.iter().map(|finding| finding.level).max()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Finding> {
+        self.0.iter()
+    }
+}
