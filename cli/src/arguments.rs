@@ -2,7 +2,7 @@
 
 use clap::{ArgAction, Parser, Subcommand};
 
-use crate::{doctor, ids, manual, status, tags, top};
+use crate::{bench, doctor, ids, manual, status, tags, top};
 
 /// See leaf, steer it, and serve its ids over HTTP
 ///
@@ -38,6 +38,7 @@ pub enum Command {
     Top(top::TopArgs),
     Tags(tags::TagsArgs),
     Doctor(doctor::DoctorArgs),
+    Bench(bench::BenchArgs),
     Decode(ids::DecodeArgs),
     Encode(ids::EncodeArgs),
     Completions(manual::CompletionsArgs),

@@ -104,6 +104,11 @@ impl Args {
         Ok(opened.1)
     }
 
+    /// Like [`open`](Self::open); returns the configuration, too, for further connections.
+    pub async fn open_for_many(&self, access: Access) -> Result<(Config, Connection), Failure> {
+        self.open_config(&self.config_for(access)?).await
+    }
+
     /// Connects with one of the [`configs`](Self::configs). Returns it, too, with the
     /// password if one was asked for.
     pub async fn open_config(&self, config: &Config) -> Result<(Config, Connection), Failure> {

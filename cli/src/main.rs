@@ -5,6 +5,7 @@
 //! - [`top`]: the same, live.
 //! - [`tags`]: creates, changes and drops tags.
 //! - [`doctor`]: looks for what is wrong.
+//! - [`bench`]: measures, and checks that no id comes twice.
 //! - [`ids`]: `decode` and `encode`.
 //! - [`manual`]: `completions` and `man`.
 //! - [`connection`]: options and environment of `psql`, and how a statement is interrupted.
@@ -14,6 +15,7 @@
 //! - [`failure`]: errors of one line, and exit codes.
 
 mod arguments;
+mod bench;
 mod connection;
 mod doctor;
 mod failure;
@@ -48,6 +50,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Top(args) => online(top::run(&args)),
         Command::Tags(args) => online(tags::run(&args)),
         Command::Doctor(args) => online(doctor::run(&args)),
+        Command::Bench(args) => online(bench::run(&args)),
         Command::Decode(args) => ids::decode(&args),
         Command::Encode(args) => ids::encode(&args),
         Command::Completions(args) => manual::completions(&args, Cli::command()),

@@ -1,0 +1,173 @@
+//! Who calls, until the time is over: tasks with connections, or threads with buffers.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use leaf_sdk::{Config, Leaf};
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+
+use super::arguments::BenchArgs;
+use super::tally::Tally;
+use super::work::{Buffered, Session, Work};
+use crate::failure::Failure;
+
+/// A buffered call is so short that looking at the clock takes as long: one of so many is
+/// timed.
+pub const TIMED_ONE_OF: u64 = 64;
+
+/// The clients of a run.
+pub struct Clients {
+    shared: Arc<Shared>,
+    tasks: JoinSet<Result<Tally, Failure>>,
+    leaf: Option<Leaf>,
+    /// The calls and their time at the last line of progress.
+    before: Mutex<(u64, u64, Duration)>,
+}
+
+/// What clients and the run share.
+#[derive(Default)]
+struct Shared {
+    is_over: AtomicBool,
+    calls: AtomicU64,
+    /// The time of all calls that were timed, and their number.
+    nanoseconds: AtomicU64,
+    timed: AtomicU64,
+    ended: Notify,
+}
+
+impl Clients {
+    pub async fn start(work: &Work, args: &BenchArgs, config: &Config) -> Result<Clients, Failure> {
+        let shared = Arc::new(Shared::default());
+        let mut tasks = JoinSet::new();
+        let mut leaf = None;
+        if let Work::Statement { sql, name, count } = work {
+            let mut sessions = Vec::new();
+            for _ in 0..args.clients {
+                sessions.push(Session::open(config, sql, name.as_ref(), *count).await?);
+            }
+            for session in sessions {
+                let (shared, clients) = (shared.clone(), args.clients);
+                tasks.spawn(async move { session_calls(&session, &shared, clients).await });
+            }
+        } else {
+            let library = Leaf::new(config.clone())?;
+            if let Some(buffered) = Buffered::open(&library, work).await? {
+                for _ in 0..args.clients {
+                    let (shared, clients) = (shared.clone(), args.clients);
+                    let buffered = buffered.clone();
+                    let (done, is_done) = tokio::sync::oneshot::channel();
+                    thread::spawn(move || {
+                        let _ = done.send(buffered_calls(&buffered, &shared, clients));
+                    });
+                    tasks.spawn(async move {
+                        is_done
+                            .await
+                            .unwrap_or_else(|_| Err(Failure::failed("a client is gone")))
+                    });
+                }
+            }
+            leaf = Some(library);
+        }
+        Ok(Clients {
+            shared,
+            tasks,
+            leaf,
+            before: Mutex::default(),
+        })
+    }
+
+    /// Returns when a client has ended before its time, which is an error.
+    pub async fn ended(&self) {
+        self.shared.ended.notified().await;
+    }
+
+    /// A line as pgbench's.
+    pub fn progress(&self, at: Duration) -> String {
+        let shared = &self.shared;
+        let now = (
+            shared.calls.load(Ordering::Relaxed),
+            shared.nanoseconds.load(Ordering::Relaxed),
+        );
+        let timed = shared.timed.swap(0, Ordering::Relaxed);
+        let mut before = self.before.lock();
+        let passed = (at - before.2).as_secs_f64();
+        let tps = (now.0 - before.0) as f64 / passed;
+        let ms = (now.1 - before.1) as f64 / 1e6 / timed.max(1) as f64;
+        *before = (now.0, now.1, at);
+        format!(
+            "progress: {:.1} s, {tps:.1} tps, lat {ms:.3} ms",
+            at.as_secs_f64()
+        )
+    }
+
+    /// Stops all clients.
+    pub async fn stop(mut self) -> Result<Tally, Failure> {
+        self.shared.is_over.store(true, Ordering::Relaxed);
+        let mut tallies = Vec::new();
+        while let Some(tally) = self.tasks.join_next().await {
+            tallies.push(tally.map_err(Failure::failed)??);
+        }
+        if let Some(leaf) = &self.leaf {
+            leaf.close_async().await?;
+        }
+        Ok(Tally::all(tallies))
+    }
+}
+
+impl Shared {
+    fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Relaxed)
+    }
+
+    fn timed(&self, duration: Duration) {
+        self.nanoseconds
+            .fetch_add(duration.as_nanos() as u64, Ordering::Relaxed);
+        self.timed.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+async fn session_calls(session: &Session, shared: &Shared, clients: u16) -> Result<Tally, Failure> {
+    let mut tally = Tally::of_one(clients);
+    let mut ids = Vec::new();
+    while !shared.is_over() {
+        ids.clear();
+        let begun = Instant::now();
+        if let Err(failure) = session.call(&mut ids).await {
+            shared.ended.notify_one();
+            return Err(failure);
+        }
+        let lasted = begun.elapsed();
+        tally.lasted(lasted);
+        tally.drawn(&ids);
+        shared.timed(lasted);
+        shared.calls.fetch_add(1, Ordering::Relaxed);
+    }
+    Ok(tally)
+}
+
+fn buffered_calls(buffered: &Buffered, shared: &Shared, clients: u16) -> Result<Tally, Failure> {
+    let mut tally = Tally::of_one(clients);
+    let mut ids = Vec::new();
+    while !shared.is_over() {
+        for call in 0..TIMED_ONE_OF {
+            ids.clear();
+            let begun = (call == 0).then(Instant::now);
+            if let Err(error) = buffered.call(&mut ids) {
+                shared.ended.notify_one();
+                return Err(error.into());
+            }
+            if let Some(begun) = begun {
+                let lasted = begun.elapsed();
+                tally.lasted(lasted);
+                shared.timed(lasted);
+            }
+            tally.drawn(&ids);
+        }
+        shared.calls.fetch_add(TIMED_ONE_OF, Ordering::Relaxed);
+    }
+    Ok(tally)
+}
