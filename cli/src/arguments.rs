@@ -2,7 +2,7 @@
 
 use clap::{ArgAction, Parser, Subcommand};
 
-use crate::{bench, doctor, ids, manual, status, tags, top};
+use crate::{bench, doctor, ids, import, manual, status, tags, top};
 
 /// See leaf, steer it, and serve its ids over HTTP
 ///
@@ -39,6 +39,7 @@ pub enum Command {
     Tags(tags::TagsArgs),
     Doctor(doctor::DoctorArgs),
     Bench(bench::BenchArgs),
+    Import(import::ImportArgs),
     Decode(ids::DecodeArgs),
     Encode(ids::EncodeArgs),
     Completions(manual::CompletionsArgs),

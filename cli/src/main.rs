@@ -6,6 +6,7 @@
 //! - [`tags`]: creates, changes and drops tags.
 //! - [`doctor`]: looks for what is wrong.
 //! - [`bench`]: measures, and checks that no id comes twice.
+//! - [`import`]: creates tags that go on where another service has stopped.
 //! - [`ids`]: `decode` and `encode`.
 //! - [`manual`]: `completions` and `man`.
 //! - [`connection`]: options and environment of `psql`, and how a statement is interrupted.
@@ -21,6 +22,7 @@ mod doctor;
 mod failure;
 mod human;
 mod ids;
+mod import;
 mod look;
 mod manual;
 mod output;
@@ -51,6 +53,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Tags(args) => online(tags::run(&args)),
         Command::Doctor(args) => online(doctor::run(&args)),
         Command::Bench(args) => online(bench::run(&args)),
+        Command::Import(args) => online(import::run(&args)),
         Command::Decode(args) => ids::decode(&args),
         Command::Encode(args) => ids::encode(&args),
         Command::Completions(args) => manual::completions(&args, Cli::command()),
