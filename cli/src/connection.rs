@@ -13,6 +13,9 @@ const APPLICATION: &str = "leafctl";
 /// How long the server may take to receive the request to cancel a statement.
 const CANCEL_LIMIT: Duration = Duration::from_secs(5);
 
+/// How long the server may take to receive that a connection ends.
+const CLOSE_LIMIT: Duration = Duration::from_secs(1);
+
 /// How to connect.
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Connection")]
@@ -155,18 +158,26 @@ fn ask(user: &str) -> Result<String, Failure> {
     rpassword::prompt_password(prompt).map_err(Failure::failed)
 }
 
-/// Executes statements on a connection. Ctrl-C cancels the one that is being executed.
+/// Does the work on the connection, and ends it. Ctrl-C cancels the statement that is being
+/// executed.
 pub async fn interruptible<T>(
-    connection: &Connection,
-    work: impl Future<Output = Result<T, Failure>>,
+    connection: Connection,
+    work: impl AsyncFnOnce(&Connection) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
-    tokio::select! {
-        done = work => done,
+    let done = tokio::select! {
+        done = work(&connection) => done,
         _ = tokio::signal::ctrl_c() => {
             // Whether or not the server receives it: the connection ends with this process,
             // and with the connection its transaction.
             let _ = tokio::time::timeout(CANCEL_LIMIT, connection.cancel()).await;
             Err(Failure::silent(Code::Interrupted))
         }
-    }
+    };
+    close(connection).await;
+    done
+}
+
+/// Ends a connection. A server that does not answer is not waited for.
+pub async fn close(connection: Connection) {
+    let _ = tokio::time::timeout(CLOSE_LIMIT, connection.close()).await;
 }

@@ -28,10 +28,9 @@ pub struct StatusArgs {
 /// Shows the state of a database.
 pub async fn run(args: &StatusArgs) -> Result<(), Failure> {
     let connection = args.connection.open(Access::Any).await?;
-    let client = connection.client();
-    let mut look = connection::interruptible(&connection, async {
-        use_extension(client).await?;
-        Look::take(client).await
+    let mut look = connection::interruptible(connection, async |connection| {
+        use_extension(connection.client()).await?;
+        Look::take(connection.client()).await
     })
     .await?;
     if !args.tags.is_empty() {

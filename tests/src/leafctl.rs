@@ -1,7 +1,10 @@
 //! The program `leafctl`.
 
 use std::env;
-use std::process::Command;
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use crate::Server;
 
 /// A call of `leafctl`, without variables that would lead it to a server of the machine.
 pub fn leafctl() -> Command {
@@ -14,4 +17,70 @@ pub fn leafctl() -> Command {
     }
     command.env("TZ", "UTC").env("HOME", "/nonexistent");
     command
+}
+
+/// The same, for the superuser and the database `postgres` of a server.
+pub fn leafctl_on(server: &Server) -> Command {
+    let mut command = leafctl();
+    command
+        .env("PGHOST", server.host())
+        .env("PGUSER", "postgres")
+        .env("PGDATABASE", "postgres");
+    command
+}
+
+/// What a call has said.
+#[derive(Clone, Debug)]
+pub struct Said {
+    /// The exit code; `None` if a signal has ended it.
+    pub code: Option<i32>,
+    pub out: String,
+    pub err: String,
+}
+
+impl Said {
+    /// What a call says, to which nobody says anything.
+    pub fn by(command: &mut Command) -> Said {
+        Said::by_with(command, "")
+    }
+
+    /// What a call says that reads this from standard input.
+    pub fn by_with(command: &mut Command, input: &str) -> Said {
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut child = command.spawn().expect("leafctl starts");
+        let mut stdin = child.stdin.take().expect("a pipe");
+        let input = input.to_owned();
+        // A thread: the program may write before it has read everything.
+        let writer = std::thread::spawn(move || {
+            let _ = stdin.write_all(input.as_bytes());
+        });
+        let output = child.wait_with_output().expect("it ends");
+        writer.join().expect("the writer ends");
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
+        Said {
+            code: output.status.code(),
+            out: text(output.stdout),
+            err: text(output.stderr),
+        }
+    }
+
+    /// What it has printed; panics if it has failed.
+    #[track_caller]
+    pub fn done(self) -> String {
+        assert_eq!(self.code, Some(0), "{}{}", self.out, self.err);
+        self.out
+    }
+
+    /// Its error, which is one line; panics if the exit code is another one.
+    #[track_caller]
+    pub fn failed(self, code: i32) -> String {
+        assert_eq!(self.code, Some(code), "{}{}", self.out, self.err);
+        let lines = self.err.lines().count();
+        assert_eq!(lines, 1, "an error is one line: {}", self.err);
+        assert!(self.err.starts_with("leafctl: "), "{}", self.err);
+        self.err
+    }
 }

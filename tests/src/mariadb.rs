@@ -94,6 +94,18 @@ impl MariaDb {
         }
     }
 
+    /// A dump of databases, as `mariadb-dump` makes it.
+    pub fn dump(&self, databases: &[&str]) -> String {
+        let mut dump = command(Path::new("/usr/bin/mariadb-dump"));
+        dump.env("HOME", self.folder.path())
+            .args(["--default-character-set=utf8mb4", "--databases"])
+            .args(databases);
+        let output = dump.output().expect("mariadb-dump runs");
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{error}");
+        String::from_utf8(output.stdout).expect("UTF-8")
+    }
+
     /// Runs a script of shell commands in this server's folder, with `mariadb` and `psql`
     /// connected to this server and to `server`.
     ///

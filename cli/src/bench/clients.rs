@@ -51,7 +51,11 @@ impl Clients {
             }
             for session in sessions {
                 let (shared, clients) = (shared.clone(), args.clients);
-                tasks.spawn(async move { session_calls(&session, &shared, clients).await });
+                tasks.spawn(async move {
+                    let tally = session_calls(&session, &shared, clients).await;
+                    session.close().await;
+                    tally
+                });
             }
         } else {
             let library = Leaf::new(config.clone())?;

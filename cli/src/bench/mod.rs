@@ -20,7 +20,7 @@ use anstream::eprintln;
 use leaf_sdk::{Config, Connection};
 use tokio_postgres::types::Type;
 
-use crate::connection::Access;
+use crate::connection::{Access, close};
 use crate::failure::{Code, Failure};
 use crate::look::use_extension;
 use crate::output;
@@ -46,6 +46,7 @@ pub async fn run(args: &BenchArgs) -> Result<(), Failure> {
     if is_own {
         drop_own(&connection).await?;
     }
+    close(connection).await;
     let (summary, is_interrupted) = measured?;
     output::write(summary.render(args.format, earlier.as_ref())?.as_bytes())?;
     if let Some(file) = &args.save {

@@ -7,6 +7,7 @@ use tokio_postgres::Statement;
 use tokio_postgres::types::ToSql;
 
 use super::arguments::BenchArgs;
+use crate::connection::close;
 use crate::failure::Failure;
 use crate::look::use_extension;
 
@@ -92,6 +93,11 @@ impl Session {
             name: name.cloned(),
             count,
         })
+    }
+
+    pub async fn close(self) {
+        drop(self.statement);
+        close(self.connection).await;
     }
 
     /// Makes a call; the ids go to `ids`.

@@ -45,8 +45,10 @@ pub struct DoctorArgs {
 /// Looks, and prints what was found.
 pub async fn run(args: &DoctorArgs) -> Result<(), Failure> {
     let connection = args.connection.open(Access::Any).await?;
-    let work = progress::waiting("examining", examine(&connection));
-    let mut findings = interruptible(&connection, work).await?;
+    let mut findings = interruptible(connection, async |connection| {
+        progress::waiting("examining", examine(connection)).await
+    })
+    .await?;
     if args.quiet {
         findings.leave_out_notices();
     }

@@ -124,11 +124,12 @@ pub async fn run(args: &ImportArgs) -> Result<(), Failure> {
     };
     if !common.dry_run {
         let connection = args.connection.open(Access::ReadWrite).await?;
-        let work = async {
+        interruptible(connection, async |connection| {
             use_extension(connection.client()).await?;
-            store::all(connection.client(), &tags, common.owner.as_deref()).await
-        };
-        interruptible(&connection, progress::waiting("creating tags", work)).await?;
+            let stored = store::all(connection.client(), &tags, common.owner.as_deref());
+            progress::waiting("creating tags", stored).await
+        })
+        .await?;
     }
     print(&tags, common.format)
 }

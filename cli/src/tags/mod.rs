@@ -29,8 +29,10 @@ pub async fn run(args: &TagsArgs) -> Result<(), Failure> {
     };
     let connection = args.connection.open(access).await?;
     let what = args.command.name();
-    let work = carry_out(&args.command, &connection);
-    interruptible(&connection, progress::waiting(what, work)).await
+    interruptible(connection, async |connection| {
+        progress::waiting(what, carry_out(&args.command, connection)).await
+    })
+    .await
 }
 
 async fn carry_out(command: &Command, connection: &Connection) -> Result<(), Failure> {

@@ -61,6 +61,18 @@ impl Connection {
         &self.0.client
     }
 
+    /// Ends the connection, and waits until the server has been told so. A connection that
+    /// is dropped ends by itself as long as its runtime goes on.
+    ///
+    /// ```no_run
+    /// # async fn example(connection: leaf_sdk::Connection) {
+    /// connection.close().await;
+    /// # }
+    /// ```
+    pub async fn close(self) {
+        self.0.end().await;
+    }
+
     /// Asks the server to cancel the statement that is being executed, and returns when it
     /// has received the request.
     ///

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tokio::task::AbortHandle;
+use tokio::task::JoinHandle;
 use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 use tokio_postgres::tls::MakeTlsConnect;
 use tokio_postgres::{Client, NoTls, Socket};
@@ -17,7 +17,7 @@ use crate::{Config, Error};
 pub(crate) struct Session {
     pub(super) client: Client,
     /// The task that reads from the connection and writes to it.
-    connection: AbortHandle,
+    connection: JoinHandle<()>,
     /// The host that it is to.
     server: tokio_postgres::Config,
     tls: Tls,
@@ -74,6 +74,14 @@ impl Session {
     /// Does not wait for the answer to a statement, which may never come.
     pub(super) fn close(&self) {
         self.connection.abort();
+    }
+
+    /// Ends the connection, and waits until the server has been told so.
+    #[cfg(feature = "async")]
+    pub(super) async fn end(self) {
+        drop(self.client);
+        // Its error has been traced.
+        let _ = self.connection.await;
     }
 
     /// Executes a statement.
@@ -178,7 +186,7 @@ where
     });
     Ok(Session {
         client,
-        connection: connection.abort_handle(),
+        connection,
         server: host.clone(),
         tls: tls.clone(),
         alone: tokio::sync::Mutex::default(),

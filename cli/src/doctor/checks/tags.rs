@@ -11,6 +11,9 @@ const USED: f64 = 80.0;
 const NEARLY_USED_UP: f64 = 95.0;
 /// How long the ids of a tag should last at least, in seconds.
 const SOON: f64 = 30.0 * 86_400.0;
+/// How much of its numbers a tag must have used for that to matter, in percent: the rate may
+/// be that of a moment.
+const MUCH: f64 = 50.0;
 /// How long ago the last error of a tag is still of interest.
 const RECENTLY: SignedDuration = SignedDuration::from_mins(10);
 /// Ids of a fed tag should last this long, in seconds, without the centre.
@@ -26,12 +29,13 @@ pub fn check(look: &Look, findings: &mut Findings) {
 fn check_end(tag: &Tag, findings: &mut Findings) {
     let subject = format!("tag \"{}\"", tag.tag);
     let is_fed = tag.upstream_tag.is_some();
-    if tag.ids_left == Some(0) && !is_fed {
-        findings.error(
-            &subject,
-            "it has reached its max_value: no ids are left",
-            "leafctl tags alter --max-value, if the columns have room for larger ids",
-        );
+    if has_no_more(tag) {
+        let text = match tag.ids_left {
+            Some(left) if left > 0 => format!("its last numbers are granted: {left} ids are left"),
+            _ => "it has reached its max_value: no ids are left".into(),
+        };
+        let cure = "leafctl tags alter --max-value, if the columns have room for larger ids";
+        findings.error(&subject, text, cure);
         return;
     }
     let used = tag.used_percent.unwrap_or_default();
@@ -40,16 +44,22 @@ fn check_end(tag: &Tag, findings: &mut Findings) {
     let lasts = lasts.unwrap_or_default();
     let text = format!("{used:.1} % of its numbers are used{lasts}");
     let cure = "leafctl tags alter --max-value; make columns of type integer bigint before";
-    if used >= NEARLY_USED_UP || left.is_some_and(|left| left < SOON / 30.0) {
+    let is_soon = used >= MUCH && left.is_some_and(|left| left < SOON);
+    if used >= NEARLY_USED_UP {
         findings.error(&subject, text, cure);
-    } else if used >= USED || left.is_some_and(|left| left < SOON) {
+    } else if used >= USED || is_soon {
         findings.warning(&subject, text, cure);
     }
 }
 
+/// Whether nothing can be granted any more.
+fn has_no_more(tag: &Tag) -> bool {
+    tag.upstream_tag.is_none() && tag.granted_up_to >= tag.max_value
+}
+
 fn check_loads(tag: &Tag, findings: &mut Findings) {
     let subject = format!("tag \"{}\"", tag.tag);
-    if let (Some(error), Some(at)) = (&tag.last_error, tag.last_error_at) {
+    if let (Some(error), Some(at), false) = (&tag.last_error, tag.last_error_at, has_no_more(tag)) {
         let ago = Timestamp::now().duration_since(at);
         let text = format!(
             "its last load failed {} ago: {error}",
@@ -57,8 +67,7 @@ fn check_loads(tag: &Tag, findings: &mut Findings) {
         );
         let cure = "remove the cause; leaf tries again by itself";
         match ago < RECENTLY {
-            true if tag.ids_left != Some(0) => findings.error(&subject, text, cure),
-            true => {}
+            true => findings.error(&subject, text, cure),
             false => findings.notice(&subject, text, cure),
         }
     }

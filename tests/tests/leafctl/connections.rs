@@ -1,0 +1,241 @@
+//! Connections as psql makes them: options, environment, files, URLs, TLS and passwords.
+
+use leaf_tests::{Draw, Said, Server, Terminal, Tls, leafctl, leafctl_on};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+
+/// A server that asks the role `shop` for the password `secret`.
+fn with_password() -> Server {
+    let server = Server::start();
+    let mut client = server.connect();
+    client.run("CREATE ROLE shop LOGIN PASSWORD 'secret'");
+    server.write(
+        "pg_hba.conf",
+        b"local all postgres trust\nlocal all all scram-sha-256\n",
+    );
+    client.run("SELECT pg_reload_conf()");
+    leaf_tests::wait_until("the server asks for a password", || {
+        server
+            .config("shop", "postgres")
+            .connect(leaf_tests::postgres::NoTls)
+            .is_err()
+    });
+    server
+}
+
+#[test]
+fn options_come_before_the_environment_and_a_connection_string_before_both() {
+    let server = Server::start();
+    server.connect().run("CREATE DATABASE other");
+    let mut other = server.connect_as("postgres", "other");
+    other.run("CREATE EXTENSION leaf");
+    let database = |command: &mut Command| {
+        let status = Said::by(command).done();
+        let first = status.lines().next().expect("a line").to_owned();
+        first
+            .trim_start_matches("Database ")
+            .split(':')
+            .next()
+            .expect("a name")
+            .to_owned()
+    };
+    let host = server.host();
+    assert_eq!(database(leafctl_on(&server).arg("status")), "postgres");
+    assert_eq!(
+        database(leafctl_on(&server).args(["status", "-d", "other"])),
+        "other"
+    );
+    let url = format!("postgresql://postgres@/other?host={host}");
+    assert_eq!(database(leafctl().args(["status", "-d", &url])), "other");
+    let string = format!("host={host} dbname=other user=postgres");
+    assert_eq!(
+        database(leafctl().args(["status", "-h", "nowhere", "-d", &string])),
+        "other"
+    );
+    let options = [
+        "-h", &host, "-U", "postgres", "-d", "postgres", "-p", "5432",
+    ];
+    assert_eq!(
+        database(
+            leafctl()
+                .arg("status")
+                .args(options)
+                .env("PGDATABASE", "other")
+        ),
+        "postgres"
+    );
+
+    let folder = tempfile::tempdir().expect("a folder");
+    let services = folder.path().join("services");
+    fs::write(
+        &services,
+        format!("[shop]\nhost={host}\ndbname=other\nuser=postgres\n"),
+    )
+    .expect("a file");
+    let by_service = || {
+        let mut command = leafctl();
+        command.arg("status").env("PGSERVICEFILE", &services);
+        command
+    };
+    assert_eq!(database(by_service().env("PGSERVICE", "shop")), "other");
+    assert_eq!(database(by_service().args(["-d", "service=shop"])), "other");
+}
+
+#[test]
+fn server_that_is_not_there_is_an_error_of_one_line_with_its_own_code() {
+    for arguments in [
+        vec!["-h", "/nonexistent"],
+        vec!["-h", "127.0.0.1", "-p", "1"],
+        vec!["-d", "postgresql://nobody@/nothing?host=/nonexistent"],
+    ] {
+        let error = Said::by(leafctl().arg("status").args(&arguments)).failed(3);
+        assert!(error.contains("hint"), "{error}");
+    }
+    let server = Server::start();
+    let error = Said::by(leafctl_on(&server).args(["status", "-d", "nothing"])).failed(3);
+    assert!(
+        error.contains("database \"nothing\" does not exist"),
+        "{error}"
+    );
+    let error = Said::by(leafctl().args(["status", "-d", "hots=db"])).failed(2);
+    assert!(error.contains("hots"), "{error}");
+    let error = Said::by(leafctl_on(&server).args(["status", "-d", "a", "-d", "b"])).failed(2);
+    assert!(error.contains("--dbname"), "{error}");
+}
+
+#[test]
+fn password_comes_from_the_environment_or_the_password_file() {
+    let server = with_password();
+    let status = || {
+        let mut command = leafctl_on(&server);
+        command.args(["status", "-U", "shop"]);
+        command
+    };
+    let error = Said::by(&mut status()).failed(3);
+    assert!(error.contains(".pgpass"), "{error}");
+    Said::by(status().env("PGPASSWORD", "secret")).done();
+    let error = Said::by(status().env("PGPASSWORD", "wrong-one")).failed(3);
+    assert!(
+        error.contains("authentication failed") && !error.contains("wrong-one"),
+        "{error}"
+    );
+
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("passwords");
+    fs::write(&file, "*:*:postgres:shop:secret\n").expect("a file");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).expect("its mode");
+    Said::by(status().env("PGPASSFILE", &file)).done();
+}
+
+#[test]
+fn password_is_asked_for_at_a_terminal_and_not_shown() {
+    let server = with_password();
+    let program = std::env::var("LEAF_CTL").expect("LEAF_CTL");
+    let host = server.host();
+    let variables = [("PGHOST", host.as_str()), ("PGDATABASE", "postgres")];
+    let terminal = Terminal::start(&format!("{program} status -U shop"), &variables, 100, 20);
+    terminal.wait_for("Password for user shop:");
+    terminal.keys(&["secret", "Enter"]);
+    let screen = terminal.wait_for("exit 0");
+    assert!(!screen.contains("secret"), "{screen}");
+    assert!(screen.contains("Database postgres"), "{screen}");
+
+    let terminal = Terminal::start(&format!("{program} status -w -U shop"), &variables, 100, 20);
+    let screen = terminal.wait_for("exit 3");
+    assert!(!screen.contains("Password for"), "{screen}");
+}
+
+#[test]
+fn tls_is_as_sslmode_says() {
+    let tls = Tls::new();
+    let server = Server::options().tls(&tls).start();
+    let folder = tempfile::tempdir().expect("a folder");
+    let roots = folder.path().join("roots.pem");
+    fs::write(&roots, tls.authority()).expect("a file");
+    let others = folder.path().join("others.pem");
+    fs::write(&others, Tls::new().authority()).expect("a file");
+    let (roots, others) = (
+        roots.to_str().expect("a path"),
+        others.to_str().expect("a path"),
+    );
+    let port = server.port();
+    // Whether the connection is encrypted, or its error.
+    let is_encrypted = |host: &str, mode: &str| {
+        let string = format!("host={host} port={port} user=postgres dbname=postgres {mode}");
+        let said = Said::by(leafctl().args(["bench", "-T", "0.5", "--tag", "tls", "-d", &string]));
+        (said.code, said.err)
+    };
+    let mut client = server.connect();
+    client.run("SELECT leaf_tag_create('tls'); CREATE TABLE seen (ssl boolean)");
+    for (mode, ssl) in [
+        ("sslmode=disable", Some(false)),
+        ("", Some(true)),
+        ("sslmode=prefer", Some(true)),
+        ("sslmode=require", Some(true)),
+        (&format!("sslmode=require sslrootcert={roots}"), Some(true)),
+        (&format!("sslmode=require sslrootcert={others}"), None),
+        (
+            &format!("sslmode=verify-full sslrootcert={roots}"),
+            Some(true),
+        ),
+        (&format!("sslmode=verify-ca sslrootcert={others}"), None),
+        ("sslmode=verify-full", None),
+    ] {
+        let calls = std::thread::scope(|scope| {
+            let calling = scope.spawn(|| is_encrypted("127.0.0.1", mode));
+            while !calling.is_finished() {
+                client.run(
+                    "INSERT INTO seen SELECT ssl FROM pg_stat_ssl JOIN pg_stat_activity USING (pid)
+                      WHERE application_name = 'leafctl' AND client_addr IS NOT NULL",
+                );
+            }
+            calling.join().expect("it ends")
+        });
+        let seen =
+            client.text("SELECT coalesce(string_agg(DISTINCT ssl::text, ' '), '') FROM seen");
+        client.run("TRUNCATE seen");
+        match ssl {
+            Some(ssl) => assert_eq!(
+                (calls.0, seen.as_str()),
+                (Some(0), if ssl { "true" } else { "false" }),
+                "{mode} {}",
+                calls.1
+            ),
+            None => {
+                assert_eq!(calls.0, Some(3), "{mode}: {}", calls.1);
+                assert!(calls.1.contains("certificate"), "{mode}: {}", calls.1);
+            }
+        }
+    }
+    // A Unix-domain socket has no TLS, whatever the mode.
+    let (code, error) = is_encrypted(&server.host(), "sslmode=verify-full");
+    assert_eq!(code, Some(0), "{error}");
+}
+
+#[test]
+fn colours_are_for_terminals_that_want_them() {
+    let server = Server::start();
+    server
+        .connect()
+        .run("SELECT leaf_tag_create('full', max_value => 10, start => 10)");
+    let program = std::env::var("LEAF_CTL").expect("LEAF_CTL");
+    let host = server.host();
+    // Escapes are shown as text by cat, to which a terminal is simulated.
+    let colored = |arguments: &str, variables: &[(&str, &str)]| {
+        let line = format!("script -qec '{program} doctor {arguments}' /dev/null | cat -v");
+        let mut variables = variables.to_vec();
+        variables.extend([
+            ("PGHOST", host.as_str()),
+            ("PGUSER", "postgres"),
+            ("PGDATABASE", "postgres"),
+        ]);
+        let terminal = Terminal::start(&line, &variables, 200, 20);
+        terminal.wait_for("exit ").contains("^[[")
+    };
+    assert!(colored("", &[]));
+    assert!(!colored("", &[("NO_COLOR", "1")]));
+    assert!(!colored("--color never", &[]));
+    let piped = Said::by(leafctl_on(&server).args(["doctor", "--color", "always"]));
+    assert!(piped.out.contains('\x1b'));
+}

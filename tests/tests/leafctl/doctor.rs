@@ -1,0 +1,318 @@
+//! `doctor`: finds what is broken, names the cure, and finds nothing where nothing is.
+
+use leaf_tests::{Centre, Draw, Said, Server, attach, draw_many, leafctl_on, wait_until};
+use serde_json::Value;
+use std::time::Duration;
+
+/// What doctor finds, as `level subject: finding`, and its exit code.
+fn findings(server: &Server) -> (Option<i32>, Vec<String>) {
+    let said = Said::by(leafctl_on(server).args(["doctor", "-f", "json"]));
+    let json: Value = serde_json::from_str(&said.out).unwrap_or_else(|_| panic!("{said:?}"));
+    let text = |finding: &Value, key: &str| finding[key].as_str().expect("a text").to_owned();
+    let findings = json.as_array().expect("an array").iter().map(|finding| {
+        assert!(!text(finding, "cure").is_empty(), "{finding}");
+        let (level, subject) = (text(finding, "level"), text(finding, "subject"));
+        format!("{level} {subject}: {}", text(finding, "finding"))
+    });
+    (said.code, findings.collect())
+}
+
+/// Doctor finds this, and nothing else at its level or above.
+#[track_caller]
+fn finds(server: &Server, expected: &str) {
+    let (code, found) = findings(server);
+    assert_eq!(code, Some(4), "{found:?}");
+    assert!(
+        found.iter().any(|it| it.starts_with(expected)),
+        "{expected}: {found:?}"
+    );
+    let worse = found
+        .iter()
+        .filter(|it| !it.starts_with("notice") && !it.starts_with(expected));
+    assert_eq!(worse.count(), 0, "{found:?}");
+}
+
+#[test]
+fn healthy_server_has_no_findings() {
+    let (server, mut client) = Server::with_orders(100);
+    client.run(
+        "CREATE TABLE orders (id bigint PRIMARY KEY DEFAULT leaf_segment_next('orders'));
+         INSERT INTO orders SELECT FROM generate_series(1, 1000);
+         CREATE TABLE events (id bigint DEFAULT leaf_snowflake_next());
+         INSERT INTO events SELECT FROM generate_series(1, 1000)",
+    );
+    let said = Said::by(leafctl_on(&server).arg("doctor"));
+    assert!(
+        said.clone().done().contains("Nothing was found"),
+        "{said:?}"
+    );
+}
+
+#[test]
+fn ids_of_blocks_are_not_taken_for_foreign_ones() {
+    let (server, mut client) = Server::with_orders(100);
+    client.run(
+        "CREATE TABLE orders (id bigint PRIMARY KEY DEFAULT leaf_segment_next('orders'));
+         INSERT INTO orders DEFAULT VALUES;
+         INSERT INTO orders SELECT lower(leaf_segment_reserve('orders', 100))",
+    );
+    assert_eq!(findings(&server).0, Some(0));
+}
+
+#[test]
+fn server_without_leaf_is_found_out() {
+    let server = Server::options()
+        .set("shared_preload_libraries", "")
+        .bare()
+        .start();
+    let (code, found) = findings(&server);
+    assert_eq!(code, Some(4));
+    assert!(
+        found
+            .iter()
+            .any(|it| it.starts_with("error server: leaf is not in shared_preload_libraries")),
+        "{found:?}"
+    );
+    assert!(
+        found
+            .iter()
+            .any(|it| it.contains("has not been created here")),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn columns_behind_too_small_and_without_their_tag_are_found() {
+    let (server, mut client) = Server::with_orders(100);
+    client.run("CREATE TABLE orders (id bigint PRIMARY KEY DEFAULT leaf_segment_next('orders'))");
+    client.run("INSERT INTO orders VALUES (1000000)");
+    finds(
+        &server,
+        "error column orders.id: it has 1,000,000, but tag \"orders\" stands at",
+    );
+    client.run("SELECT leaf_tag_align('orders')");
+    assert_eq!(findings(&server).0, Some(0));
+
+    client.run("CREATE TABLE small (id integer DEFAULT leaf_segment_next('orders'))");
+    finds(
+        &server,
+        "warning column small.id: type integer has room for fewer ids",
+    );
+    client.run("SELECT leaf_tag_alter('orders', advance_to => 2000000000)");
+    finds(
+        &server,
+        "error column small.id: type integer has room for fewer ids",
+    );
+    client.run("DROP TABLE small; CREATE TABLE flakes (id integer DEFAULT leaf_snowflake_next())");
+    finds(&server, "error column flakes.id: it draws snowflake ids");
+    client.run("DROP TABLE flakes; SELECT leaf_tag_drop('orders', force => true)");
+    finds(
+        &server,
+        "error column orders.id: its default draws from tag \"orders\", which does not exist",
+    );
+    client.run("DROP TABLE orders");
+
+    // A domain's default, and a tag whose name has quotes.
+    client.run("SELECT leaf_tag_create('it''s', max_value => 100); CREATE DOMAIN number AS smallint DEFAULT leaf_segment_next('it''s')");
+    client.run("CREATE TABLE numbered (id number PRIMARY KEY); INSERT INTO numbered VALUES (50)");
+    finds(
+        &server,
+        "error column numbered.id: it has 50, but tag \"it's\" stands at 1",
+    );
+}
+
+#[test]
+fn tags_near_their_end_are_found() {
+    let server = Server::start();
+    let mut client = server.connect();
+    client.run("SELECT leaf_tag_create('full', step => 10, max_step => 10, max_value => 1000)");
+    draw_many(&mut client, "full", 850);
+    finds(
+        &server,
+        "warning tag \"full\": 85.0 % of its numbers are used",
+    );
+    draw_many(&mut client, "full", 120);
+    finds(
+        &server,
+        "error tag \"full\": 97.0 % of its numbers are used",
+    );
+    draw_many(&mut client, "full", 27);
+    wait_until("the last numbers are granted", || {
+        client.number("SELECT granted_up_to FROM leaf.stat_segment") == 1_000
+    });
+    finds(
+        &server,
+        "error tag \"full\": its last numbers are granted: 3 ids are left",
+    );
+    draw_many(&mut client, "full", 3);
+    finds(&server, "error tag \"full\": it has reached its max_value");
+}
+
+#[test]
+fn loads_that_fail_are_found() {
+    let (server, mut client) = Server::with_orders(10);
+    let mut locker = server.connect();
+    let mut holding = locker.transaction().expect("a transaction");
+    holding
+        .execute("SELECT FROM leaf.alloc FOR UPDATE", &[])
+        .expect("the row is locked");
+    client.run("SET leaf.wait_timeout = '1s'");
+    client.next("orders").expect_err("the row is locked");
+    wait_until("the load has failed", || {
+        let sql = "SELECT count(*) FROM leaf.stat_segment WHERE last_error IS NOT NULL";
+        server.connect().number(sql) == 1
+    });
+    let (code, found) = findings(&server);
+    assert_eq!(code, Some(4));
+    assert!(
+        found
+            .iter()
+            .any(|it| it.starts_with("error tag \"orders\": its last load failed")),
+        "{found:?}"
+    );
+    assert!(
+        found
+            .iter()
+            .any(|it| it.starts_with("warning tag \"orders\": 1 calls gave up")),
+        "{found:?}"
+    );
+    holding.rollback().expect("it ends");
+}
+
+#[test]
+fn rights_and_roles_that_are_wrong_are_found() {
+    let (server, mut client) = Server::with_orders(100);
+    client.run("CREATE ROLE shop; SELECT leaf_tag_grant('orders', 'shop'); DROP ROLE shop");
+    let (code, found) = findings(&server);
+    assert_eq!(code, Some(0), "a notice is not an error");
+    assert!(
+        found.iter().any(
+            |it| it.starts_with("notice tag \"orders\": \"shop\" may draw, but does not exist")
+        ),
+        "{found:?}"
+    );
+    let quiet = Said::by(leafctl_on(&server).args(["doctor", "-q"])).done();
+    assert!(quiet.contains("Nothing was found"), "{quiet}");
+
+    client.run("UPDATE leaf.alloc SET owner = 'nobody'");
+    finds(
+        &server,
+        "warning tag \"orders\": its owner, \"nobody\", does not exist",
+    );
+    client.run("UPDATE leaf.alloc SET owner = 'postgres'; GRANT EXECUTE ON FUNCTION leaf_tag_align TO PUBLIC");
+    finds(
+        &server,
+        "warning rights: every role can call leaf_tag_align",
+    );
+    client.run("REVOKE EXECUTE ON FUNCTION leaf_tag_align FROM PUBLIC");
+
+    // The owner of the extension, whose rights the loader has.
+    client.run("CREATE DATABASE owned");
+    client.run("CREATE ROLE owner; GRANT ALL ON DATABASE owned TO owner");
+    let mut owned = server.connect_as("postgres", "owned");
+    owned.run("CREATE EXTENSION leaf; UPDATE pg_extension SET extowner = 'owner'::regrole WHERE extname = 'leaf'");
+    let said = Said::by(leafctl_on(&server).args(["doctor", "-d", "owned"]));
+    assert_eq!(said.code, Some(4));
+    assert!(
+        said.out.contains("may not change leaf's tables"),
+        "{said:?}"
+    );
+}
+
+#[test]
+fn triggers_out_of_order_are_found() {
+    let (server, mut client) = Server::with_orders(100);
+    client.run("ALTER TABLE leaf.alloc ENABLE TRIGGER leaf_check");
+    finds(
+        &server,
+        "error table leaf.alloc: trigger leaf_check does not fire always",
+    );
+    client.run("ALTER TABLE leaf.alloc ENABLE ALWAYS TRIGGER leaf_check");
+    client.run("ALTER TABLE leaf.worker DISABLE TRIGGER leaf_truncated");
+    finds(
+        &server,
+        "error table leaf.worker: trigger leaf_truncated does not fire always",
+    );
+}
+
+#[test]
+fn worker_slots_that_are_used_up_are_found() {
+    let server = Server::options().set("max_worker_processes", "1").start();
+    // The launcher of logical replication has the only one.
+    finds(&server, "error worker slots: all 1 background workers");
+}
+
+#[test]
+fn clocks_that_differ_or_go_back_are_found() {
+    let server = Server::options()
+        .clock()
+        .set("leaf.clock_policy", "borrow")
+        .start();
+    let mut client = server.connect();
+    client.run("SELECT leaf_snowflake_next()");
+    server.clock().ahead(Duration::from_secs(90));
+    client.run("SELECT leaf_snowflake_next()");
+    finds(&server, "warning clock: the server's is 1m");
+    server.clock().ahead(Duration::from_secs(60));
+    client.run("SELECT leaf_snowflake_next()");
+    let (_, found) = findings(&server);
+    assert!(
+        found
+            .iter()
+            .any(|it| it.starts_with("warning clock: it has gone back")),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn centre_that_does_not_answer_is_found() {
+    let mut centre = Centre::start();
+    centre.create("orders", "");
+    let shard = centre.shard();
+    attach(&shard, "orders", 100);
+    let mut client = shard.connect();
+    client.next("orders").expect("an id");
+    assert_eq!(findings(&shard).0, Some(0));
+    centre.0.stop(leaf_tests::Mode::Immediate);
+    client.run("SET leaf.wait_timeout = '1s'");
+    wait_until("the buffers are empty", || client.next("orders").is_err());
+    wait_until("the link has noticed", || {
+        let sql = "SELECT (last_error_at > last_answer_at)::int::bigint FROM leaf.stat_upstream";
+        client.number(sql) == 1
+    });
+    let (code, found) = findings(&shard);
+    assert_eq!(code, Some(4));
+    assert!(
+        found
+            .iter()
+            .any(|it| it.starts_with("error centre: it last answered at")),
+        "{found:?}"
+    );
+
+    shard.reload("leaf.upstream", "");
+    let (_, found) = findings(&shard);
+    assert!(
+        found
+            .iter()
+            .any(|it| it
+                .starts_with("error centre: there are fed tags, but leaf.upstream is not set")),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn doctor_changes_nothing_and_sees_what_the_role_may_see() {
+    let (server, mut client) = Server::with_orders(100);
+    client.run("CREATE ROLE watcher LOGIN IN ROLE pg_monitor; CREATE ROLE shop LOGIN");
+    let before = client.text("SELECT string_agg(a::text, ' ') FROM leaf.alloc AS a");
+    for role in ["postgres", "watcher", "shop"] {
+        let said = Said::by(leafctl_on(&server).args(["doctor", "-U", role]));
+        assert_eq!(said.code, Some(0), "{role}: {said:?}");
+        let is_told = said.out.contains("sees only its own tags");
+        assert_eq!(is_told, role == "shop", "{role}: {said:?}");
+    }
+    assert_eq!(
+        client.text("SELECT string_agg(a::text, ' ') FROM leaf.alloc AS a"),
+        before
+    );
+}

@@ -1,0 +1,57 @@
+//! Ctrl-C, and readers that go away: nothing is left behind.
+
+use leaf_tests::{Draw, Server, Signal, leafctl_on, signal, wait_until};
+use std::process::Stdio;
+
+#[test]
+fn interrupted_statement_is_cancelled_and_changes_nothing() {
+    let (server, mut client) = Server::with_orders(100);
+    client.run("CREATE TABLE orders (id bigint DEFAULT 1)");
+    let mut locker = server.connect();
+    let mut holding = locker.transaction().expect("a transaction");
+    holding.execute("LOCK TABLE orders", &[]).expect("a lock");
+    let mut command = leafctl_on(&server);
+    command
+        .args(["tags", "adopt", "orders", "id", "adopted"])
+        .env("PGOPTIONS", "-c lock_timeout=0")
+        .stderr(Stdio::piped());
+    let child = command.spawn().expect("leafctl starts");
+    let adopting = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'SELECT leaf_column_adopt%' AND state = 'active' AND pid <> pg_backend_pid()";
+    wait_until("the statement runs", || client.number(adopting) == 1);
+    signal(child.id() as i32, Signal::SIGINT);
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(130));
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    // While the lock is still held.
+    wait_until("the server has stopped working on it", || {
+        client.number("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'leafctl'")
+            == 0
+    });
+    holding.rollback().expect("it ends");
+    let adopted = "SELECT count(*) FROM leaf.alloc WHERE biz_tag = 'adopted'";
+    assert_eq!(client.number(adopted), 0);
+    let default =
+        "SELECT pg_get_expr(adbin, adrelid) FROM pg_attrdef WHERE adrelid = 'orders'::regclass";
+    assert_eq!(client.text(default), "1");
+}
+
+#[test]
+fn interrupted_benchmark_drops_its_tag_and_prints_what_it_has() {
+    let server = Server::start();
+    let mut client = server.connect();
+    let mut command = leafctl_on(&server);
+    command
+        .args(["bench", "-T", "1000", "-c", "2"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let child = command.spawn().expect("leafctl starts");
+    let drawn =
+        "SELECT coalesce(max(ids_drawn), 0) FROM leaf.stat_segment WHERE biz_tag = 'leafctl_bench'";
+    wait_until("ids are drawn", || client.number(drawn) > 0);
+    signal(child.id() as i32, Signal::SIGINT);
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(130));
+    let summary = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(summary.contains("duplicates: 0 among all"), "{summary}");
+    assert_eq!(client.number("SELECT count(*) FROM leaf.alloc"), 0);
+}

@@ -1,0 +1,14 @@
+//! `leafctl` at a terminal and in scripts: its commands against real servers, how it connects,
+//! what it prints, and what it leaves behind. Its screens have tests beside them, in `cli/`;
+//! `leafctl serve` has a binary of its own.
+
+mod bench;
+mod connections;
+mod decode;
+mod doctor;
+mod import;
+mod interrupts;
+mod manual;
+mod status;
+mod tags;
+mod top;

@@ -1,0 +1,57 @@
+//! Completions and manual pages.
+
+use leaf_tests::{Said, leafctl};
+use std::process::Command;
+
+#[test]
+fn completions_are_scripts_that_the_shell_accepts() {
+    let script = Said::by(leafctl().args(["completions", "bash"])).done();
+    let checked = Said::by_with(Command::new("bash").args(["-n"]), &script);
+    assert_eq!((checked.code, checked.err.as_str()), (Some(0), ""));
+    let complete = format!(
+        "{script}\nCOMP_WORDS=(leafctl do) COMP_CWORD=1; _leafctl leafctl do leafctl; echo \"${{COMPREPLY[@]}}\""
+    );
+    let completed = Said::by(Command::new("bash").args(["-c", &complete])).done();
+    assert_eq!(completed.trim(), "doctor");
+    for shell in ["zsh", "fish", "elvish", "powershell"] {
+        assert!(
+            Said::by(leafctl().args(["completions", shell]))
+                .done()
+                .contains("doctor"),
+            "{shell}"
+        );
+    }
+}
+
+#[test]
+fn every_command_has_a_manual_page_and_a_help() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().to_str().expect("a path");
+    Said::by(leafctl().args(["man", "--directory", path])).done();
+    let help = Said::by(leafctl().arg("--help")).done();
+    let commands = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let commands: Vec<&str> = commands
+        .take_while(|line| !line.is_empty())
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
+    assert!(commands.contains(&"doctor"), "{help}");
+    for command in commands {
+        let page = folder.path().join(format!("leafctl-{command}.1"));
+        let page =
+            std::fs::read_to_string(&page).unwrap_or_else(|error| panic!("{command}: {error}"));
+        assert!(page.contains(".SH SYNOPSIS"), "{page}");
+        Said::by(leafctl().args([command, "-?"])).done();
+    }
+    let page = Said::by(leafctl().arg("man")).done();
+    assert!(page.contains(".TH leafctl 1"), "{page}");
+}
+
+#[test]
+fn exit_codes_are_in_the_help() {
+    let help = Said::by(leafctl().arg("--help")).done();
+    let help: Vec<&str> = help.split_whitespace().collect();
+    let codes = "Exit codes: 0 done, 1 failed, 2 wrong command line, 3 no server reached, 4 doctor or bench has found something, 130 interrupted.";
+    assert!(help.join(" ").contains(codes));
+    assert_eq!(Said::by(leafctl().arg("nonsense")).code, Some(2));
+    assert_eq!(Said::by(&mut leafctl()).code, Some(2));
+}

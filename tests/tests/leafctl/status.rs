@@ -1,0 +1,66 @@
+//! `status`: what the views show.
+
+use leaf_tests::{Draw, Said, Server, draw_many, leafctl_on};
+use serde_json::Value;
+
+#[test]
+fn status_shows_tags_worker_and_loader() {
+    let (server, mut client) = Server::with_orders(100);
+    client.run("SELECT leaf_snowflake_next()");
+    draw_many(&mut client, "orders", 1_234);
+    let json = Said::by(leafctl_on(&server).args(["status", "-f", "json"])).done();
+    let json: Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!(json["tags"][0]["tag"], "orders");
+    // A string, because many programs round large numbers.
+    assert_eq!(json["tags"][0]["position"], "1235");
+    assert_eq!(json["tags"][0]["max_value"], i64::MAX.to_string());
+    assert_eq!(json["tags"][0]["ids_drawn"], 1_234);
+    assert_eq!(json["snowflake"]["worker_id"], 0);
+    assert!(json["server"]["loader_pid"].as_i64().is_some(), "{json}");
+
+    let table = Said::by(leafctl_on(&server).arg("status")).done();
+    for part in [
+        "Database postgres",
+        "worker id 0",
+        "loader",
+        "orders",
+        "1235",
+    ] {
+        assert!(table.contains(part), "{part}: {table}");
+    }
+    assert!(
+        !table.contains('\x1b'),
+        "no colours where there is no terminal"
+    );
+
+    let csv = Said::by(leafctl_on(&server).args(["status", "-f", "csv", "orders"])).done();
+    let lines: Vec<&str> = csv.lines().collect();
+    assert!(lines[0].starts_with("tag,position,"), "{csv}");
+    assert!(lines[1].starts_with("orders,1235,"), "{csv}");
+}
+
+#[test]
+fn role_sees_its_own_tags_and_is_told_so() {
+    let (server, mut client) = Server::with_orders(100);
+    client.run("CREATE ROLE shop LOGIN; GRANT EXECUTE ON FUNCTION leaf_tag_create TO shop; SET ROLE shop; SELECT leaf_tag_create('items')");
+    let status = || {
+        let mut command = leafctl_on(&server);
+        command.args(["status", "-U", "shop"]);
+        command
+    };
+    let own = Said::by(&mut status()).done();
+    assert!(own.contains("items") && !own.contains("orders"), "{own}");
+    let error = Said::by(status().arg("orders")).failed(1);
+    assert!(error.contains("pg_monitor"), "{error}");
+}
+
+#[test]
+fn database_without_leaf_and_standby_are_told_apart() {
+    let primary = Server::start();
+    primary.connect().run("CREATE DATABASE bare");
+    let error = Said::by(leafctl_on(&primary).args(["status", "-d", "bare"])).failed(1);
+    assert!(error.contains("CREATE EXTENSION leaf"), "{error}");
+    let standby = Server::options().start_standby_of(&primary);
+    let status = Said::by(leafctl_on(&standby).arg("status")).done();
+    assert!(status.contains("standby"), "{status}");
+}
