@@ -11,6 +11,7 @@
 //! - [`manual`]: `completions` and `man`.
 //! - [`connection`]: options and environment of `psql`, and how a statement is interrupted.
 //! - [`look`]: what leaf's views show of a database.
+//! - [`query`]: statements without traces.
 //! - [`human`]: short numbers and durations.
 //! - [`output`]: tables, JSON and CSV.
 //! - [`failure`]: errors of one line, and exit codes.
@@ -26,6 +27,7 @@ mod import;
 mod look;
 mod manual;
 mod output;
+mod query;
 mod status;
 mod tags;
 mod top;

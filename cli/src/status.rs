@@ -5,7 +5,7 @@ use clap::Args;
 use crate::connection::{self, Access};
 use crate::failure::Failure;
 use crate::human;
-use crate::look::{Look, Server, Snowflake, Tag, Upstream, use_extension};
+use crate::look::{Look, Server, Snowflake, Tag, Upstream};
 use crate::output::{Cell, Column, Format, Rows, line, write};
 
 /// Show tags, buffers and worker id of a database
@@ -29,7 +29,6 @@ pub struct StatusArgs {
 pub async fn run(args: &StatusArgs) -> Result<(), Failure> {
     let connection = args.connection.open(Access::Any).await?;
     let mut look = connection::interruptible(connection, async |connection| {
-        use_extension(connection.client()).await?;
         Look::take(connection.client()).await
     })
     .await?;

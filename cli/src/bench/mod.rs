@@ -22,8 +22,8 @@ use tokio_postgres::types::Type;
 
 use crate::connection::{Access, close};
 use crate::failure::{Code, Failure};
-use crate::look::use_extension;
 use crate::output;
+use crate::query;
 pub use arguments::BenchArgs;
 use clients::Clients;
 use summary::Summary;
@@ -36,15 +36,15 @@ const OWN_TAG: &str = "leafctl_bench";
 pub async fn run(args: &BenchArgs) -> Result<(), Failure> {
     let earlier = args.compare.as_deref().map(Summary::read).transpose()?;
     let (config, connection) = args.connection.open_for_many(Access::ReadWrite).await?;
-    use_extension(connection.client()).await?;
+    let schema = query::schema_of_leaf(connection.client()).await?;
     let is_own = args.needs_tag() && args.tag.is_none();
     let tag = args.tag.as_deref().unwrap_or(OWN_TAG);
     if is_own {
-        create(&connection).await?;
+        create(&connection, &schema).await?;
     }
-    let measured = measure(args, Work::of(args, tag), &config).await;
+    let measured = measure(args, Work::of(args, tag, &schema), &config).await;
     if is_own {
-        drop_own(&connection).await?;
+        drop_own(&connection, &schema).await?;
     }
     close(connection).await;
     let (summary, is_interrupted) = measured?;
@@ -89,12 +89,12 @@ async fn measure(
     Ok((summary, is_interrupted))
 }
 
-async fn create(connection: &Connection) -> Result<(), Failure> {
-    // One that a run left behind which was killed.
-    let sql = "SELECT leaf_tag_create($1, if_not_exists => true)";
+async fn create(connection: &Connection, schema: &str) -> Result<(), Failure> {
+    // It exists if an earlier run was killed.
+    let sql = format!("SELECT {schema}.leaf_tag_create($1, if_not_exists => true)");
     let created = connection
         .client()
-        .query_typed(sql, &[(&OWN_TAG, Type::TEXT)])
+        .query_typed(&sql, &[(&OWN_TAG, Type::TEXT)])
         .await;
     created.map_err(|error| {
         Failure::from(error).hint("let it draw from a tag that exists, with --tag")
@@ -105,11 +105,11 @@ async fn create(connection: &Connection) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn drop_own(connection: &Connection) -> Result<(), Failure> {
-    let sql = "SELECT leaf_tag_drop($1)";
+async fn drop_own(connection: &Connection, schema: &str) -> Result<(), Failure> {
+    let sql = format!("SELECT {schema}.leaf_tag_drop($1)");
     connection
         .client()
-        .query_typed(sql, &[(&OWN_TAG, Type::TEXT)])
+        .query_typed(&sql, &[(&OWN_TAG, Type::TEXT)])
         .await?;
     Ok(())
 }

@@ -9,7 +9,6 @@ use tokio_postgres::types::ToSql;
 use super::arguments::BenchArgs;
 use crate::connection::close;
 use crate::failure::Failure;
-use crate::look::use_extension;
 
 /// What each call does.
 #[derive(Clone, Debug)]
@@ -27,9 +26,10 @@ pub enum Work {
 }
 
 impl Work {
-    pub fn of(args: &BenchArgs, tag: &str) -> Work {
+    /// `schema` is that of leaf's functions.
+    pub fn of(args: &BenchArgs, tag: &str, schema: &str) -> Work {
         let statement = |sql: &str, name: Option<&str>| Work::Statement {
-            sql: sql.into(),
+            sql: sql.replace("leaf_", &format!("{schema}.leaf_")),
             name: name.map(str::to_owned),
             count: args.batch as i32,
         };
@@ -85,7 +85,6 @@ impl Session {
         count: i32,
     ) -> Result<Session, Failure> {
         let connection = Connection::open(config).await?;
-        use_extension(connection.client()).await?;
         let statement = connection.client().prepare(sql).await?;
         Ok(Session {
             connection,

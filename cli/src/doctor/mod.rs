@@ -61,13 +61,15 @@ pub async fn run(args: &DoctorArgs) -> Result<(), Failure> {
 
 async fn examine(connection: &Connection) -> Result<Findings, Failure> {
     let client = connection.client();
-    let limits = format!(
-        "SET statement_timeout = '{STATEMENT_TIMEOUT}'; SET lock_timeout = '{LOCK_TIMEOUT}'; \
-         SET default_transaction_read_only = on"
+    // Settings of the transaction: those of the session may be another client's soon.
+    let begin = format!(
+        "BEGIN READ ONLY; SET LOCAL statement_timeout = '{STATEMENT_TIMEOUT}'; \
+         SET LOCAL lock_timeout = '{LOCK_TIMEOUT}'"
     );
-    client.batch_execute(&limits).await?;
+    client.batch_execute(&begin).await?;
     let mut findings = Findings::default();
     checks::all(client, &mut findings).await?;
+    client.batch_execute("ROLLBACK").await?;
     findings.sort();
     Ok(findings)
 }

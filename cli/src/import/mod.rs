@@ -15,7 +15,6 @@ use clap::{Args, Subcommand};
 
 use crate::connection::{self, Access, interruptible};
 use crate::failure::Failure;
-use crate::look::use_extension;
 use crate::output::{Cell, Column, Format, Rows, progress};
 use sources::Tag;
 
@@ -125,7 +124,6 @@ pub async fn run(args: &ImportArgs) -> Result<(), Failure> {
     if !common.dry_run {
         let connection = args.connection.open(Access::ReadWrite).await?;
         interruptible(connection, async |connection| {
-            use_extension(connection.client()).await?;
             let stored = store::all(connection.client(), &tags, common.owner.as_deref());
             progress::waiting("creating tags", stored).await
         })

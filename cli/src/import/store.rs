@@ -5,16 +5,18 @@ use tokio_postgres::types::Type;
 
 use super::sources::Tag;
 use crate::failure::Failure;
+use crate::query::{self, Param};
 
 /// Creates all tags, or none.
 pub async fn all(client: &Client, tags: &[Tag], owner: Option<&str>) -> Result<(), Failure> {
     if let Some(owner) = owner {
         let sql = "SELECT FROM pg_roles WHERE rolname = $1";
-        let found = client.query_typed(sql, &[(&owner, Type::TEXT)]).await?;
+        let found = query::all(client, sql, &[(&owner, Type::TEXT)]).await?;
         if found.is_empty() {
             return Err(Failure::failed(format!("role \"{owner}\" does not exist")));
         }
     }
+    query::schema_of_leaf(client).await?;
     client.batch_execute("BEGIN").await?;
     let written = write(client, tags, owner).await;
     let end = if written.is_ok() {
@@ -30,7 +32,7 @@ async fn write(client: &Client, tags: &[Tag], owner: Option<&str>) -> Result<(),
     let sql = "INSERT INTO leaf.alloc (biz_tag, max_id, step, description, owner) \
                VALUES ($1, $2, $3, $4, coalesce($5, current_user)::name)";
     for tag in tags {
-        let values: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 5] = [
+        let values: [Param<'_>; 5] = [
             (&tag.name, Type::TEXT),
             (&tag.next_id, Type::INT8),
             (&tag.step, Type::INT4),

@@ -16,8 +16,9 @@ use serde::Serialize;
 use tokio_postgres::Client;
 
 use crate::failure::Failure;
+use crate::query;
 
-pub use server::{Server, use_extension};
+pub use server::Server;
 pub use snowflake::Snowflake;
 pub use tags::Tag;
 pub use upstream::Upstream;
@@ -34,8 +35,12 @@ pub struct Look {
 }
 
 impl Look {
-    /// Reads the views. Needs [`use_extension`] before, once per connection.
+    /// Reads the views.
+    ///
+    /// # Errors
+    /// If the database has no extension `leaf`.
     pub async fn take(client: &Client) -> Result<Look, Failure> {
+        query::schema_of_leaf(client).await?;
         let server = Server::look(client).await?;
         let tags = Tag::look(client).await?;
         let (snowflake, upstream) = match server.is_monitor {

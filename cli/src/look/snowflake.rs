@@ -6,6 +6,7 @@ use tokio_postgres::Client;
 
 use super::value::timestamp;
 use crate::failure::Failure;
+use crate::query;
 
 /// The row of `leaf.stat_snowflake`, whose documentation says what the fields mean, and
 /// that of the server's own worker id in `leaf.worker`, if the role may read it.
@@ -34,7 +35,7 @@ impl Snowflake {
                           clock_offset_ms, rollbacks, waits, longest_wait_ms, timeouts, \
                           runs_out_at, used_percent, last_error, last_error_at \
                      FROM leaf.stat_snowflake";
-        let row = client.query_one(sql, &[]).await?;
+        let row = query::one(client, sql, &[]).await?;
         let instant = |n: usize| row.get::<_, Option<_>>(n).and_then(timestamp);
         Ok(Snowflake {
             worker_id: row.get(0),

@@ -6,6 +6,7 @@ use tokio_postgres::Client;
 
 use super::value::{as_string, timestamp};
 use crate::failure::Failure;
+use crate::query;
 
 /// A row of `leaf.stat_segment`, whose documentation says what the fields mean.
 #[derive(Clone, Debug, Serialize)]
@@ -43,7 +44,7 @@ impl Tag {
                           next_left, step, loads, ids_drawn, ids_per_second, waits, total_wait_ms, \
                           longest_wait_ms, timeouts, last_error, last_error_at \
                      FROM leaf.stat_segment ORDER BY biz_tag";
-        let rows = client.query(sql, &[]).await?;
+        let rows = query::all(client, sql, &[]).await?;
         let read = |row: &tokio_postgres::Row| Tag {
             tag: row.get(0),
             position: row.get(1),

@@ -6,6 +6,7 @@ use tokio_postgres::Client;
 
 use super::value::timestamp;
 use crate::failure::Failure;
+use crate::query;
 
 /// The row of `leaf.stat_upstream`, whose documentation says what the fields mean.
 #[derive(Clone, Debug, Serialize)]
@@ -26,7 +27,7 @@ impl Upstream {
         let sql = "SELECT host, connected_since, last_answer_at, feeds, ids_fed, failures, \
                           last_error, last_error_at \
                      FROM leaf.stat_upstream";
-        let row = client.query_one(sql, &[]).await?;
+        let row = query::one(client, sql, &[]).await?;
         let instant = |n: usize| row.get::<_, Option<_>>(n).and_then(timestamp);
         let count = |n: usize| row.get::<_, Option<i64>>(n).unwrap_or_default();
         let upstream = Upstream {

@@ -5,6 +5,7 @@ use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Row};
 
 use crate::failure::Failure;
+use crate::query::{self, Param};
 
 /// A call, and its arguments.
 pub struct Call {
@@ -12,6 +13,7 @@ pub struct Call {
     arguments: Vec<String>,
     values: Vec<(Box<dyn ToSql + Sync + Send>, Type)>,
     cast: &'static str,
+    is_table: bool,
 }
 
 impl Call {
@@ -21,6 +23,7 @@ impl Call {
             arguments: Vec::new(),
             values: Vec::new(),
             cast: "",
+            is_table: false,
         }
     }
 
@@ -81,17 +84,31 @@ impl Call {
         self.row(client).await.map(drop)
     }
 
-    /// Calls the function; its row.
+    /// Calls a function that returns one row.
     pub async fn row(self, client: &Client) -> Result<Row, Failure> {
+        let row = self.rows(client).await?.into_iter().next();
+        row.ok_or_else(|| Failure::failed("the server has returned no row"))
+    }
+
+    /// Calls a function that returns a table; its rows.
+    pub async fn table(mut self, client: &Client) -> Result<Vec<Row>, Failure> {
+        self.is_table = true;
+        self.rows(client).await
+    }
+
+    async fn rows(self, client: &Client) -> Result<Vec<Row>, Failure> {
+        let schema = query::schema_of_leaf(client).await?;
         let (function, cast) = (self.function, self.cast);
-        let sql = format!("SELECT {function}({}){cast}", self.arguments.join(", "));
-        let values: Vec<_> = self
+        let arguments = self.arguments.join(", ");
+        let sql = match self.is_table {
+            true => format!("SELECT * FROM {schema}.{function}({arguments})"),
+            false => format!("SELECT {schema}.{function}({arguments}){cast}"),
+        };
+        let values: Vec<Param<'_>> = self
             .values
             .iter()
             .map(|(value, type_)| (&**value as &(dyn ToSql + Sync), type_.clone()))
             .collect();
-        let rows = client.query_typed(&sql, &values).await?;
-        let row = rows.into_iter().next();
-        row.ok_or_else(|| Failure::failed(format!("{function} returned no row")))
+        query::all(client, &sql, &values).await
     }
 }

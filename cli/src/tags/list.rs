@@ -5,6 +5,7 @@ use tokio_postgres::Client;
 use super::arguments::List;
 use crate::failure::Failure;
 use crate::output::{Cell, Column, Rows};
+use crate::query;
 
 /// Prints a row per tag.
 pub async fn print(client: &Client, args: &List) -> Result<(), Failure> {
@@ -12,7 +13,7 @@ pub async fn print(client: &Client, args: &List) -> Result<(), Failure> {
                       max_id, max_value, upstream_tag::text, \
                       CASE WHEN stripes > 1 THEN stripe || ' of ' || stripes END, description \
                  FROM leaf.alloc ORDER BY biz_tag";
-    let tags = client.query_typed(sql, &[]).await?;
+    let tags = query::all(client, sql, &[]).await?;
     let columns = [
         "tag",
         "owner",

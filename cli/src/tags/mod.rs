@@ -13,7 +13,6 @@ use tokio_postgres::Client;
 
 use crate::connection::{Access, interruptible};
 use crate::failure::Failure;
-use crate::look::use_extension;
 use crate::output::{Cell, Column, Format, Rows, line, progress};
 pub use arguments::TagsArgs;
 use arguments::{
@@ -37,7 +36,6 @@ pub async fn run(args: &TagsArgs) -> Result<(), Failure> {
 
 async fn carry_out(command: &Command, connection: &Connection) -> Result<(), Failure> {
     let client = connection.client();
-    use_extension(client).await?;
     match command {
         Command::List(args) => list::print(client, args).await,
         Command::Create(args) => create(client, args).await,
@@ -150,8 +148,8 @@ async fn release(client: &Client, args: &Release) -> Result<(), Failure> {
 }
 
 async fn align(client: &Client, args: &Align) -> Result<(), Failure> {
-    let tag = args.tag.as_deref();
-    let aligned = leaf_sdk::asynchronous::tag_align(client, tag).await?;
+    let aligned = Call::of("leaf_tag_align").text("tag", args.tag.as_ref());
+    let aligned = aligned.table(client).await?;
     let columns = ["tag", "used_in", "highest", "position", "moved", "ignored"];
     let columns = columns.map(|name| Column { name, title: name });
     let mut rows = Rows::new(&columns, args.format)?;
@@ -160,12 +158,12 @@ async fn align(client: &Client, args: &Align) -> Result<(), Failure> {
     }
     for column in aligned {
         rows.push(&[
-            Cell::or_null(column.tag, Cell::Text),
-            Cell::Text(column.used_in),
-            Cell::or_null(column.highest, Cell::Id),
-            Cell::or_null(column.position, Cell::Id),
-            Cell::Flag(column.moved),
-            Cell::or_null(column.ignored, Cell::Text),
+            Cell::or_null(column.get("biz_tag"), Cell::Text),
+            Cell::Text(column.get("used_in")),
+            Cell::or_null(column.get("highest"), Cell::Id),
+            Cell::or_null(column.get("position"), Cell::Id),
+            Cell::Flag(column.get("moved")),
+            Cell::or_null(column.get("ignored"), Cell::Text),
         ])?;
     }
     rows.end()

@@ -9,7 +9,8 @@ use tokio::sync::watch;
 
 use crate::connection;
 use crate::failure::Failure;
-use crate::look::{Look, use_extension};
+use crate::look::Look;
+use crate::query;
 
 /// What has become of a look at a source.
 pub struct Update {
@@ -30,7 +31,7 @@ impl Source {
     /// Connects, and asks for a password if there has to be one.
     pub async fn open(args: &connection::Args, config: &Config) -> Result<Source, Failure> {
         let (config, connection) = args.open_config(config).await?;
-        use_extension(connection.client()).await?;
+        query::schema_of_leaf(connection.client()).await?;
         Ok(Source {
             name: format!("{} on {}", config.dbname(), config.hosts().join(",")),
             config,
@@ -66,7 +67,6 @@ impl Source {
             Some(connection) => connection,
             None => {
                 let connection = Connection::open(&self.config).await?;
-                use_extension(connection.client()).await?;
                 self.connection.insert(connection)
             }
         };
@@ -83,7 +83,7 @@ pub async fn all_databases(
     let (config, connection) = args.open_config(config).await?;
     let sql = "SELECT datname::text FROM pg_database \
                 WHERE datallowconn AND has_database_privilege(oid, 'CONNECT') ORDER BY datname";
-    let names = connection.client().query(sql, &[]).await?;
+    let names = query::all(connection.client(), sql, &[]).await?;
     drop(connection);
     let mut sources = Vec::new();
     for name in names {

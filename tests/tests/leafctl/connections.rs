@@ -1,6 +1,7 @@
 //! Connections as psql makes them: options, environment, files, URLs, TLS and passwords.
 
-use leaf_tests::{Draw, Said, Server, Terminal, Tls, leafctl, leafctl_on};
+use leaf_tests::postgres;
+use leaf_tests::{Draw, Pooler, Said, Server, Terminal, Tls, leafctl, leafctl_on};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
@@ -238,4 +239,49 @@ fn colours_are_for_terminals_that_want_them() {
     assert!(!colored("--color never", &[]));
     let piped = Said::by(leafctl_on(&server).args(["doctor", "--color", "always"]));
     assert!(piped.out.contains('\x1b'));
+}
+
+#[test]
+fn commands_work_through_a_pooler_and_leave_no_settings_in_its_sessions() {
+    let server = Server::options().bare().start();
+    // Functions that are not on the search path.
+    server
+        .connect()
+        .run("CREATE SCHEMA leaf; CREATE EXTENSION leaf SCHEMA leaf");
+    let pooler = Pooler::start(&server, 1);
+    let said = |arguments: &[&str]| {
+        let mut command = leafctl();
+        command
+            .args(arguments)
+            .args(["-d", &pooler.connection_string()]);
+        Said::by(&mut command).done()
+    };
+    // The settings of the only session, as another client finds them.
+    let mut client = postgres::Client::connect(&pooler.connection_string(), postgres::NoTls)
+        .expect("a connection");
+    let mut settings = || {
+        let sql = "SELECT name || ' = ' || setting FROM pg_settings
+                    WHERE source = 'session' AND name <> 'application_name'";
+        let rows = client.simple_query(sql).expect("settings");
+        format!("{rows:?}")
+    };
+    let before = settings();
+    for arguments in [
+        &["tags", "create", "orders"][..],
+        &["tags", "alter", "orders", "--step", "5"],
+        &["tags", "align"],
+        &["tags", "list"],
+        &["status"],
+        &["doctor"],
+    ] {
+        // Twice: a statement that was prepared under a name would be there already.
+        said(
+            arguments
+                .get(1)
+                .filter(|it| **it == "create")
+                .map_or(arguments, |_| &["status"]),
+        );
+        said(arguments);
+        assert_eq!(settings(), before, "{arguments:?}");
+    }
 }

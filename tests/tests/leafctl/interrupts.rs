@@ -16,7 +16,7 @@ fn interrupted_statement_is_cancelled_and_changes_nothing() {
         .env("PGOPTIONS", "-c lock_timeout=0")
         .stderr(Stdio::piped());
     let child = command.spawn().expect("leafctl starts");
-    let adopting = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'SELECT leaf_column_adopt%' AND state = 'active' AND pid <> pg_backend_pid()";
+    let adopting = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'SELECT %.leaf_column_adopt(%' AND state = 'active' AND pid <> pg_backend_pid()";
     wait_until("the statement runs", || client.number(adopting) == 1);
     signal(child.id() as i32, Signal::SIGINT);
     let output = child.wait_with_output().expect("it ends");

@@ -6,6 +6,7 @@ use tokio_postgres::types::Type;
 use crate::doctor::finding::Findings;
 use crate::failure::Failure;
 use crate::human;
+use crate::query;
 
 /// How much of its type a column may have used, in percent.
 const USED: f64 = 80.0;
@@ -74,7 +75,7 @@ async fn drawing(client: &Client) -> Result<Vec<Drawing>, Failure> {
                             AND c.relpersistence <> 't'
           JOIN pg_type AS t ON t.oid = d.atttypid
          ORDER BY 1, 2";
-    let rows = client.query_typed(sql, &[]).await?;
+    let rows = query::all(client, sql, &[]).await?;
     let read = |row: &tokio_postgres::Row| {
         let (table, attribute): (String, String) = (row.get(0), row.get(1));
         let type_name: String = row.get(2);
@@ -130,7 +131,7 @@ async fn check_tag(
     let sql = "SELECT a.max_id, a.max_value, a.largest_reserve > 0, s.position \
                  FROM leaf.alloc AS a LEFT JOIN leaf.stat_segment AS s USING (biz_tag) \
                 WHERE a.biz_tag = $1";
-    let rows = client.query_typed(sql, &[(&tag, Type::TEXT)]).await?;
+    let rows = query::all(client, sql, &[(&tag, Type::TEXT)]).await?;
     let Some(row) = rows.first() else {
         findings.error(
             &subject,
@@ -176,6 +177,6 @@ async fn check_tag(
 async fn highest(client: &Client, column: &Drawing) -> Result<Option<i64>, Failure> {
     let (table, attribute) = (&column.table, &column.attribute);
     let sql = format!("SELECT max({attribute})::bigint FROM {table}");
-    let rows = client.query_typed(&sql, &[]).await?;
+    let rows = query::all(client, &sql, &[]).await?;
     Ok(rows.first().and_then(|row| row.get(0)))
 }

@@ -12,7 +12,7 @@ use tokio_postgres::Client;
 
 use super::finding::Findings;
 use crate::failure::Failure;
-use crate::look::{Look, use_extension};
+use crate::look::Look;
 
 /// Looks for everything. What cannot be looked at is itself a finding, and does not stop the
 /// other checks.
@@ -20,32 +20,48 @@ pub async fn all(client: &Client, findings: &mut Findings) -> Result<(), Failure
     if !server::has_leaf(client, findings).await? {
         return Ok(());
     }
-    use_extension(client).await?;
     let look = Look::take(client).await?;
     server::check_look(&look, findings);
     tags::check(&look, findings);
     snowflake::check_look(&look, findings);
-    let done = server::check(client, &look, findings).await;
-    skipped("worker slots", done, findings);
-    let done = rights::check(client, findings).await;
-    skipped("rights", done, findings);
-    let done = columns::check(client, findings).await;
-    skipped("columns", done, findings);
-    let done = snowflake::check(client, &look, findings).await;
-    skipped("registry", done, findings);
-    let done = triggers::check(client, findings).await;
-    skipped("triggers", done, findings);
-    let done = upstream::check(client, &look, findings).await;
-    skipped("centre", done, findings);
+    let server = server::check(client, &look, findings);
+    let failure = attempt(client, server).await?;
+    skipped("worker slots", failure, findings);
+    let failure = attempt(client, rights::check(client, findings)).await?;
+    skipped("rights", failure, findings);
+    let failure = attempt(client, columns::check(client, findings)).await?;
+    skipped("columns", failure, findings);
+    let snowflake = snowflake::check(client, &look, findings);
+    let failure = attempt(client, snowflake).await?;
+    skipped("registry", failure, findings);
+    let failure = attempt(client, triggers::check(client, findings)).await?;
+    skipped("triggers", failure, findings);
+    let upstream = upstream::check(client, &look, findings);
+    let failure = attempt(client, upstream).await?;
+    skipped("centre", failure, findings);
     Ok(())
 }
 
-fn skipped(subject: &str, done: Result<(), Failure>, findings: &mut Findings) {
-    if let Err(failure) = done {
-        let text = format!("could not be checked: {}", failure.text());
+/// Looks for something; why that has failed, if it has. The transaction goes on.
+async fn attempt(
+    client: &Client,
+    check: impl Future<Output = Result<(), Failure>>,
+) -> Result<Option<Failure>, Failure> {
+    client.batch_execute("SAVEPOINT looking").await?;
+    let failure = check.await.err();
+    if failure.is_some() {
+        client
+            .batch_execute("ROLLBACK TO SAVEPOINT looking")
+            .await?;
+    }
+    Ok(failure)
+}
+
+fn skipped(subject: &str, failure: Option<Failure>, findings: &mut Findings) {
+    if let Some(failure) = failure {
         findings.notice(
             subject,
-            text,
+            format!("could not be checked: {}", failure.text()),
             "run doctor as a superuser, or as a member of pg_monitor",
         );
     }

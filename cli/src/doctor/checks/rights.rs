@@ -4,6 +4,7 @@ use tokio_postgres::Client;
 
 use crate::doctor::finding::Findings;
 use crate::failure::Failure;
+use crate::query;
 
 pub async fn check(client: &Client, findings: &mut Findings) -> Result<(), Failure> {
     loader(client, findings).await?;
@@ -21,7 +22,7 @@ async fn loader(client: &Client, findings: &mut Findings) -> Result<(), Failure>
                            AND has_table_privilege(r.oid, 'leaf.worker', 'SELECT') \
                            AND has_table_privilege(r.oid, 'leaf.worker', 'INSERT') \
                            AND has_table_privilege(r.oid, 'leaf.worker', 'UPDATE'))";
-    if let Some(row) = client.query_opt(sql, &[]).await? {
+    if let Some(row) = query::first(client, sql, &[]).await? {
         let owner: String = row.get(0);
         findings.error(
             "rights",
@@ -40,7 +41,7 @@ async fn roles(client: &Client, findings: &mut Findings) -> Result<(), Failure> 
                        SELECT biz_tag, unnest(grantees), false FROM leaf.alloc) AS named \
                 WHERE role <> 'public' AND NOT EXISTS (SELECT FROM pg_roles WHERE rolname = role) \
                 ORDER BY 1, 2";
-    for row in client.query(sql, &[]).await? {
+    for row in query::all(client, sql, &[]).await? {
         let (tag, role): (String, String) = (row.get(0), row.get(1));
         let subject = format!("tag \"{tag}\"");
         match row.get(2) {
@@ -70,7 +71,7 @@ async fn functions(client: &Client, findings: &mut Findings) -> Result<(), Failu
                                     'leaf_worker_renew', 'leaf_worker_release') \
                   AND has_function_privilege('public', p.oid, 'EXECUTE') \
                 ORDER BY 1";
-    for row in client.query(sql, &[]).await? {
+    for row in query::all(client, sql, &[]).await? {
         let function: String = row.get(0);
         findings.warning(
             "rights",

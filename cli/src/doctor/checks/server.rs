@@ -5,6 +5,7 @@ use tokio_postgres::Client;
 use crate::doctor::finding::Findings;
 use crate::failure::Failure;
 use crate::look::Look;
+use crate::query;
 
 /// Whether the database has leaf, and the server has loaded it.
 pub async fn has_leaf(client: &Client, findings: &mut Findings) -> Result<bool, Failure> {
@@ -12,7 +13,7 @@ pub async fn has_leaf(client: &Client, findings: &mut Findings) -> Result<bool, 
                       current_database()::text, \
                       (SELECT extversion FROM pg_extension WHERE extname = 'leaf'), \
                       (SELECT default_version FROM pg_available_extensions WHERE name = 'leaf')";
-    let row = client.query_one(sql, &[]).await?;
+    let row = query::one(client, sql, &[]).await?;
     let (is_loaded, database): (bool, String) = (row.get(0), row.get(1));
     let (installed, available): (Option<String>, Option<String>) = (row.get(2), row.get(3));
     if !is_loaded {
@@ -75,7 +76,7 @@ pub async fn check(client: &Client, look: &Look, findings: &mut Findings) -> Res
                       (SELECT count(*) FROM pg_database WHERE datallowconn AND NOT datistemplate), \
                       current_setting('fsync')::boolean \
                  FROM pg_stat_activity";
-    let row = client.query_one(sql, &[]).await?;
+    let row = query::one(client, sql, &[]).await?;
     let (slots, used, databases): (i64, i64, i64) = (row.get(0), row.get(1), row.get(2));
     let free = slots - used;
     let cure = "raise max_worker_processes, and restart the server";

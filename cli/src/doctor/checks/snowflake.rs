@@ -9,6 +9,7 @@ use crate::doctor::finding::Findings;
 use crate::failure::Failure;
 use crate::human;
 use crate::look::Look;
+use crate::query;
 
 /// How far two clocks may be apart.
 const CLOCK: SignedDuration = SignedDuration::from_secs(1);
@@ -89,7 +90,7 @@ pub async fn check(client: &Client, look: &Look, findings: &mut Findings) -> Res
     let sql = "SELECT count(*) FILTER (WHERE leased_until > now()), \
                       max(abs(clock_offset_ms)) FILTER (WHERE leased_until > now()) \
                  FROM leaf.worker";
-    let row = client.query_one(sql, &[]).await?;
+    let row = query::one(client, sql, &[]).await?;
     let leased: i64 = row.get(0);
     let worker_ids = layout.worker_ids() as f64;
     let percent = 100.0 * leased as f64 / worker_ids;
@@ -112,7 +113,7 @@ pub async fn check(client: &Client, look: &Look, findings: &mut Findings) -> Res
 /// The server's clock must lie between two looks at this machine's.
 async fn check_clock(client: &Client, findings: &mut Findings) -> Result<(), Failure> {
     let before = Timestamp::now();
-    let row = client.query_one("SELECT clock_timestamp()", &[]).await?;
+    let row = query::one(client, "SELECT clock_timestamp()", &[]).await?;
     let after = Timestamp::now();
     let Ok(server) = Timestamp::try_from(row.get::<_, SystemTime>(0)) else {
         return Ok(());

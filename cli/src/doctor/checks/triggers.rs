@@ -4,6 +4,7 @@ use tokio_postgres::Client;
 
 use crate::doctor::finding::Findings;
 use crate::failure::Failure;
+use crate::query;
 
 /// leaf's own triggers.
 const OWN: [(&str, &str); 5] = [
@@ -18,7 +19,7 @@ pub async fn check(client: &Client, findings: &mut Findings) -> Result<(), Failu
     let sql = "SELECT tgrelid::regclass::text, tgname::text, tgenabled = 'A' \
                  FROM pg_trigger \
                 WHERE tgrelid IN ('leaf.alloc'::regclass, 'leaf.worker'::regclass) AND NOT tgisinternal";
-    let rows = client.query_typed(sql, &[]).await?;
+    let rows = query::all(client, sql, &[]).await?;
     let found: Vec<(String, String, bool)> = rows
         .iter()
         .map(|row| (row.get(0), row.get(1), row.get(2)))

@@ -6,12 +6,13 @@ use crate::doctor::finding::Findings;
 use crate::failure::Failure;
 use crate::human;
 use crate::look::Look;
+use crate::query;
 
 pub async fn check(client: &Client, look: &Look, findings: &mut Findings) -> Result<(), Failure> {
     let has_fed = look.tags.iter().any(|tag| tag.upstream_tag.is_some());
     let sql = "SELECT count(*) FILTER (WHERE setting = ''), count(*) FROM pg_settings \
                 WHERE name = 'leaf.upstream'";
-    let row = client.query_one(sql, &[]).await?;
+    let row = query::one(client, sql, &[]).await?;
     let (is_empty, is_visible): (i64, i64) = (row.get(0), row.get(1));
     if has_fed && is_visible > 0 && is_empty > 0 {
         findings.error(

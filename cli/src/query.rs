@@ -1,0 +1,50 @@
+//! Statements without traces: none is prepared under a name, and no setting of the session is
+//! changed, so that they work through poolers that give every transaction another session.
+
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{Client, Row};
+
+use crate::failure::Failure;
+
+/// A parameter and its type.
+pub type Param<'a> = (&'a (dyn ToSql + Sync), Type);
+
+/// All rows.
+pub async fn all(client: &Client, sql: &str, params: &[Param<'_>]) -> Result<Vec<Row>, Failure> {
+    Ok(client.query_typed(sql, params).await?)
+}
+
+/// The first row, if there is one.
+pub async fn first(
+    client: &Client,
+    sql: &str,
+    params: &[Param<'_>],
+) -> Result<Option<Row>, Failure> {
+    Ok(all(client, sql, params).await?.into_iter().next())
+}
+
+/// The row of a statement that has one.
+pub async fn one(client: &Client, sql: &str, params: &[Param<'_>]) -> Result<Row, Failure> {
+    let row = first(client, sql, params).await?;
+    row.ok_or_else(|| Failure::failed("the server has returned no row"))
+}
+
+/// The schema of leaf's functions, quoted.
+///
+/// # Errors
+/// If the database has no extension `leaf`.
+pub async fn schema_of_leaf(client: &Client) -> Result<String, Failure> {
+    let sql = "SELECT quote_ident(n.nspname) \
+                 FROM pg_extension AS e JOIN pg_namespace AS n ON n.oid = e.extnamespace \
+                WHERE e.extname = 'leaf'";
+    if let Some(row) = first(client, sql, &[]).await? {
+        return Ok(row.get(0));
+    }
+    let row = one(client, "SELECT current_database()::text", &[]).await?;
+    let database: String = row.get(0);
+    Err(
+        Failure::failed(format!("there is no extension leaf in database \"{database}\"")).hint(
+            "CREATE EXTENSION leaf, with leaf in shared_preload_libraries; or name another database with -d",
+        ),
+    )
+}
