@@ -1,6 +1,8 @@
 //! Completions and manual pages.
 
-use leaf_tests::{Said, leafctl};
+use leaf_tests::page::Page;
+use leaf_tests::{Draw, Said, Server, leafctl};
+use std::path::Path;
 use std::process::Command;
 
 #[test]
@@ -54,4 +56,44 @@ fn exit_codes_are_in_the_help() {
     assert!(help.join(" ").contains(codes));
     assert_eq!(Said::by(leafctl().arg("nonsense")).code, Some(2));
     assert_eq!(Said::by(&mut leafctl()).code, Some(2));
+}
+
+#[test]
+fn commands_of_the_page_work() {
+    let (server, mut client) = Server::with_orders(100);
+    client.run(
+        "SELECT leaf_tag_drop('orders'); CREATE ROLE shop;
+         CREATE TABLE customers (id serial PRIMARY KEY); INSERT INTO customers DEFAULT VALUES",
+    );
+    let page = Page::read("docs/leafctl.md");
+    let script = page.code_tested_by("commands_of_the_page_work").concat();
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = std::env::var("LEAF_CTL").expect("LEAF_CTL");
+    let programs = Path::new(&program).parent().expect("a folder").display();
+    let bindir = server.program("psql").get_program().to_owned();
+    let bindir = Path::new(&bindir)
+        .parent()
+        .expect("a folder")
+        .display()
+        .to_string();
+    let path = std::env::var("PATH").unwrap_or_default();
+    let said = Said::by(
+        Command::new("bash")
+            .args(["-eu", "-o", "pipefail", "-c", &script])
+            .current_dir(folder.path())
+            .env("PATH", format!("{programs}:{bindir}:{path}"))
+            .env("PGHOST", server.host())
+            .env("PGUSER", "postgres")
+            .env("PGDATABASE", "postgres"),
+    );
+    for part in [
+        "what we sell",
+        "worker_id",
+        "Nothing was found",
+        "2026-11-20",
+        "duplicates: 0",
+    ] {
+        assert!(said.out.contains(part), "{part}: {}", said.out);
+    }
+    said.done();
 }
