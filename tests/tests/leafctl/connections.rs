@@ -285,3 +285,21 @@ fn commands_work_through_a_pooler_and_leave_no_settings_in_its_sessions() {
         assert_eq!(settings(), before, "{arguments:?}");
     }
 }
+
+#[test]
+fn commands_that_change_something_find_the_server_that_takes_writes() {
+    let primary = Server::start();
+    let standby = Server::options().start_standby_of(&primary);
+    let hosts = format!("{},{}", standby.host(), primary.host());
+    let on_both = |arguments: &[&str]| {
+        let mut command = leafctl();
+        command
+            .args(arguments)
+            .args(["-U", "postgres", "-h", &hosts]);
+        Said::by(&mut command)
+    };
+    on_both(&["tags", "create", "orders"]).done();
+    assert!(on_both(&["status"]).done().contains("standby"));
+    let primary_only = ["status", "-d", "target_session_attrs=read-write"];
+    assert!(!on_both(&primary_only).done().contains("standby"));
+}
