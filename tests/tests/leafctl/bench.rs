@@ -47,6 +47,8 @@ fn every_kind_of_work_draws_ids_that_differ() {
         0,
         "its tag is dropped"
     );
+    let log = server.log();
+    assert!(!log.contains("client: "), "clients say goodbye: {log}");
 }
 
 #[test]

@@ -166,6 +166,19 @@ fn dump_can_come_from_a_pipe_and_damage_is_named() {
     assert!(error.contains("line 7"), "{error}");
     let error = read(&dump.replace("2001", "'many'")).failed(1);
     assert!(error.contains("max_id"), "{error}");
+    let tickets = "CREATE TABLE `Tickets64` (\n  `id` bigint NOT NULL,\n  `stub` char(1)\n);\nINSERT INTO `Tickets64` VALUES (41,'a'),(7,'b');\n";
+    let arguments = [
+        "import",
+        "tickets",
+        "--tag",
+        "t",
+        "--dry-run",
+        "-f",
+        "csv",
+        "-",
+    ];
+    let tag = Said::by_with(leafctl().args(arguments), tickets).done();
+    assert!(tag.contains("\nt,42,"), "{tag}");
     let error = read("-- nothing\n").failed(1);
     assert!(error.contains("no table leaf_alloc"), "{error}");
 }

@@ -33,9 +33,6 @@ fn status_shows_tags_worker_and_loader() {
         "no colours where there is no terminal"
     );
 
-    let log = server.log();
-    assert!(!log.contains("connection to client lost"), "{log}");
-
     let csv = Said::by(leafctl_on(&server).args(["status", "-f", "csv", "orders"])).done();
     let lines: Vec<&str> = csv.lines().collect();
     assert!(lines[0].starts_with("tag,position,"), "{csv}");
