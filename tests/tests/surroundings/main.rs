@@ -3,7 +3,6 @@
 //! replication, poolers. A promise that holds for a plain call holds here, too.
 
 mod catalog;
-mod exporter;
 mod foreign;
 mod partitions;
 mod queries;
