@@ -1,0 +1,69 @@
+//! Alerts about tags.
+
+use crate::watch;
+use leaf_tests::{Draw, Server, draw_many, slow_grants};
+
+#[test]
+fn locked_row_fires_refill_failing_and_calls_time_out() {
+    let (server, mut client) = Server::with_orders(1000);
+    let (_exporter, prometheus) = watch(&server);
+    draw_many(&mut client, "orders", 500);
+    let mut holder = server.connect();
+    holder.run("BEGIN; SELECT FROM leaf.alloc WHERE biz_tag = 'orders' FOR UPDATE");
+    client.run("SET leaf.wait_timeout = '100ms'");
+    let mut draw = || {
+        let _ = client.batch("orders", 1_000);
+    };
+    prometheus.fires("LeafCallsTimeOut", &mut draw);
+    prometheus.fires("LeafRefillFailing", &mut draw);
+    holder.run("ROLLBACK");
+    client.run("RESET leaf.wait_timeout");
+    client.next("orders").expect("an id");
+    prometheus.resolves("LeafRefillFailing", || {});
+    prometheus.resolves("LeafCallsTimeOut", || {});
+}
+
+#[test]
+fn small_segments_and_slow_loads_fire_buffers_short_and_calls_wait() {
+    let (server, mut client) = Server::with_orders(10);
+    let (_exporter, prometheus) = watch(&server);
+    client.run("SELECT leaf_tag_alter('orders', max_step => 10)");
+    slow_grants(&mut client, 0.05);
+    let mut draw = || {
+        client.batch("orders", 10).expect("ids");
+    };
+    prometheus.fires("LeafCallsWait", &mut draw);
+    prometheus.fires("LeafBuffersShort", &mut draw);
+    let mut admin = server.connect();
+    admin.run("DROP TRIGGER slow ON leaf.alloc");
+    admin.run("SELECT leaf_tag_alter('orders', step => 1000000, max_step => 1000000)");
+    prometheus.resolves("LeafBuffersShort", &mut draw);
+    prometheus.resolves("LeafCallsWait", &mut draw);
+}
+
+#[test]
+fn tag_of_which_85_percent_are_used_fires_tag_near_end() {
+    let (server, mut client) = Server::with_orders(10);
+    let (_exporter, prometheus) = watch(&server);
+    client.run("SELECT leaf_tag_alter('orders', max_value => 1000)");
+    draw_many(&mut client, "orders", 850);
+    prometheus.fires("LeafTagNearEnd", || {});
+    client.run("SELECT leaf_tag_alter('orders', max_value => 100000)");
+    prometheus.resolves("LeafTagNearEnd", || {});
+}
+
+#[test]
+fn tag_that_ends_within_days_fires_tag_ends_soon() {
+    let (server, mut client) = Server::with_orders(1000);
+    let (_exporter, prometheus) = watch(&server);
+    client.run("SELECT leaf_tag_alter('orders', max_value => 10000000, max_step => 1000)");
+    let mut draw = || {
+        client.batch("orders", 500).expect("ids");
+    };
+    prometheus.fires("LeafTagEndsSoon", &mut draw);
+    let firing = prometheus.firing();
+    assert!(!firing.contains("LeafTagNearEnd"), "{firing:?}");
+    let mut admin = server.connect();
+    admin.run("SELECT leaf_tag_alter('orders', max_value => 9223372036854775806)");
+    prometheus.resolves("LeafTagEndsSoon", &mut draw);
+}
