@@ -6,18 +6,19 @@ use crate::page::root;
 use crate::{Exporter, port, wait_until};
 use serde_json::Value;
 use std::collections::BTreeSet;
-use std::fs;
+use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Child, Stdio};
 use tempfile::TempDir;
 
-/// A running Prometheus; dropped, it is stopped.
+/// A running Prometheus; dropped, it is stopped. If the test failed, what it has warned of is
+/// printed first.
 pub struct Prometheus {
     child: Child,
     port: u16,
     agent: ureq::Agent,
-    /// With its configuration, its rules and its data.
-    _folder: TempDir,
+    /// With its configuration, its rules, its data and its log.
+    folder: TempDir,
 }
 
 /// One series of an answer.
@@ -52,6 +53,7 @@ impl Prometheus {
         fs::write(&file, shortened(&rules)).expect("a file for the alerts");
         give(&file);
         let port = port::reserved();
+        let log = File::create(folder.path().join("log")).expect("a log file");
         let child = command(Path::new("/usr/bin/prometheus"))
             .arg(format!("--config.file={}", configuration.display()))
             .arg(format!(
@@ -60,7 +62,7 @@ impl Prometheus {
             ))
             .arg(format!("--web.listen-address=127.0.0.1:{port}"))
             .stdout(Stdio::null())
-            .stderr(Stdio::null())
+            .stderr(log)
             .spawn()
             .expect("prometheus starts; `make setup` installs it");
         let agent = ureq::Agent::config_builder()
@@ -70,7 +72,7 @@ impl Prometheus {
             child,
             port,
             agent: agent.into(),
-            _folder: folder,
+            folder,
         };
         wait_until("prometheus is ready", || prometheus.is_ready());
         prometheus
@@ -165,6 +167,14 @@ impl Prometheus {
 
 impl Drop for Prometheus {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            let log = fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();
+            let lines: Vec<_> = log
+                .lines()
+                .filter(|line| !line.contains("level=info"))
+                .collect();
+            eprintln!("--- prometheus\n{}\n---", lines.join("\n"));
+        }
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
