@@ -40,7 +40,7 @@ pub fn root() -> PathBuf {
 }
 
 impl Page {
-    /// README.md and all pages of docs/.
+    /// README.md, all pages of docs/, and the runbook.
     pub fn all() -> Vec<Page> {
         let docs = fs::read_dir(root().join("docs")).expect("docs");
         let names = docs.map(|entry| entry.expect("an entry").file_name());
@@ -48,7 +48,7 @@ impl Page {
             .map(|name| format!("docs/{}", name.display()))
             .filter(|name| name.ends_with(".md"))
             .collect();
-        names.push("README.md".into());
+        names.extend(["README.md", "monitoring/README.md"].map(String::from));
         names.sort();
         names.iter().map(|name| Page::read(name)).collect()
     }

@@ -1,24 +1,26 @@
 //! Watching a fleet: what `monitoring/` has for Prometheus and Grafana. Debian's exporters and
 //! Prometheus run against real servers: each alert fires when what it is about breaks, and each
-//! panel of the dashboard shows something.
+//! panel of the dashboard shows something, and the runbook has what the alerts point to.
 
 mod alerts;
 mod dashboard;
 mod exporters;
 mod healthy;
 mod rules;
+mod runbook;
 
+use leaf_tests::page::Page;
 use leaf_tests::{Draw, Exporter, Prometheus, Server};
 
-/// The role of the exporters, with the rights that `monitoring/README.md` gives it.
+/// The role of the exporters.
 const WATCHER: &str = "leaf_monitor";
 
-/// Creates the role.
+/// Creates the role, as `monitoring/README.md` says.
 fn create_watcher(server: &Server) {
-    server.connect().run(&format!(
-        "CREATE ROLE {WATCHER} LOGIN IN ROLE pg_monitor;
-         GRANT SELECT (leased_until, clock_offset_ms, upstream_ceiling) ON leaf.worker TO {WATCHER}"
-    ));
+    let page = Page::read("monitoring/README.md");
+    let mut blocks = page.blocks.iter();
+    let block = blocks.find(|block| block.code.contains("CREATE ROLE"));
+    server.connect().run(&block.expect("a block").code);
 }
 
 /// Starts an exporter for a server, and Prometheus.
