@@ -31,10 +31,10 @@ pub struct Sample {
 }
 
 impl Prometheus {
-    /// Scrapes these exporters twice a second, and evaluates the alerts as often. Their
-    /// durations are shortened, see [`shortened`].
+    /// Scrapes these exporters every second, and evaluates the alerts as often. What the
+    /// rules have after `for:` and in ranges is divided by 60, so that a minute is a second.
     pub fn start(exporters: &[&Exporter]) -> Prometheus {
-        Prometheus::every("500ms", exporters)
+        Prometheus::every("1s", exporters)
     }
 
     /// The same at another interval, which is also the time that an exporter has to answer.
@@ -180,8 +180,7 @@ impl Drop for Prometheus {
     }
 }
 
-/// Rules whose durations after `for:` and in ranges are divided by 60, so that a minute is a
-/// second; thresholds stay as they are.
+/// Rules with shorter durations; thresholds stay as they are.
 fn shortened(rules: &str) -> String {
     let line = |line: &str| match line.split_once("for: ") {
         Some((before, duration)) if before.trim().is_empty() => {

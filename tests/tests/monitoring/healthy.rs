@@ -26,7 +26,7 @@ fn healthy_shard_under_load_fires_nothing() {
         draw,
         |load| {
             // Longer than the longest `for` of the rules.
-            let scrapes = "min(count_over_time(leaf_snowflake_used_percent[5m])) > 80";
+            let scrapes = "min(count_over_time(leaf_snowflake_used_percent[5m])) > 40";
             prometheus.query_until(scrapes, |series| !series.is_empty());
             load.goes_on(1);
             assert_eq!(load.refusals(), 0);
