@@ -58,3 +58,18 @@ fn role_that_may_not_read_the_registry_fires_queries_failing_with_either_exporte
         prometheus.resolves("LeafQueriesFailing", || {});
     }
 }
+
+#[test]
+fn sql_exporter_keeps_old_values_of_a_server_that_is_down_and_fires_queries_failing() {
+    let mut server = Server::start();
+    create_watcher(&server);
+    let exporter = Exporter::of_sql(&server, WATCHER);
+    let prometheus = Prometheus::start(&[&exporter]);
+    prometheus.query_until("leaf_snowflake_used_percent", |series| series.len() == 1);
+    server.stop(Mode::Fast);
+    prometheus.fires("LeafQueriesFailing", || {});
+    let old = prometheus.query("leaf_snowflake_used_percent");
+    assert_eq!(old.expect("series").len(), 1);
+    server.start_again();
+    prometheus.resolves("LeafQueriesFailing", || {});
+}

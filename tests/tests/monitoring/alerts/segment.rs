@@ -24,6 +24,26 @@ fn locked_row_fires_refill_failing_and_calls_time_out() {
 }
 
 #[test]
+fn catalog_whose_owner_may_not_write_fires_refill_failing() {
+    let (server, mut client) = Server::with_orders(1000);
+    let (_exporter, prometheus) = watch(&server);
+    draw_many(&mut client, "orders", 500);
+    client.run(
+        "CREATE ROLE keeper; GRANT USAGE ON SCHEMA leaf TO keeper;
+         ALTER TABLE leaf.alloc OWNER TO keeper; REVOKE UPDATE ON leaf.alloc FROM keeper;
+         SET leaf.wait_timeout = '100ms'",
+    );
+    prometheus.fires("LeafRefillFailing", || {
+        let _ = client.batch("orders", 1_000);
+    });
+    let cause = client.text("SELECT last_error FROM leaf.stat_segment");
+    assert!(cause.contains("permission denied"), "{cause}");
+    client.run("GRANT UPDATE ON leaf.alloc TO keeper; RESET leaf.wait_timeout");
+    client.next("orders").expect("an id");
+    prometheus.resolves("LeafRefillFailing", || {});
+}
+
+#[test]
 fn small_segments_and_slow_loads_fire_buffers_short_and_calls_wait() {
     let (server, mut client) = Server::with_orders(10);
     let (_exporter, prometheus) = watch(&server);
