@@ -24,8 +24,36 @@ pub struct Clients {
     shared: Arc<Shared>,
     tasks: JoinSet<Result<Tally, Failure>>,
     leaf: Option<Leaf>,
-    /// The calls and their time at the last line of progress.
-    before: Mutex<(u64, u64, Duration)>,
+    /// The calls, and when, at the last line of progress.
+    before: Mutex<(u64, Duration)>,
+}
+
+/// Times of calls, in milliseconds.
+#[derive(Default)]
+struct Timed {
+    count: f64,
+    sum: f64,
+    squares: f64,
+}
+
+impl Timed {
+    fn add(&mut self, duration: Duration) {
+        let ms = duration.as_secs_f64() * 1e3;
+        self.count += 1.0;
+        self.sum += ms;
+        self.squares += ms * ms;
+    }
+
+    fn average(&self) -> f64 {
+        self.sum / self.count.max(1.0)
+    }
+
+    fn stddev(&self) -> f64 {
+        let average = self.average();
+        (self.squares / self.count.max(1.0) - average * average)
+            .max(0.0)
+            .sqrt()
+    }
 }
 
 /// What clients and the run share.
@@ -33,9 +61,8 @@ pub struct Clients {
 struct Shared {
     is_over: AtomicBool,
     calls: AtomicU64,
-    /// The time of all calls that were timed, and their number.
-    nanoseconds: AtomicU64,
-    timed: AtomicU64,
+    /// The calls that were timed since the last line of progress.
+    timed: Mutex<Timed>,
     ended: Notify,
 }
 
@@ -91,20 +118,17 @@ impl Clients {
 
     /// A line as pgbench's.
     pub fn progress(&self, at: Duration) -> String {
-        let shared = &self.shared;
-        let now = (
-            shared.calls.load(Ordering::Relaxed),
-            shared.nanoseconds.load(Ordering::Relaxed),
-        );
-        let timed = shared.timed.swap(0, Ordering::Relaxed);
+        let calls = self.shared.calls.load(Ordering::Relaxed);
+        let timed = std::mem::take(&mut *self.shared.timed.lock());
         let mut before = self.before.lock();
-        let passed = (at - before.2).as_secs_f64();
-        let tps = (now.0 - before.0) as f64 / passed;
-        let ms = (now.1 - before.1) as f64 / 1e6 / timed.max(1) as f64;
-        *before = (now.0, now.1, at);
+        let tps = (calls - before.0) as f64 / (at - before.1).as_secs_f64();
+        *before = (calls, at);
+        // A call that fails ends the run.
         format!(
-            "progress: {:.1} s, {tps:.1} tps, lat {ms:.3} ms",
-            at.as_secs_f64()
+            "progress: {:.1} s, {tps:.1} tps, lat {:.3} ms stddev {:.3}, 0 failed",
+            at.as_secs_f64(),
+            timed.average(),
+            timed.stddev()
         )
     }
 
@@ -126,12 +150,6 @@ impl Shared {
     fn is_over(&self) -> bool {
         self.is_over.load(Ordering::Relaxed)
     }
-
-    fn timed(&self, duration: Duration) {
-        self.nanoseconds
-            .fetch_add(duration.as_nanos() as u64, Ordering::Relaxed);
-        self.timed.fetch_add(1, Ordering::Relaxed);
-    }
 }
 
 async fn session_calls(session: &Session, shared: &Shared, clients: u16) -> Result<Tally, Failure> {
@@ -147,7 +165,7 @@ async fn session_calls(session: &Session, shared: &Shared, clients: u16) -> Resu
         let lasted = begun.elapsed();
         tally.lasted(lasted);
         tally.drawn(&ids);
-        shared.timed(lasted);
+        shared.timed.lock().add(lasted);
         shared.calls.fetch_add(1, Ordering::Relaxed);
     }
     Ok(tally)
@@ -167,7 +185,7 @@ fn buffered_calls(buffered: &Buffered, shared: &Shared, clients: u16) -> Result<
             if let Some(begun) = begun {
                 let lasted = begun.elapsed();
                 tally.lasted(lasted);
-                shared.timed(lasted);
+                shared.timed.lock().add(lasted);
             }
             tally.drawn(&ids);
         }

@@ -16,14 +16,24 @@ pub async fn waiting<T>(what: &str, work: impl Future<Output = T>) -> T {
     if let Ok(done) = tokio::time::timeout(PATIENCE, work.as_mut()).await {
         return done;
     }
-    let spinner = ProgressBar::with_draw_target(None, target());
+    let bar = ProgressBar::with_draw_target(None, target()).with_elapsed(PATIENCE);
+    let spinner = Spinner(bar);
     let style = ProgressStyle::with_template("{spinner} {msg} {elapsed}");
-    spinner.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
-    spinner.set_message(what.to_owned());
-    spinner.enable_steady_tick(TICK);
-    let done = work.await;
-    spinner.finish_and_clear();
-    done
+    spinner
+        .0
+        .set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
+    spinner.0.set_message(what.to_owned());
+    spinner.0.enable_steady_tick(TICK);
+    work.await
+}
+
+/// Is gone when the work is done or given up.
+struct Spinner(ProgressBar);
+
+impl Drop for Spinner {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
 }
 
 fn target() -> ProgressDrawTarget {

@@ -90,6 +90,10 @@ fn progress_lines_are_those_of_pgbench() {
         ("progress:", "s,", "tps,", "lat", "ms"),
         "{line}"
     );
+    assert!(
+        line.contains(" stddev ") && line.ends_with(", 0 failed"),
+        "{line}"
+    );
     assert_eq!(said.code, Some(0));
 }
 

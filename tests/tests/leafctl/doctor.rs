@@ -1,6 +1,6 @@
 //! `doctor`: finds what is broken, names the cure, and finds nothing where nothing is.
 
-use leaf_tests::{Centre, Draw, Said, Server, attach, draw_many, leafctl_on, wait_until};
+use leaf_tests::{Centre, Draw, Mode, Said, Server, attach, draw_many, leafctl_on, wait_until};
 use serde_json::Value;
 use std::time::Duration;
 
@@ -268,12 +268,19 @@ fn clocks_that_differ_or_go_back_are_found() {
 fn centre_that_does_not_answer_is_found() {
     let mut centre = Centre::start();
     centre.create("orders", "");
-    let shard = centre.shard();
+    let mut shard = centre.shard();
     attach(&shard, "orders", 100);
+    shard.restart(Mode::Fast);
+    let (code, found) = findings(&shard);
+    assert_eq!(code, Some(0), "{found:?}");
+    assert!(
+        found[0].starts_with("notice centre: it has not been asked"),
+        "{found:?}"
+    );
     let mut client = shard.connect();
     client.next("orders").expect("an id");
     assert_eq!(findings(&shard).0, Some(0));
-    centre.0.stop(leaf_tests::Mode::Immediate);
+    centre.0.stop(Mode::Immediate);
     client.run("SET leaf.wait_timeout = '1s'");
     wait_until("the buffers are empty", || client.next("orders").is_err());
     wait_until("the link has noticed", || {

@@ -1,6 +1,6 @@
 //! Ctrl-C, and readers that go away: nothing is left behind.
 
-use leaf_tests::{Draw, Server, Signal, leafctl_on, signal, wait_until};
+use leaf_tests::{Draw, Server, Signal, Terminal, leafctl_on, signal, wait_until};
 use std::process::Stdio;
 
 #[test]
@@ -54,4 +54,27 @@ fn interrupted_benchmark_drops_its_tag_and_prints_what_it_has() {
     let summary = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(summary.contains("duplicates: 0 among all"), "{summary}");
     assert_eq!(client.number("SELECT count(*) FROM leaf.alloc"), 0);
+}
+
+#[test]
+fn what_takes_longer_than_a_second_shows_that_it_goes_on_at_a_terminal() {
+    let (server, mut client) = Server::with_orders(100);
+    client.run("CREATE TABLE orders (id bigint DEFAULT 1)");
+    let mut locker = server.connect();
+    let mut holding = locker.transaction().expect("a transaction");
+    holding.execute("LOCK TABLE orders", &[]).expect("a lock");
+    let program = std::env::var("LEAF_CTL").expect("LEAF_CTL");
+    let host = server.host();
+    let variables = [
+        ("PGHOST", host.as_str()),
+        ("PGUSER", "postgres"),
+        ("PGDATABASE", "postgres"),
+        ("PGOPTIONS", "-c lock_timeout=0"),
+    ];
+    let line = format!("{program} tags adopt orders id");
+    let terminal = Terminal::start(&line, &variables, 80, 10);
+    terminal.wait_for("adopting the column");
+    terminal.keys(&["C-c"]);
+    terminal.wait_for("exit 130");
+    holding.rollback().expect("it ends");
 }

@@ -23,6 +23,13 @@ pub async fn check(client: &Client, look: &Look, findings: &mut Findings) -> Res
         return Ok(());
     }
     let Some(upstream) = &look.upstream else {
+        if has_fed && look.server.is_monitor {
+            findings.notice(
+                "centre",
+                "it has not been asked since the server started, so whether it answers is not known",
+                "draw from a fed tag, and run doctor again",
+            );
+        }
         return Ok(());
     };
     let is_failing = upstream.last_error_at > upstream.last_answer_at;
