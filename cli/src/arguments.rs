@@ -2,7 +2,7 @@
 
 use clap::{ArgAction, Parser, Subcommand};
 
-use crate::{bench, doctor, ids, import, manual, status, tags, top};
+use crate::{bench, doctor, ids, import, manual, serve, status, tags, top};
 
 /// See leaf, steer it, and serve its ids over HTTP
 ///
@@ -42,6 +42,7 @@ pub enum Command {
     Import(import::ImportArgs),
     Decode(ids::DecodeArgs),
     Encode(ids::EncodeArgs),
+    Serve(Box<serve::Args>),
     Completions(manual::CompletionsArgs),
     Man(manual::PagesArgs),
 }

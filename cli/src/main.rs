@@ -8,6 +8,7 @@
 //! - [`bench`]: measures, and checks that no id comes twice.
 //! - [`import`]: creates tags that go on where another service has stopped.
 //! - [`ids`]: `decode` and `encode`.
+//! - [`serve`]: `serve`, ids over HTTP.
 //! - [`manual`]: `completions` and `man`.
 //! - [`connection`]: options and environment of `psql`, and how a statement is interrupted.
 //! - [`look`]: what leaf's views show of a database.
@@ -28,6 +29,7 @@ mod look;
 mod manual;
 mod output;
 mod query;
+mod serve;
 mod status;
 mod tags;
 mod top;
@@ -59,6 +61,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Decode(args) => ids::decode(&args),
         Command::Encode(args) => ids::encode(&args),
         Command::Completions(args) => manual::completions(&args, Cli::command()),
+        Command::Serve(args) => online(serve::run(*args)),
         Command::Man(args) => manual::pages(&args, Cli::command()),
     }
 }

@@ -214,6 +214,39 @@ impl Leaf {
         }
     }
 
+    /// Connects now, unless there is a connection, instead of when ids are first requested:
+    /// for the start of a service that does not know yet which tags it needs.
+    ///
+    /// # Errors
+    /// [`Error::Connection`] if the server cannot be reached, [`Error::Timeout`] if it does not
+    /// answer within the configured timeout, [`Error::WouldBlockRuntime`] inside an async runtime.
+    ///
+    /// ```no_run
+    /// # fn example(leaf: &leaf_sdk::Leaf) -> Result<(), leaf_sdk::Error> {
+    /// leaf.connect()?;
+    /// # Ok(()) }
+    /// ```
+    pub fn connect(&self) -> Result<(), Error> {
+        self.background.finish(self.reach())
+    }
+
+    /// Like [`connect`](Leaf::connect), asynchronous.
+    ///
+    /// ```no_run
+    /// # async fn example(leaf: &leaf_sdk::Leaf) -> Result<(), leaf_sdk::Error> {
+    /// leaf.connect_async().await?;
+    /// # Ok(()) }
+    /// ```
+    #[cfg(feature = "async")]
+    pub async fn connect_async(&self) -> Result<(), Error> {
+        self.background.finish_async(self.reach()).await
+    }
+
+    fn reach(&self) -> impl Awaited + use<> {
+        let link = self.background.link.clone();
+        async move { link.reach().await }
+    }
+
     /// Fetches ids of these tags, all at once, and waits until they are at hand, up to the
     /// configured timeout: for the start of a service.
     ///

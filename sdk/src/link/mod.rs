@@ -104,8 +104,12 @@ impl Link {
     /// Connects, unless there is a connection.
     pub(crate) async fn reach(&self) -> Result<(), Error> {
         let _permit = permit(&self.permits).await?;
-        let session = self.session().await?;
-        self.free.lock().push(session);
+        let session = self.session().await;
+        *self.reached.lock() = Some(match &session {
+            Ok(_) => Ok(()),
+            Err(error) => Err(error.to_string()),
+        });
+        self.free.lock().push(session?);
         Ok(())
     }
 

@@ -14,6 +14,7 @@ use super::lease::Holding;
 use super::node::Node;
 use super::stats::SnowflakeStats;
 use crate::background::{Awaited, Background};
+use crate::calls::Decoded;
 use crate::draw::{self, Draw};
 use crate::gate::{Gate, Wait};
 use crate::link::Link;
@@ -205,6 +206,25 @@ impl SnowflakeGenerator {
         state.guarded.lease.as_ref().map(|lease| lease.worker_id)
     }
 
+    /// The fields of an id of this registry; `None` before the first lease, and for a number
+    /// that is no id of its layout.
+    ///
+    /// ```no_run
+    /// # fn example(events: &leaf_sdk::SnowflakeGenerator) -> Result<(), leaf_sdk::Error> {
+    /// if let Some(fields) = events.decode(events.next()?) {
+    ///     println!("made by worker {}", fields.worker_id);
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub fn decode(&self, id: SnowflakeId) -> Option<Decoded> {
+        let fields = self.node.scheme.get()?.decode(id.get())?;
+        Some(Decoded {
+            created_at: system_time(fields.created_at),
+            worker_id: fields.worker_id as i32,
+            sequence: fields.sequence as i32,
+        })
+    }
+
     /// When an id was made, if it is one of this registry; `None` before the
     /// first lease.
     ///
@@ -214,8 +234,7 @@ impl SnowflakeGenerator {
     /// # let _ = created_at; Ok(()) }
     /// ```
     pub fn created_at(&self, id: SnowflakeId) -> Option<SystemTime> {
-        let fields = self.node.scheme.get()?.decode(id.get())?;
-        Some(system_time(fields.created_at))
+        self.decode(id).map(|fields| fields.created_at)
     }
 
     /// Statistics of the generator.

@@ -1,0 +1,123 @@
+//! What all requests share.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use arc_swap::ArcSwapOption;
+use axum::http::HeaderMap;
+use axum::http::header::AUTHORIZATION;
+use leaf_sdk::{Decoded, Error, Leaf, SnowflakeGenerator, SnowflakeId};
+use metrics_exporter_prometheus::PrometheusHandle;
+
+use super::answer::Drawn;
+use super::measures::Issued;
+use super::problem::{self, Problem};
+use super::tags::Tags;
+use super::tokens::{Right, Tokens};
+
+/// What all requests share.
+pub struct App {
+    pub leaf: Leaf,
+    pub tags: Arc<Tags>,
+    pub snowflake: SnowflakeGenerator,
+    pub snowflakes_issued: Issued,
+    /// None if nobody needs a token.
+    pub tokens: ArcSwapOption<Tokens>,
+    pub recorded: PrometheusHandle,
+    pub max_count: u32,
+    pub tinyid_segment: u32,
+    /// How long a request waits for ids.
+    pub wait: Duration,
+    pub began: Instant,
+}
+
+impl App {
+    /// Whether the token in the header `Authorization` allows this.
+    pub fn allow(&self, headers: &HeaderMap, right: Right<'_>) -> Result<(), Problem> {
+        match &*self.tokens.load() {
+            None => Ok(()),
+            Some(tokens) => tokens.check(bearer(headers), right),
+        }
+    }
+
+    /// The same, for a token that may also be a parameter, which precedes the header.
+    pub fn allow_parameter(
+        &self,
+        token: Option<&str>,
+        headers: &HeaderMap,
+        right: Right<'_>,
+    ) -> Result<(), Problem> {
+        match (&*self.tokens.load(), token) {
+            (None, _) => Ok(()),
+            (Some(tokens), Some(token)) => tokens.check(Some(token.as_bytes()), right),
+            (Some(tokens), None) => tokens.check(bearer(headers), right),
+        }
+    }
+
+    /// Snowflake ids, ascending.
+    pub async fn draw_snowflakes(&self, count: usize) -> Result<Drawn<SnowflakeId>, Problem> {
+        let ids = &self.snowflake;
+        let at_hand = match count {
+            1 => ids.try_next().map(Drawn::One),
+            _ => None,
+        };
+        let drawn = match at_hand {
+            Some(drawn) => drawn,
+            None if count == 1 => {
+                self.in_time(async { ids.next_async().await.map(Drawn::One) })
+                    .await?
+            }
+            None => {
+                self.in_time(async { ids.next_n_async(count).await.map(Drawn::Many) })
+                    .await?
+            }
+        };
+        self.snowflakes_issued.add(count);
+        Ok(drawn)
+    }
+
+    /// The fields of a snowflake id. The first lease tells the layout.
+    pub async fn decode(&self, id: i64) -> Result<Decoded, Problem> {
+        let knows_layout = || self.snowflake.decode(SnowflakeId::new(0)).is_some();
+        if !knows_layout() {
+            self.in_time(self.snowflake.ready_async()).await?;
+        }
+        self.snowflake
+            .decode(SnowflakeId::new(id))
+            .ok_or(problem::BAD_ID)
+    }
+
+    async fn in_time<T>(
+        &self,
+        drawing: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Problem> {
+        match tokio::time::timeout(self.wait, drawing).await {
+            Ok(Ok(drawn)) => Ok(drawn),
+            Ok(Err(error)) => Err(Problem::from(&error)),
+            Err(_) => Err(problem::NO_IDS),
+        }
+    }
+
+    /// Whether ids are at hand: of all tags that were named at the start, or, if none was, of a
+    /// tag that is served; without one, whether the database answers.
+    pub fn is_ready(&self) -> bool {
+        let has_ids = |name: &str| {
+            self.tags
+                .served(name)
+                .is_some_and(|tag| tag.source.stats().buffered > 0)
+        };
+        if self.tags.named().next().is_some() {
+            return self.tags.named().all(has_ids);
+        }
+        let is_reachable = self.leaf.health().is_reachable == Some(true);
+        is_reachable || self.tags.all().iter().any(|(name, _)| has_ids(name))
+    }
+}
+
+fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
+    let value = headers.get(AUTHORIZATION)?.as_bytes();
+    let (scheme, token) = value.split_at_checked(7)?;
+    scheme
+        .eq_ignore_ascii_case(b"bearer ")
+        .then(|| token.trim_ascii())
+}

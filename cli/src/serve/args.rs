@@ -1,0 +1,158 @@
+//! The options of `leafctl serve`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use jiff::SignedDuration;
+
+use crate::connection;
+
+/// Serve ids over HTTP
+///
+/// Ids come from buffers in the memory of this process, which are refilled ahead of their use.
+/// SIGTERM and SIGINT end it gracefully; SIGHUP makes it read the tokens and the certificate again.
+#[derive(clap::Args, Debug)]
+// The arguments of a connection are a group of the same name.
+#[group(skip)]
+pub struct Args {
+    #[command(flatten)]
+    pub connection: connection::Args,
+
+    /// Listen on this address. Port 0 chooses a free port, which the log names
+    #[arg(
+        long,
+        value_name = "ADDRESS:PORT",
+        default_value = "127.0.0.1:8080",
+        help_heading = "Serving"
+    )]
+    pub listen: SocketAddr,
+
+    /// Serve only this tag, and fetch ids of it at the start. Can be repeated
+    #[arg(long = "tag", value_name = "NAME", help_heading = "Serving")]
+    pub tags: Vec<String>,
+
+    /// Hand out at most this many ids per request
+    #[arg(long, value_name = "N", default_value_t = 10_000, help_heading = "Serving",
+          value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub max_count: u32,
+
+    /// Give TinyID's clients segments of this many ids
+    #[arg(long, value_name = "N", default_value_t = 1_000, help_heading = "Serving",
+          value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub tinyid_segment: u32,
+
+    /// The name under which the worker id of snowflake ids is leased; by default, the host name
+    /// and the port
+    #[arg(long, value_name = "NAME", help_heading = "Serving")]
+    pub node: Option<String>,
+
+    /// Keep the lease of the worker id in this file, so that a restart needs no database
+    #[arg(long, value_name = "FILE", help_heading = "Serving")]
+    pub cache: Option<PathBuf>,
+
+    /// Ask for a token of this file, which also says what each token may do
+    #[arg(
+        long,
+        value_name = "FILE",
+        help_heading = "Access",
+        conflicts_with = "no_auth"
+    )]
+    pub tokens: Option<PathBuf>,
+
+    /// Serve everybody who reaches the address, also when it is not a loopback address
+    #[arg(long, help_heading = "Access")]
+    pub no_auth: bool,
+
+    /// The certificate chain of the server, in PEM; with it, only TLS is spoken
+    #[arg(
+        long,
+        value_name = "FILE",
+        help_heading = "Access",
+        requires = "tls_key"
+    )]
+    pub tls_cert: Option<PathBuf>,
+
+    /// The private key of the certificate, in PEM
+    #[arg(
+        long,
+        value_name = "FILE",
+        help_heading = "Access",
+        requires = "tls_cert"
+    )]
+    pub tls_key: Option<PathBuf>,
+
+    /// Serve at most this many connections at once
+    #[arg(long, value_name = "N", default_value_t = 10_000, help_heading = "Limits",
+          value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub max_connections: u32,
+
+    /// How long a request waits for ids that are not at hand
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration, help_heading = "Limits")]
+    pub wait: Duration,
+
+    /// How long a client may take to send the header of a request, and to take the answer
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration, help_heading = "Limits")]
+    pub io_timeout: Duration,
+
+    /// How long a connection is kept open between two requests
+    #[arg(long, value_name = "TIME", default_value = "75s", value_parser = duration, help_heading = "Limits")]
+    pub idle_timeout: Duration,
+
+    /// How long requests may go on after SIGTERM or SIGINT
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration, help_heading = "Limits")]
+    pub grace: Duration,
+
+    /// How a line of the log looks
+    #[arg(long, value_enum, default_value_t = LogFormat::Text, help_heading = "Log")]
+    pub log_format: LogFormat,
+
+    /// What is logged: with debug, a line per request
+    #[arg(long, value_enum, default_value_t = LogLevel::Info, help_heading = "Log")]
+    pub log_level: LogLevel,
+
+    /// Also serve constant answers at /v1/constant, for the benchmark
+    #[arg(long, hide = true)]
+    pub constant: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum LogFormat {
+    Text,
+    Json,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum LogLevel {
+    Error,
+    Warn,
+    Info,
+    Debug,
+}
+
+/// A time with its unit, such as `500ms` or `2s`, longer than zero.
+fn duration(text: &str) -> Result<Duration, String> {
+    let bad = || format!("\"{text}\" is not a time such as 500ms, 2s or 1min");
+    let signed = SignedDuration::from_str(text).map_err(|_| bad())?;
+    let duration = Duration::try_from(signed).map_err(|_| bad())?;
+    match duration.is_zero() {
+        true => Err("the time must be longer than zero".into()),
+        false => Ok(duration),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_a_unit_and_are_longer_than_zero() {
+        assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(duration("1min"), Ok(Duration::from_secs(60)));
+        for bad in ["", "5", "0s", "-1s", "soon"] {
+            assert!(duration(bad).is_err(), "{bad}");
+        }
+    }
+}

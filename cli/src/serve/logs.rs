@@ -1,0 +1,34 @@
+//! The log: lines on standard error. Neither addresses with their query strings nor tokens are
+//! ever logged.
+
+use std::io;
+
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{Layer, Registry, filter, fmt};
+
+use super::args::{LogFormat, LogLevel};
+
+/// Logs of the program and of the client library from this level on, of others warnings.
+pub fn start(format: LogFormat, level: LogLevel) {
+    let level = match level {
+        LogLevel::Error => LevelFilter::ERROR,
+        LogLevel::Warn => LevelFilter::WARN,
+        LogLevel::Info => LevelFilter::INFO,
+        LogLevel::Debug => LevelFilter::DEBUG,
+    };
+    let targets = filter::Targets::new()
+        .with_default(level.min(LevelFilter::WARN))
+        .with_target("leafctl", level)
+        .with_target("leaf_sdk", level);
+    let lines = fmt::layer().with_writer(io::stderr);
+    let lines = match format {
+        LogFormat::Text => lines.with_ansi(false).boxed(),
+        LogFormat::Json => lines.json().flatten_event(true).boxed(),
+    };
+    // A second start in one process keeps the first log.
+    let _ = Registry::default()
+        .with(lines.with_filter(targets))
+        .try_init();
+}

@@ -1,0 +1,298 @@
+//! What is counted, for Prometheus. Handles are registered before the first request, so that
+//! counting takes no lock and no memory.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use axum::extract::Request;
+use axum::response::Response;
+use leaf_sdk::TagStats;
+use metrics::{
+    Counter, Gauge, Histogram, Key, KeyName, Label, Metadata, Recorder, SharedString, Unit,
+    counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
+};
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
+use tower::{Layer, Service};
+
+/// Bounds of the histograms, in seconds.
+const BUCKETS: [f64; 14] = [
+    0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.1, 0.25, 1.0, 2.5,
+    10.0,
+];
+
+/// How often the samples of the histograms are sorted into their buckets: until then they take
+/// memory.
+const UPKEEP: Duration = Duration::from_secs(1);
+
+const REQUESTS: &str = "leafctl_http_requests_total";
+const SECONDS: &str = "leafctl_http_request_seconds";
+const CONNECTIONS: &str = "leafctl_connections";
+const REFUSED: &str = "leafctl_connections_refused_total";
+const TIMED_OUT: &str = "leafctl_connections_timed_out_total";
+const ISSUED: &str = "leafctl_ids_total";
+const BUFFERED: &str = "leafctl_buffered_ids";
+const WAITING: &str = "leafctl_waiting_requests";
+const REACHABLE: &str = "leafctl_database_reachable";
+
+/// Installs the recorder; what it has recorded. `is_served` says which names are tags that are
+/// served.
+///
+/// # Errors
+/// If there is a recorder already.
+pub fn install(
+    is_served: impl Fn(&str) -> bool + Send + Sync + 'static,
+) -> Result<PrometheusHandle, String> {
+    let builder = PrometheusBuilder::new()
+        .set_buckets(&BUCKETS)
+        .map_err(|error| error.to_string())?;
+    let recorder = builder.build_recorder();
+    let handle = recorder.handle();
+    metrics::set_global_recorder(OfServed {
+        recorder,
+        is_served,
+    })
+    .map_err(|error| error.to_string())?;
+    describe();
+    let upkeep = handle.clone();
+    let tidy = move || loop {
+        thread::sleep(UPKEEP);
+        upkeep.run_upkeep();
+    };
+    let thread = thread::Builder::new().name("metrics".into()).spawn(tidy);
+    thread.map_err(|error| error.to_string())?;
+    Ok(handle)
+}
+
+fn describe() {
+    describe_counter!(REQUESTS, "Requests by address and class of the answer.");
+    describe_histogram!(
+        SECONDS,
+        Unit::Seconds,
+        "Time from the header of a request to its answer."
+    );
+    describe_gauge!(CONNECTIONS, "Open connections.");
+    describe_counter!(REFUSED, "Connections refused because of --max-connections.");
+    describe_counter!(
+        TIMED_OUT,
+        "Connections closed because of --io-timeout or --idle-timeout."
+    );
+    describe_counter!(ISSUED, "Ids handed out, by kind and tag.");
+    describe_gauge!(BUFFERED, "Ids at hand, by tag.");
+    describe_gauge!(WAITING, "Requests that wait for ids now, by tag.");
+    describe_gauge!(REACHABLE, "Whether the database answered the last time.");
+}
+
+/// How many ids were handed out.
+pub struct Issued {
+    counter: Counter,
+    total: AtomicU64,
+}
+
+impl Issued {
+    /// Of a tag.
+    pub fn of_tag(tag: &str) -> Issued {
+        Issued::of(counter!(ISSUED, "kind" => "segment", "tag" => tag.to_owned()))
+    }
+
+    /// Snowflake ids.
+    pub fn of_snowflakes() -> Issued {
+        Issued::of(counter!(ISSUED, "kind" => "snowflake", "tag" => ""))
+    }
+
+    fn of(counter: Counter) -> Issued {
+        Issued {
+            counter,
+            total: AtomicU64::new(0),
+        }
+    }
+
+    pub fn add(&self, count: usize) {
+        self.counter.increment(count as u64);
+        self.total.fetch_add(count as u64, Ordering::Relaxed);
+    }
+
+    pub fn total(&self) -> u64 {
+        self.total.load(Ordering::Relaxed)
+    }
+}
+
+/// Of connections.
+pub struct OfConnections {
+    pub open: Gauge,
+    pub refused: Counter,
+    pub timed_out: Counter,
+}
+
+impl OfConnections {
+    pub fn new() -> OfConnections {
+        OfConnections {
+            open: gauge!(CONNECTIONS),
+            refused: counter!(REFUSED),
+            timed_out: counter!(TIMED_OUT),
+        }
+    }
+}
+
+/// What is at hand of a tag.
+pub fn show_tag(name: &str, stats: &TagStats) {
+    gauge!(BUFFERED, "tag" => name.to_owned()).set(stats.buffered as f64);
+    gauge!(WAITING, "tag" => name.to_owned()).set(stats.waiting as f64);
+}
+
+/// Whether the database answered the last time.
+pub fn show_reachable(is_reachable: bool) {
+    gauge!(REACHABLE).set(f64::from(u8::from(is_reachable)));
+}
+
+/// Counts the requests of a route.
+#[derive(Clone)]
+pub struct Measured(Arc<OfRoute>);
+
+struct OfRoute {
+    route: &'static str,
+    /// By class of the status, from 1xx.
+    requests: [Counter; 5],
+    seconds: Histogram,
+}
+
+impl Measured {
+    pub fn of(route: &'static str) -> Measured {
+        let class = |class| counter!(REQUESTS, "route" => route, "status" => class);
+        Measured(Arc::new(OfRoute {
+            route,
+            requests: ["1xx", "2xx", "3xx", "4xx", "5xx"].map(class),
+            seconds: histogram!(SECONDS, "route" => route),
+        }))
+    }
+}
+
+impl OfRoute {
+    fn count(&self, began: Instant, response: &Response) {
+        let taken = began.elapsed();
+        let status = response.status().as_u16();
+        let class = (usize::from(status) / 100).clamp(1, 5);
+        self.requests[class - 1].increment(1);
+        self.seconds.record(taken.as_secs_f64());
+        tracing::debug!(
+            route = self.route,
+            status,
+            micros = taken.as_micros() as u64,
+            "request"
+        );
+    }
+}
+
+impl<S> Layer<S> for Measured {
+    type Service = MeasuredService<S>;
+
+    fn layer(&self, inner: S) -> MeasuredService<S> {
+        MeasuredService {
+            inner,
+            measured: self.clone(),
+        }
+    }
+}
+
+#[derive(Clone)]
+pub struct MeasuredService<S> {
+    inner: S,
+    measured: Measured,
+}
+
+pin_project_lite::pin_project! {
+    pub struct MeasuredFuture<F> {
+        #[pin]
+        inner: F,
+        route: Arc<OfRoute>,
+        began: Instant,
+    }
+}
+
+impl<S: Service<Request, Response = Response>> Service<Request> for MeasuredService<S> {
+    type Response = Response;
+    type Error = S::Error;
+    type Future = MeasuredFuture<S::Future>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request) -> Self::Future {
+        let route = self.measured.0.clone();
+        MeasuredFuture {
+            began: Instant::now(),
+            inner: self.inner.call(request),
+            route,
+        }
+    }
+}
+
+impl<F, E> Future for MeasuredFuture<F>
+where
+    F: Future<Output = Result<Response, E>>,
+{
+    type Output = F::Output;
+
+    fn poll(self: std::pin::Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        let answer = std::task::ready!(this.inner.poll(context));
+        if let Ok(response) = &answer {
+            this.route.count(*this.began, response);
+        }
+        Poll::Ready(answer)
+    }
+}
+
+/// Records everything, except what the library counts for tags that are not served: callers make
+/// up their names.
+struct OfServed<F> {
+    recorder: PrometheusRecorder,
+    is_served: F,
+}
+
+impl<F: Fn(&str) -> bool> OfServed<F> {
+    fn counts(&self, key: &Key) -> bool {
+        let value = |name| {
+            key.labels()
+                .find(|label| label.key() == name)
+                .map(Label::value)
+        };
+        let is_of_tag = key.name().starts_with("leaf_") && value("kind") == Some("segment");
+        !is_of_tag || value("name").is_some_and(&self.is_served)
+    }
+}
+
+impl<F: Fn(&str) -> bool> Recorder for OfServed<F> {
+    fn describe_counter(&self, key: KeyName, unit: Option<Unit>, text: SharedString) {
+        self.recorder.describe_counter(key, unit, text);
+    }
+
+    fn describe_gauge(&self, key: KeyName, unit: Option<Unit>, text: SharedString) {
+        self.recorder.describe_gauge(key, unit, text);
+    }
+
+    fn describe_histogram(&self, key: KeyName, unit: Option<Unit>, text: SharedString) {
+        self.recorder.describe_histogram(key, unit, text);
+    }
+
+    fn register_counter(&self, key: &Key, metadata: &Metadata<'_>) -> Counter {
+        match self.counts(key) {
+            true => self.recorder.register_counter(key, metadata),
+            false => Counter::noop(),
+        }
+    }
+
+    fn register_gauge(&self, key: &Key, metadata: &Metadata<'_>) -> Gauge {
+        self.recorder.register_gauge(key, metadata)
+    }
+
+    fn register_histogram(&self, key: &Key, metadata: &Metadata<'_>) -> Histogram {
+        match self.counts(key) {
+            true => self.recorder.register_histogram(key, metadata),
+            false => Histogram::noop(),
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! `leafctl serve`: ids over HTTP, from buffers in memory.
+//!
+//! - [`args`]: the options.
+//! - [`routes`]: the addresses, on [`answer`], [`query`] and [`problem`].
+//! - [`app`]: what all requests share: [`tags`], [`tokens`], [`measures`].
+//! - [`connections`]: accepting and limiting them, on [`listeners`], [`timed`] and [`tls`].
+//! - [`signals`], [`systemd`], [`logs`]: the process.
+
+mod answer;
+mod app;
+mod args;
+mod connections;
+mod listeners;
+mod logs;
+mod measures;
+mod problem;
+mod query;
+mod routes;
+mod signals;
+mod systemd;
+mod tags;
+mod timed;
+mod tls;
+mod tokens;
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use arc_swap::ArcSwapOption;
+use leaf_sdk::{Config, Leaf, SnowflakeConfig};
+use metrics_exporter_prometheus::PrometheusHandle;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+pub use args::Args;
+
+use app::App;
+use connections::{Connections, Limits};
+use measures::Issued;
+use tags::Tags;
+use tls::Tls;
+use tokens::Tokens;
+
+use crate::failure::{Code, Failure};
+
+/// File descriptors for other things than connections of clients.
+const OTHER_FILES: u64 = 64;
+
+/// How often ids of the named tags are tried to be fetched until that succeeds.
+const PREPARE_AGAIN: Duration = Duration::from_millis(500);
+
+/// Serves until a signal ends it.
+pub async fn run(args: Args) -> Result<(), Failure> {
+    logs::start(args.log_format, args.log_level);
+    let tokens = tokens_of(&args)?;
+    let tls = tls_of(&args)?;
+    make_room_for_connections(&args);
+    let listeners = listeners::open(args.listen).map_err(Failure::failed)?;
+    let app = app_of(&args, tokens, &listeners)?;
+    let router = routes::router(app.clone(), args.constant);
+    let connections = Connections::new(router, tls.clone(), limits_of(&args));
+
+    let (stop, stop_now) = (CancellationToken::new(), CancellationToken::new());
+    let (file, of_app, of_tls) = (args.tokens.clone(), app.clone(), tls.clone());
+    let reload = move || reload(file.as_deref(), &of_app, of_tls.as_deref());
+    signals::obey(&stop, &stop_now, reload).map_err(Failure::failed)?;
+    let preparing = tokio::spawn(prepare(app.clone()));
+    let watchdog = tokio::spawn(systemd::keep_watchdog());
+    for listener in &listeners {
+        let address = listener.local_addr().map_err(Failure::failed)?;
+        tracing::info!(%address, tls = tls.is_some(), tokens = args.tokens.is_some(), "listening");
+    }
+
+    connections
+        .serve(listeners, &stop, &stop_now, args.grace)
+        .await;
+    preparing.abort();
+    watchdog.abort();
+    app.tags.close();
+    let closed = stop_now.run_until_cancelled(app.leaf.close_async()).await;
+    match closed {
+        Some(Ok(())) => tracing::info!("stopped; ids that were not used went back to the database"),
+        Some(Err(error)) => tracing::warn!(%error, "stopped; ids that were not used are lost"),
+        None => return Err(Failure::silent(Code::Interrupted)),
+    }
+    Ok(())
+}
+
+fn tokens_of(args: &Args) -> Result<Option<Arc<Tokens>>, Failure> {
+    match &args.tokens {
+        Some(file) => Tokens::read(file)
+            .map(|tokens| Some(Arc::new(tokens)))
+            .map_err(Failure::usage),
+        None if args.no_auth || args.listen.ip().is_loopback() => Ok(None),
+        None => Err(Failure::usage(format!(
+            "{} can be reached from other machines, and anybody could draw ids",
+            args.listen
+        ))
+        .hint("name a file of tokens with --tokens, or allow it with --no-auth")),
+    }
+}
+
+fn tls_of(args: &Args) -> Result<Option<Arc<Tls>>, Failure> {
+    match (&args.tls_cert, &args.tls_key) {
+        (Some(certificate), Some(key)) => Tls::read(certificate, key)
+            .map(|tls| Some(Arc::new(tls)))
+            .map_err(Failure::usage),
+        _ => Ok(None),
+    }
+}
+
+fn limits_of(args: &Args) -> Limits {
+    Limits {
+        connections: args.max_connections,
+        io_timeout: args.io_timeout,
+        idle_timeout: args.idle_timeout,
+        answer_timeout: args.wait * 2 + args.io_timeout,
+    }
+}
+
+/// Raises the limit on open files as far as the system allows.
+fn make_room_for_connections(args: &Args) {
+    let needed = u64::from(args.max_connections) + OTHER_FILES;
+    match rlimit::increase_nofile_limit(needed) {
+        Ok(limit) if limit < needed => {
+            tracing::warn!(
+                limit,
+                needed,
+                "the limit on open files allows fewer connections; raise LimitNOFILE"
+            );
+        }
+        Ok(_) => {}
+        Err(error) => tracing::warn!(%error, "could not raise the limit on open files"),
+    }
+}
+
+fn app_of(
+    args: &Args,
+    tokens: Option<Arc<Tokens>>,
+    listeners: &[TcpListener],
+) -> Result<Arc<App>, Failure> {
+    let (recorded, served) = record()?;
+    let config: Config = args.connection.config()?;
+    // A request waits no longer than --wait; the end of the process may take longer.
+    let leaf = Leaf::new(config.timeout(args.wait.max(Duration::from_secs(5))))?;
+    let address = listeners
+        .first()
+        .and_then(|listener| listener.local_addr().ok());
+    let snowflake = leaf.snowflake(snowflake_of(args, address))?;
+    let tags = Arc::new(Tags::new(&leaf, &args.tags, args.wait));
+    let _ = served.set(tags.clone());
+    Ok(Arc::new(App {
+        leaf,
+        tags,
+        snowflake,
+        snowflakes_issued: Issued::of_snowflakes(),
+        tokens: ArcSwapOption::new(tokens),
+        recorded,
+        max_count: args.max_count,
+        tinyid_segment: args.tinyid_segment,
+        wait: args.wait,
+        began: Instant::now(),
+    }))
+}
+
+/// The tags that are served, once they are known.
+type Known = Arc<OnceLock<Arc<Tags>>>;
+
+fn record() -> Result<(PrometheusHandle, Known), Failure> {
+    let known = Known::default();
+    let served = known.clone();
+    let is_served = move |name: &str| served.get().is_some_and(|tags| tags.served(name).is_some());
+    let recorded = measures::install(is_served).map_err(Failure::failed)?;
+    Ok((recorded, known))
+}
+
+fn snowflake_of(args: &Args, address: Option<SocketAddr>) -> SnowflakeConfig {
+    let port = address.unwrap_or(args.listen).port();
+    let host = || format!("{}:{port}", gethostname::gethostname().to_string_lossy());
+    let config = SnowflakeConfig::new(&args.node.clone().unwrap_or_else(host));
+    match &args.cache {
+        Some(file) => config.cache(file),
+        None => config,
+    }
+}
+
+/// Reads the files again. What was there before is kept if they are wrong.
+fn reload(tokens: Option<&Path>, app: &App, tls: Option<&Tls>) {
+    if let Some(file) = tokens {
+        match Tokens::read(file) {
+            Ok(tokens) => app.tokens.store(Some(Arc::new(tokens))),
+            Err(error) => tracing::warn!(error, "the earlier tokens are kept"),
+        }
+    }
+    if let Some(Err(error)) = tls.map(Tls::reload) {
+        tracing::warn!(error, "the earlier certificate is kept");
+    }
+    tracing::info!("reloaded");
+}
+
+/// Fetches ids of the named tags, or connects if there is none, and then says that the server is
+/// ready.
+async fn prepare(app: Arc<App>) {
+    let mut has_failed = false;
+    while let Err(error) = fetch_all(&app).await {
+        if !has_failed {
+            tracing::warn!(%error, "not ready yet");
+        }
+        has_failed = true;
+        tokio::time::sleep(PREPARE_AGAIN).await;
+    }
+    tracing::info!("ready");
+    systemd::ready();
+}
+
+async fn fetch_all(app: &App) -> Result<(), leaf_sdk::Error> {
+    if app.tags.named().next().is_none() {
+        return app.leaf.connect_async().await;
+    }
+    for name in app.tags.named() {
+        app.tags.fetch(name).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,213 @@
+//! Why a request gets no ids: what the caller is told. No text names a host, a role or a secret;
+//! the log has the rest.
+
+use axum::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use leaf_sdk::Error;
+use serde::Serialize;
+
+/// An answer other than ids. The codes are stable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Problem {
+    #[serde(skip)]
+    pub status: u16,
+    pub code: &'static str,
+    pub message: &'static str,
+    pub hint: &'static str,
+    /// After how many seconds to ask again.
+    #[serde(skip)]
+    pub retry_after: Option<u16>,
+}
+
+impl Problem {
+    const fn new(
+        status: u16,
+        code: &'static str,
+        message: &'static str,
+        hint: &'static str,
+    ) -> Problem {
+        Problem {
+            status,
+            code,
+            message,
+            hint,
+            retry_after: None,
+        }
+    }
+
+    const fn later(self, seconds: u16) -> Problem {
+        Problem {
+            retry_after: Some(seconds),
+            ..self
+        }
+    }
+}
+
+pub const UNKNOWN_TAG: Problem = Problem::new(
+    404,
+    "unknown_tag",
+    "there is no such tag",
+    "Create it with leaf_tag_create, or correct the name.",
+);
+pub const NOT_SERVED: Problem = Problem::new(
+    404,
+    "unknown_tag",
+    "this tag is not served here",
+    "Name it with --tag at the start.",
+);
+pub const BAD_TAG: Problem = Problem::new(
+    400,
+    "bad_tag",
+    "this cannot be the name of a tag",
+    "A name has 1 to 128 characters, percent-encoded as UTF-8.",
+);
+pub const BAD_COUNT: Problem = Problem::new(
+    400,
+    "bad_count",
+    "count is not a number that is allowed here",
+    "Ask for 1 or more ids, up to the limit that --max-count sets.",
+);
+pub const BAD_FORMAT: Problem = Problem::new(
+    400,
+    "bad_format",
+    "the format is unknown",
+    "Use format=json or format=text.",
+);
+pub const BAD_ID: Problem = Problem::new(
+    400,
+    "bad_id",
+    "this is not a snowflake id of the database",
+    "An id is a decimal number from 0 to 9223372036854775807.",
+);
+pub const BODY: Problem = Problem::new(
+    413,
+    "body_refused",
+    "a request must not have a body here",
+    "Send the parameters in the address.",
+);
+pub const TOKEN_MISSING: Problem = Problem::new(
+    401,
+    "token_missing",
+    "a token is needed",
+    "Send the header \"Authorization: Bearer TOKEN\".",
+);
+pub const TOKEN_UNKNOWN: Problem = Problem::new(
+    401,
+    "token_unknown",
+    "the token is unknown",
+    "Add it to the file of tokens and send SIGHUP to the server.",
+);
+pub const TOKEN_FORBIDS: Problem = Problem::new(
+    403,
+    "token_forbids",
+    "the token does not allow this",
+    "Give it the right in the file of tokens and send SIGHUP to the server.",
+);
+pub const PERMISSION: Problem = Problem::new(
+    403,
+    "permission_denied",
+    "the server may not draw these ids from the database",
+    "Grant its role the tag with leaf_tag_grant, or EXECUTE on the functions leaf_worker_register, leaf_worker_renew and leaf_worker_release.",
+);
+pub const EXHAUSTED: Problem = Problem::new(
+    409,
+    "exhausted",
+    "no ids are left",
+    "Raise max_value with leaf_tag_alter.",
+);
+pub const NO_IDS: Problem = Problem::new(
+    503,
+    "no_ids",
+    "no ids are at hand and the database does not answer",
+    "Ask again.",
+)
+.later(1);
+pub const CLOCK: Problem = Problem::new(
+    503,
+    "clock",
+    "the clock is behind the last id, or not credible",
+    "Ask again; look at the clock of the server if that lasts.",
+)
+.later(1);
+pub const TOO_MANY_NEW_TAGS: Problem = Problem::new(
+    429,
+    "too_many_new_tags",
+    "too many tags were asked for that are not known yet",
+    "Ask again; name the tags with --tag at the start to avoid this.",
+)
+.later(1);
+pub const CLOSING: Problem = Problem::new(
+    503,
+    "closing",
+    "the server is being stopped",
+    "Ask another one.",
+)
+.later(1);
+pub const DATABASE: Problem = Problem::new(
+    502,
+    "database",
+    "the database has refused",
+    "The log of the server says why.",
+);
+pub const NOT_FOUND: Problem = Problem::new(
+    404,
+    "not_found",
+    "there is nothing at this address",
+    "The addresses are described at /openapi.json.",
+);
+pub const METHOD: Problem = Problem::new(
+    405,
+    "method_not_allowed",
+    "the address does not have this method",
+    "The addresses are described at /openapi.json.",
+);
+pub const INTERNAL: Problem = Problem::new(
+    500,
+    "internal",
+    "the server has failed",
+    "The log of the server says why.",
+);
+/// To a connection above the limit.
+pub const TOO_MANY_CONNECTIONS: Problem = Problem::new(
+    503,
+    "too_many_connections",
+    "there are too many connections",
+    "Close unused ones, or raise --max-connections.",
+)
+.later(1);
+
+impl From<&Error> for Problem {
+    fn from(error: &Error) -> Problem {
+        match error {
+            Error::UnknownTag(_) => UNKNOWN_TAG,
+            Error::Permission(_) => PERMISSION,
+            Error::Exhausted(_) | Error::TimeUsedUp => EXHAUSTED,
+            Error::Clock(_) => CLOCK,
+            Error::Closed => CLOSING,
+            Error::Timeout { .. } | Error::LeaseLost(_) | Error::Connection(_) => NO_IDS,
+            error if error.is_retryable() => NO_IDS,
+            // A name that cannot be one.
+            error if error.sqlstate().is_some_and(|code| code.code() == "22023") => BAD_TAG,
+            _ => DATABASE,
+        }
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let mut body = serde_json::to_string(&self).unwrap_or_default();
+        body.push('\n');
+        let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let mut response = (status, body).into_response();
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        if let Some(seconds) = self.retry_after {
+            headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        if status == StatusCode::UNAUTHORIZED {
+            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        response
+    }
+}

@@ -1,0 +1,146 @@
+//! Parameters of a request.
+
+use std::borrow::Cow;
+
+use axum::http::header::ACCEPT;
+use axum::http::{HeaderMap, Uri};
+
+use super::answer::Format;
+use super::problem::{self, Problem};
+
+/// The longest name of a tag, in characters.
+const LONGEST_TAG: usize = 128;
+
+/// What a caller of `/v1` asks for.
+pub struct Wanted {
+    pub count: usize,
+    pub format: Format,
+}
+
+/// The value of a parameter in a query string or a form; the first, if there are several.
+pub fn parameter<'a>(text: &'a str, name: &str) -> Option<Cow<'a, str>> {
+    let mut pairs = form_urlencoded::parse(text.as_bytes());
+    pairs.find(|(key, _)| key == name).map(|(_, value)| value)
+}
+
+impl Wanted {
+    /// # Errors
+    /// [`BAD_COUNT`](problem::BAD_COUNT), [`BAD_FORMAT`](problem::BAD_FORMAT)
+    pub fn of(uri: &Uri, headers: &HeaderMap, max_count: u32) -> Result<Wanted, Problem> {
+        let (mut count, mut format) = (None, None);
+        let query = uri.query().unwrap_or_default();
+        for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+            match &*name {
+                "count" => count = Some(self::count(&value, max_count)?),
+                "format" if value == "json" => format = Some(Format::Json),
+                "format" if value == "text" => format = Some(Format::Text),
+                "format" => return Err(problem::BAD_FORMAT),
+                _ => {}
+            }
+        }
+        Ok(Wanted {
+            count: count.unwrap_or(1),
+            format: format.unwrap_or_else(|| accepted(headers)),
+        })
+    }
+}
+
+fn count(text: &str, max_count: u32) -> Result<usize, Problem> {
+    let count = text
+        .parse::<u32>()
+        .ok()
+        .filter(|count| (1..=max_count).contains(count));
+    count.map(|count| count as usize).ok_or(problem::BAD_COUNT)
+}
+
+/// Plain text if the caller names it before JSON.
+fn accepted(headers: &HeaderMap) -> Format {
+    let accepted = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
+    let mut types = accepted
+        .unwrap_or_default()
+        .split(',')
+        .map(|kind| kind.split(';').next());
+    let named = types.find_map(|kind| match kind?.trim() {
+        "text/plain" => Some(Format::Text),
+        "application/json" => Some(Format::Json),
+        _ => None,
+    });
+    named.unwrap_or(Format::Json)
+}
+
+/// The tag that a segment of a path names.
+///
+/// # Errors
+/// [`BAD_TAG`](problem::BAD_TAG) for what cannot be a name.
+pub fn tag(encoded: &str) -> Result<Cow<'_, str>, Problem> {
+    let name = percent_encoding::percent_decode_str(encoded).decode_utf8();
+    checked_tag(name.map_err(|_| problem::BAD_TAG)?)
+}
+
+/// # Errors
+/// [`BAD_TAG`](problem::BAD_TAG) for what cannot be a name.
+pub fn checked_tag(name: Cow<'_, str>) -> Result<Cow<'_, str>, Problem> {
+    let fits = name.len() <= LONGEST_TAG || name.chars().count() <= LONGEST_TAG;
+    match fits && !name.is_empty() && !name.contains('\0') {
+        true => Ok(name),
+        false => Err(problem::BAD_TAG),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::http::HeaderValue;
+
+    fn wanted(query: &str, accept: &'static str) -> Result<(usize, Format), Problem> {
+        let uri = format!("/v1/segment/orders{query}")
+            .parse()
+            .expect("an address");
+        let mut headers = HeaderMap::new();
+        headers.insert(ACCEPT, HeaderValue::from_static(accept));
+        Wanted::of(&uri, &headers, 100).map(|wanted| (wanted.count, wanted.format))
+    }
+
+    #[test]
+    fn count_is_one_unless_it_is_given_and_bounded() {
+        assert_eq!(wanted("", "*/*"), Ok((1, Format::Json)));
+        assert_eq!(wanted("?count=100", "*/*"), Ok((100, Format::Json)));
+        for bad in ["", "0", "-1", "101", "1.5", "x", "99999999999999999999"] {
+            assert_eq!(
+                wanted(&format!("?count={bad}"), "*/*"),
+                Err(problem::BAD_COUNT),
+                "{bad}"
+            );
+        }
+    }
+
+    #[test]
+    fn format_follows_the_parameter_before_the_header() {
+        assert_eq!(wanted("", "text/plain"), Ok((1, Format::Text)));
+        assert_eq!(
+            wanted("", "text/html, text/plain;q=0.9, */*"),
+            Ok((1, Format::Text))
+        );
+        assert_eq!(
+            wanted("", "application/json, text/plain"),
+            Ok((1, Format::Json))
+        );
+        assert_eq!(wanted("?format=json", "text/plain"), Ok((1, Format::Json)));
+        assert_eq!(
+            wanted("?format=xml", "text/plain"),
+            Err(problem::BAD_FORMAT)
+        );
+    }
+
+    #[test]
+    fn names_are_decoded_and_bounded_in_characters() {
+        assert_eq!(tag("a%2Fb%20c").as_deref(), Ok("a/b c"));
+        assert_eq!(
+            tag(&"%C3%A4".repeat(128)).as_deref(),
+            Ok("ä".repeat(128).as_str())
+        );
+        for bad in [String::new(), "%FF".into(), "a%00b".into(), "a".repeat(129)] {
+            assert_eq!(tag(&bad), Err(problem::BAD_TAG), "{bad}");
+        }
+    }
+}

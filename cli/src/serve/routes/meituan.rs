@@ -1,0 +1,91 @@
+//! The addresses of Meituan Leaf, answered as its `LeafController` and
+//! `LeafMonitorController` do: a bare number, or status 500 with what Spring says of an exception.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use axum::http::header::RETRY_AFTER;
+use axum::response::Response;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use serde_json::json;
+
+use super::last_segment;
+use crate::serve::answer::{self, Drawn};
+use crate::serve::app::App;
+use crate::serve::problem::{self, Problem};
+use crate::serve::query;
+use crate::serve::tokens::Right;
+
+pub async fn segment(State(app): State<Arc<App>>, request: Request) -> Result<Response, Problem> {
+    let path = request.uri().path();
+    let tag = query::tag(last_segment(path))?;
+    app.allow(request.headers(), Right::Tag(&tag))?;
+    Ok(answer(path, app.tags.draw(&tag, 1).await))
+}
+
+/// The key is of no importance, as in Leaf.
+pub async fn snowflake(State(app): State<Arc<App>>, request: Request) -> Result<Response, Problem> {
+    app.allow(request.headers(), Right::Snowflake)?;
+    Ok(answer(request.uri().path(), app.draw_snowflakes(1).await))
+}
+
+fn answer<T: Copy + Into<i64>>(path: &str, drawn: Result<Drawn<T>, Problem>) -> Response {
+    match drawn {
+        Ok(drawn) => answer::text(answer::list(drawn.ids())),
+        Err(problem) => failed(path, &problem),
+    }
+}
+
+/// Status 500, as Leaf answers every exception, with what `/v1` says beside it.
+fn failed(path: &str, problem: &Problem) -> Response<Body> {
+    // The numbers of Leaf's exceptions: no such key, and no ids in both buffers.
+    let exception = match *problem {
+        problem::UNKNOWN_TAG | problem::NOT_SERVED => -2,
+        _ => -3,
+    };
+    let body = json!({
+        "timestamp": Timestamp::now().as_millisecond(),
+        "status": 500,
+        "error": "Internal Server Error",
+        "message": format!("Result{{id={exception}, status=EXCEPTION}}"),
+        "path": path,
+        "code": problem.code,
+        "hint": problem.hint,
+    });
+    let mut response = answer::json(body.to_string());
+    *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+    if let Some(seconds) = problem.retry_after {
+        response.headers_mut().insert(RETRY_AFTER, seconds.into());
+    }
+    response
+}
+
+/// The time is in UTC; Leaf has that of its machine.
+pub async fn decode(State(app): State<Arc<App>>, request: Request) -> Result<Response, Problem> {
+    app.allow(request.headers(), Right::Snowflake)?;
+    let query = request.uri().query().unwrap_or_default();
+    let id = query::parameter(query, "snowflakeId").ok_or(problem::BAD_ID)?;
+    let decoded = match id.parse() {
+        Ok(id) => app.decode(id).await,
+        Err(_) => Err(problem::BAD_ID),
+    };
+    let fields = match decoded {
+        Ok(fields) => fields,
+        Err(problem::BAD_ID) => {
+            let body = json!({ "errorMsg": "snowflake Id反解析发生异常!" });
+            return Ok(answer::json(body.to_string()));
+        }
+        Err(problem) => return Ok(failed(request.uri().path(), &problem)),
+    };
+    let instant = Timestamp::try_from(fields.created_at).map_err(|_| problem::BAD_ID)?;
+    let (millis, shown) = (instant.as_millisecond(), instant.to_zoned(TimeZone::UTC));
+    let body = json!({
+        "timestamp": format!("{millis}({})", shown.strftime("%Y-%m-%d %H:%M:%S%.3f")),
+        "sequenceId": fields.sequence.to_string(),
+        "workerId": fields.worker_id.to_string(),
+    });
+    Ok(answer::json(body.to_string()))
+}

@@ -1,0 +1,266 @@
+//! The tags that are served: those from which ids were drawn, and why others have none.
+//!
+//! The library keeps a tag for each name that it is asked for. Callers choose names, so a tag is
+//! kept here only once it has given ids, or if it was named at the start; another one is closed at once, the reason is
+//! remembered for a moment, and new names are asked for at a limited rate. Neither memory nor
+//! the number of statements follows what callers make up.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use leaf_sdk::{Error, Leaf, SegmentId, SegmentSource};
+use parking_lot::Mutex;
+
+use super::answer::Drawn;
+use super::measures::Issued;
+use super::problem::{self, Problem};
+
+/// For how long a name that has given no ids is not asked for again.
+const REMEMBERED: Duration = Duration::from_secs(2);
+
+/// How many such names are remembered at once.
+const MOST_REMEMBERED: usize = 4_096;
+
+/// How many new names are asked for in a second, and how many at once after a pause.
+const NEW_PER_SECOND: f64 = 100.0;
+const MOST_NEW: f64 = 1_000.0;
+
+/// A tag that is served.
+pub struct Served {
+    pub source: SegmentSource,
+    pub issued: Issued,
+}
+
+pub struct Tags {
+    leaf: Leaf,
+    served: papaya::HashMap<String, Arc<Served>>,
+    /// The only tags to serve, if they were named at the start.
+    named: Option<HashSet<String>>,
+    unserved: Mutex<Unserved>,
+    is_closing: AtomicBool,
+    /// How long a request waits.
+    wait: Duration,
+}
+
+/// Names that have given no ids, and how many more may be asked for.
+struct Unserved {
+    why: HashMap<String, (Problem, Instant)>,
+    allowance: f64,
+    counted_at: Instant,
+}
+
+impl Tags {
+    pub fn new(leaf: &Leaf, named: &[String], wait: Duration) -> Tags {
+        let unserved = Unserved {
+            why: HashMap::new(),
+            allowance: MOST_NEW,
+            counted_at: Instant::now(),
+        };
+        let tags = Tags {
+            leaf: leaf.clone(),
+            served: papaya::HashMap::new(),
+            named: (!named.is_empty()).then(|| named.iter().cloned().collect()),
+            unserved: Mutex::new(unserved),
+            is_closing: AtomicBool::new(false),
+            wait,
+        };
+        for name in named {
+            tags.serve(name, leaf.segment(name));
+        }
+        tags
+    }
+
+    /// The tags that were named at the start.
+    pub fn named(&self) -> impl Iterator<Item = &str> {
+        self.named.iter().flatten().map(String::as_str)
+    }
+
+    /// Ids of a tag, ascending.
+    pub async fn draw(&self, name: &str, count: usize) -> Result<Drawn<SegmentId>, Problem> {
+        let Some(tag) = self.served(name) else {
+            return self.draw_first(name, count).await;
+        };
+        let drawn = match count {
+            1 => tag.source.try_next().map(Drawn::One),
+            _ => None,
+        };
+        let drawn = match drawn {
+            Some(drawn) => drawn,
+            None => {
+                let waited = self.wait_for(&tag.source, count).await;
+                waited.map_err(|error| self.failed(name, &tag.source, &error))?
+            }
+        };
+        tag.issued.add(count);
+        Ok(drawn)
+    }
+
+    /// The first ids of a tag, which is served from then on.
+    async fn draw_first(&self, name: &str, count: usize) -> Result<Drawn<SegmentId>, Problem> {
+        if self
+            .named
+            .as_ref()
+            .is_some_and(|named| !named.contains(name))
+        {
+            return Err(problem::NOT_SERVED);
+        }
+        self.unserved.lock().ask_for(name)?;
+        let source = self.leaf.segment(name);
+        match self.wait_for(&source, count).await {
+            Ok(drawn) => {
+                self.serve(name, source).issued.add(count);
+                Ok(drawn)
+            }
+            Err(error) => Err(self.failed(name, &source, &error)),
+        }
+    }
+
+    async fn wait_for(
+        &self,
+        source: &SegmentSource,
+        count: usize,
+    ) -> Result<Drawn<SegmentId>, Error> {
+        let drawn = async {
+            match count {
+                1 => source.next_async().await.map(Drawn::One),
+                _ => source.next_n_async(count).await.map(Drawn::Many),
+            }
+        };
+        let timeout = |_| Error::Timeout {
+            after: self.wait,
+            last: None,
+        };
+        tokio::time::timeout(self.wait, drawn)
+            .await
+            .map_err(timeout)?
+    }
+
+    /// Waits until ids of a tag are at hand, which is served from then on.
+    pub async fn fetch(&self, name: &str) -> Result<(), Error> {
+        let source = self.leaf.segment(name);
+        source.ready_async().await?;
+        self.serve(name, source);
+        Ok(())
+    }
+
+    pub fn served(&self, name: &str) -> Option<Arc<Served>> {
+        self.served.pin().get(name).cloned()
+    }
+
+    /// All tags that are served, by name.
+    pub fn all(&self) -> Vec<(String, Arc<Served>)> {
+        let served = self.served.pin();
+        let mut all: Vec<_> = served
+            .iter()
+            .map(|(name, tag)| (name.clone(), tag.clone()))
+            .collect();
+        all.sort_by(|(a, _), (b, _)| a.cmp(b));
+        all
+    }
+
+    /// From now on, a closed source means that the server is being stopped.
+    pub fn close(&self) {
+        self.is_closing.store(true, Ordering::Release);
+    }
+
+    fn serve(&self, name: &str, source: SegmentSource) -> Arc<Served> {
+        let served = self.served.pin();
+        if let Some(tag) = served.get(name) {
+            return tag.clone();
+        }
+        let tag = Arc::new(Served {
+            source,
+            issued: Issued::of_tag(name),
+        });
+        served.get_or_insert(name.to_owned(), tag).clone()
+    }
+
+    /// What the caller is told. A tag that the server does not know, or not to this role, is
+    /// forgotten, and so is one of which not even that is known.
+    fn failed(&self, name: &str, source: &SegmentSource, error: &Error) -> Problem {
+        let problem = match error {
+            // Another caller has found out that the tag is unknown, and closed it.
+            Error::Closed if !self.is_closing.load(Ordering::Acquire) => problem::UNKNOWN_TAG,
+            error => Problem::from(error),
+        };
+        let served = self.served.pin();
+        let is_lasting = matches!(
+            problem,
+            problem::UNKNOWN_TAG | problem::BAD_TAG | problem::PERMISSION
+        );
+        if served.contains_key(name) && !is_lasting {
+            return problem;
+        }
+        served.remove(name);
+        if !matches!(problem, problem::NO_IDS | problem::CLOSING) {
+            self.unserved.lock().remember(name, problem);
+        }
+        let source = source.clone();
+        tokio::spawn(async move { source.close_async().await });
+        problem
+    }
+}
+
+impl Unserved {
+    /// # Errors
+    /// Why the name has just given no ids, or that too many new ones were asked for.
+    fn ask_for(&mut self, name: &str) -> Result<(), Problem> {
+        if let Some((problem, at)) = self.why.get(name)
+            && at.elapsed() < REMEMBERED
+        {
+            return Err(*problem);
+        }
+        let earned = self.counted_at.elapsed().as_secs_f64() * NEW_PER_SECOND;
+        self.counted_at = Instant::now();
+        self.allowance = (self.allowance + earned).min(MOST_NEW);
+        if self.allowance < 1.0 {
+            return Err(problem::TOO_MANY_NEW_TAGS);
+        }
+        self.allowance -= 1.0;
+        Ok(())
+    }
+
+    fn remember(&mut self, name: &str, problem: Problem) {
+        if self.why.len() >= MOST_REMEMBERED {
+            self.why.retain(|_, (_, at)| at.elapsed() < REMEMBERED);
+        }
+        if self.why.len() < MOST_REMEMBERED {
+            self.why.insert(name.to_owned(), (problem, Instant::now()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn made_up_names_take_bounded_memory_and_are_asked_for_at_a_bounded_rate() {
+        let mut unserved = Unserved {
+            why: HashMap::new(),
+            allowance: MOST_NEW,
+            counted_at: Instant::now(),
+        };
+        let mut asked = 0;
+        let began = Instant::now();
+        for number in 0..100_000 {
+            let name = format!("made up {number}");
+            match unserved.ask_for(&name) {
+                Ok(()) => {
+                    asked += 1;
+                    unserved.remember(&name, problem::UNKNOWN_TAG);
+                    assert_eq!(unserved.ask_for(&name), Err(problem::UNKNOWN_TAG));
+                }
+                Err(problem) => assert_eq!(problem, problem::TOO_MANY_NEW_TAGS),
+            }
+        }
+        let most = MOST_NEW + began.elapsed().as_secs_f64() * NEW_PER_SECOND + 1.0;
+        assert!(f64::from(asked) <= most, "{asked} names were asked for");
+        for number in 0..100_000 {
+            unserved.remember(&format!("another {number}"), problem::UNKNOWN_TAG);
+        }
+        assert!(unserved.why.len() <= MOST_REMEMBERED);
+    }
+}

@@ -1,0 +1,212 @@
+//! `/v1`: ids and decoded ids, and what is answered instead of them.
+
+use leaf_tests::{Draw, Ledger, Serve, Server, Snowflake, wait_until};
+
+#[test]
+fn ids_of_a_tag_are_unique_and_ascend() {
+    let (server, _) = Server::with_orders(1000);
+    let serve = Serve::start(&server, &[]);
+    let mut ledger = Ledger::new();
+    let mut highest = 0;
+    for count in [1, 1, 2, 100, 999, 10_000, 1] {
+        let ids = serve.ids("orders", count);
+        assert_eq!(ids.len(), count);
+        assert!(ids.is_sorted_by(|a, b| a < b) && ids[0] > highest);
+        highest = ids[count - 1];
+        ledger.add(ids);
+    }
+    // Beside what others draw.
+    ledger.add([server.connect().next("orders").expect("an id")]);
+}
+
+#[test]
+fn ids_are_strings_in_json_and_lines_in_text_and_never_cached() {
+    let (server, _) = Server::with_orders(1000);
+    let serve = Serve::start(&server, &[]);
+    let json = serve.get("/v1/segment/orders?count=2");
+    assert_eq!(json.header("content-type"), "application/json");
+    assert_eq!(json.body, "{\"ids\":[\"1\",\"2\"]}\n");
+    let text = serve.get("/v1/segment/orders?count=2&format=text");
+    assert_eq!(text.body, "3\n4\n");
+    assert!(text.header("content-type").starts_with("text/plain"));
+    let accepted = serve
+        .get_with("/v1/segment/orders", &[("accept", "text/plain")])
+        .expect("an answer");
+    assert_eq!(accepted.body, "5\n");
+    for path in [
+        "/v1/segment/orders",
+        "/v1/snowflake",
+        "/v1/segment/nothing",
+        "/nowhere",
+    ] {
+        assert_eq!(
+            serve.get(path).header("cache-control"),
+            "no-store",
+            "{path}"
+        );
+    }
+}
+
+#[test]
+fn names_of_tags_may_have_any_characters() {
+    let server = Server::start();
+    server.connect().run("SELECT leaf_tag_create('a/b ä?')");
+    let serve = Serve::start(&server, &[]);
+    assert_eq!(serve.ids("a%2Fb%20%C3%A4%3F", 2), [1, 2]);
+}
+
+#[test]
+fn wrong_requests_get_a_problem_of_one_line() {
+    let (server, mut client) = Server::with_orders(1000);
+    client.run("SELECT leaf_tag_create('small', max_value => 5)");
+    let serve = Serve::start(&server, &["--max-count=100"]);
+    for (path, status, code) in [
+        ("/v1/segment/orders?count=0", 400, "bad_count"),
+        ("/v1/segment/orders?count=-1", 400, "bad_count"),
+        ("/v1/segment/orders?count=101", 400, "bad_count"),
+        ("/v1/segment/orders?count=x", 400, "bad_count"),
+        ("/v1/segment/orders?format=xml", 400, "bad_format"),
+        ("/v1/segment/", 404, "not_found"),
+        ("/v1/segment/%FF", 400, "bad_tag"),
+        ("/v1/segment/nothing", 404, "unknown_tag"),
+        ("/v1/segment/small?count=6", 409, "exhausted"),
+        ("/v1/snowflake?count=101", 400, "bad_count"),
+        ("/v1/decode/x", 400, "bad_id"),
+        ("/v1/decode/-1", 400, "bad_id"),
+        ("/nowhere", 404, "not_found"),
+    ] {
+        let answer = serve.get(path);
+        assert_eq!(
+            (answer.status, answer.json()["code"].as_str()),
+            (status, Some(code)),
+            "{path}"
+        );
+        assert_eq!(answer.body.matches('\n').count(), 1, "{path}");
+        let problem = answer.json();
+        assert!(
+            problem["message"].is_string() && problem["hint"].is_string(),
+            "{path}"
+        );
+    }
+    let long = format!("/v1/segment/{}", "a".repeat(129));
+    assert_eq!(serve.get(&long).json()["code"], "bad_tag");
+    let posted = serve.post("/v1/segment/orders", "");
+    assert_eq!(
+        (posted.status, posted.json()["code"].as_str()),
+        (405, Some("method_not_allowed"))
+    );
+    let with_body =
+        serve.raw(b"GET /v1/segment/orders HTTP/1.1\r\nhost: x\r\ncontent-length: 1\r\n\r\nx");
+    assert!(
+        with_body.starts_with(b"HTTP/1.1 413 "),
+        "{}",
+        String::from_utf8_lossy(&with_body)
+    );
+}
+
+#[test]
+fn role_without_permission_is_told_so_and_nothing_else() {
+    let (server, mut client) = Server::with_orders(1000);
+    client.run("CREATE ROLE poor LOGIN");
+    let connection = server
+        .connection_string()
+        .replace("user=postgres", "user=poor");
+    let serve = Serve::launch(&mut Serve::command(&connection, &[]));
+    for path in ["/v1/segment/orders", "/v1/snowflake"] {
+        let answer = serve.get(path);
+        assert_eq!(
+            (answer.status, answer.json()["code"].as_str()),
+            (403, Some("permission_denied"))
+        );
+        assert!(!answer.body.contains("poor"), "{}", answer.body);
+    }
+    client.run("SELECT leaf_tag_grant('orders', 'poor')");
+    wait_until("the granted tag is served", || {
+        serve.get("/v1/segment/orders").status == 200
+    });
+}
+
+#[test]
+fn tag_is_served_as_soon_as_it_is_created_and_not_after_it_is_dropped() {
+    let server = Server::start();
+    let serve = Serve::start(&server, &[]);
+    assert_eq!(serve.get("/v1/segment/late").status, 404);
+    server.connect().run("SELECT leaf_tag_create('late')");
+    wait_until("the new tag is served", || {
+        serve.get("/v1/segment/late").status == 200
+    });
+}
+
+#[test]
+fn storm_of_made_up_names_is_no_storm_of_statements_and_takes_bounded_memory() {
+    let (server, _) = Server::with_orders(1000);
+    let serve = Serve::start(&server, &["--log-level=info"]);
+    serve.ids("orders", 1);
+    let mut answers = std::collections::BTreeMap::new();
+    for number in 0..5_000 {
+        let answer = serve.get(&format!("/v1/segment/made%20up%20{number}"));
+        *answers.entry(answer.status).or_insert(0) += 1;
+    }
+    assert_eq!(
+        answers.keys().copied().collect::<Vec<_>>(),
+        [404, 429],
+        "{answers:?}"
+    );
+    // One that is served is not affected.
+    serve.ids("orders", 1);
+    let metrics = serve.get("/metrics").body;
+    assert!(metrics.contains("tag=\"orders\""), "{metrics}");
+    assert!(!metrics.contains("made up"), "{metrics}");
+    let status = serve.get("/v1/status").json();
+    assert_eq!(status["tags"].as_array().map(Vec::len), Some(1), "{status}");
+}
+
+#[test]
+fn only_named_tags_are_served_and_their_ids_are_at_hand_at_the_start() {
+    let (server, mut client) = Server::with_orders(1000);
+    client.run("SELECT leaf_tag_create('items')");
+    let serve = Serve::start(&server, &["--tag=orders"]);
+    serve.wait_ready();
+    assert!(client.number("SELECT max_id FROM leaf.alloc WHERE biz_tag = 'orders'") > 1);
+    assert_eq!(serve.ids("orders", 1), [1]);
+    let other = serve.get("/v1/segment/items");
+    assert_eq!(
+        (other.status, other.json()["code"].as_str()),
+        (404, Some("unknown_tag"))
+    );
+    assert_eq!(
+        client.number("SELECT max_id FROM leaf.alloc WHERE biz_tag = 'items'"),
+        1
+    );
+}
+
+#[test]
+fn snowflake_ids_are_unique_and_decoded_as_the_database_does() {
+    let server = Server::start();
+    let mut client = server.connect();
+    let serve = Serve::start(&server, &["--node=here"]);
+    let mut ledger = Ledger::new();
+    let mut ids = serve.get("/v1/snowflake?count=1000").ids();
+    ids.extend(serve.get("/v1/snowflake").ids());
+    assert!(ids.is_sorted_by(|a, b| a < b));
+    ledger.add(ids.iter().copied());
+    ledger.add(client.snowflakes(1000).expect("ids"));
+    let decoded = serve.get(&format!("/v1/decode/{}", ids[0])).json();
+    let fields = client
+        .query_one("SELECT worker_id, sequence, to_char(created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS') FROM leaf_snowflake_decode($1)", &[&ids[0]])
+        .expect("fields");
+    assert_eq!(decoded["id"], ids[0].to_string());
+    assert_eq!(decoded["worker_id"], fields.get::<_, i32>(0));
+    assert_eq!(decoded["sequence"], fields.get::<_, i32>(1));
+    let shown = decoded["created_at"].as_str().expect("a time");
+    let expected = fields.get::<_, String>(2);
+    let at: String = shown.trim_end_matches('Z').to_owned();
+    assert!(
+        expected.starts_with(&at) || at.starts_with(expected.trim_end_matches('0')),
+        "{shown} {expected}"
+    );
+    assert_eq!(
+        client.number("SELECT count(*) FROM leaf.worker WHERE node = 'here'"),
+        1
+    );
+}

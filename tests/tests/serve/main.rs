@@ -1,0 +1,9 @@
+//! `leafctl serve`: ids over HTTP, what Meituan Leaf and TinyID answer, tokens, limits, faults,
+//! the end of the process, systemd, TLS, and the page.
+//!
+//! What it does without a server is tested in `cli/src/serve`.
+
+mod ids;
+mod meituan;
+mod process;
+mod tinyid;
