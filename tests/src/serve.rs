@@ -1,7 +1,7 @@
 //! `leafctl serve`: ids over HTTP.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -165,14 +165,12 @@ impl Serve {
         self.get(&format!("/v1/segment/{tag}?count={count}")).ids()
     }
 
-    /// Sends bytes and the end, and reads all that is answered; nothing if the connection was
-    /// closed.
+    /// Sends bytes and reads all that is answered until the connection is closed.
     pub fn raw(&self, bytes: &[u8]) -> Vec<u8> {
         let mut stream = TcpStream::connect(self.address).expect("a connection");
         stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
         let mut answer = Vec::new();
         if stream.write_all(bytes).is_ok() {
-            let _ = stream.shutdown(Shutdown::Write);
             let _ = stream.read_to_end(&mut answer);
         }
         answer
@@ -193,6 +191,13 @@ impl Serve {
             .expect("VmRSS");
         let kilobytes = line.split_whitespace().next().expect("a number");
         kilobytes.parse::<u64>().expect("a number") * 1024
+    }
+
+    /// A number of `/metrics`; `name` includes the labels. 0 if it is not there.
+    pub fn metric(&self, name: &str) -> f64 {
+        let metrics = self.get("/metrics").body;
+        let of = |line: &str| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok();
+        metrics.lines().find_map(of).unwrap_or_default()
     }
 
     /// Sends it a signal.

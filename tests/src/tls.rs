@@ -35,6 +35,16 @@ impl Tls {
         }
     }
 
+    /// The server's certificate, as the content of a file.
+    pub fn certificate(&self) -> &str {
+        &self.certificate
+    }
+
+    /// The server's key, as the content of a file.
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
     /// The authority's certificate, as the content of a file.
     pub fn authority(&self) -> &str {
         &self.authority

@@ -58,7 +58,12 @@ pub async fn run(args: Args) -> Result<(), Failure> {
     let tls = tls_of(&args)?;
     make_room_for_connections(&args);
     let listeners = listeners::open(args.listen).map_err(Failure::failed)?;
-    let app = app_of(&args, tokens, &listeners)?;
+    let addresses = listeners.iter().map(TcpListener::local_addr);
+    let addresses: Vec<_> = addresses
+        .collect::<Result<_, _>>()
+        .map_err(Failure::failed)?;
+    check_access(&args, &addresses)?;
+    let app = app_of(&args, tokens, &addresses)?;
     let router = routes::router(app.clone(), args.constant);
     let connections = Connections::new(router, tls.clone(), limits_of(&args));
 
@@ -68,8 +73,7 @@ pub async fn run(args: Args) -> Result<(), Failure> {
     signals::obey(&stop, &stop_now, reload).map_err(Failure::failed)?;
     let preparing = tokio::spawn(prepare(app.clone()));
     let watchdog = tokio::spawn(systemd::keep_watchdog());
-    for listener in &listeners {
-        let address = listener.local_addr().map_err(Failure::failed)?;
+    for address in addresses {
         tracing::info!(%address, tls = tls.is_some(), tokens = args.tokens.is_some(), "listening");
     }
 
@@ -89,16 +93,22 @@ pub async fn run(args: Args) -> Result<(), Failure> {
 }
 
 fn tokens_of(args: &Args) -> Result<Option<Arc<Tokens>>, Failure> {
-    match &args.tokens {
-        Some(file) => Tokens::read(file)
-            .map(|tokens| Some(Arc::new(tokens)))
-            .map_err(Failure::usage),
-        None if args.no_auth || args.listen.ip().is_loopback() => Ok(None),
-        None => Err(Failure::usage(format!(
-            "{} can be reached from other machines, and anybody could draw ids",
-            args.listen
+    let Some(file) = &args.tokens else {
+        return Ok(None);
+    };
+    let tokens = Tokens::read(file).map_err(Failure::usage)?;
+    Ok(Some(Arc::new(tokens)))
+}
+
+/// Refuses to serve everybody, unless that was asked for.
+fn check_access(args: &Args, addresses: &[SocketAddr]) -> Result<(), Failure> {
+    let is_open = |address: &&SocketAddr| !address.ip().is_loopback();
+    match addresses.iter().find(is_open) {
+        Some(open) if args.tokens.is_none() && !args.no_auth => Err(Failure::usage(format!(
+            "{open} can be reached from other machines, and anybody could draw ids"
         ))
         .hint("name a file of tokens with --tokens, or allow it with --no-auth")),
+        _ => Ok(()),
     }
 }
 
@@ -139,16 +149,13 @@ fn make_room_for_connections(args: &Args) {
 fn app_of(
     args: &Args,
     tokens: Option<Arc<Tokens>>,
-    listeners: &[TcpListener],
+    addresses: &[SocketAddr],
 ) -> Result<Arc<App>, Failure> {
     let (recorded, served) = record()?;
     let config: Config = args.connection.config()?;
     // A request waits no longer than --wait; the end of the process may take longer.
     let leaf = Leaf::new(config.timeout(args.wait.max(Duration::from_secs(5))))?;
-    let address = listeners
-        .first()
-        .and_then(|listener| listener.local_addr().ok());
-    let snowflake = leaf.snowflake(snowflake_of(args, address))?;
+    let snowflake = leaf.snowflake(snowflake_of(args, addresses.first()))?;
     let tags = Arc::new(Tags::new(&leaf, &args.tags, args.wait));
     let _ = served.set(tags.clone());
     Ok(Arc::new(App {
@@ -176,8 +183,8 @@ fn record() -> Result<(PrometheusHandle, Known), Failure> {
     Ok((recorded, known))
 }
 
-fn snowflake_of(args: &Args, address: Option<SocketAddr>) -> SnowflakeConfig {
-    let port = address.unwrap_or(args.listen).port();
+fn snowflake_of(args: &Args, address: Option<&SocketAddr>) -> SnowflakeConfig {
+    let port = address.unwrap_or(&args.listen).port();
     let host = || format!("{}:{port}", gethostname::gethostname().to_string_lossy());
     let config = SnowflakeConfig::new(&args.node.clone().unwrap_or_else(host));
     match &args.cache {

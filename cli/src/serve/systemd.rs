@@ -22,7 +22,9 @@ pub async fn keep_watchdog() {
     let mut ticks = tokio::time::interval((period / 3).max(Duration::from_millis(1)));
     loop {
         ticks.tick().await;
-        tell(&[NotifyState::Watchdog]);
+        // The socket may be full: that must not hold up requests.
+        let told = tokio::task::spawn_blocking(|| tell(&[NotifyState::Watchdog]));
+        let _ = told.await;
     }
 }
 

@@ -3,7 +3,12 @@
 //!
 //! What it does without a server is tested in `cli/src/serve`.
 
+mod faults;
 mod ids;
+mod limits;
 mod meituan;
 mod process;
+mod systemd;
 mod tinyid;
+mod tls;
+mod tokens;

@@ -1,0 +1,272 @@
+//! Faults: no id twice, whatever fails; bounded waits; no crash.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use leaf_tests::{Answers, Clock, Draw, Ledger, Mode, Serve, Server, Stop, wait_until};
+
+#[test]
+fn ids_go_on_from_the_buffers_while_the_database_is_away_and_end_with_503() {
+    let (mut server, _) = Server::with_orders(1000);
+    let serve = Serve::start(&server, &["--wait=200ms"]);
+    let mut ledger = Ledger::new();
+    ledger.add(serve.ids("orders", 1));
+    ledger.add(serve.get("/v1/snowflake").ids());
+    server.stop(Mode::Immediate);
+    ledger.add(serve.ids("orders", 100));
+    ledger.add(serve.get("/v1/snowflake?count=100").ids());
+    let mut answer = serve.get("/v1/segment/orders?count=50");
+    while answer.status == 200 {
+        ledger.add(answer.ids());
+        answer = serve.get("/v1/segment/orders?count=50");
+    }
+    assert_eq!((answer.status, answer.header("retry-after")), (503, "1"));
+    assert_eq!(answer.json()["code"], "no_ids");
+    let socket = server.host();
+    for text in [
+        &answer.body,
+        &serve.get("/v1/status").body,
+        &serve.get("/metrics").body,
+    ] {
+        assert!(
+            !text.contains(&socket) && !text.contains("postgres "),
+            "{text}"
+        );
+    }
+    assert_eq!(serve.get("/readyz").status, 503);
+    assert_eq!(serve.get("/healthz").status, 200);
+    server.start_again();
+    wait_until("ids come again", || {
+        serve.get("/v1/segment/orders").status == 200
+    });
+    ledger.add(serve.ids("orders", 1000));
+    assert_eq!(serve.get("/readyz").status, 200);
+    ledger.add([server.connect().next("orders").expect("an id")]);
+}
+
+#[test]
+fn ids_follow_a_promotion() {
+    let mut primary = Server::start();
+    primary
+        .connect()
+        .run("SELECT leaf_tag_create('orders', step => 100)");
+    let standby = Server::options().start_standby_of(&primary);
+    let hosts = format!(
+        "host={},{} user=postgres dbname=postgres",
+        primary.host(),
+        standby.host()
+    );
+    let serve = Serve::launch(&mut Serve::command(&hosts, &["--wait=10s"]));
+    let mut ledger = Ledger::new();
+    ledger.add(serve.ids("orders", 100));
+    ledger.add(serve.get("/v1/snowflake?count=100").ids());
+    standby.catch_up_with(&primary);
+    primary.stop(Mode::Fast);
+    standby.promote();
+    for _ in 0..10 {
+        ledger.add(serve.ids("orders", 1000));
+    }
+    ledger.add(serve.get("/v1/snowflake?count=100").ids());
+    ledger.add([standby.connect().next("orders").expect("an id")]);
+}
+
+#[test]
+fn killed_in_mid_load_it_repeats_no_id() {
+    let (server, _) = Server::with_orders(1000);
+    let answers = Answers::since(Instant::now());
+    for _ in 0..4 {
+        let serve = Serve::start(&server, &["--log-level=info"]);
+        let before = answers.len();
+        thread::scope(|scope| {
+            for caller in 0..4 {
+                let (serve, answers) = (&serve, &answers);
+                scope.spawn(move || {
+                    while let Ok(answer) = serve.try_get("/v1/segment/orders?count=7") {
+                        answers.enter("orders", caller, answer.ids());
+                        let Ok(answer) = serve.try_get("/v1/snowflake?count=7") else {
+                            return;
+                        };
+                        // The worker id of the one that was killed is still leased.
+                        answers.enter("events", caller, answer.ids());
+                    }
+                });
+            }
+            wait_until("ids have come", || answers.len() > before + 2_000);
+            serve.signal(leaf_tests::Signal::SIGKILL);
+        });
+    }
+    answers.assert_no_repetition();
+}
+
+#[test]
+fn stepped_clock_repeats_no_id() {
+    let (server, _) = Server::with_orders(1000);
+    let folder = tempfile::tempdir().expect("a folder");
+    let clock = Clock::new(folder.path());
+    let cache = format!("--cache={}", folder.path().join("worker.json").display());
+    let mut ledger = Ledger::new();
+    for _ in 0..2 {
+        let mut command = Serve::command(
+            &server.connection_string(),
+            &[&cache, "--node=here", "--wait=10s"],
+        );
+        clock.drive(&mut command);
+        let serve = Serve::launch(&mut command);
+        let mut draw = || {
+            wait_until("snowflake ids come", || {
+                let answer = serve.get("/v1/snowflake?count=50");
+                assert!(answer.status == 200 || answer.status == 503, "{answer:?}");
+                answer.status == 200 && {
+                    ledger.add(answer.ids());
+                    true
+                }
+            });
+            ledger.add(serve.ids("orders", 50));
+        };
+        for by in [3, 60, 2_000] {
+            draw();
+            clock.behind(Duration::from_millis(by));
+            draw();
+            clock.right();
+            draw();
+        }
+        clock.ahead(Duration::from_secs(3));
+        draw();
+        serve.kill();
+        clock.right();
+    }
+    assert!(ledger.len() > 1_000);
+}
+
+/// Requests that are near to right ones, and some that are far from them.
+fn malformed(random: &mut fastrand::Rng) -> Vec<u8> {
+    const RIGHT: [&str; 7] = [
+        "GET /v1/segment/orders?count=3 HTTP/1.1\r\nhost: x\r\naccept: text/plain\r\n\r\n",
+        "GET /v1/snowflake?count=2&format=text HTTP/1.1\r\nhost: x\r\nauthorization: Bearer x\r\n\r\n",
+        "GET /v1/decode/1234567890123 HTTP/1.1\r\nhost: x\r\n\r\n",
+        "POST /tinyid/id/nextId HTTP/1.1\r\nhost: x\r\ncontent-length: 29\r\n\r\nbizType=orders&batchSize=2&t=1",
+        "GET /tinyid/id/nextSegmentIdSimple?bizType=orders&token=%20 HTTP/1.1\r\nhost: x\r\n\r\n",
+        "GET /decodeSnowflakeId?snowflakeId=99 HTTP/1.0\r\n\r\n",
+        "POST /v1/segment/orders HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+    ];
+    const PIECES: [&str; 12] = [
+        "%",
+        "%00",
+        "%FF",
+        "\r\n",
+        "\0",
+        "?",
+        "&",
+        "count=",
+        "99999999999999999999",
+        "/",
+        "é",
+        " HTTP/1.1\r\n",
+    ];
+    if random.u8(..) < 16 {
+        return (0..random.usize(..2_000)).map(|_| random.u8(..)).collect();
+    }
+    let mut request = RIGHT[random.usize(..RIGHT.len())].as_bytes().to_vec();
+    for _ in 0..random.usize(1..6) {
+        let place = random.usize(..=request.len());
+        let end = (place + random.usize(..8)).min(request.len());
+        match random.u8(..5) {
+            0 => drop(request.drain(place..end)),
+            1 if place < request.len() => request[place] = random.u8(..),
+            2 => request.truncate(place.max(1)),
+            3 => request = [&request[..], &request[place..]].concat(),
+            _ => {
+                let piece = PIECES[random.usize(..PIECES.len())].bytes();
+                drop(request.splice(place..end, piece));
+            }
+        }
+    }
+    request
+}
+
+#[test]
+fn malformed_requests_by_the_thousand_crash_nothing() {
+    let (server, _) = Server::with_orders(1000);
+    let mut serve = Serve::start(&server, &["--log-level=info", "--io-timeout=2s"]);
+    serve.ids("orders", 1);
+    let seed = fastrand::u64(..);
+    println!("seed {seed}");
+    let mut random = fastrand::Rng::with_seed(seed);
+    let before = serve.resident();
+    for _ in 0..5_000 {
+        let request = malformed(&mut random);
+        let mut stream = TcpStream::connect(serve.address()).expect("a connection");
+        let mut answer = Vec::new();
+        let _ = stream.write_all(&request);
+        let _ = stream.shutdown(Shutdown::Write);
+        let _ = stream.read_to_end(&mut answer);
+        let shown = String::from_utf8_lossy(&request);
+        assert!(
+            answer.is_empty() || answer.starts_with(b"HTTP/1."),
+            "{shown}"
+        );
+        assert!(
+            !answer[answer.len().min(8)..].starts_with(b" 500"),
+            "{shown}"
+        );
+    }
+    assert!(serve.is_running(), "{}", serve.log());
+    assert!(!serve.log().contains("panicked"), "{}", serve.log());
+    let grown = serve.resident().saturating_sub(before);
+    assert!(grown < 64 << 20, "{grown} bytes");
+    serve.ids("orders", 100);
+}
+
+#[test]
+fn clients_that_go_away_leave_nothing_behind() {
+    let (server, mut client) = Server::with_orders(1000);
+    let serve = Serve::start(&server, &["--wait=1h"]);
+    let mut transaction = client.transaction().expect("a transaction");
+    transaction
+        .execute("SELECT * FROM leaf.alloc FOR UPDATE", &[])
+        .expect("a lock");
+    let waiting: Vec<_> = (0..100)
+        .map(|_| {
+            let mut stream = TcpStream::connect(serve.address()).expect("a connection");
+            stream
+                .write_all(b"GET /v1/segment/orders HTTP/1.1\r\nhost: x\r\n\r\n")
+                .expect("a request");
+            stream
+        })
+        .collect();
+    wait_until("all are there", || {
+        serve.metric("leafctl_connections") > 100.0
+    });
+    drop(waiting);
+    wait_until("all are gone", || {
+        serve.metric("leafctl_connections") < 10.0
+    });
+    transaction.rollback().expect("a rollback");
+    serve.ids("orders", 1);
+}
+
+#[test]
+fn many_callers_at_once_get_no_id_twice() {
+    let (server, _) = Server::with_orders(100);
+    let serve = Serve::start(&server, &["--log-level=info"]);
+    let answers = Answers::since(Instant::now());
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let stop = Stop(&is_over);
+        for caller in 0..8 {
+            let (serve, answers, is_over) = (&serve, &answers, &is_over);
+            scope.spawn(move || {
+                while !is_over.load(Ordering::SeqCst) {
+                    let count = [1, 3, 50, 1_500][usize::from(caller) % 4];
+                    answers.enter("orders", caller, serve.ids("orders", count));
+                }
+            });
+        }
+        wait_until("ids have come", || answers.len() > 50_000);
+        drop(stop);
+    });
+    answers.assert_no_repetition();
+}
