@@ -13,6 +13,7 @@
 
 mod account;
 mod answers;
+mod browser;
 mod callers;
 mod centre;
 mod clock;
@@ -46,6 +47,7 @@ mod tls;
 mod wait;
 
 pub use answers::{Answers, OF_THE_TEST};
+pub use browser::Browser;
 pub use callers::{BUFFERED, Callers, Group, Query, SESSION, SPARING};
 pub use centre::{Centre, attach};
 pub use clock::Clock;

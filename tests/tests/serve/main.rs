@@ -3,10 +3,12 @@
 //!
 //! What it does without a server is tested in `cli/src/serve`.
 
+mod description;
 mod faults;
 mod ids;
 mod limits;
 mod meituan;
+mod page;
 mod process;
 mod systemd;
 mod tinyid;
