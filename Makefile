@@ -5,7 +5,7 @@
 export PG_CONFIG
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-stop demo-nodes test test-server test-clients test-long bench bench-nodes lint stage install
+.PHONY: help setup demo demo-stop demo-nodes test test-server test-clients test-long bench bench-nodes bench-serve lint stage install
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 14
@@ -39,6 +39,9 @@ bench: ## compare leaf with sequences, write bench/RESULTS.md
 
 bench-nodes: ## measure a centre and its shards, write bench/NODES.md
 	@scripts/bench-nodes
+
+bench-serve: ## measure ids over HTTP, write bench/SERVE.md
+	@scripts/bench-serve
 
 lint: ## check versions, imports, format, clippy and documentation; warnings are errors
 	@scripts/lint

@@ -14,6 +14,7 @@ mod nodes;
 mod pgbench;
 mod report;
 mod runs;
+mod serve;
 mod works;
 
 use std::fs;
@@ -25,6 +26,7 @@ use bench::Bench;
 use nodes::Nodes;
 use report::Report;
 use runs::Runs;
+use serve::Http;
 
 /// Compares leaf with sequences on a private server, or measures a centre and its shards.
 #[derive(Parser)]
@@ -52,6 +54,8 @@ enum Subject {
     Sequences,
     /// A centre and its shards, written to bench/NODES.md.
     Nodes,
+    /// Ids over HTTP, written to bench/SERVE.md.
+    Serve,
 }
 
 /// The workloads of a subject and their names, for `--only`.
@@ -75,6 +79,12 @@ fn main() {
             let about = machine::describe(&nodes.centre.0, &nodes::SETTINGS, runs);
             let report = Report::new(nodes::TEXTS, about);
             measure(&arguments, nodes::WORKS, &mut nodes, report, "NODES.md");
+        }
+        Subject::Serve => {
+            let mut http = Http::start(runs);
+            let about = machine::describe(&http.server, &serve::SETTINGS, runs);
+            let report = Report::new(serve::TEXTS, about);
+            measure(&arguments, serve::WORKS, &mut http, report, "SERVE.md");
         }
     }
 }
