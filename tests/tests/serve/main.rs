@@ -7,6 +7,7 @@ mod description;
 mod faults;
 mod ids;
 mod limits;
+mod manual;
 mod meituan;
 mod page;
 mod process;
