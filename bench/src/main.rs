@@ -82,7 +82,7 @@ fn main() {
         }
         Subject::Serve => {
             let mut http = Http::start(runs);
-            let about = machine::describe(&http.server, &serve::SETTINGS, runs);
+            let about = machine::describe(&http.server, &serve::SETTINGS, http.runs);
             let report = Report::new(serve::TEXTS, about);
             measure(&arguments, serve::WORKS, &mut http, report, "SERVE.md");
         }

@@ -4,6 +4,8 @@
 mod driver;
 mod http;
 
+use std::time::Duration;
+
 use leaf_tests::{Draw, Serve, Server};
 
 use crate::Works;
@@ -13,10 +15,11 @@ use crate::report::{Bound, Report, Texts, Unit};
 use crate::runs::Runs;
 
 /// The settings of the database that differ from PostgreSQL's defaults.
-pub const SETTINGS: [(&str, &str); 3] = [
+pub const SETTINGS: [(&str, &str); 4] = [
     ("shared_buffers", "256MB"),
     ("max_wal_size", "4GB"),
     ("checkpoint_timeout", "30min"),
+    ("max_connections", "100"),
 ];
 
 /// What the report says around its tables.
@@ -49,16 +52,23 @@ pub const WORKS: &Works<Http> = &[
     ("memory", |http, report| http.memory(report)),
 ];
 
+/// How long a run lasts: short ones in turn, so that what else the machine does affects both.
+const RUN: Duration = Duration::from_secs(1);
+
 /// The servers, and how much is measured.
 pub struct Http {
     pub server: Server,
+    pub runs: Runs,
     serve: Serve,
-    runs: Runs,
 }
 
 impl Http {
     /// Starts both servers; when this returns, all addresses have been used.
     pub fn start(runs: Runs) -> Http {
+        let runs = Runs {
+            repetitions: runs.repetitions * 3,
+            ..runs
+        };
         let options = SETTINGS
             .iter()
             .fold(Server::options(), |options, (name, value)| {
@@ -91,7 +101,7 @@ impl Http {
         report.latency(&format!("ids: {work}"), &summary(&ids));
         report.latency(&format!("constant: {work}"), &summary(&others));
         let sequence: Vec<_> = (0..self.runs.repetitions)
-            .map(|_| driver::nextval(&self.server, connections, count, self.runs.duration(3)))
+            .map(|_| driver::nextval(&self.server, connections, count, RUN))
             .collect();
         let pairs: Vec<_> = ids.iter().zip(&sequence).map(rates).collect();
         report.compared(
@@ -127,14 +137,7 @@ impl Http {
         ids: &str,
         constant: &str,
     ) -> (Vec<Latency>, Vec<Latency>) {
-        let run = |path| {
-            http::run(
-                self.serve.address(),
-                path,
-                connections,
-                self.runs.duration(3),
-            )
-        };
+        let run = |path| http::run(self.serve.address(), path, connections, RUN);
         run(ids);
         run(constant);
         let pair = |repetition| match repetition % 2 {

@@ -10,6 +10,9 @@ use jiff::SignedDuration;
 
 use crate::connection;
 
+/// How many ids are fetched at first.
+pub const MIN_STEP: u32 = 1_000;
+
 /// Serve ids over HTTP
 ///
 /// Ids come from buffers in the memory of this process, which are refilled ahead of their use.
@@ -38,6 +41,16 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 10_000, help_heading = "Serving",
           value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub max_count: u32,
+
+    /// Fetch at most this many ids at once; a buffer is to last for 10 minutes, if this allows it
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 100_000_000,
+        help_heading = "Serving",
+        value_parser = clap::value_parser!(u32).range(MIN_STEP as i64..=1_000_000_000)
+    )]
+    pub max_step: u32,
 
     /// Give TinyID's clients segments of this many ids
     #[arg(long, value_name = "N", default_value_t = 1_000, help_heading = "Serving",

@@ -36,6 +36,8 @@ use tokio_util::sync::CancellationToken;
 
 pub use args::Args;
 
+use args::MIN_STEP;
+
 use app::App;
 use connections::{Connections, Limits};
 use measures::Issued;
@@ -154,6 +156,7 @@ fn app_of(
     let (recorded, served) = record()?;
     let config: Config = args.connection.config()?;
     // A request waits no longer than --wait; the end of the process may take longer.
+    let config = config.steps(u64::from(MIN_STEP), u64::from(args.max_step));
     let leaf = Leaf::new(config.timeout(args.wait.max(Duration::from_secs(5))))?;
     let snowflake = leaf.snowflake(snowflake_of(args, addresses.first()))?;
     let tags = Arc::new(Tags::new(&leaf, &args.tags, args.wait));

@@ -68,6 +68,11 @@ fn accepted(headers: &HeaderMap) -> Format {
     named.unwrap_or(Format::Json)
 }
 
+/// What follows the last slash of a path, as it was sent.
+pub fn last_segment(path: &str) -> &str {
+    path.rsplit_once('/').map_or(path, |(_, last)| last)
+}
+
 /// The tag that a segment of a path names.
 ///
 /// # Errors

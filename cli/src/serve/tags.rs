@@ -27,6 +27,17 @@ const MOST_REMEMBERED: usize = 4_096;
 const NEW_PER_SECOND: f64 = 100.0;
 const MOST_NEW: f64 = 1_000.0;
 
+/// How often a request asks for ids if others close the source for which it waits.
+const ATTEMPTS: usize = 2;
+
+/// Why there are no ids.
+enum Failed {
+    For(Problem),
+    /// Another request has closed the source, because it found out that the tag is unknown, or
+    /// could not find out anything about it.
+    Closed,
+}
+
 /// A tag that is served.
 pub struct Served {
     pub source: SegmentSource,
@@ -79,49 +90,60 @@ impl Tags {
 
     /// Ids of a tag, ascending.
     pub async fn draw(&self, name: &str, count: usize) -> Result<Drawn<SegmentId>, Problem> {
-        let Some(tag) = self.served(name) else {
-            return self.draw_first(name, count).await;
-        };
-        let drawn = match count {
+        for _ in 0..ATTEMPTS {
+            let drawn = match self.served(name) {
+                Some(tag) => self.draw_from(name, &tag, count).await,
+                None => self.draw_first(name, count).await,
+            };
+            match drawn {
+                Ok(drawn) => return Ok(drawn),
+                Err(Failed::For(problem)) => return Err(problem),
+                Err(Failed::Closed) => {}
+            }
+        }
+        Err(problem::NO_IDS)
+    }
+
+    async fn draw_from(
+        &self,
+        name: &str,
+        tag: &Served,
+        count: usize,
+    ) -> Result<Drawn<SegmentId>, Failed> {
+        let at_hand = match count {
             1 => tag.source.try_next().map(Drawn::One),
             _ => None,
         };
-        let drawn = match drawn {
+        let drawn = match at_hand {
             Some(drawn) => drawn,
-            None => {
-                let waited = self.wait_for(&tag.source, count).await;
-                waited.map_err(|error| self.failed(name, &tag.source, &error))?
-            }
+            None => self.wait_for(name, &tag.source, count).await?,
         };
         tag.issued.add(count);
         Ok(drawn)
     }
 
     /// The first ids of a tag, which is served from then on.
-    async fn draw_first(&self, name: &str, count: usize) -> Result<Drawn<SegmentId>, Problem> {
+    async fn draw_first(&self, name: &str, count: usize) -> Result<Drawn<SegmentId>, Failed> {
         if self
             .named
             .as_ref()
             .is_some_and(|named| !named.contains(name))
         {
-            return Err(problem::NOT_SERVED);
+            return Err(Failed::For(problem::NOT_SERVED));
         }
-        self.unserved.lock().ask_for(name)?;
+        self.unserved.lock().ask_for(name).map_err(Failed::For)?;
         let source = self.leaf.segment(name);
-        match self.wait_for(&source, count).await {
-            Ok(drawn) => {
-                self.serve(name, source).issued.add(count);
-                Ok(drawn)
-            }
-            Err(error) => Err(self.failed(name, &source, &error)),
-        }
+        let drawn = self.wait_for(name, &source, count).await?;
+        self.serve(name, source).issued.add(count);
+        Ok(drawn)
     }
 
     async fn wait_for(
         &self,
+        name: &str,
         source: &SegmentSource,
         count: usize,
-    ) -> Result<Drawn<SegmentId>, Error> {
+    ) -> Result<Drawn<SegmentId>, Failed> {
         let drawn = async {
             match count {
                 1 => source.next_async().await.map(Drawn::One),
@@ -132,9 +154,11 @@ impl Tags {
             after: self.wait,
             last: None,
         };
-        tokio::time::timeout(self.wait, drawn)
+        let drawn = tokio::time::timeout(self.wait, drawn)
             .await
-            .map_err(timeout)?
+            .map_err(timeout)
+            .flatten();
+        drawn.map_err(|error| self.failed(name, source, &error))
     }
 
     /// Waits until ids of a tag are at hand, which is served from then on.
@@ -179,19 +203,19 @@ impl Tags {
 
     /// What the caller is told. A tag that the server does not know, or not to this role, is
     /// forgotten, and so is one of which not even that is known.
-    fn failed(&self, name: &str, source: &SegmentSource, error: &Error) -> Problem {
-        let problem = match error {
-            // Another caller has found out that the tag is unknown, and closed it.
-            Error::Closed if !self.is_closing.load(Ordering::Acquire) => problem::UNKNOWN_TAG,
-            error => Problem::from(error),
-        };
+    fn failed(&self, name: &str, source: &SegmentSource, error: &Error) -> Failed {
         let served = self.served.pin();
+        if matches!(error, Error::Closed) && !self.is_closing.load(Ordering::Acquire) {
+            served.remove(name);
+            return Failed::Closed;
+        }
+        let problem = Problem::from(error);
         let is_lasting = matches!(
             problem,
             problem::UNKNOWN_TAG | problem::BAD_TAG | problem::PERMISSION
         );
         if served.contains_key(name) && !is_lasting {
-            return problem;
+            return Failed::For(problem);
         }
         served.remove(name);
         if !matches!(problem, problem::NO_IDS | problem::CLOSING) {
@@ -199,7 +223,7 @@ impl Tags {
         }
         let source = source.clone();
         tokio::spawn(async move { source.close_async().await });
-        problem
+        Failed::For(problem)
     }
 }
 

@@ -2,9 +2,9 @@
 //! not answer.
 
 use crate::PATIENCE;
-use leaf_sdk::{Config, Leaf};
+use leaf_sdk::{Config, Error, Leaf};
 use leaf_tests::postgres::Client;
-use leaf_tests::{Draw, Server, Tls, wait_until};
+use leaf_tests::{Draw, Mode, Server, Tls, wait_until};
 use std::net::TcpListener;
 use std::time::Duration;
 
@@ -49,6 +49,19 @@ fn wait_for_the_lock(server: &Server, leaf: &Leaf) {
     let locked = leaf.segment("locked");
     assert!(locked.try_next().is_none());
     wait_until("the statement waits", || statements(server) == 1);
+}
+
+#[test]
+fn handle_connects_before_ids_are_requested_and_says_if_it_cannot() {
+    let mut server = Server::start();
+    let leaf = Leaf::new(config(&server.connection_string())).expect("a handle");
+    assert_eq!(leaf.health().is_reachable, None);
+    leaf.connect().expect("a connection");
+    assert_eq!(leaf.health().is_reachable, Some(true));
+    server.stop(Mode::Fast);
+    let leaf = Leaf::new(config(&server.connection_string())).expect("a handle");
+    assert!(matches!(leaf.connect(), Err(Error::Connection(_))));
+    assert_eq!(leaf.health().is_reachable, Some(false));
 }
 
 #[test]

@@ -71,6 +71,11 @@ fn ids_say_who_made_them_and_when() {
     let server = Server::start();
     let mut client = server.connect();
     let ids = generator(&server, "a");
+    assert_eq!(
+        ids.decode(SnowflakeId::new(0)),
+        None,
+        "the layout is not known"
+    );
     let id = ids.next().expect("an id");
     let parts = client.parts(id.get());
     assert_eq!(Some(parts.worker_id), ids.worker_id());
@@ -79,6 +84,12 @@ fn ids_say_who_made_them_and_when() {
         .duration_since(std::time::UNIX_EPOCH)
         .expect("after 1970");
     assert_eq!(since.as_millis() as i64, parts.created_at);
+    let fields = ids.decode(id).expect("a lease");
+    assert_eq!(
+        (fields.created_at, fields.worker_id, fields.sequence),
+        (created, parts.worker_id, parts.sequence)
+    );
+    assert_eq!(ids.decode(SnowflakeId::new(-1)), None);
 }
 
 /// A handle that connects through a relay.

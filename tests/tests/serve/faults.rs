@@ -48,6 +48,27 @@ fn ids_go_on_from_the_buffers_while_the_database_is_away_and_end_with_503() {
 }
 
 #[test]
+fn tag_is_never_called_unknown_because_the_database_is_away() {
+    let (mut server, _) = Server::with_orders(1000);
+    let serve = Serve::start(&server, &["--wait=100ms", "--log-level=info"]);
+    serve.wait_ready();
+    server.stop(Mode::Fast);
+    // Waits that begin and end at different times.
+    thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                for _ in 0..20 {
+                    let answer = serve.get("/v1/segment/orders");
+                    assert_eq!(answer.json()["code"], "no_ids", "{answer:?}");
+                }
+            });
+        }
+    });
+    server.start_again();
+    wait_until("ids come", || serve.get("/v1/segment/orders").status == 200);
+}
+
+#[test]
 fn ids_follow_a_promotion() {
     let mut primary = Server::start();
     primary

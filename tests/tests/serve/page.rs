@@ -61,7 +61,7 @@ fn page_shows_tags_buffers_and_ids_live() {
     let meter =
         "document.querySelector('tr[data-tag=orders] [role=meter]').getAttribute('aria-valuenow')";
     leaf_tests::wait_until("the bar is live", || {
-        browser.value(meter) == (buffered - 30).to_string()
+        browser.value(meter) == *(buffered - 30).to_string()
     });
 }
 

@@ -9,7 +9,6 @@ use axum::response::Response;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::last_segment;
 use crate::serve::answer;
 use crate::serve::app::App;
 use crate::serve::problem::{self, Problem};
@@ -17,7 +16,7 @@ use crate::serve::query::{self, Wanted};
 use crate::serve::tokens::Right;
 
 pub async fn segment(State(app): State<Arc<App>>, request: Request) -> Result<Response, Problem> {
-    let tag = query::tag(last_segment(request.uri().path()))?;
+    let tag = query::tag(query::last_segment(request.uri().path()))?;
     app.allow(request.headers(), Right::Tag(&tag))?;
     let wanted = Wanted::of(request.uri(), request.headers(), app.max_count)?;
     let drawn = app.tags.draw(&tag, wanted.count).await?;
@@ -41,7 +40,7 @@ struct Fields {
 
 pub async fn decode(State(app): State<Arc<App>>, request: Request) -> Result<Response, Problem> {
     app.allow(request.headers(), Right::Snowflake)?;
-    let id: i64 = last_segment(request.uri().path())
+    let id: i64 = query::last_segment(request.uri().path())
         .parse()
         .map_err(|_| problem::BAD_ID)?;
     let fields = app.decode(id).await?;
@@ -70,7 +69,7 @@ pub async fn constant(State(app): State<Arc<App>>, request: Request) -> Result<R
         let ids = vec!["\"123456789\""; 100].join(",");
         Bytes::from(format!("{{\"ids\":[{ids}]}}\n"))
     });
-    let tag = query::tag(last_segment(request.uri().path()))?;
+    let tag = query::tag(query::last_segment(request.uri().path()))?;
     app.allow(request.headers(), Right::Tag(&tag))?;
     let wanted = Wanted::of(request.uri(), request.headers(), app.max_count)?;
     Ok(answer::json(match wanted.count {

@@ -12,7 +12,6 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::json;
 
-use super::last_segment;
 use crate::serve::answer::{self, Drawn};
 use crate::serve::app::App;
 use crate::serve::problem::{self, Problem};
@@ -21,7 +20,7 @@ use crate::serve::tokens::Right;
 
 pub async fn segment(State(app): State<Arc<App>>, request: Request) -> Result<Response, Problem> {
     let path = request.uri().path();
-    let tag = query::tag(last_segment(path))?;
+    let tag = query::tag(query::last_segment(path))?;
     app.allow(request.headers(), Right::Tag(&tag))?;
     Ok(answer(path, app.tags.draw(&tag, 1).await))
 }

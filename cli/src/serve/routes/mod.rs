@@ -107,11 +107,6 @@ fn panicked() -> Response {
     problem::INTERNAL.into_response()
 }
 
-/// What follows the last slash of a path, as it was sent.
-fn last_segment(path: &str) -> &str {
-    path.rsplit_once('/').map_or(path, |(_, last)| last)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
