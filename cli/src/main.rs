@@ -5,7 +5,7 @@
 //! - [`top`]: the same, live.
 //! - [`tags`]: creates, changes and drops tags.
 //! - [`doctor`]: looks for what is wrong.
-//! - [`bench`]: measures, and checks that no id comes twice.
+//! - [`mod@bench`]: measures, and checks that no id comes twice.
 //! - [`import`]: creates tags that go on where another service has stopped.
 //! - [`ids`]: `decode` and `encode`.
 //! - [`serve`]: `serve`, ids over HTTP.

@@ -77,7 +77,8 @@ pub struct EncodeArgs {
 /// How snowflake ids are divided into fields.
 #[derive(Debug, Args)]
 struct SchemeArgs {
-    /// The layout: leaf, uid, sonyflake, js53, decimal, or custom:TIME,WORKER,SEQUENCE[,TICK]
+    /// The layout: leaf, uid, sonyflake, js53, decimal, or custom:TIME,WORKER,SEQUENCE with or
+    /// without ,TICK
     #[arg(long, default_value = "leaf", value_parser = layout)]
     layout: Layout,
 
