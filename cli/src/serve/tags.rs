@@ -89,11 +89,15 @@ impl Tags {
     }
 
     /// Ids of a tag, ascending.
-    pub async fn draw(&self, name: &str, count: usize) -> Result<Drawn<SegmentId>, Problem> {
+    pub async fn draw(
+        self: &Arc<Self>,
+        name: &str,
+        count: usize,
+    ) -> Result<Drawn<SegmentId>, Problem> {
         for _ in 0..ATTEMPTS {
             let drawn = match self.served(name) {
                 Some(tag) => self.draw_from(name, &tag, count).await,
-                None => self.draw_first(name, count).await,
+                None => self.draw_first_anyway(name, count).await,
             };
             match drawn {
                 Ok(drawn) => return Ok(drawn),
@@ -120,6 +124,18 @@ impl Tags {
         };
         tag.issued.add(count);
         Ok(drawn)
+    }
+
+    /// Like [`draw_first`](Self::draw_first), also if the caller goes away meanwhile: a name that
+    /// has given no ids must be forgotten then, too.
+    async fn draw_first_anyway(
+        self: &Arc<Self>,
+        name: &str,
+        count: usize,
+    ) -> Result<Drawn<SegmentId>, Failed> {
+        let (tags, name) = (self.clone(), name.to_owned());
+        let drawing = tokio::spawn(async move { tags.draw_first(&name, count).await });
+        drawing.await.unwrap_or(Err(Failed::For(problem::INTERNAL)))
     }
 
     /// The first ids of a tag, which is served from then on.
@@ -259,6 +275,30 @@ impl Unserved {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn name_is_forgotten_if_its_caller_goes_away() {
+        let config = leaf_sdk::Config::new("host=/nonexistent user=nobody")
+            .expect("a string")
+            .retry_between(Duration::from_millis(1), Duration::from_millis(10));
+        let leaf = Leaf::new(config).expect("a handle");
+        let tags = Arc::new(Tags::new(&leaf, &[], Duration::from_millis(50)));
+        let drawing = tags.draw("made up", 1);
+        let gone = tokio::time::timeout(Duration::from_millis(5), drawing).await;
+        assert!(gone.is_err(), "the caller goes before there is an answer");
+        assert!(leaf.stats().contains_key("made up"));
+        let forgotten = async {
+            while !leaf.stats().is_empty() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        let forgotten = tokio::time::timeout(Duration::from_secs(60), forgotten).await;
+        assert!(
+            forgotten.is_ok(),
+            "the name is still there: {:?}",
+            leaf.stats()
+        );
+    }
 
     #[test]
     fn made_up_names_take_bounded_memory_and_are_asked_for_at_a_bounded_rate() {
