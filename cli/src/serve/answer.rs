@@ -3,7 +3,7 @@
 use axum::body::Body;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderValue, Response};
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::Bytes;
 
 /// The most digits of an id, and its sign.
 const WIDEST: usize = 20;
@@ -42,17 +42,19 @@ struct Frame {
 impl Frame {
     fn write<T: Copy + Into<i64>>(&self, ids: &[T]) -> Bytes {
         let room = self.before.len() + self.after.len() + ids.len() * (WIDEST + self.between.len());
-        let mut text = BytesMut::with_capacity(room);
+        let mut text = Vec::with_capacity(room);
         let mut digits = itoa::Buffer::new();
-        text.put_slice(self.before.as_bytes());
-        for (place, &id) in ids.iter().enumerate() {
-            if place > 0 {
-                text.put_slice(self.between.as_bytes());
-            }
-            text.put_slice(digits.format(id.into()).as_bytes());
+        let mut between = self.before;
+        for &id in ids {
+            text.extend_from_slice(between.as_bytes());
+            text.extend_from_slice(digits.format(id.into()).as_bytes());
+            between = self.between;
         }
-        text.put_slice(self.after.as_bytes());
-        text.freeze()
+        if ids.is_empty() {
+            text.extend_from_slice(self.before.as_bytes());
+        }
+        text.extend_from_slice(self.after.as_bytes());
+        Bytes::from(text)
     }
 }
 
