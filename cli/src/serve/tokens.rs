@@ -94,11 +94,18 @@ impl Tokens {
         if file.token.is_empty() {
             return Err("there is no token; add [[token]] with name, token and tags".into());
         }
-        file.token
-            .into_iter()
-            .map(Token::of)
-            .collect::<Result<_, _>>()
-            .map(Tokens)
+        let mut tokens: Vec<Token> = Vec::with_capacity(file.token.len());
+        for entry in file.token {
+            let name = entry.name.clone();
+            let token = Token::of(entry)?;
+            if tokens.iter().any(|other| other.hash == token.hash) {
+                return Err(format!(
+                    "\"{name}\" has the token of an earlier entry; give one entry all rights"
+                ));
+            }
+            tokens.push(token);
+        }
+        Ok(Tokens(tokens))
     }
 
     /// # Errors
@@ -265,6 +272,10 @@ mod tests {
                 "line 4",
             ),
             ("[[token]]\nname = \"a\"\ntoken = \"hidden\n", "line 3"),
+            (
+                "[[token]]\nname = \"a\"\ntoken = \"hidden\"\n[[token]]\nname = \"b\"\ntoken = \"hidden\"\n",
+                "\"b\" has the token of an earlier entry",
+            ),
         ] {
             let error = Tokens::parse(wrong).expect_err(wrong);
             assert!(error.contains(says), "{error}");
