@@ -45,17 +45,17 @@ impl Said {
     }
 
     /// What a call says that reads this from standard input.
-    pub fn by_with(command: &mut Command, input: &str) -> Said {
+    pub fn by_with(command: &mut Command, input: impl AsRef<[u8]>) -> Said {
         command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         let mut child = command.spawn().expect("leafctl starts");
         let mut stdin = child.stdin.take().expect("a pipe");
-        let input = input.to_owned();
+        let input = input.as_ref().to_owned();
         // A thread: the program may write before it has read everything.
         let writer = std::thread::spawn(move || {
-            let _ = stdin.write_all(input.as_bytes());
+            let _ = stdin.write_all(&input);
         });
         let output = child.wait_with_output().expect("it ends");
         writer.join().expect("the writer ends");

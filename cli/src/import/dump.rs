@@ -18,7 +18,13 @@ use sqlparser::parser::Parser;
 
 use crate::failure::Failure;
 
-/// A table of one dump.
+/// How long the beginning of a statement, up to the name of its table, can be.
+const LONGEST_BEGINNING: usize = 1_000;
+
+/// How many ends of lines are tried as the end of a statement.
+const MOST_ATTEMPTS: usize = 100;
+
+/// A table of a dump, which can have one of each of several databases.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Table {
     pub columns: Vec<String>,
@@ -50,27 +56,31 @@ impl Table {
     }
 }
 
-/// Reads the table from each dump; each of them must have it.
+/// Reads the tables with one of these names from each dump; each of them must have one.
 pub fn read(dumps: &[PathBuf], names: &[String]) -> Result<Vec<Table>, Failure> {
     let read = |dump: &PathBuf| {
-        let about = |failure: Failure| failure.about(dump.display());
-        let table = match dump == Path::new("-") {
-            true => read_lines(io::stdin().lock(), names),
-            false => read_file(dump, names),
+        let (name, tables) = match dump == Path::new("-") {
+            true => (
+                "standard input".into(),
+                read_lines(io::stdin().lock(), names),
+            ),
+            false => (dump.display().to_string(), read_file(dump, names)),
         };
-        let table = table.map_err(about)?;
-        match table.columns.is_empty() {
+        let about = |failure: Failure| failure.about(&name);
+        let tables = tables.map_err(about)?;
+        match tables.is_empty() {
             true => Err(about(
                 Failure::failed(format!("there is no table {}", names.join(" or ")))
                     .hint("name the table with --table"),
             )),
-            false => Ok(table),
+            false => Ok(tables),
         }
     };
-    dumps.iter().map(read).collect()
+    let tables: Result<Vec<_>, _> = dumps.iter().map(read).collect();
+    Ok(tables?.into_iter().flatten().collect())
 }
 
-fn read_file(file: &Path, names: &[String]) -> Result<Table, Failure> {
+fn read_file(file: &Path, names: &[String]) -> Result<Vec<Table>, Failure> {
     let file = File::open(file).map_err(Failure::failed)?;
     let length = file
         .metadata()
@@ -80,65 +90,179 @@ fn read_file(file: &Path, names: &[String]) -> Result<Table, Failure> {
     let style = ProgressStyle::with_template("{msg} {wide_bar} {bytes}/{total_bytes} {eta}");
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
     bar.set_message("reading");
-    let table = read_lines(BufReader::new(bar.wrap_read(file)), names);
+    let tables = read_lines(BufReader::new(bar.wrap_read(file)), names);
     bar.finish_and_clear();
-    table
+    tables
 }
 
-fn read_lines(mut reader: impl BufRead, names: &[String]) -> Result<Table, Failure> {
-    let mut table = Table::default();
+fn read_lines(reader: impl BufRead, names: &[String]) -> Result<Vec<Table>, Failure> {
+    let mut tables = Vec::new();
+    let mut lines = Lines::new(reader);
     let mut line = Vec::new();
-    let mut number = 0;
-    loop {
+    while lines.next_into(&mut line)? {
+        if lines.number == 1 {
+            check_format(&line)?;
+        }
+        if !lines.is_in_body && begins_statement(&line, names) {
+            let first = lines.number;
+            let about = |error: Failure| error.about(format!("statement of line {first}"));
+            let statement = whole(&mut line, &mut lines).map_err(about)?;
+            take(&mut tables, statement).map_err(about)?;
+        }
         line.clear();
-        let read = reader.read_until(b'\n', &mut line);
-        if read.map_err(Failure::failed)? == 0 {
-            return Ok(table);
-        }
-        number += 1;
-        if !begins_statement(&line, names) {
-            continue;
-        }
-        let first = number;
-        let statement = loop {
-            match parse(&line) {
-                Ok(statement) => break statement,
-                Err(error) => {
-                    let more = reader
-                        .read_until(b'\n', &mut line)
-                        .map_err(Failure::failed)?;
-                    number += 1;
-                    if more == 0 {
-                        return Err(error.about(format!("statement of line {first}")));
-                    }
-                }
+    }
+    match lines.unfinished {
+        0 => Ok(tables),
+        _ => Err(
+            Failure::failed("the end is missing: there is no line \"-- Dump completed\"")
+                .hint("make the dump again"),
+        ),
+    }
+}
+
+/// The statement that begins with this line.
+fn whole(text: &mut Vec<u8>, lines: &mut Lines<impl BufRead>) -> Result<Statement, Failure> {
+    let mut error = Failure::failed("it has no end");
+    // A semicolon at the end of a line may be one of a text or a comment.
+    for _ in 0..MOST_ATTEMPTS {
+        while !text.trim_ascii_end().ends_with(b";") {
+            if !lines.next_into(text)? {
+                return Err(error);
             }
-        };
-        let taken = table.take(statement);
-        taken.map_err(|error| error.about(format!("statement of line {first}")))?;
+        }
+        match parse(text) {
+            Ok(statement) => return Ok(statement),
+            Err(failed) => error = failed,
+        }
+        if !lines.next_into(text)? {
+            break;
+        }
+    }
+    Err(error)
+}
+
+/// The lines of a dump, and where in it they are.
+struct Lines<R> {
+    reader: R,
+    number: usize,
+    /// Between two lines `DELIMITER`: in a trigger or routine, whose lines are statements, too.
+    is_in_body: bool,
+    /// How many dumps have begun, which have a comment as their first line, and not ended, which
+    /// have another as their last.
+    unfinished: usize,
+}
+
+impl<R: BufRead> Lines<R> {
+    fn new(reader: R) -> Lines<R> {
+        Lines {
+            reader,
+            number: 0,
+            is_in_body: false,
+            unfinished: 0,
+        }
+    }
+
+    /// Adds the next line to the text; whether there is one.
+    fn next_into(&mut self, text: &mut Vec<u8>) -> Result<bool, Failure> {
+        let begin = text.len();
+        let read = self.reader.read_until(b'\n', text);
+        if read.map_err(Failure::failed)? == 0 {
+            return Ok(false);
+        }
+        self.number += 1;
+        let line = &text[begin..];
+        if let Some(delimiter) = line.strip_prefix(b"DELIMITER ") {
+            self.is_in_body = delimiter.trim_ascii() != b";";
+        } else if line.starts_with(b"-- MySQL dump ") || line.starts_with(b"-- MariaDB dump ") {
+            self.unfinished += 1;
+        } else if line.starts_with(b"-- Dump completed") {
+            self.unfinished = self.unfinished.saturating_sub(1);
+        }
+        Ok(true)
+    }
+}
+
+/// Names what cannot be read as a dump.
+fn check_format(beginning: &[u8]) -> Result<(), Failure> {
+    let compressed: [(&[u8], &str); 4] = [
+        (b"\x1f\x8b", "gunzip"),
+        (b"\x28\xb5\x2f\xfd", "unzstd"),
+        (b"BZh", "bunzip2"),
+        (b"\xfd7zXZ", "unxz"),
+    ];
+    for (magic, program) in compressed {
+        if beginning.starts_with(magic) {
+            return Err(Failure::failed("it is compressed").hint(format!(
+                "{program} < DUMP | leafctl import …, with - for the dump"
+            )));
+        }
+    }
+    match beginning.starts_with(b"\xff\xfe") || beginning.starts_with(b"\xfe\xff") {
+        true => Err(Failure::failed("it is in UTF-16")
+            .hint("write it with mysqldump --result-file instead of >")),
+        false => Ok(()),
     }
 }
 
 /// Whether a line begins a statement of one of these tables.
 fn begins_statement(line: &[u8], names: &[String]) -> bool {
-    let beginning = String::from_utf8_lossy(&line[..line.len().min(400)]);
-    let mut words = beginning
-        .split([' ', '`', '(', '.'])
-        .filter(|word| !word.is_empty());
-    let verb = (
-        words.next().unwrap_or_default(),
-        words.next().unwrap_or_default(),
-    );
-    let is_verb = |first: &str, second: &str| {
-        verb.0.eq_ignore_ascii_case(first) && verb.1.eq_ignore_ascii_case(second)
-    };
-    if !is_verb("INSERT", "INTO") && !is_verb("REPLACE", "INTO") && !is_verb("CREATE", "TABLE") {
+    let beginning = String::from_utf8_lossy(&line[..line.len().min(LONGEST_BEGINNING)]);
+    let Some(rest) = after_verb(&beginning) else {
         return false;
+    };
+    let Some((mut name, rest)) = identifier(rest) else {
+        return false;
+    };
+    // The first one is that of the database.
+    if let Some((second, _)) = rest.trim_start().strip_prefix('.').and_then(identifier) {
+        name = second;
     }
-    // After the verb come `IF NOT EXISTS`, a database, and the table.
-    words
-        .take(5)
-        .any(|word| names.iter().any(|name| word.trim_end() == name))
+    names.contains(&name)
+}
+
+/// What comes after `INSERT INTO` or `CREATE TABLE`.
+fn after_verb(text: &str) -> Option<&str> {
+    const VERBS: [&str; 8] = [
+        "INSERT INTO",
+        "INSERT IGNORE INTO",
+        "INSERT DELAYED INTO",
+        "INSERT DELAYED IGNORE INTO",
+        "REPLACE INTO",
+        "REPLACE DELAYED INTO",
+        "CREATE TABLE IF NOT EXISTS",
+        "CREATE TABLE",
+    ];
+    VERBS.iter().find_map(|verb| {
+        verb.split(' ').try_fold(text, |text, word| {
+            let text = text.trim_start();
+            let (found, rest) = text.split_at_checked(word.len())?;
+            let is_whole = rest.starts_with([' ', '\t', '`']);
+            (found.eq_ignore_ascii_case(word) && is_whole).then_some(rest)
+        })
+    })
+}
+
+/// The name at the beginning of a text, and what comes after it.
+fn identifier(text: &str) -> Option<(String, &str)> {
+    let text = text.trim_start();
+    if let Some(quoted) = text.strip_prefix('`') {
+        let mut name = String::new();
+        let mut rest = quoted;
+        loop {
+            let (part, after) = rest.split_once('`')?;
+            name += part;
+            match after.strip_prefix('`') {
+                Some(after) => {
+                    name.push('`');
+                    rest = after;
+                }
+                None => return Some((name, after)),
+            }
+        }
+    }
+    let end = text.find(|c: char| c.is_whitespace() || "`(.;".contains(c));
+    let (name, rest) = text.split_at(end.unwrap_or(text.len()));
+    (!name.is_empty()).then(|| (name.to_owned(), rest))
 }
 
 /// The statement, if the bytes are a whole one.
@@ -146,31 +270,36 @@ fn parse(bytes: &[u8]) -> Result<Statement, Failure> {
     let text = std::str::from_utf8(bytes).map_err(|_| {
         Failure::failed("the text is not UTF-8").hint("mysqldump --default-character-set=utf8mb4")
     })?;
-    if !text.trim_end().ends_with(';') {
-        return Err(Failure::failed("it has no end"));
-    }
     let parsed = Parser::parse_sql(&MySqlDialect {}, text);
     let statement = parsed.map_err(Failure::failed)?.into_iter().next();
     statement.ok_or_else(|| Failure::failed("it is empty"))
 }
 
-impl Table {
-    fn take(&mut self, statement: Statement) -> Result<(), Failure> {
-        match statement {
-            Statement::CreateTable(create) => {
-                let names = create
-                    .columns
-                    .iter()
-                    .map(|column| column.name.value.clone());
-                self.columns = names.collect();
-                self.auto_increment = auto_increment(&create.table_options);
-                Ok(())
-            }
-            Statement::Insert(insert) => self.take_rows(insert),
-            _ => Ok(()),
+/// Takes in a statement: each `CREATE TABLE` begins another table, to which the rows after it
+/// belong.
+fn take(tables: &mut Vec<Table>, statement: Statement) -> Result<(), Failure> {
+    match statement {
+        Statement::CreateTable(create) => {
+            let names = create.columns.iter();
+            tables.push(Table {
+                columns: names.map(|column| column.name.value.clone()).collect(),
+                rows: Vec::new(),
+                auto_increment: auto_increment(&create.table_options),
+            });
+            Ok(())
         }
+        Statement::Insert(insert) => {
+            if tables.is_empty() {
+                tables.push(Table::default());
+            }
+            let table = tables.last_mut();
+            table.map_or(Ok(()), |table| table.take_rows(insert))
+        }
+        _ => Ok(()),
     }
+}
 
+impl Table {
     fn take_rows(&mut self, insert: Insert) -> Result<(), Failure> {
         let name = |name: &ObjectName| name.0.last().map(ToString::to_string).unwrap_or_default();
         if !matches!(insert.table, TableObject::TableName(_)) {

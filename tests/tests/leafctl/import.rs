@@ -8,6 +8,12 @@ fn import(server: &Server, arguments: &[&str]) -> Said {
     Said::by(leafctl_on(server).arg("import").args(arguments))
 }
 
+/// What would be created from a dump of `leaf_alloc`, as CSV.
+fn planned(dump: &[u8]) -> Said {
+    let arguments = ["import", "leaf", "--dry-run", "-f", "csv", "-"];
+    Said::by_with(leafctl().args(arguments), dump)
+}
+
 /// A dump of databases, in a file.
 fn dump(old: &MariaDb, folder: &Path, databases: &[&str]) -> String {
     let file = folder.join(format!("{}.sql", databases.join("-")));
@@ -149,19 +155,14 @@ fn ticket_tables_begin_above_the_highest() {
 
 #[test]
 fn dump_can_come_from_a_pipe_and_damage_is_named() {
-    let dump = "-- MySQL dump\nCREATE TABLE `leaf_alloc` (\n  `biz_tag` varchar(128) NOT NULL,\n  `max_id` bigint NOT NULL,\n  `step` int NOT NULL\n) ENGINE=InnoDB;\nINSERT INTO `leaf_alloc` VALUES ('orders',2001,1000),('items',7,5);\n";
-    let read = |text: &str| {
-        Said::by_with(
-            leafctl().args(["import", "leaf", "--dry-run", "-f", "csv", "-"]),
-            text,
-        )
-    };
+    let dump = "-- MySQL dump 10.13\nCREATE TABLE `leaf_alloc` (\n  `biz_tag` varchar(128) NOT NULL,\n  `max_id` bigint NOT NULL,\n  `step` int NOT NULL\n) ENGINE=InnoDB;\nINSERT INTO `leaf_alloc` VALUES ('orders',2001,1000),('items',7,5);\n-- Dump completed on 2026-11-22\n";
+    let read = |text: &str| planned(text.as_bytes());
     let tags = read(dump).done();
     assert_eq!(
         tags,
         "tag,next_id,step,description\nitems,7,5,\norders,2001,1000,\n"
     );
-    let cut = &dump[..dump.len() - 10];
+    let cut = dump.split_once(",5);").expect("a row").0;
     let error = read(cut).failed(1);
     assert!(error.contains("line 7"), "{error}");
     let error = read(&dump.replace("2001", "'many'")).failed(1);
@@ -181,4 +182,112 @@ fn dump_can_come_from_a_pipe_and_damage_is_named() {
     assert!(tag.contains("\nt,42,"), "{tag}");
     let error = read("-- nothing\n").failed(1);
     assert!(error.contains("no table leaf_alloc"), "{error}");
+}
+
+/// A dump of the tags `orders` and `items`, as MySQL 8 writes it.
+const MYSQL_8: &str = r"-- MySQL dump 10.13  Distrib 8.0.36, for Linux (x86_64)
+/*!50503 SET NAMES utf8mb4 */;
+DROP TABLE IF EXISTS `leaf_alloc`;
+/*!40101 SET @saved_cs_client     = @@character_set_client */;
+/*!50503 SET character_set_client = utf8mb4 */;
+CREATE TABLE `leaf_alloc` (
+  `biz_tag` varchar(128) CHARACTER SET utf8mb4 COLLATE utf8mb4_0900_ai_ci NOT NULL DEFAULT '',
+  `max_id` bigint NOT NULL DEFAULT '1' COMMENT 'the first; free',
+  `step` int unsigned NOT NULL,
+  `description` varchar(256) DEFAULT NULL,
+  `update_time` timestamp NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP,
+  PRIMARY KEY (`biz_tag`),
+  KEY `step` (`step`) USING BTREE
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_0900_ai_ci ROW_FORMAT=DYNAMIC;
+LOCK TABLES `leaf_alloc` WRITE;
+/*!40000 ALTER TABLE `leaf_alloc` DISABLE KEYS */;
+INSERT INTO `leaf_alloc` VALUES ('orders',2001,1000,'x','2024-01-01 00:00:00'),('items',7,5,NULL,'2024-01-01 00:00:00');
+/*!40000 ALTER TABLE `leaf_alloc` ENABLE KEYS */;
+UNLOCK TABLES;
+-- Dump completed on 2024-01-01  0:00:00
+";
+const ITS_TAGS: &str = "tag,next_id,step,description\nitems,7,5,\norders,2001,1000,x\n";
+
+#[test]
+fn dump_can_be_written_in_many_ways() {
+    let columns = "`leaf_alloc` (`biz_tag`, `max_id`, `step`, `description`, `update_time`) VALUES";
+    for dump in [
+        MYSQL_8.to_owned(),
+        MYSQL_8.replace('\n', "\r\n"),
+        MYSQL_8
+            .replace("VALUES (", "VALUES\n(")
+            .replace("),(", "),\n("),
+        MYSQL_8.replace("),(", ");\nINSERT INTO `leaf_alloc` VALUES ("),
+        MYSQL_8.replace("`leaf_alloc` VALUES", columns),
+        MYSQL_8.replace("`leaf_alloc`", "`leaf`.`leaf_alloc`"),
+        MYSQL_8.replace('`', ""),
+        MYSQL_8.replace("INSERT INTO", "INSERT  IGNORE INTO"),
+        MYSQL_8.replace("INSERT INTO", "REPLACE INTO"),
+        MYSQL_8.replace("'x'", "_binary 'x'"),
+        MYSQL_8.replace("'x'", "0x78"),
+        // Without comments, neither the first nor the last line is there.
+        MYSQL_8.replace("-- ", "/* */ "),
+    ] {
+        assert_eq!(planned(dump.as_bytes()).done(), ITS_TAGS, "{dump}");
+    }
+}
+
+#[test]
+fn what_only_looks_like_the_table_is_not_read() {
+    let end = "UNLOCK TABLES;\n";
+    for other in [
+        // Texts and columns of other tables.
+        "INSERT INTO `log` VALUES (1,'from leaf_alloc moved');\n",
+        "INSERT INTO `log` (`leaf_alloc`, `a`) VALUES ('x',1);\n",
+        "INSERT INTO log VALUES ( leaf_alloc );\n",
+        "CREATE TABLE `log` (`leaf_alloc` int);\n",
+        // Other tables, and a database of this name.
+        "INSERT INTO `leaf_alloc2` VALUES ('x',1,2,NULL,'');\n",
+        "INSERT INTO `my``leaf_alloc` VALUES ('x',1,2,NULL,'');\n",
+        "INSERT INTO `leaf_alloc`.`other` VALUES ('x',1,2,NULL,'');\n",
+        // Triggers, routines and views.
+        "DELIMITER ;;\n/*!50003 CREATE*/ /*!50003 TRIGGER t BEFORE INSERT ON x FOR EACH ROW BEGIN\nINSERT INTO `leaf_alloc` VALUES ('fake',1,2,NULL,NOW());\nEND */;;\nDELIMITER ;\n",
+        "/*!50001 CREATE VIEW `leaf_alloc` AS SELECT \n 1 AS `biz_tag`,\n 1 AS `max_id`*/;\n",
+    ] {
+        let dump = MYSQL_8.replace(end, &format!("{end}{other}"));
+        assert_eq!(planned(dump.as_bytes()).done(), ITS_TAGS, "{other}");
+    }
+}
+
+#[test]
+fn table_of_each_database_has_its_own_columns() {
+    let other = MYSQL_8
+        .replace("'orders',2001,1000", "'users',50,300")
+        .replace("'items',7,5", "'carts',60,400")
+        .replace(
+            "  `max_id` bigint NOT NULL DEFAULT '1' COMMENT 'the first; free',\n",
+            "",
+        )
+        .replace(
+            "`step` int unsigned NOT NULL,\n",
+            "`step` int,\n  `max_id` bigint,\n",
+        );
+    let tags = planned((MYSQL_8.to_owned() + &other).as_bytes()).done();
+    assert_eq!(
+        tags,
+        "tag,next_id,step,description\ncarts,400,60,\nitems,7,5,\norders,2001,1000,x\nusers,300,50,x\n"
+    );
+}
+
+#[test]
+fn dump_that_is_not_whole_or_not_text_is_refused() {
+    // At the end of a line, where every statement is whole.
+    let cut = MYSQL_8.split_once("UNLOCK").expect("a line").0;
+    let error = planned(cut.as_bytes()).failed(1);
+    assert!(error.contains("Dump completed"), "{error}");
+    // The first of two.
+    planned((cut.to_owned() + MYSQL_8).as_bytes()).failed(1);
+    let error = planned(b"\x1f\x8b\x08\x00\n").failed(1);
+    assert!(error.contains("gunzip"), "{error}");
+    let utf_16: Vec<u8> = "\u{feff}CREATE\n"
+        .encode_utf16()
+        .flat_map(u16::to_le_bytes)
+        .collect();
+    let error = planned(&utf_16).failed(1);
+    assert!(error.contains("--result-file"), "{error}");
 }
