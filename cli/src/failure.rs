@@ -1,14 +1,16 @@
 //! Why a command has failed: one line for people, an exit code for scripts.
 
 use std::fmt::Display;
-use std::io;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
-use anstream::eprintln;
+use crate::human::printable;
 
 /// What a script can tell apart. `clap` exits with 2 when the command line is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
+    /// Nothing has failed, but nobody reads what is printed.
+    Unread = 0,
     /// The command could not be carried out.
     Failed = 1,
     /// The command line, or the environment, is wrong.
@@ -86,6 +88,11 @@ impl Failure {
         self.is_of_input
     }
 
+    /// Whether nothing has failed, but nobody reads what is printed.
+    pub fn is_unread(&self) -> bool {
+        self.code == Code::Unread
+    }
+
     /// Whether no server could be reached.
     pub fn is_unreachable(&self) -> bool {
         self.code == Code::Unreachable
@@ -103,7 +110,8 @@ impl Failure {
     /// Writes the text to standard error; the exit code.
     pub fn report(&self) -> ExitCode {
         if self.message.is_some() {
-            eprintln!("leafctl: {}", self.text());
+            // If standard error cannot be written, nobody can be told.
+            let _ = writeln!(io::stderr(), "leafctl: {}", printable(&self.text()));
         }
         ExitCode::from(self.code as u8)
     }
@@ -112,7 +120,9 @@ impl Failure {
 /// Texts of servers have lines, those of commands do not.
 fn one_line(text: &str) -> String {
     let words: Vec<_> = text.split_whitespace().collect();
-    words.join(" ").trim_end_matches('.').to_owned()
+    // A sentence of a server may be followed by another part.
+    let line = words.join(" ").replace(".; ", "; ");
+    line.trim_end_matches('.').to_owned()
 }
 
 impl From<leaf_sdk::Error> for Failure {
@@ -141,13 +151,8 @@ impl From<io::Error> for Failure {
     /// Of standard output: a reader that has seen enough, such as `head`, is no failure.
     fn from(error: io::Error) -> Failure {
         match error.kind() {
-            io::ErrorKind::BrokenPipe => Failure {
-                code: Code::Failed,
-                message: None,
-                hint: None,
-                is_of_input: false,
-            },
-            _ => Failure::failed(error),
+            io::ErrorKind::BrokenPipe => Failure::silent(Code::Unread),
+            _ => Failure::failed(error).about("could not write to standard output"),
         }
     }
 }
@@ -158,9 +163,12 @@ mod tests {
 
     #[test]
     fn failure_is_one_line_with_its_hint() {
-        let failure = Failure::failed("no such\n  thing.")
+        let failure = Failure::failed("no such\n  thing; It is gone.; or was.")
             .hint("make one.\n")
             .about("tag");
-        assert_eq!(failure.text(), "tag: no such thing; hint: make one");
+        assert_eq!(
+            failure.text(),
+            "tag: no such thing; It is gone; or was; hint: make one"
+        );
     }
 }

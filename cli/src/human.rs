@@ -1,4 +1,6 @@
-//! Numbers and durations, short enough for a column.
+//! Numbers and durations, short enough for a column, and texts that a terminal can show.
+
+use std::fmt::Write;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -82,6 +84,41 @@ fn zone() -> TimeZone {
     }
 }
 
+/// A text of a server or a file, as a terminal may show it: characters that move the cursor,
+/// give orders to the terminal or change the direction of the text are written as psql
+/// writes them, such as `\n`, `\x1B` and `\u202E`.
+pub fn printable(text: &str) -> String {
+    let mut printable = String::with_capacity(text.len());
+    for c in text.chars() {
+        // Writing to a string does not fail.
+        let _ = match c {
+            '\n' => printable.write_str("\\n"),
+            '\r' => printable.write_str("\\r"),
+            '\t' => printable.write_str("\\t"),
+            '\0'..='\x1f' | '\x7f' => write!(printable, "\\x{:02X}", u32::from(c)),
+            c if c.is_control() || changes_direction(c) => {
+                write!(printable, "\\u{:04X}", u32::from(c))
+            }
+            c => printable.write_char(c),
+        };
+    }
+    printable
+}
+
+/// A text as one word of a command of the shell, to be copied.
+pub fn shell_word(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./:@%+,".contains(c);
+    match !text.is_empty() && text.chars().all(is_plain) {
+        true => text.to_owned(),
+        false => format!("'{}'", text.replace('\'', r"'\''")),
+    }
+}
+
+/// Marks of the direction of a text, and separators of lines and paragraphs.
+fn changes_direction(c: char) -> bool {
+    matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
 /// The beginning of a text, if it is longer than `width` characters.
 pub fn cut(text: &str, width: usize) -> String {
     match text.chars().count() > width {
@@ -112,6 +149,32 @@ mod tests {
             (-1_500.0, "-1.5k"),
         ] {
             assert_eq!(count(number), text, "{number}");
+        }
+    }
+
+    #[test]
+    fn text_cannot_give_orders_to_a_terminal() {
+        for (text, shown) in [
+            ("orders", "orders"),
+            ("\x1b]0;title\x07", "\\x1B]0;title\\x07"),
+            ("a\r\n\tb\x7f", "a\\r\\n\\tb\\x7F"),
+            ("\u{9b}31m", "\\u009B31m"),
+            ("abc \u{202e}def\u{2066}", "abc \\u202Edef\\u2066"),
+            ("עברית 💧", "עברית 💧"),
+        ] {
+            assert_eq!(printable(text), shown);
+        }
+    }
+
+    #[test]
+    fn name_stays_one_word_of_the_shell() {
+        for (text, word) in [
+            ("shop.orders-2", "shop.orders-2"),
+            ("", "''"),
+            ("a b; rm $HOME", "'a b; rm $HOME'"),
+            ("it's", r"'it'\''s'"),
+        ] {
+            assert_eq!(shell_word(text), word);
         }
     }
 

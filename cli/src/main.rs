@@ -13,7 +13,7 @@
 //! - [`connection`]: options and environment of `psql`, and how a statement is interrupted.
 //! - [`look`]: what leaf's views show of a database.
 //! - [`query`]: statements without traces.
-//! - [`human`]: short numbers and durations.
+//! - [`human`]: short numbers and durations, and texts that a terminal can show.
 //! - [`output`]: tables, JSON and CSV.
 //! - [`failure`]: errors of one line, and exit codes.
 

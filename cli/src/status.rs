@@ -49,7 +49,7 @@ pub async fn run(args: &StatusArgs) -> Result<(), Failure> {
     match args.format {
         Format::Json => {
             let json = serde_json::to_string_pretty(&look).map_err(Failure::failed)?;
-            line(&json)
+            write(format!("{json}\n").as_bytes())
         }
         Format::Csv => csv(&look.tags),
         Format::Table => table(&look),
@@ -65,7 +65,10 @@ fn table(look: &Look) -> Result<(), Failure> {
         line(&about_upstream(upstream))?;
     }
     if look.tags.is_empty() {
-        return line("There are no tags.");
+        return line(match look.server.is_monitor {
+            true => "There are no tags.",
+            false => "There are no tags that this role owns.",
+        });
     }
     write(b"\n")?;
     let titles = [
@@ -110,7 +113,17 @@ fn csv(tags: &[Tag]) -> Result<(), Failure> {
     for tag in tags {
         writer.serialize(tag).map_err(Failure::failed)?;
     }
-    write(&writer.into_inner().map_err(Failure::failed)?)
+    if !tags.is_empty() {
+        return write(&writer.into_inner().map_err(Failure::failed)?);
+    }
+    // The names come with the first row.
+    writer.serialize(Tag::default()).map_err(Failure::failed)?;
+    let rows = writer.into_inner().map_err(Failure::failed)?;
+    write(
+        rows.split_inclusive(|byte| *byte == b'\n')
+            .next()
+            .unwrap_or_default(),
+    )
 }
 
 fn about_server(server: &Server) -> String {
@@ -118,12 +131,14 @@ fn about_server(server: &Server) -> String {
         true => "standby: ids are drawn at the primary",
         false => "takes writes",
     };
-    let loader = match server.loader_pid {
-        Some(pid) => format!("loader {pid}"),
-        None => "no loader: nothing has been drawn lately".into(),
+    let loader = match (server.loader_pid, server.is_monitor) {
+        (Some(pid), _) => format!(", loader {pid}"),
+        (None, true) => ", no loader: nothing has been drawn lately".into(),
+        // The role does not see which processes are loaders.
+        (None, false) => String::new(),
     };
     let (database, version, leaf) = (&server.database, &server.version, &server.leaf_version);
-    format!("Database {database}: PostgreSQL {version} ({role}), leaf {leaf}, {loader}")
+    format!("Database {database}: PostgreSQL {version} ({role}), leaf {leaf}{loader}")
 }
 
 fn about_snowflake(snowflake: &Snowflake) -> String {

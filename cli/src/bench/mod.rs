@@ -16,7 +16,6 @@ use std::fs;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
-use anstream::eprintln;
 use leaf_sdk::{Config, Connection};
 use tokio_postgres::types::Type;
 
@@ -48,13 +47,13 @@ pub async fn run(args: &BenchArgs) -> Result<(), Failure> {
     }
     close(connection).await;
     let (summary, is_interrupted) = measured?;
-    output::write(summary.render(args.format, earlier.as_ref())?.as_bytes())?;
+    let printed = output::write(summary.render(args.format, earlier.as_ref())?.as_bytes());
     if let Some(file) = &args.save {
         let saved = fs::write(file, summary.json()?);
         saved.map_err(|error| Failure::failed(error).about(file.display()))?;
     }
     match (summary.duplicates, is_interrupted) {
-        (0, false) => Ok(()),
+        (0, false) => printed,
         (0, true) => Err(Failure::silent(Code::Interrupted)),
         _ => Err(Failure::new(Code::Found, "an id came twice")),
     }
@@ -81,7 +80,7 @@ async fn measure(
         if next >= end {
             break;
         }
-        eprintln!("{}", clients.progress(begun.elapsed()));
+        output::note(&clients.progress(begun.elapsed()));
     }
     let lasted = begun.elapsed();
     let tally = clients.stop().await?;
@@ -100,7 +99,7 @@ async fn create(connection: &Connection, schema: &str) -> Result<(), Failure> {
         Failure::from(error).hint("let it draw from a tag that exists, with --tag")
     })?;
     if std::io::stderr().is_terminal() {
-        eprintln!("created tag \"{OWN_TAG}\"; it will be dropped");
+        output::note(&format!("created tag \"{OWN_TAG}\"; it will be dropped"));
     }
     Ok(())
 }

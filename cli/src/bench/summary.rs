@@ -125,12 +125,13 @@ impl Summary {
         let mut text = String::new();
         let count = |number: u64| human::grouped(i64::try_from(number).unwrap_or(i64::MAX));
         // Writing to a string does not fail.
-        let _ = writeln!(text, "work: {}", self.work);
+        let _ = writeln!(text, "work: {}", human::printable(&self.work));
         if let Some(earlier) = earlier {
             let _ = writeln!(
                 text,
                 "compared with: {}, {} clients",
-                earlier.work, earlier.clients
+                human::printable(&earlier.work),
+                earlier.clients
             );
         }
         let _ = writeln!(text, "clients: {}", self.clients);

@@ -14,7 +14,7 @@ use leaf_sdk::Connection;
 
 use crate::connection::{self, Access, interruptible};
 use crate::failure::{Code, Failure};
-use crate::output::{Cell, Column, Format, Rows, line, progress};
+use crate::output::{Cell, Column, Format, Rows, line, progress, styled_line};
 use finding::{Findings, Level};
 
 /// How long a statement may take.
@@ -52,7 +52,11 @@ pub async fn run(args: &DoctorArgs) -> Result<(), Failure> {
     if args.quiet {
         findings.leave_out_notices();
     }
-    print(&findings, args.format)?;
+    match print(&findings, args.format) {
+        // The exit code counts although nobody reads to the end.
+        Err(failure) if !failure.is_unread() => return Err(failure),
+        _ => {}
+    }
     match findings.worst() >= Some(Level::Warning) {
         true => Err(Failure::silent(Code::Found)),
         false => Ok(()),
@@ -95,10 +99,8 @@ fn print(findings: &Findings, format: Format) -> Result<(), Failure> {
 fn print_for_people(findings: &Findings) -> Result<(), Failure> {
     for finding in findings.iter() {
         let style = finding.level.style();
-        line(&format!(
-            "{style}{}{style:#} {}: {}",
-            finding.level, finding.subject, finding.text
-        ))?;
+        let text = format!(" {}: {}", finding.subject, finding.text);
+        styled_line(style, &finding.level.to_string(), &text)?;
         line(&format!("  cure: {}", finding.cure))?;
     }
     match findings.worst() {

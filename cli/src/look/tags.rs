@@ -9,7 +9,7 @@ use crate::failure::Failure;
 use crate::query;
 
 /// A row of `leaf.stat_segment`, whose documentation says what the fields mean.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Tag {
     pub tag: String,
     #[serde(serialize_with = "as_string")]

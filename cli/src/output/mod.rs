@@ -1,4 +1,5 @@
-//! What commands print: plain where it is piped, and quiet when nobody reads it.
+//! What commands print: plain where it is piped, and quiet when nobody reads it. Texts that come
+//! from a server or a file are made printable in what people read, and are exact in JSON and CSV.
 //!
 //! - [`rows`]: rows as a table, JSON or CSV.
 //! - [`progress`]: signs of life of what takes long.
@@ -8,19 +9,36 @@ mod rows;
 
 pub use rows::{Cell, Column, Format, Rows};
 
-use std::io::Write;
+use std::io::{self, Write};
+
+use clap::builder::styling::Style;
 
 use crate::failure::Failure;
+use crate::human::printable;
 
-/// Writes to standard output; colours only if it is a terminal.
+/// Writes to standard output, as it is.
 pub fn write(bytes: &[u8]) -> Result<(), Failure> {
-    let mut stdout = anstream::stdout().lock();
+    let mut stdout = io::stdout().lock();
     stdout.write_all(bytes)?;
     stdout.flush()?;
     Ok(())
 }
 
-/// Writes a line to standard output.
+/// Writes a line for people to standard output.
 pub fn line(text: &str) -> Result<(), Failure> {
-    write(format!("{text}\n").as_bytes())
+    write(format!("{}\n", printable(text)).as_bytes())
+}
+
+/// Writes a line for people whose beginning has a style, if standard output is a terminal.
+pub fn styled_line(style: Style, beginning: &str, rest: &str) -> Result<(), Failure> {
+    let (beginning, rest) = (printable(beginning), printable(rest));
+    let mut stdout = anstream::stdout().lock();
+    writeln!(stdout, "{style}{beginning}{style:#}{rest}")?;
+    stdout.flush()?;
+    Ok(())
+}
+
+/// Writes a line for people to standard error. If that fails, nobody can be told.
+pub fn note(text: &str) {
+    let _ = writeln!(io::stderr(), "{}", printable(text));
 }

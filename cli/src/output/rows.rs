@@ -61,7 +61,7 @@ impl Cell {
     fn for_people(&self) -> String {
         match self {
             Cell::Null => String::new(),
-            Cell::Text(text) | Cell::Short(text) => text.clone(),
+            Cell::Text(text) | Cell::Short(text) => human::printable(text),
             Cell::Count(number) | Cell::Id(number) => number.to_string(),
             Cell::Float(number) => format!("{number:.1}"),
             Cell::Flag(true) => "yes".into(),
@@ -72,6 +72,7 @@ impl Cell {
 
     fn for_csv(&self) -> String {
         match self {
+            Cell::Text(text) | Cell::Short(text) => text.clone(),
             Cell::Float(number) => number.to_string(),
             Cell::Flag(flag) => flag.to_string(),
             Cell::Instant(at) => at.to_string(),

@@ -9,6 +9,7 @@ mod doctor;
 mod import;
 mod interrupts;
 mod manual;
+mod printable;
 mod status;
 mod tags;
 mod top;

@@ -48,10 +48,27 @@ fn role_sees_its_own_tags_and_is_told_so() {
         command.args(["status", "-U", "shop"]);
         command
     };
+    client.next("items").expect("an id");
     let own = Said::by(&mut status()).done();
+    assert!(
+        !own.contains("loader"),
+        "whether it runs is not visible: {own}"
+    );
     assert!(own.contains("items") && !own.contains("orders"), "{own}");
     let error = Said::by(status().arg("orders")).failed(1);
     assert!(error.contains("pg_monitor"), "{error}");
+}
+
+#[test]
+fn csv_without_tags_has_the_names_of_the_columns() {
+    let server = Server::start();
+    let csv = || Said::by(leafctl_on(&server).args(["status", "-f", "csv"])).done();
+    let without = csv();
+    assert!(without.starts_with("tag,position,"), "{without}");
+    server.connect().run("SELECT leaf_tag_create('orders')");
+    let with = csv();
+    assert_eq!(with.lines().next(), without.lines().next());
+    assert_eq!((without.lines().count(), with.lines().count()), (1, 2));
 }
 
 #[test]

@@ -136,7 +136,10 @@ async fn check_tag(
         findings.error(
             &subject,
             format!("its default draws from tag \"{tag}\", which does not exist"),
-            format!("leafctl tags create {tag}, with --start above the values of the column"),
+            format!(
+                "leafctl tags create {}, with --start above the values of the column",
+                human::shell_word(tag)
+            ),
         );
         return Ok(());
     };
@@ -153,7 +156,8 @@ async fn check_tag(
             human::grouped(highest),
             human::grouped(next)
         );
-        findings.error(&subject, text, format!("leafctl tags align {tag}"));
+        let cure = format!("leafctl tags align {}", human::shell_word(tag));
+        findings.error(&subject, text, cure);
     }
     let Some(room) = column.room.filter(|room| *room < max_value) else {
         return Ok(());

@@ -14,7 +14,7 @@ pub async fn check(client: &Client, findings: &mut Findings) -> Result<(), Failu
 
 /// The loader has the rights of the extension's owner.
 async fn loader(client: &Client, findings: &mut Findings) -> Result<(), Failure> {
-    let sql = "SELECT r.rolname::text \
+    let sql = "SELECT quote_ident(r.rolname) \
                  FROM pg_extension AS e JOIN pg_roles AS r ON r.oid = e.extowner \
                 WHERE e.extname = 'leaf' \
                   AND NOT (has_table_privilege(r.oid, 'leaf.alloc', 'SELECT') \
@@ -35,7 +35,11 @@ async fn loader(client: &Client, findings: &mut Findings) -> Result<(), Failure>
 
 /// Owners and grantees are names, which outlive their roles.
 async fn roles(client: &Client, findings: &mut Findings) -> Result<(), Failure> {
-    let sql = "SELECT biz_tag::text, role::text, is_owner \
+    let sql = "SELECT biz_tag::text, role::text, is_owner, \
+                      CASE WHEN is_owner \
+                           THEN format('UPDATE leaf.alloc SET owner = … WHERE biz_tag = %L', biz_tag) \
+                           ELSE format('UPDATE leaf.alloc SET grantees = array_remove(grantees, %L) \
+                                         WHERE biz_tag = %L', role, biz_tag) END \
                  FROM (SELECT biz_tag, owner AS role, true AS is_owner FROM leaf.alloc \
                        UNION ALL \
                        SELECT biz_tag, unnest(grantees), false FROM leaf.alloc) AS named \
@@ -44,16 +48,17 @@ async fn roles(client: &Client, findings: &mut Findings) -> Result<(), Failure> 
     for row in query::all(client, sql, &[]).await? {
         let (tag, role): (String, String) = (row.get(0), row.get(1));
         let subject = format!("tag \"{tag}\"");
+        let cure: String = row.get(3);
         match row.get(2) {
             true => findings.warning(
                 &subject,
-                format!("its owner, \"{role}\", does not exist; whoever creates a role of this name owns it"),
-                "UPDATE leaf.alloc SET owner = …",
+                format!("its owner, \"{role}\", does not exist; a role that is created with this name will own it"),
+                cure,
             ),
             false => findings.notice(
                 &subject,
-                format!("\"{role}\" may draw, but does not exist; a role of this name could"),
-                format!("leafctl tags revoke {tag} {role}"),
+                format!("\"{role}\" may draw, but does not exist; a role that is created with this name may"),
+                cure,
             ),
         }
     }

@@ -73,11 +73,14 @@ fn wrapped(spans: Vec<Span<'_>>, width: usize) -> Vec<Line<'_>> {
 
 fn about<'a>(source: &'a Source, theme: &Theme, now: Timestamp) -> Vec<Span<'a>> {
     let mut spans = vec![Span::styled(
-        source.name.as_str(),
+        human::printable(&source.name),
         Style::new().add_modifier(Modifier::BOLD),
     )];
     if let Some(error) = &source.error {
-        spans.push(Span::styled(format!("  {error}"), theme.bad()));
+        spans.push(Span::styled(
+            format!("  {}", human::printable(error)),
+            theme.bad(),
+        ));
         return spans;
     }
     let Some(look) = &source.look else {
@@ -128,13 +131,16 @@ fn of_snowflake<'a>(snowflake: &Snowflake, theme: &Theme, now: Timestamp) -> Vec
         spans.push(Span::styled(text, theme.warning()));
     }
     if let Some(error) = &snowflake.last_error {
-        spans.push(Span::styled(format!("  {error}"), theme.bad()));
+        spans.push(Span::styled(
+            format!("  {}", human::printable(error)),
+            theme.bad(),
+        ));
     }
     spans
 }
 
 fn of_upstream<'a>(upstream: &Upstream, theme: &Theme) -> Vec<Span<'a>> {
-    let host = upstream.host.as_deref().unwrap_or("?");
+    let host = human::printable(upstream.host.as_deref().unwrap_or("?"));
     match upstream.connected_since {
         Some(_) => vec![Span::styled(format!("  centre {host}"), theme.good())],
         None => vec![Span::styled(

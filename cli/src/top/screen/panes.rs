@@ -87,6 +87,6 @@ fn pair<'a>(name: &'a str, value: impl Into<String>, style: Style) -> Line<'a> {
             format!("{name:>14}  "),
             Style::new().add_modifier(Modifier::DIM),
         ),
-        Span::styled(value.into(), style),
+        Span::styled(human::printable(&value.into()), style),
     ])
 }

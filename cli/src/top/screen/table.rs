@@ -56,7 +56,7 @@ const COLUMNS: [Column; 12] = [
         0,
         Some(Sort::Name),
         false,
-        |row, _, _| (row.tag.tag.clone(), Style::new()),
+        |row, _, _| (human::printable(&row.tag.tag), Style::new()),
     ),
     column(
         "DATABASE",
@@ -64,7 +64,7 @@ const COLUMNS: [Column; 12] = [
         140,
         None,
         false,
-        |row, _, _| (row.source.name.clone(), Style::new()),
+        |row, _, _| (human::printable(&row.source.name), Style::new()),
     ),
     column(
         "POSITION",
@@ -131,7 +131,10 @@ const COLUMNS: [Column; 12] = [
         100,
         Some(Sort::Errors),
         false,
-        |row, theme, _| (row.tag.last_error.clone().unwrap_or_default(), theme.bad()),
+        |row, theme, _| {
+            let error = row.tag.last_error.as_deref().unwrap_or_default();
+            (human::printable(error), theme.bad())
+        },
     ),
 ];
 
