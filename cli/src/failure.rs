@@ -71,6 +71,11 @@ impl Failure {
         }
     }
 
+    /// The same with another exit code.
+    pub fn with_code(self, code: Code) -> Failure {
+        Failure { code, ..self }
+    }
+
     /// The way out, without a full stop.
     pub fn hint(mut self, hint: impl Display) -> Failure {
         self.hint = Some(one_line(&hint.to_string()));

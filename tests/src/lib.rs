@@ -63,7 +63,7 @@ pub use load::Load;
 pub use mariadb::MariaDb;
 pub use patroni::{Cluster, Etcd, Node};
 pub use pooler::Pooler;
-pub use process::signal;
+pub use process::{Paused, signal};
 pub use prometheus::{Prometheus, Sample};
 pub use relay::Relay;
 pub use serve::{Answered, Serve};

@@ -15,6 +15,26 @@ pub fn signal(pid: i32, signal: Signal) {
     }
 }
 
+/// Processes that are stopped, until this is dropped.
+pub struct Paused(Vec<i32>);
+
+impl Paused {
+    pub fn all(processes: Vec<i32>) -> Paused {
+        for &pid in &processes {
+            signal(pid, Signal::SIGSTOP);
+        }
+        Paused(processes)
+    }
+}
+
+impl Drop for Paused {
+    fn drop(&mut self) {
+        for &pid in &self.0 {
+            signal(pid, Signal::SIGCONT);
+        }
+    }
+}
+
 /// State and parent of a process, from `/proc/PID/stat`; the name before them is
 /// in brackets and may hold anything, so reading starts after the last bracket.
 fn stat(pid: i32) -> Option<(char, i32)> {

@@ -17,7 +17,8 @@ use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use leaf_sdk::{Config, Connection};
-use tokio_postgres::types::Type;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_postgres::types::{ToSql, Type};
 
 use crate::connection::{Access, close};
 use crate::failure::{Code, Failure};
@@ -28,8 +29,13 @@ use clients::Clients;
 use summary::Summary;
 use work::Work;
 
-/// The tag of a run that is not told one; it is created before and dropped afterwards.
+/// The tag of a run without `--tag`; it is created before and dropped afterwards.
 const OWN_TAG: &str = "leafctl_bench";
+
+/// How long the server may take to answer the last calls, or to drop the tag.
+const ANSWER_LIMIT: Duration = Duration::from_secs(5);
+/// How long it may take to drop the tag if the calls have failed.
+const LAST_LIMIT: Duration = Duration::from_secs(1);
 
 /// Draws ids, and prints the figures.
 pub async fn run(args: &BenchArgs) -> Result<(), Failure> {
@@ -42,19 +48,33 @@ pub async fn run(args: &BenchArgs) -> Result<(), Failure> {
         create(&connection, &schema).await?;
     }
     let measured = measure(args, Work::of(args, tag, &schema), &config).await;
-    if is_own {
-        drop_own(&connection, &schema).await?;
-    }
+    // A server that has not answered the calls is not waited for again.
+    let limit = match measured {
+        Ok(_) => ANSWER_LIMIT,
+        Err(_) => LAST_LIMIT,
+    };
+    let dropped = match is_own {
+        true => drop_own(&connection, &schema, limit).await,
+        false => Ok(()),
+    };
     close(connection).await;
-    let (summary, is_interrupted) = measured?;
+    let (summary, is_interrupted) = match &dropped {
+        Ok(()) => measured?,
+        Err(_) => measured.map_err(about_left)?,
+    };
     let printed = output::write(summary.render(args.format, earlier.as_ref())?.as_bytes());
     if let Some(file) = &args.save {
         let saved = fs::write(file, summary.json()?);
         saved.map_err(|error| Failure::failed(error).about(file.display()))?;
     }
     match (summary.duplicates, is_interrupted) {
-        (0, false) => printed,
-        (0, true) => Err(Failure::silent(Code::Interrupted)),
+        (0, false) => dropped.map_err(about_left).and(printed),
+        (0, true) => {
+            let interrupted = Failure::silent(Code::Interrupted);
+            Err(dropped.err().map_or(interrupted, |failure| {
+                about_left(failure.with_code(Code::Interrupted))
+            }))
+        }
         _ => Err(Failure::new(Code::Found, "an id came twice")),
     }
 }
@@ -64,18 +84,21 @@ async fn measure(
     work: Work,
     config: &Config,
 ) -> Result<(Summary, bool), Failure> {
-    let clients = Clients::start(&work, args, config).await?;
+    let mut interrupts = signal(SignalKind::interrupt()).map_err(Failure::failed)?;
+    let clients = tokio::select! {
+        clients = Clients::start(&work, args, config) => clients?,
+        _ = interrupts.recv() => return Err(Failure::silent(Code::Interrupted)),
+    };
     let begun = Instant::now();
     let end = begun + Duration::from_secs_f64(args.time);
     let mut next = begun;
     let mut is_interrupted = false;
-    let mut interrupted = std::pin::pin!(tokio::signal::ctrl_c());
     loop {
         next = (next + Duration::from_secs_f64(args.progress.unwrap_or(args.time))).min(end);
         tokio::select! {
             () = tokio::time::sleep_until(next.into()) => {}
             () = clients.ended() => break,
-            _ = &mut interrupted => { is_interrupted = true; break }
+            _ = interrupts.recv() => { is_interrupted = true; break }
         }
         if next >= end {
             break;
@@ -83,7 +106,11 @@ async fn measure(
         output::note(&clients.progress(begun.elapsed()));
     }
     let lasted = begun.elapsed();
-    let tally = clients.stop().await?;
+    let stopped = tokio::time::timeout(ANSWER_LIMIT, clients.stop()).await;
+    let tally = stopped.map_err(|_| match is_interrupted {
+        true => no_answer().with_code(Code::Interrupted),
+        false => no_answer(),
+    })??;
     let summary = Summary::of(&work, args, lasted, tally);
     Ok((summary, is_interrupted))
 }
@@ -104,11 +131,22 @@ async fn create(connection: &Connection, schema: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn drop_own(connection: &Connection, schema: &str) -> Result<(), Failure> {
+/// Why the run has failed, if its tag has not been dropped.
+fn about_left(failure: Failure) -> Failure {
+    failure.hint(format!(
+        "the tag of the run may be left: leafctl tags drop {OWN_TAG}"
+    ))
+}
+
+fn no_answer() -> Failure {
+    Failure::new(Code::Unreachable, "the server does not answer")
+}
+
+async fn drop_own(connection: &Connection, schema: &str, limit: Duration) -> Result<(), Failure> {
     let sql = format!("SELECT {schema}.leaf_tag_drop($1)");
-    connection
-        .client()
-        .query_typed(&sql, &[(&OWN_TAG, Type::TEXT)])
-        .await?;
+    let values = [(&OWN_TAG as &(dyn ToSql + Sync), Type::TEXT)];
+    let dropped = connection.client().query_typed(&sql, &values);
+    let dropped = tokio::time::timeout(limit, dropped).await;
+    dropped.map_err(|_| no_answer())??;
     Ok(())
 }

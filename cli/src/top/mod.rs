@@ -25,7 +25,7 @@ use tokio::sync::watch;
 use crate::connection;
 use crate::failure::Failure;
 use app::{App, INTERVALS, Sort};
-use poll::Update;
+use poll::{Source, Update};
 use screen::Theme;
 
 /// Show tags, buffers and workers live
@@ -69,13 +69,7 @@ pub async fn run(args: &TopArgs) -> Result<(), Failure> {
     if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
         return Err(Failure::usage("top needs a terminal").hint("leafctl status prints once"));
     }
-    let mut sources = Vec::new();
-    for config in args.connection.configs()? {
-        match args.all_databases {
-            true => sources.extend(poll::all_databases(&args.connection, &config).await?),
-            false => sources.push(poll::Source::open(&args.connection, &config).await?),
-        }
-    }
+    let sources = open(args).await?;
     let (interval, intervals) = watch::channel(Duration::from_secs_f64(args.interval));
     let (updates, updated) = unbounded_channel();
     let names = sources.iter().map(|source| source.name.clone()).collect();
@@ -87,6 +81,32 @@ pub async fn run(args: &TopArgs) -> Result<(), Failure> {
     let done = show(&mut terminal, app, updated).await;
     ratatui::restore();
     done
+}
+
+/// Connects to the databases. One of several that cannot be reached is tried again later.
+async fn open(args: &TopArgs) -> Result<Vec<Source>, Failure> {
+    let mut sources = Vec::new();
+    let mut unreachable = None;
+    for config in args.connection.configs()? {
+        let opened = match args.all_databases {
+            true => poll::all_databases(&args.connection, &config).await,
+            false => Source::open(&args.connection, &config)
+                .await
+                .map(|source| vec![source]),
+        };
+        match opened {
+            Ok(opened) => sources.extend(opened),
+            Err(failure) if failure.is_unreachable() => {
+                sources.push(Source::unreached(&config));
+                unreachable = Some(failure);
+            }
+            Err(failure) => return Err(failure),
+        }
+    }
+    match unreachable {
+        Some(failure) if !sources.iter().any(Source::is_connected) => Err(failure),
+        _ => Ok(sources),
+    }
 }
 
 async fn show(

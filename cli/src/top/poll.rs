@@ -1,7 +1,8 @@
 //! Reads the views of a database again and again, over a connection that is made again
 //! when it breaks.
 
-use std::time::Duration;
+use std::pin::pin;
+use std::time::{Duration, Instant};
 
 use leaf_sdk::{Config, Connection};
 use tokio::sync::mpsc::UnboundedSender;
@@ -11,6 +12,11 @@ use crate::connection;
 use crate::failure::Failure;
 use crate::look::Look;
 use crate::query;
+
+/// After which time, and how often, it is said that a server does not answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// After which time another connection is made.
+const LONGEST: Duration = Duration::from_secs(30);
 
 /// What has become of a look at a source.
 pub struct Update {
@@ -33,10 +39,22 @@ impl Source {
         let (config, connection) = args.open_config(config).await?;
         query::schema_of_leaf(connection.client()).await?;
         Ok(Source {
-            name: format!("{} on {}", config.dbname(), config.hosts().join(",")),
-            config,
             connection: Some(connection),
+            ..Source::unreached(&config)
         })
+    }
+
+    /// One to which a connection is yet to be made.
+    pub fn unreached(config: &Config) -> Source {
+        Source {
+            name: format!("{} on {}", config.dbname(), config.hosts().join(",")),
+            config: config.clone(),
+            connection: None,
+        }
+    }
+
+    pub fn is_connected(&self) -> bool {
+        self.connection.is_some()
     }
 
     /// Looks until nobody listens.
@@ -47,9 +65,14 @@ impl Source {
         updates: UnboundedSender<Update>,
     ) {
         loop {
-            let look = self.look().await.map_err(|failure| failure.text());
+            let late = |text| {
+                let look = Err(text);
+                updates.send(Update { source, look }).is_ok()
+            };
+            let look = self.look_in_time(late).await;
+            let look = look.map_err(|failure| failure.text());
             if look.is_err() {
-                self.connection = None;
+                self.give_up().await;
             }
             if updates.send(Update { source, look }).is_err() {
                 return;
@@ -59,6 +82,30 @@ impl Source {
                 () = tokio::time::sleep(pause) => {}
                 changed = intervals.changed() => if changed.is_err() { return },
             }
+        }
+    }
+
+    /// Takes a look. Says so while the server does not answer, unless nobody listens, and
+    /// fails if it takes too long.
+    async fn look_in_time(&mut self, late: impl Fn(String) -> bool) -> Result<Look, Failure> {
+        let begun = Instant::now();
+        let mut look = pin!(self.look());
+        loop {
+            let done = tokio::time::timeout(PATIENCE, look.as_mut()).await;
+            let passed = begun.elapsed().as_secs();
+            match done {
+                Ok(look) => return look,
+                Err(_)
+                    if begun.elapsed() < LONGEST && late(format!("no answer for {passed} s")) => {}
+                Err(_) => return Err(Failure::failed(format!("no answer for {passed} s"))),
+            }
+        }
+    }
+
+    /// Ends the connection, and a statement that is still being executed.
+    async fn give_up(&mut self) {
+        if let Some(connection) = self.connection.take() {
+            let _ = tokio::time::timeout(PATIENCE, connection.cancel()).await;
         }
     }
 

@@ -7,7 +7,7 @@ pub use loader::{slow_grants, waiting_callers, waiting_loaders};
 pub use options::Options;
 
 use crate::account::{command, give, run};
-use crate::process::{alive, children, signal};
+use crate::process::{Paused, alive, children, signal};
 use crate::{Clock, Disk, Draw, cluster, port, preload, wait_until};
 use nix::sys::signal::Signal;
 use postgres::{Client, Config, NoTls};
@@ -310,6 +310,12 @@ impl Server {
         let mut all = children(postmaster);
         all.push(postmaster);
         all
+    }
+
+    /// Stops (`SIGSTOP`) all processes, so that the server answers nothing, until the result is
+    /// dropped.
+    pub fn pause(&self) -> Paused {
+        Paused::all(self.processes())
     }
 
     /// Whether a process of this server has a title with this text.

@@ -121,6 +121,36 @@ fn top_shows_several_databases_and_an_outage_of_one() {
 }
 
 #[test]
+fn top_watches_the_others_while_one_server_cannot_be_reached_or_does_not_answer() {
+    let (one, _client) = Server::with_orders(100);
+    let (mut two, _client) = Server::with_orders(100);
+    let (a, b) = (one.connection_string(), two.connection_string());
+    two.stop(Mode::Immediate);
+    let both = top(&one, &format!("-d '{b}' -d '{a}'"), 160, 14);
+    both.wait_for("orders");
+    both.wait_for("connection failed");
+    two.start_again();
+    let rows = || {
+        let screen = both.screen();
+        screen
+            .lines()
+            .filter(|line| line.starts_with("orders"))
+            .count()
+    };
+    wait_until("both have their rows", || rows() == 2);
+    let paused = two.pause();
+    both.wait_for("no answer for");
+    drop(paused);
+    wait_until("it answers", || !both.screen().contains("no answer for"));
+    both.keys(&["q"]);
+    both.wait_for("exit 0");
+
+    two.stop(Mode::Immediate);
+    let none = top(&one, &format!("-d '{b}' -d '{b}'"), 160, 14);
+    none.wait_for("exit 3");
+}
+
+#[test]
 fn top_ends_orderly_when_it_is_told_to() {
     let (server, _client) = Server::with_orders(100);
     let terminal = top(&server, "", 80, 10);
