@@ -130,9 +130,18 @@ fn one_line(text: &str) -> String {
     line.trim_end_matches('.').to_owned()
 }
 
+/// SQLSTATE of a text that is not in the encoding that the client has asked for.
+const CHARACTER_NOT_IN_REPERTOIRE: &str = "22021";
+
 impl From<leaf_sdk::Error> for Failure {
     fn from(error: leaf_sdk::Error) -> Failure {
+        let is_not_utf8 =
+            |code: &tokio_postgres::error::SqlState| code.code() == CHARACTER_NOT_IN_REPERTOIRE;
         match &error {
+            error if error.sqlstate().is_some_and(is_not_utf8) => Failure::failed(error).hint(
+                "a name or text in this database is not UTF-8; \
+                 find and change it with PGCLIENTENCODING=SQL_ASCII psql",
+            ),
             leaf_sdk::Error::Connection(_) => Failure::new(Code::Unreachable, error),
             leaf_sdk::Error::Timeout { .. } => Failure::new(Code::Unreachable, error),
             leaf_sdk::Error::Config(message) => Failure::usage(message),

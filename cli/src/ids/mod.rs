@@ -12,6 +12,7 @@ use leaf_core::snowflake::{BadLayout, Fields, Layout, Scheme};
 use leaf_core::time::WallTime;
 
 use crate::failure::{Code, Failure};
+use crate::human;
 use crate::output::{Cell, Column, Format, Rows};
 use forms::{Form, MaskArgs};
 
@@ -173,11 +174,12 @@ fn made(args: &EncodeArgs, time: Timestamp) -> Result<i64, Failure> {
         sequence: args.sequence,
     };
     scheme.encode(fields).ok_or_else(|| {
-        let (layout, ends) = (scheme.layout, timestamp(scheme.ends_at()));
-        let ends = ends.map_or("the end of time".into(), |ends| ends.to_string());
+        let layout = scheme.layout;
+        let instant = |at| timestamp(at).map_or_else(|| "the end of time".into(), human::instant);
+        let (begin, end) = (instant(scheme.epoch), instant(scheme.ends_at()));
         Failure::usage(format!(
             "a field is out of the range of layout {layout}: worker ids are below {}, sequences \
-             below {}, and times before {ends}",
+             below {}, and times from {begin} until {end}",
             layout.worker_ids(),
             layout.ids_per_tick(),
         ))

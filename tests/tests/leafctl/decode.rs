@@ -110,6 +110,12 @@ fn bad_arguments_are_refused() {
     assert!(error.contains("--mask-key"), "{error}");
     let error = encode(&["--time", "2026-11-22T10:00:00Z", "--worker", "1024"]).failed(2);
     assert!(error.contains("1024"), "{error}");
+    // Before the epoch, and before 1970.
+    let error = encode(&["--time", "1960-01-01T00:00:00Z"]).failed(2);
+    assert!(
+        error.contains("times from 2010-11-04 01:42:54.657"),
+        "{error}"
+    );
     let error = encode(&["1", "--mask-key", "/nonexistent"]).failed(2);
     assert!(error.contains("/nonexistent"), "{error}");
     assert_eq!(decode(&["--layout", "wide", "1"], "").code, Some(2));

@@ -189,3 +189,20 @@ fn output_that_cannot_be_written_is_an_error_and_one_that_nobody_reads_is_not() 
         assert_eq!(status.code(), Some(1), "{unwritable}");
     }
 }
+
+#[test]
+fn text_that_is_not_utf_8_is_an_error_that_names_the_way_out() {
+    let (server, mut client) = Server::with_orders(10);
+    client.run("CREATE DATABASE bytes ENCODING 'SQL_ASCII' TEMPLATE template0 LOCALE 'C'");
+    let mut bytes = server.connect_as("postgres", "bytes");
+    bytes.run(
+        "CREATE EXTENSION leaf; SELECT leaf_tag_create(convert_from('\\x636166e9', 'SQL_ASCII'))",
+    );
+    for arguments in [&["status"][..], &["tags", "list"], &["doctor"]] {
+        let error = Said::by(leafctl_on(&server).args(arguments).args(["-d", "bytes"])).failed(1);
+        assert!(
+            error.contains("hint: a name or text in this database is not UTF-8"),
+            "{error}"
+        );
+    }
+}
