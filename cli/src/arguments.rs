@@ -4,20 +4,19 @@ use clap::{ArgAction, Parser, Subcommand};
 
 use crate::{bench, doctor, ids, import, manual, serve, status, tags, top};
 
-/// See leaf, steer it, and serve its ids over HTTP
+/// Inspect and manage leaf, and serve its ids over HTTP
 ///
 /// leaf is a PostgreSQL extension that hands out unique 64-bit ids. Commands that need a
 /// server connect as psql does: with the same options, environment variables, password
-/// file and service file.
+/// file and service file. The options follow the command: leafctl status -d shop
 #[derive(Debug, Parser)]
 #[command(
     name = "leafctl",
     version,
     disable_help_flag = true,
-    disable_help_subcommand = true,
     max_term_width = 100,
     after_help = "Exit codes: 0 done, 1 failed, 2 wrong command line, 3 no server reached, \
-                  4 doctor or bench has found something, 130 interrupted."
+                  4 problems found by doctor or bench, 130 interrupted."
 )]
 pub struct Cli {
     #[command(flatten)]

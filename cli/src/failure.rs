@@ -17,7 +17,7 @@ pub enum Code {
     Usage = 2,
     /// No server could be reached.
     Unreachable = 3,
-    /// `doctor` has found something, or `bench` an id that came twice.
+    /// `doctor` has found a problem, or `bench` a duplicate id.
     Found = 4,
     /// Ended by Ctrl-C.
     Interrupted = 130,

@@ -1,10 +1,10 @@
-//! `leafctl`: shows leaf, steers it, and serves its ids over HTTP.
+//! `leafctl`: inspects and manages leaf, and serves its ids over HTTP.
 //!
 //! - [`arguments`]: the command line as a whole; each command has its own arguments.
 //! - [`status`]: what the views show.
 //! - [`top`]: the same, live.
 //! - [`tags`]: creates, changes and drops tags.
-//! - [`doctor`]: looks for what is wrong.
+//! - [`doctor`]: looks for problems.
 //! - [`mod@bench`]: measures, and checks that no id comes twice.
 //! - [`import`]: creates tags that go on where another service has stopped.
 //! - [`ids`]: `decode` and `encode`.

@@ -17,7 +17,7 @@ pub struct StatusArgs {
     /// Show only these tags
     tags: Vec<String>,
 
-    /// How to print
+    /// Output format
     #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
     format: Format,
 
@@ -36,6 +36,11 @@ pub async fn run(args: &StatusArgs) -> Result<(), Failure> {
         look.tags.retain(|tag| args.tags.contains(&tag.tag));
         let is_missing = |name: &&String| look.tags.iter().all(|tag| tag.tag != **name);
         if let Some(missing) = args.tags.iter().find(is_missing) {
+            // It may have a password.
+            if missing.contains("://") || missing.contains("password=") {
+                return Err(Failure::usage("a connection string was given as a tag")
+                    .hint("put -d before it"));
+            }
             return Err(
                 Failure::failed(format!("there is no tag \"{missing}\"")).hint(
                     match look.server.is_monitor {

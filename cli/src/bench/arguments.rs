@@ -7,10 +7,10 @@ use clap::Args;
 use crate::connection;
 use crate::output::Format;
 
-/// Measure how fast ids are drawn, and check that none comes twice
+/// Measure how fast ids are drawn, and check that all differ
 ///
-/// Draws from a tag of its own, which is dropped afterwards, unless it is told another one.
-/// Progress lines, on standard error, are those of pgbench.
+/// Without --tag, it draws from a tag that it creates and drops afterwards. Progress lines, on
+/// standard error, have the format of pgbench.
 #[derive(Debug, Args)]
 pub struct BenchArgs {
     /// Draw from this tag
@@ -54,7 +54,7 @@ pub struct BenchArgs {
     #[arg(long, value_name = "FILE")]
     pub compare: Option<PathBuf>,
 
-    /// How to print the summary
+    /// Output format of the summary
     #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
     pub format: Format,
 
@@ -65,7 +65,7 @@ pub struct BenchArgs {
 fn seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(seconds) if seconds > 0.0 && seconds <= 1e6 => Ok(seconds),
-        _ => Err("it is a number of seconds above 0".into()),
+        _ => Err("must be a number of seconds above 0".into()),
     }
 }
 

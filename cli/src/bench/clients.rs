@@ -95,9 +95,9 @@ impl Clients {
                         let _ = done.send(buffered_calls(&buffered, &shared, clients));
                     });
                     tasks.spawn(async move {
-                        is_done
-                            .await
-                            .unwrap_or_else(|_| Err(Failure::failed("a client is gone")))
+                        is_done.await.unwrap_or_else(|_| {
+                            Err(Failure::failed("a client has ended unexpectedly"))
+                        })
                     });
                 }
             }

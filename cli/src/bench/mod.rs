@@ -75,7 +75,7 @@ pub async fn run(args: &BenchArgs) -> Result<(), Failure> {
                 about_left(failure.with_code(Code::Interrupted))
             }))
         }
-        _ => Err(Failure::new(Code::Found, "an id came twice")),
+        _ => Err(Failure::new(Code::Found, "an id was drawn twice")),
     }
 }
 
@@ -122,9 +122,7 @@ async fn create(connection: &Connection, schema: &str) -> Result<(), Failure> {
         .client()
         .query_typed(&sql, &[(&OWN_TAG, Type::TEXT)])
         .await;
-    created.map_err(|error| {
-        Failure::from(error).hint("let it draw from a tag that exists, with --tag")
-    })?;
+    created.map_err(|error| Failure::from(error).hint("use --tag to draw from an existing tag"))?;
     if std::io::stderr().is_terminal() {
         output::note(&format!("created tag \"{OWN_TAG}\"; it will be dropped"));
     }

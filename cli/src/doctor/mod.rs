@@ -22,19 +22,19 @@ const STATEMENT_TIMEOUT: &str = "10s";
 /// How long it may wait for a lock.
 const LOCK_TIMEOUT: &str = "2s";
 
-/// Look for what is wrong, and name the cure
+/// Look for problems, and show how to cure them
 ///
 /// Checks the server, worker slots, rights, tags and the columns that draw from them, the
 /// clock and the lease of snowflake ids, leaf's triggers, and the centre. Changes nothing.
-/// Members of pg_monitor see everything; what a role cannot see is named. Exits with 4 if there
-/// is a warning or an error.
+/// Members of pg_monitor see everything; what the role cannot see is reported. The exit code is 4
+/// if there is a warning or an error.
 #[derive(Debug, Args)]
 pub struct DoctorArgs {
-    /// Leave out notices
+    /// Do not show notices
     #[arg(short, long)]
     quiet: bool,
 
-    /// How to print
+    /// Output format
     #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
     format: Format,
 

@@ -38,7 +38,7 @@ pub struct MaskArgs {
 fn width(text: &str) -> Result<MaskWidth, String> {
     let bits = text.parse().ok();
     bits.and_then(MaskWidth::of)
-        .ok_or_else(|| "it is 63 or 53".into())
+        .ok_or_else(|| "must be 63 or 53".into())
 }
 
 impl MaskArgs {
@@ -73,10 +73,10 @@ impl Form {
             Form::Auto if is_number(given) && mask.is_some() => Form::Masked.parse(given, mask),
             Form::Auto if is_number(given) => Form::Number.parse(given, mask),
             Form::Auto | Form::Text => leaf_core::id_text::decode(given.as_bytes())
-                .map_err(|bad| Failure::input(format!("it is not an id: {bad}"))),
+                .map_err(|bad| Failure::input(format!("not an id: {bad}"))),
             Form::Number => given
                 .parse()
-                .map_err(|bad| Failure::input(format!("it is not an id: {bad}"))),
+                .map_err(|bad| Failure::input(format!("not an id: {bad}"))),
             Form::Masked => {
                 let masked = Form::Number.parse(given, None)?;
                 let id = mask.map(|mask| mask.unmask::<i64>(masked));

@@ -37,7 +37,7 @@ pub struct DecodeArgs {
     #[command(flatten)]
     mask: MaskArgs,
 
-    /// How to print
+    /// Output format
     #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
     format: Format,
 }
@@ -70,7 +70,7 @@ pub struct EncodeArgs {
     #[command(flatten)]
     mask: MaskArgs,
 
-    /// How to print
+    /// Output format
     #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
     format: Format,
 }

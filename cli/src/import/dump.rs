@@ -105,7 +105,7 @@ fn read_lines(reader: impl BufRead, names: &[String]) -> Result<Vec<Table>, Fail
         }
         if !lines.is_in_body && begins_statement(&line, names) {
             let first = lines.number;
-            let about = |error: Failure| error.about(format!("statement of line {first}"));
+            let about = |error: Failure| error.about(format!("line {first}"));
             let statement = whole(&mut line, &mut lines).map_err(about)?;
             take(&mut tables, statement).map_err(about)?;
         }
@@ -113,16 +113,16 @@ fn read_lines(reader: impl BufRead, names: &[String]) -> Result<Vec<Table>, Fail
     }
     match lines.unfinished {
         0 => Ok(tables),
-        _ => Err(
-            Failure::failed("the end is missing: there is no line \"-- Dump completed\"")
-                .hint("make the dump again"),
-        ),
+        _ => Err(Failure::failed(
+            "the dump is incomplete: the line \"-- Dump completed\" is missing",
+        )
+        .hint("make the dump again")),
     }
 }
 
 /// The statement that begins with this line.
 fn whole(text: &mut Vec<u8>, lines: &mut Lines<impl BufRead>) -> Result<Statement, Failure> {
-    let mut error = Failure::failed("it has no end");
+    let mut error = Failure::failed("the statement is incomplete");
     // A semicolon at the end of a line may be one of a text or a comment.
     for _ in 0..MOST_ATTEMPTS {
         while !text.trim_ascii_end().ends_with(b";") {
@@ -192,13 +192,13 @@ fn check_format(beginning: &[u8]) -> Result<(), Failure> {
     ];
     for (magic, program) in compressed {
         if beginning.starts_with(magic) {
-            return Err(Failure::failed("it is compressed").hint(format!(
+            return Err(Failure::failed("the dump is compressed").hint(format!(
                 "{program} < DUMP | leafctl import …, with - for the dump"
             )));
         }
     }
     match beginning.starts_with(b"\xff\xfe") || beginning.starts_with(b"\xfe\xff") {
-        true => Err(Failure::failed("it is in UTF-16")
+        true => Err(Failure::failed("the dump is in UTF-16")
             .hint("write it with mysqldump --result-file instead of >")),
         false => Ok(()),
     }
@@ -272,7 +272,7 @@ fn parse(bytes: &[u8]) -> Result<Statement, Failure> {
     })?;
     let parsed = Parser::parse_sql(&MySqlDialect {}, text);
     let statement = parsed.map_err(Failure::failed)?.into_iter().next();
-    statement.ok_or_else(|| Failure::failed("it is empty"))
+    statement.ok_or_else(|| Failure::failed("the statement is empty"))
 }
 
 /// Takes in a statement: each `CREATE TABLE` begins another table, to which the rows after it
@@ -304,7 +304,7 @@ impl Table {
         let name = |name: &ObjectName| name.0.last().map(ToString::to_string).unwrap_or_default();
         if !matches!(insert.table, TableObject::TableName(_)) {
             return Err(Failure::failed(
-                "it inserts into something else than a table",
+                "the statement does not insert into a table",
             ));
         }
         let columns: Vec<String> = insert
@@ -320,7 +320,7 @@ impl Table {
                 .hint("mysqldump without --no-create-info"));
         }
         let Some(SetExpr::Values(values)) = insert.source.map(|query| *query.body) else {
-            return Err(Failure::failed("it has no VALUES"));
+            return Err(Failure::failed("the statement has no VALUES"));
         };
         for row in values.rows {
             let given: Vec<_> = row.content.iter().map(text).collect::<Result<_, _>>()?;
@@ -381,7 +381,7 @@ fn text(value: &Expr) -> Result<Option<String>, Failure> {
                 let bytes = hex::decode(digits).map_err(Failure::failed)?;
                 String::from_utf8(bytes).map(Some).map_err(Failure::failed)
             }
-            other => Err(Failure::failed(format!("it has the value {other}"))),
+            other => Err(Failure::failed(format!("unsupported value: {other}"))),
         },
         Expr::UnaryOp {
             op: UnaryOperator::Minus,
@@ -389,6 +389,6 @@ fn text(value: &Expr) -> Result<Option<String>, Failure> {
         } => Ok(text(expr)?.map(|number| format!("-{number}"))),
         // A text with its character set.
         Expr::Prefixed { value, .. } => text(value),
-        other => Err(Failure::failed(format!("it has the value {other}"))),
+        other => Err(Failure::failed(format!("unsupported value: {other}"))),
     }
 }

@@ -18,7 +18,7 @@ use crate::failure::Failure;
 use crate::output::{Cell, Column, Format, Rows, progress};
 use sources::Tag;
 
-/// Create tags that go on where another service has stopped
+/// Create tags that continue the ids of another service
 ///
 /// Reads dumps of mysqldump or mariadb-dump, plain or of several databases. Before they are
 /// made, the table must be renamed or the old service stopped, so that it grants nothing more.
@@ -46,7 +46,7 @@ struct Common {
     #[arg(required = true, value_name = "DUMP")]
     dumps: Vec<PathBuf>,
 
-    /// Role that is to own the tags; by default the connected one
+    /// Owner of the tags; by default the connected role
     #[arg(long, value_name = "ROLE")]
     owner: Option<String>,
 
@@ -54,7 +54,7 @@ struct Common {
     #[arg(long)]
     dry_run: bool,
 
-    /// How to print
+    /// Output format
     #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
     format: Format,
 }

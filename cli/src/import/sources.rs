@@ -37,7 +37,9 @@ pub fn leaf(tables: &[Table]) -> Result<Vec<Tag>, Failure> {
                 description: text.filter(|_| has_description).map(str::to_owned),
             };
             if tags.insert(name.to_owned(), tag).is_some() {
-                return Err(Failure::failed(format!("tag \"{name}\" is there twice")));
+                return Err(Failure::failed(format!(
+                    "tag \"{name}\" occurs more than once"
+                )));
             }
         }
     }
@@ -89,7 +91,7 @@ pub fn tinyid(tables: &[Table]) -> Result<Vec<Tag>, Failure> {
         match remainders.into_iter().eq(0..delta) {
             true => Ok(found.tag),
             false => Err(Failure::failed(format!(
-                "tag \"{name}\" is granted by {delta} databases, but there are rows of {count}"
+                "the ids of tag \"{name}\" come from {delta} databases, but there are rows of {count}"
             ))
             .hint("name the dumps of all databases: leaf grants every id, whatever its remainder")),
         }
@@ -122,9 +124,6 @@ fn required<'a>(value: Option<&'a str>, column: &str) -> Result<&'a str, Failure
 
 fn number<T: FromStr>(value: Option<&str>, column: &str) -> Result<T, Failure> {
     let text = required(value, column)?;
-    text.parse().map_err(|_| {
-        Failure::failed(format!(
-            "column \"{column}\" has \"{text}\", which is no such number"
-        ))
-    })
+    text.parse()
+        .map_err(|_| Failure::failed(format!("invalid value \"{text}\" in column \"{column}\"")))
 }

@@ -1,4 +1,4 @@
-//! `leaf.stat_upstream`: how the server fares with its centre.
+//! `leaf.stat_upstream`: the server's requests to its centre.
 
 use jiff::Timestamp;
 use serde::Serialize;

@@ -14,12 +14,12 @@ use crate::human;
 /// How rows are printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// For people
+    /// Aligned columns
     #[default]
     Table,
     /// An array of objects; ids are strings, because many programs round large numbers
     Json,
-    /// With a line of names
+    /// With a header line
     Csv,
 }
 

@@ -7,10 +7,10 @@ use clap::{Args, Subcommand, ValueEnum};
 use crate::connection;
 use crate::output::Format;
 
-/// Create, change and drop tags, and let columns draw from them
+/// Create, change and drop tags, and make columns draw from them
 ///
-/// A tag names ids that are counted by themselves. Each command calls the function of leaf of
-/// the same name, as the connected role.
+/// A tag names ids that are counted by themselves. Each command calls the function of leaf that
+/// has its name, as the connected role.
 #[derive(Debug, Args)]
 pub struct TagsArgs {
     #[command(subcommand)]
@@ -57,7 +57,7 @@ impl Command {
 /// List the tags of the catalog, with owners and limits
 #[derive(Debug, Args)]
 pub struct List {
-    /// How to print
+    /// Output format
     #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
     pub format: Format,
 }
@@ -149,7 +149,7 @@ pub struct Drop {
     /// Name of the tag
     pub tag: String,
 
-    /// Even if the default of a column draws from it
+    /// Drop the tag even if the default of a column draws from it
     #[arg(long)]
     pub force: bool,
 }
@@ -165,7 +165,7 @@ pub struct Grant {
     pub roles: Vec<String>,
 }
 
-/// Take back what grant has allowed
+/// Revoke what grant has allowed
 #[derive(Debug, Args)]
 pub struct Revoke {
     /// Name of the tag
@@ -176,7 +176,7 @@ pub struct Revoke {
     pub roles: Vec<String>,
 }
 
-/// Let the default of a column draw from a new tag, while inserts go on
+/// Make the default of a column draw from a new tag, while inserts go on
 #[derive(Debug, Args)]
 pub struct Adopt {
     /// Table, with its schema if it is not on the search path
@@ -188,7 +188,7 @@ pub struct Adopt {
     /// Name of the tag; by default it is made of table and column
     pub tag: Option<String>,
 
-    /// Which ids the column is to have
+    /// Kind of ids
     #[arg(long, value_enum, default_value_t)]
     pub kind: Kind,
 }
@@ -228,12 +228,12 @@ pub struct Align {
     /// Name of the tag; without it, all tags
     pub tag: Option<String>,
 
-    /// How to print
+    /// Output format
     #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
     pub format: Format,
 }
 
-/// Let a tag be fed by a tag of the centre that leaf.upstream names
+/// Make a tag fed: its ids come from a tag of the centre that leaf.upstream names
 #[derive(Debug, Args)]
 pub struct Attach {
     /// Name of the tag

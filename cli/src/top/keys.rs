@@ -18,8 +18,8 @@ pub const HELP: [(&str, &str); 13] = [
     ("/", "show only tags whose name contains a text"),
     ("Enter", "show everything about the selected tag"),
     ("↑ ↓ j k", "select a tag; Page Up, Page Down, Home, End"),
-    ("Space", "pause, and go on"),
-    ("+ -", "look less often, more often"),
+    ("Space", "pause, continue"),
+    ("+ -", "longer, shorter interval"),
     ("? h", "this help"),
     ("q", "end; Ctrl-C, too"),
 ];

@@ -35,7 +35,7 @@ use screen::Theme;
 /// of a server.
 #[derive(Debug, Args)]
 pub struct TopArgs {
-    /// Seconds between two looks
+    /// Seconds between updates
     #[arg(short = 'n', long, value_name = "SECONDS", default_value_t = 2.0, value_parser = seconds)]
     interval: f64,
 
@@ -56,11 +56,11 @@ pub struct TopArgs {
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
-    let seconds: f64 = text.parse().map_err(|_| "it is no number".to_owned())?;
+    let seconds: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
     let [shortest, longest] = INTERVALS;
     match (shortest..=longest).contains(&seconds) {
         true => Ok(seconds),
-        false => Err(format!("it is between {shortest} and {longest}")),
+        false => Err(format!("must be between {shortest} and {longest}")),
     }
 }
 

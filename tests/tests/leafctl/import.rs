@@ -120,7 +120,7 @@ fn tinyid_needs_all_its_databases_and_begins_above_them() {
     let server = Server::start();
     let error = import(&server, &["tinyid", &a]).failed(1);
     assert!(
-        error.contains("granted by 2 databases, but there are rows of 1"),
+        error.contains("come from 2 databases, but there are rows of 1"),
         "{error}"
     );
     import(&server, &["tinyid", &a, &a]).failed(1);

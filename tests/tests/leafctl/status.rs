@@ -60,6 +60,16 @@ fn role_sees_its_own_tags_and_is_told_so() {
 }
 
 #[test]
+fn connection_string_that_was_given_as_a_tag_is_not_printed() {
+    let server = Server::start();
+    for text in ["postgresql://u:secret@h/db", "host=h password=secret"] {
+        let error = Said::by(leafctl_on(&server).args(["status", text])).failed(2);
+        assert!(error.contains("hint: put -d before it"), "{error}");
+        assert!(!error.contains("secret"), "{error}");
+    }
+}
+
+#[test]
 fn csv_without_tags_has_the_names_of_the_columns() {
     let server = Server::start();
     let csv = || Said::by(leafctl_on(&server).args(["status", "-f", "csv"])).done();
