@@ -29,8 +29,11 @@ use clients::Clients;
 use summary::Summary;
 use work::Work;
 
-/// The tag of a run without `--tag`; it is created before and dropped afterwards.
-const OWN_TAG: &str = "leafctl_bench";
+/// The tag of a run without `--tag`, which is created before and dropped afterwards. No other
+/// run on this machine has it.
+fn own_tag() -> String {
+    format!("leafctl_bench_{}", std::process::id())
+}
 
 /// How long the server may take to answer the last calls, or to drop the tag.
 const ANSWER_LIMIT: Duration = Duration::from_secs(5);
@@ -43,11 +46,11 @@ pub async fn run(args: &BenchArgs) -> Result<(), Failure> {
     let (config, connection) = args.connection.open_for_many(Access::ReadWrite).await?;
     let schema = query::schema_of_leaf(connection.client()).await?;
     let is_own = args.needs_tag() && args.tag.is_none();
-    let tag = args.tag.as_deref().unwrap_or(OWN_TAG);
+    let tag = args.tag.clone().unwrap_or_else(own_tag);
     if is_own {
         create(&connection, &schema).await?;
     }
-    let measured = measure(args, Work::of(args, tag, &schema), &config).await;
+    let measured = measure(args, Work::of(args, &tag, &schema), &config).await;
     // A server that has not answered the calls is not waited for again.
     let limit = match measured {
         Ok(_) => ANSWER_LIMIT,
@@ -116,15 +119,15 @@ async fn measure(
 }
 
 async fn create(connection: &Connection, schema: &str) -> Result<(), Failure> {
-    // It exists if an earlier run was killed.
-    let sql = format!("SELECT {schema}.leaf_tag_create($1, if_not_exists => true)");
+    let tag = own_tag();
+    let sql = format!("SELECT {schema}.leaf_tag_create($1)");
     let created = connection
         .client()
-        .query_typed(&sql, &[(&OWN_TAG, Type::TEXT)])
+        .query_typed(&sql, &[(&tag, Type::TEXT)])
         .await;
     created.map_err(|error| Failure::from(error).hint("use --tag to draw from an existing tag"))?;
     if std::io::stderr().is_terminal() {
-        output::note(&format!("created tag \"{OWN_TAG}\"; it will be dropped"));
+        output::note(&format!("created tag \"{tag}\"; it will be dropped"));
     }
     Ok(())
 }
@@ -132,7 +135,8 @@ async fn create(connection: &Connection, schema: &str) -> Result<(), Failure> {
 /// Why the run has failed, if its tag has not been dropped.
 fn about_left(failure: Failure) -> Failure {
     failure.hint(format!(
-        "the tag of the run may be left: leafctl tags drop {OWN_TAG}"
+        "the tag of the run may be left: leafctl tags drop {}",
+        own_tag()
     ))
 }
 
@@ -142,7 +146,8 @@ fn no_answer() -> Failure {
 
 async fn drop_own(connection: &Connection, schema: &str, limit: Duration) -> Result<(), Failure> {
     let sql = format!("SELECT {schema}.leaf_tag_drop($1)");
-    let values = [(&OWN_TAG as &(dyn ToSql + Sync), Type::TEXT)];
+    let tag = own_tag();
+    let values = [(&tag as &(dyn ToSql + Sync), Type::TEXT)];
     let dropped = connection.client().query_typed(&sql, &values);
     let dropped = tokio::time::timeout(limit, dropped).await;
     dropped.map_err(|_| no_answer())??;

@@ -26,8 +26,8 @@ const LOCK_TIMEOUT: &str = "2s";
 ///
 /// Checks the server, worker slots, rights, tags and the columns that draw from them, the
 /// clock and the lease of snowflake ids, leaf's triggers, and the centre. Changes nothing.
-/// Members of pg_monitor see everything; what the role cannot see is reported. The exit code is 4
-/// if there is a warning or an error.
+/// Superusers can run all checks; what another role may not see is reported as a notice. The exit
+/// code is 4 if there is a warning or an error.
 #[derive(Debug, Args)]
 pub struct DoctorArgs {
     /// Do not show notices

@@ -106,3 +106,20 @@ fn tag_that_cannot_be_drawn_from_is_an_error() {
     let error = bench(&server, &["-U", "shop"]).failed(1);
     assert!(error.contains("--tag"), "{error}");
 }
+
+#[test]
+fn runs_at_the_same_time_have_tags_of_their_own() {
+    let server = Server::start();
+    let mut client = server.connect();
+    client.run("SELECT leaf_tag_create('leafctl_bench', start => 777)");
+    std::thread::scope(|scope| {
+        for seconds in ["0.2", "1", "2"] {
+            let mut command = leafctl_on(&server);
+            command.args(["bench", "-T", seconds]);
+            scope.spawn(move || Said::by(&mut command).done());
+        }
+    });
+    // None of them is left, and that of somebody else is as it was.
+    assert_eq!(client.number("SELECT count(*) FROM leaf.alloc"), 1);
+    assert_eq!(client.next("leafctl_bench").expect("an id"), 777);
+}

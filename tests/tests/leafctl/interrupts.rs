@@ -45,8 +45,7 @@ fn interrupted_benchmark_drops_its_tag_and_prints_what_it_has() {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     let child = command.spawn().expect("leafctl starts");
-    let drawn =
-        "SELECT coalesce(max(ids_drawn), 0) FROM leaf.stat_segment WHERE biz_tag = 'leafctl_bench'";
+    let drawn = "SELECT coalesce(max(ids_drawn), 0) FROM leaf.stat_segment WHERE biz_tag LIKE 'leafctl_bench%'";
     wait_until("ids are drawn", || client.number(drawn) > 0);
     signal(child.id() as i32, Signal::SIGINT);
     let output = child.wait_with_output().expect("it ends");
@@ -68,7 +67,7 @@ fn server_that_has_stopped_answering_cannot_hold_up_a_benchmark() {
             .stderr(Stdio::piped())
             .stdout(Stdio::null());
         let mut child = command.spawn().expect("leafctl starts");
-        let drawn = "SELECT coalesce(max(ids_drawn), 0) FROM leaf.stat_segment WHERE biz_tag = 'leafctl_bench'";
+        let drawn = "SELECT coalesce(max(ids_drawn), 0) FROM leaf.stat_segment WHERE biz_tag LIKE 'leafctl_bench%'";
         wait_until("ids are drawn", || client.number(drawn) > 0);
         let paused = server.pause();
         if code == 130 {

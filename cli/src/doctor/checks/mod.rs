@@ -62,7 +62,7 @@ fn skipped(subject: &str, failure: Option<Failure>, findings: &mut Findings) {
         findings.notice(
             subject,
             format!("could not be checked: {}", failure.text()),
-            "run doctor as a superuser, or as a member of pg_monitor",
+            "run doctor as a superuser, or grant the role the rights that the manual names",
         );
     }
 }
