@@ -4,7 +4,7 @@ use std::env;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use crate::Server;
+use crate::{Server, Terminal};
 
 /// A call of `leafctl`, without variables that would lead it to a server of the machine.
 pub fn leafctl() -> Command {
@@ -27,6 +27,19 @@ pub fn leafctl_on(server: &Server) -> Command {
         .env("PGUSER", "postgres")
         .env("PGDATABASE", "postgres");
     command
+}
+
+/// The same in a terminal of this size, with these arguments as a shell reads them.
+pub fn leafctl_in_terminal(server: &Server, arguments: &str, width: u16, height: u16) -> Terminal {
+    let program = env::var("LEAF_CTL").expect("LEAF_CTL; scripts/test-server sets it");
+    let host = server.host();
+    let variables = [
+        ("PGHOST", host.as_str()),
+        ("PGUSER", "postgres"),
+        ("PGDATABASE", "postgres"),
+        ("TZ", "UTC"),
+    ];
+    Terminal::start(&format!("{program} {arguments}"), &variables, width, height)
 }
 
 /// What a call has said.

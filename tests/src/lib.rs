@@ -56,7 +56,7 @@ pub use disk::Disk;
 pub use draw::{Block, Draw, draw_many, failed, refused};
 pub use exporter::Exporter;
 pub use installation::Installation;
-pub use leafctl::{Said, leafctl, leafctl_on};
+pub use leafctl::{Said, leafctl, leafctl_in_terminal, leafctl_on};
 pub use ledger::{Ledger, Order};
 pub use line::Line;
 pub use load::Load;

@@ -23,23 +23,12 @@ use forms::{Form, MaskArgs};
 /// the layout; for ids of a tag, they have no meaning.
 #[derive(Debug, Args)]
 pub struct DecodeArgs {
-    /// Ids; without any, they are read from standard input
-    #[arg(allow_negative_numbers = true)]
-    ids: Vec<String>,
-
     /// What the ids are given as
     #[arg(long, value_enum, default_value_t, value_name = "FORM")]
     from: Form,
 
     #[command(flatten)]
-    scheme: SchemeArgs,
-
-    #[command(flatten)]
-    mask: MaskArgs,
-
-    /// Output format
-    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
-    format: Format,
+    common: Common,
 }
 
 /// Show ids in their other forms, or make a snowflake id of its fields
@@ -48,10 +37,6 @@ pub struct DecodeArgs {
 /// --time the fields of one snowflake id. Needs no server.
 #[derive(Debug, Args)]
 pub struct EncodeArgs {
-    /// Ids; without any, they are read from standard input
-    #[arg(allow_negative_numbers = true)]
-    ids: Vec<String>,
-
     /// Make the id of this instant, such as 2026-11-22T10:00:00Z, instead
     #[arg(long, value_name = "TIMESTAMP", conflicts_with = "ids")]
     time: Option<Timestamp>,
@@ -63,6 +48,17 @@ pub struct EncodeArgs {
     /// The sequence of the id to make
     #[arg(long, value_name = "NUMBER", default_value_t = 0, requires = "time")]
     sequence: u32,
+
+    #[command(flatten)]
+    common: Common,
+}
+
+/// What both take.
+#[derive(Debug, Args)]
+struct Common {
+    /// Ids; without any, they are read from standard input
+    #[arg(allow_negative_numbers = true)]
+    ids: Vec<String>,
 
     #[command(flatten)]
     scheme: SchemeArgs,
@@ -117,14 +113,14 @@ const fn column(name: &'static str) -> Column {
 
 /// Shows the fields of ids.
 pub fn decode(args: &DecodeArgs) -> Result<(), Failure> {
-    let scheme = args.scheme.scheme();
-    let mask = args.mask.mask()?;
+    let scheme = args.common.scheme.scheme();
+    let mask = args.common.mask.mask()?;
     if args.from == Form::Masked && mask.is_none() {
         return Err(Failure::usage("masked ids need --mask-key"));
     }
     let columns = ["id", "created_at", "worker_id", "sequence", "text"].map(column);
-    let mut rows = Rows::new(&columns, args.format)?;
-    let good = each(&args.ids, |given| {
+    let mut rows = Rows::new(&columns, args.common.format)?;
+    let good = each(&args.common.ids, |given| {
         let id = args.from.parse(given, mask.as_ref())?;
         let fields = scheme.decode(id);
         let created_at = fields.and_then(|fields| timestamp(fields.created_at));
@@ -142,16 +138,16 @@ pub fn decode(args: &DecodeArgs) -> Result<(), Failure> {
 
 /// Shows ids in their other forms.
 pub fn encode(args: &EncodeArgs) -> Result<(), Failure> {
-    let mask = args.mask.mask()?;
+    let mask = args.common.mask.mask()?;
     let ids = match args.time {
         Some(time) => &vec![made(args, time)?.to_string()],
-        None => &args.ids,
+        None => &args.common.ids,
     };
     let mut columns = vec![column("id"), column("text")];
     if mask.is_some() {
         columns.push(column("masked"));
     }
-    let mut rows = Rows::new(&columns, args.format)?;
+    let mut rows = Rows::new(&columns, args.common.format)?;
     let good = each(ids, |given| {
         let id = Form::Number.parse(given, None)?;
         let text = leaf_core::id_text::encode(id);
@@ -167,7 +163,7 @@ pub fn encode(args: &EncodeArgs) -> Result<(), Failure> {
 
 /// The id with these fields.
 fn made(args: &EncodeArgs, time: Timestamp) -> Result<i64, Failure> {
-    let scheme = args.scheme.scheme();
+    let scheme = args.common.scheme.scheme();
     let fields = Fields {
         created_at: wall_time(time),
         worker_id: args.worker,

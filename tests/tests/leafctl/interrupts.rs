@@ -1,6 +1,6 @@
 //! Ctrl-C, and readers that go away: nothing is left behind.
 
-use leaf_tests::{Draw, Server, Signal, Terminal, leafctl_on, signal, wait_until};
+use leaf_tests::{Draw, Server, Signal, leafctl_in_terminal, leafctl_on, signal, wait_until};
 use std::process::Stdio;
 
 #[test]
@@ -89,16 +89,8 @@ fn what_takes_longer_than_a_second_shows_that_it_goes_on_at_a_terminal() {
     let mut locker = server.connect();
     let mut holding = locker.transaction().expect("a transaction");
     holding.execute("LOCK TABLE orders", &[]).expect("a lock");
-    let program = std::env::var("LEAF_CTL").expect("LEAF_CTL");
-    let host = server.host();
-    let variables = [
-        ("PGHOST", host.as_str()),
-        ("PGUSER", "postgres"),
-        ("PGDATABASE", "postgres"),
-        ("PGOPTIONS", "-c lock_timeout=0"),
-    ];
-    let line = format!("{program} tags adopt orders id");
-    let terminal = Terminal::start(&line, &variables, 80, 10);
+    let adopt = "tags adopt orders id -d options='-clock_timeout=0'";
+    let terminal = leafctl_in_terminal(&server, adopt, 80, 10);
     terminal.wait_for("adopting the column");
     terminal.keys(&["C-c"]);
     terminal.wait_for("exit 130");

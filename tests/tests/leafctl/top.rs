@@ -3,20 +3,13 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use leaf_tests::{Draw, Mode, Said, Server, Signal, Terminal, leafctl_on, signal, wait_until};
+use leaf_tests::{
+    Draw, Mode, Said, Server, Signal, Terminal, leafctl_in_terminal, leafctl_on, signal, wait_until,
+};
 
 /// `top` on a server, in a terminal of this size.
 fn top(server: &Server, arguments: &str, width: u16, height: u16) -> Terminal {
-    let program = std::env::var("LEAF_CTL").expect("LEAF_CTL");
-    let host = server.host();
-    let variables = [
-        ("PGHOST", host.as_str()),
-        ("PGUSER", "postgres"),
-        ("PGDATABASE", "postgres"),
-        ("TZ", "UTC"),
-    ];
-    let line = format!("{program} top -n 0.1 {arguments}");
-    Terminal::start(&line, &variables, width, height)
+    leafctl_in_terminal(server, &format!("top -n 0.1 {arguments}"), width, height)
 }
 
 /// The line that begins with a text.
