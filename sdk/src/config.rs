@@ -126,7 +126,7 @@ impl Config {
     /// # Ok::<(), leaf_sdk::Error>(())
     /// ```
     pub fn user(&self) -> String {
-        self.targets.describe().0
+        self.targets.user().to_owned()
     }
 
     /// The name of the database.
@@ -137,7 +137,7 @@ impl Config {
     /// # Ok::<(), leaf_sdk::Error>(())
     /// ```
     pub fn dbname(&self) -> String {
-        self.targets.describe().1
+        self.targets.dbname().to_owned()
     }
 
     /// The hosts with their ports, as `host:port`, in the order in which they are tried.
@@ -148,7 +148,7 @@ impl Config {
     /// # Ok::<(), leaf_sdk::Error>(())
     /// ```
     pub fn hosts(&self) -> Vec<String> {
-        self.targets.describe().2
+        self.targets.hosts()
     }
 
     fn of(targets: Targets) -> Config {

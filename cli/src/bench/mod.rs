@@ -17,7 +17,7 @@ use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use leaf_sdk::{Config, Connection};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_postgres::types::{ToSql, Type};
 
 use crate::connection::{Access, close};
@@ -47,10 +47,12 @@ pub async fn run(args: &BenchArgs) -> Result<(), Failure> {
     let schema = query::schema_of_leaf(connection.client()).await?;
     let is_own = args.needs_tag() && args.tag.is_none();
     let tag = args.tag.clone().unwrap_or_else(own_tag);
+    // Before there is a tag: an interrupted run drops it.
+    let interrupts = signal(SignalKind::interrupt()).map_err(Failure::failed)?;
     if is_own {
         create(&connection, &schema).await?;
     }
-    let measured = measure(args, Work::of(args, &tag, &schema), &config).await;
+    let measured = measure(args, Work::of(args, &tag, &schema), &config, interrupts).await;
     // A server that has not answered the calls is not waited for again.
     let limit = match measured {
         Ok(_) => ANSWER_LIMIT,
@@ -86,8 +88,8 @@ async fn measure(
     args: &BenchArgs,
     work: Work,
     config: &Config,
+    mut interrupts: Signal,
 ) -> Result<(Summary, bool), Failure> {
-    let mut interrupts = signal(SignalKind::interrupt()).map_err(Failure::failed)?;
     let clients = tokio::select! {
         clients = Clients::start(&work, args, config) => clients?,
         _ = interrupts.recv() => return Err(Failure::silent(Code::Interrupted)),

@@ -4,11 +4,13 @@
 //! - [`files`]: the service file and the password file.
 //! - [`keywords`]: every keyword, and what the library makes of it.
 //! - [`options`]: the values of the keywords, wherever they come from.
+//! - [`hosts`]: the hosts that they name.
 //! - [`targets`]: the hosts to try, each with the configuration of the driver.
 //! - [`ssl_mode`]: the values of `sslmode`, and which connections have TLS.
 //! - [`tls`]: whether the options allow TLS, and what is verified.
 
 mod files;
+mod hosts;
 mod keywords;
 mod options;
 mod ssl_mode;

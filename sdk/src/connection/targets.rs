@@ -1,17 +1,15 @@
 //! The hosts to try, each with the configuration of the driver.
 
+use std::env;
 use std::fmt;
-use std::net::IpAddr;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
-use std::{env, iter};
 
 use tokio_postgres::config::{
     ChannelBinding, Host, LoadBalanceHosts, SslMode as DriverMode, SslNegotiation,
     TargetSessionAttrs,
 };
 
-use super::files;
+use super::hosts::{self, Target};
 use super::options::{Options, bad, invalid};
 use super::ssl_mode::{SslMode, TlsUse};
 use crate::Error;
@@ -38,14 +36,6 @@ pub(crate) struct Targets {
     /// The file with root certificates, `None` for those of the system.
     #[cfg_attr(not(feature = "tls"), allow(dead_code))]
     pub(super) root_cert: Option<String>,
-}
-
-#[derive(Clone)]
-struct Target {
-    host: Host,
-    address: Option<IpAddr>,
-    port: u16,
-    password: Option<Vec<u8>>,
 }
 
 impl Targets {
@@ -75,19 +65,18 @@ impl Targets {
         self.common.dbname(name);
     }
 
-    /// The user, the database and the hosts, for people.
-    pub(crate) fn describe(&self) -> (String, String, Vec<String>) {
-        let text = |name: Option<&str>| name.unwrap_or_default().to_owned();
-        let user = text(self.common.get_user());
-        let dbname = match self.common.get_dbname() {
-            Some(name) => name.to_owned(),
-            None => user.clone(),
-        };
-        (
-            user,
-            dbname,
-            self.hosts.iter().map(Target::to_string).collect(),
-        )
+    pub(crate) fn user(&self) -> &str {
+        self.common.get_user().unwrap_or_default()
+    }
+
+    /// The name of the database, by default that of the user.
+    pub(crate) fn dbname(&self) -> &str {
+        self.common.get_dbname().unwrap_or_else(|| self.user())
+    }
+
+    /// The hosts with their ports, for people.
+    pub(crate) fn hosts(&self) -> Vec<String> {
+        self.hosts.iter().map(Target::to_string).collect()
     }
 
     /// From the driver's configuration.
@@ -103,7 +92,7 @@ impl Targets {
         };
         Ok(Targets {
             common: without_hosts(config),
-            hosts: targets(
+            hosts: hosts::paired(
                 config.get_hosts().to_vec(),
                 config.get_hostaddrs().to_vec(),
                 config.get_ports().to_vec(),
@@ -129,7 +118,7 @@ impl Targets {
         let is_shuffled = [("disable", false), ("random", true)];
         Ok(Targets {
             common: common(options)?,
-            hosts: hosts(options)?,
+            hosts: hosts::of_options(options)?,
             connect_timeout: match options.number::<i64>("connect_timeout")? {
                 None => Some(CONNECT_TIMEOUT),
                 Some(seconds) => seconds_above_zero(seconds),
@@ -187,28 +176,12 @@ impl Targets {
 /// What a person may see: no password.
 impl fmt::Debug for Targets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let hosts: Vec<_> = self.hosts.iter().map(Target::to_string).collect();
         f.debug_struct("Targets")
-            .field("hosts", &hosts)
+            .field("hosts", &self.hosts())
             .field("user", &self.common.get_user())
             .field("dbname", &self.common.get_dbname())
             .field("ssl_mode", &self.ssl_mode)
             .finish_non_exhaustive()
-    }
-}
-
-impl Target {
-    fn is_on_network(&self) -> bool {
-        matches!(self.host, Host::Tcp(_))
-    }
-}
-
-impl fmt::Display for Target {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.host {
-            Host::Tcp(name) => write!(f, "{name}:{}", self.port),
-            Host::Unix(folder) => write!(f, "{}:{}", folder.display(), self.port),
-        }
     }
 }
 
@@ -291,110 +264,6 @@ fn ssl(options: &Options) -> Result<(SslMode, Option<String>), Error> {
     }
 }
 
-fn hosts(options: &Options) -> Result<Vec<Target>, Error> {
-    let host = |name: &str| match name {
-        "" => default_host(),
-        name if name.starts_with(['/', '@']) => Host::Unix(name.into()),
-        name => Host::Tcp(name.to_owned()),
-    };
-    let port = |text: &str| match text {
-        "" => Ok(5432),
-        text => match text.parse() {
-            Ok(0) | Err(_) => Err(invalid("port", text)),
-            Ok(port) => Ok(port),
-        },
-    };
-    let address = |text: &str| -> Result<IpAddr, Error> {
-        text.parse().map_err(|_| invalid("hostaddr", text))
-    };
-    let addresses = options.list("hostaddr").into_iter().map(address);
-    let addresses: Vec<_> = addresses.collect::<Result<_, _>>()?;
-    let ports = options.list("port").into_iter().map(port);
-    let mut hosts: Vec<_> = options.list("host").into_iter().map(host).collect();
-    if hosts.is_empty() && addresses.is_empty() {
-        hosts.push(default_host());
-    }
-    let user = options.get("user").map(str::to_owned).or_else(os_user);
-    let user = user.unwrap_or_default();
-    let dbname = options.get("dbname").unwrap_or(&user);
-    let file = options.get("passfile").map(PathBuf::from);
-    let file = file.or_else(|| env::home_dir().map(|home| home.join(".pgpass")));
-    let password = |host: &Host, port: u16| {
-        if options.get("password").is_some() {
-            return None;
-        }
-        let host = match host {
-            Host::Tcp(name) => name,
-            Host::Unix(folder) if *folder == default_folder() => "localhost",
-            Host::Unix(folder) => folder.to_str()?,
-        };
-        let connection = [host, &port.to_string(), dbname, &user];
-        files::password(file.as_deref()?, connection).map(String::into_bytes)
-    };
-    targets(hosts, addresses, ports.collect::<Result<_, _>>()?, password)
-}
-
-/// Pairs hosts, addresses and ports, as libpq does.
-fn targets(
-    hosts: Vec<Host>,
-    addresses: Vec<IpAddr>,
-    ports: Vec<u16>,
-    password: impl Fn(&Host, u16) -> Option<Vec<u8>>,
-) -> Result<Vec<Target>, Error> {
-    let count = hosts.len().max(addresses.len());
-    if count == 0 {
-        return Err(bad("there is no host to connect to".into()));
-    }
-    if !hosts.is_empty() && !addresses.is_empty() && hosts.len() != addresses.len() {
-        return Err(bad(format!(
-            "could not match {} host names to {} hostaddr values",
-            hosts.len(),
-            addresses.len()
-        )));
-    }
-    if ports.len() > 1 && ports.len() != count {
-        return Err(bad(format!(
-            "could not match {} port numbers to {count} hosts",
-            ports.len()
-        )));
-    }
-    let port = |n: usize| *ports.get(n).or(ports.first()).unwrap_or(&5432);
-    let addresses = addresses.into_iter().map(Some).chain(iter::repeat(None));
-    let hosts = hosts.into_iter().map(Some).chain(iter::repeat(None));
-    let target = |(n, (host, address)): (usize, (Option<Host>, Option<IpAddr>))| {
-        // Without a name, the address is what a certificate is compared with.
-        let host = host.or_else(|| Some(Host::Tcp(address?.to_string())))?;
-        Some(Target {
-            password: password(&host, port(n)),
-            host,
-            address,
-            port: port(n),
-        })
-    };
-    let pairs = hosts.zip(addresses).take(count).enumerate();
-    Ok(pairs.filter_map(target).collect())
-}
-
-/// The folder of the socket that packages of PostgreSQL have, or else PostgreSQL's own.
-fn default_folder() -> &'static Path {
-    let packaged = Path::new("/var/run/postgresql");
-    match packaged.is_dir() {
-        true => packaged,
-        false => Path::new("/tmp"),
-    }
-}
-
-fn default_host() -> Host {
-    Host::Unix(default_folder().into())
-}
-
-/// The name of the operating system's user, which is the default of `user`.
-fn os_user() -> Option<String> {
-    ["USER", "LOGNAME"]
-        .iter()
-        .find_map(|name| env::var(name).ok())
-}
-
 /// libpq takes zero and less for "no limit".
 fn seconds_above_zero(seconds: i64) -> Option<Duration> {
     let seconds = u64::try_from(seconds).ok()?;
@@ -443,8 +312,7 @@ mod tests {
     }
 
     fn shown(string: &str) -> Vec<String> {
-        let targets = targets(string);
-        targets.hosts.iter().map(Target::to_string).collect()
+        targets(string).hosts()
     }
 
     #[test]

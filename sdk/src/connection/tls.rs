@@ -60,7 +60,7 @@ mod verify {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let verifier = verifier(targets, &provider)?;
         let verifier = match targets.ssl_mode {
-            SslMode::VerifyCa => Arc::new(AnyName(verifier)),
+            SslMode::VerifyCa => any_name(&provider, Some(verifier)),
             _ => verifier,
         };
         with_verifier(provider, verifier)
@@ -73,9 +73,9 @@ mod verify {
         let verifier = match (targets.ssl_mode, &targets.root_cert) {
             (SslMode::VerifyFull, _) => verifier(targets, &provider)?,
             (SslMode::VerifyCa, _) | (SslMode::Require, Some(_)) => {
-                Arc::new(AnyName(verifier(targets, &provider)?))
+                any_name(&provider, Some(verifier(targets, &provider)?))
             }
-            _ => Arc::new(AnyCertificate(provider.clone())),
+            _ => any_name(&provider, None),
         };
         with_verifier(provider, verifier)
     }
@@ -118,50 +118,21 @@ mod verify {
         Ok(verifier.map_err(|error| bad(&error))?)
     }
 
-    /// Verifies that the server has the key of its certificate, but not who issued that.
-    #[derive(Debug)]
-    struct AnyCertificate(Arc<CryptoProvider>);
-
-    impl ServerCertVerifier for AnyCertificate {
-        fn verify_server_cert(
-            &self,
-            _certificate: &CertificateDer<'_>,
-            _intermediates: &[CertificateDer<'_>],
-            _name: &ServerName<'_>,
-            _ocsp: &[u8],
-            _now: UnixTime,
-        ) -> Result<ServerCertVerified, rustls::Error> {
-            Ok(ServerCertVerified::assertion())
-        }
-
-        fn verify_tls12_signature(
-            &self,
-            message: &[u8],
-            certificate: &CertificateDer<'_>,
-            signature: &DigitallySignedStruct,
-        ) -> Result<HandshakeSignatureValid, rustls::Error> {
-            let algorithms = &self.0.signature_verification_algorithms;
-            verify_tls12_signature(message, certificate, signature, algorithms)
-        }
-
-        fn verify_tls13_signature(
-            &self,
-            message: &[u8],
-            certificate: &CertificateDer<'_>,
-            signature: &DigitallySignedStruct,
-        ) -> Result<HandshakeSignatureValid, rustls::Error> {
-            let algorithms = &self.0.signature_verification_algorithms;
-            verify_tls13_signature(message, certificate, signature, algorithms)
-        }
-
-        fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-            self.0.signature_verification_algorithms.supported_schemes()
-        }
+    fn any_name(
+        provider: &Arc<CryptoProvider>,
+        issuer: Option<Arc<dyn ServerCertVerifier>>,
+    ) -> Arc<dyn ServerCertVerifier> {
+        let provider = provider.clone();
+        Arc::new(AnyName { provider, issuer })
     }
 
-    /// Verifies who issued a certificate, but not to whom.
+    /// Verifies that the server has the key of its certificate and, if there is an issuer's
+    /// verifier, who issued that, but not to whom.
     #[derive(Debug)]
-    struct AnyName(Arc<dyn ServerCertVerifier>);
+    struct AnyName {
+        provider: Arc<CryptoProvider>,
+        issuer: Option<Arc<dyn ServerCertVerifier>>,
+    }
 
     impl ServerCertVerifier for AnyName {
         fn verify_server_cert(
@@ -172,11 +143,11 @@ mod verify {
             ocsp: &[u8],
             now: UnixTime,
         ) -> Result<ServerCertVerified, rustls::Error> {
+            let Some(issuer) = &self.issuer else {
+                return Ok(ServerCertVerified::assertion());
+            };
             // The name is checked last.
-            match self
-                .0
-                .verify_server_cert(certificate, intermediates, name, ocsp, now)
-            {
+            match issuer.verify_server_cert(certificate, intermediates, name, ocsp, now) {
                 Err(rustls::Error::InvalidCertificate(
                     CertificateError::NotValidForName
                     | CertificateError::NotValidForNameContext { .. },
@@ -191,8 +162,8 @@ mod verify {
             certificate: &CertificateDer<'_>,
             signature: &DigitallySignedStruct,
         ) -> Result<HandshakeSignatureValid, rustls::Error> {
-            self.0
-                .verify_tls12_signature(message, certificate, signature)
+            let algorithms = &self.provider.signature_verification_algorithms;
+            verify_tls12_signature(message, certificate, signature, algorithms)
         }
 
         fn verify_tls13_signature(
@@ -201,12 +172,13 @@ mod verify {
             certificate: &CertificateDer<'_>,
             signature: &DigitallySignedStruct,
         ) -> Result<HandshakeSignatureValid, rustls::Error> {
-            self.0
-                .verify_tls13_signature(message, certificate, signature)
+            let algorithms = &self.provider.signature_verification_algorithms;
+            verify_tls13_signature(message, certificate, signature, algorithms)
         }
 
         fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-            self.0.supported_verify_schemes()
+            let algorithms = &self.provider.signature_verification_algorithms;
+            algorithms.supported_schemes()
         }
     }
 }
