@@ -10,8 +10,8 @@ export PG_CONFIG
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 14
 
-setup: ## install missing packages (Debian, Ubuntu)
-	@scripts/setup
+setup: ## install missing packages for building and testing (Debian, Ubuntu)
+	@scripts/setup tests
 
 demo: ## start a private server with tables whose ids come from leaf
 	@scripts/demo
