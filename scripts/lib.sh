@@ -48,6 +48,38 @@ install_packages() {
     as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "$@"
 }
 
+# Sets $cache, the folder of what is kept for all checkouts: $LEAF_CACHE, else
+# /var/cache/leaf for root and ~/.cache/leaf for others.
+choose_cache() {
+    if [ -n "${LEAF_CACHE:-}" ]; then
+        cache=$LEAF_CACHE
+    elif [ "$(id -u)" = 0 ]; then
+        cache=/var/cache/leaf
+    else
+        cache=${XDG_CACHE_HOME:-$HOME/.cache}/leaf
+    fi
+    mkdir -p "$cache"
+    cache=$(cd "$cache" && pwd -P)
+}
+
+# Builds a program of crates.io unless it is in the cache, and puts it first in PATH.
+tool() { # tool NAME VERSION [OPTION OF CARGO INSTALL]...
+    choose_cache
+    local home=$cache/tools/$1-$2
+    if [ ! -x "$home/bin/$1" ]; then
+        say "building $1 $2"
+        # Another checkout may build it at the same time.
+        mkdir -p "$cache/tools"
+        (
+            flock 9
+            [ -x "$home/bin/$1" ] ||
+                CARGO_TARGET_DIR=$home.build cargo install -q --locked --debug --no-track --root "$home" "$1@$2" "${@:3}"
+            rm -rf "$home.build"
+        ) 9>"$home.lock"
+    fi
+    PATH=$home/bin:$PATH
+}
+
 # Prints `pg_config --$1` of the chosen server.
 pg() { "$PG_CONFIG" "--$1"; }
 

@@ -31,10 +31,13 @@ mod settings;
 mod shmem;
 mod snowflake;
 
-use pgrx::{extension_sql_file, pg_guard, pg_module_magic};
+// The pgrx for PostgreSQL 19 is another version, under another name in Cargo.toml.
+#[cfg(feature = "pg19")]
+extern crate pgrx19 as pgrx;
+
+use pgrx::{pg_guard, pg_module_magic};
 
 pg_module_magic!(name, version);
-extension_sql_file!("../sql/leaf--0.1.0.sql", name = "install", bootstrap);
 
 /// Called when the library is loaded: by the postmaster if it is preloaded, else by a
 /// session, where leaf's functions raise an error that says what is missing.

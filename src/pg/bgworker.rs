@@ -53,7 +53,7 @@ type Handler = unsafe extern "C-unwind" fn(i32);
 // pgrx's guarded wrapper.
 unsafe extern "C-unwind" {
     // A macro hides this name's change in PostgreSQL 18.
-    #[cfg_attr(feature = "pg18", link_name = "pqsignal_be")]
+    #[cfg_attr(any(feature = "pg18", feature = "pg19"), link_name = "pqsignal_be")]
     fn pqsignal(signal: i32, handler: Option<Handler>) -> *mut core::ffi::c_void;
     fn die(signal: i32);
     fn SignalHandlerForConfigReload(signal: i32);

@@ -37,6 +37,12 @@ fn bytes_for<T>(count: usize) -> usize {
 /// Registers the name of leaf's LWLocks in `pg_stat_activity`; returns their tranche.
 pub fn lock_tranche() -> i32 {
     // SAFETY: called from the startup hook; the name is static.
+    #[cfg(feature = "pg19")]
+    unsafe {
+        pg_sys::LWLockNewTrancheId(c"leaf".as_ptr())
+    }
+    // SAFETY: as above.
+    #[cfg(not(feature = "pg19"))]
     unsafe {
         let tranche = pg_sys::LWLockNewTrancheId();
         pg_sys::LWLockRegisterTranche(tranche, c"leaf".as_ptr());

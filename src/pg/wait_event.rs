@@ -1,6 +1,6 @@
 //! What `pg_stat_activity` shows of a process that waits.
 
-#[cfg(any(feature = "pg17", feature = "pg18"))]
+#[cfg(any(feature = "pg17", feature = "pg18", feature = "pg19"))]
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use pgrx::pg_sys;
@@ -24,7 +24,7 @@ pub enum WaitEvent {
 
 impl WaitEvent {
     /// The number by which PostgreSQL knows the event.
-    #[cfg(any(feature = "pg17", feature = "pg18"))]
+    #[cfg(any(feature = "pg17", feature = "pg18", feature = "pg19"))]
     pub fn number(self) -> u32 {
         /// As this process has learnt them; 0 if it has not.
         static NUMBERS: [AtomicU32; 6] = [const { AtomicU32::new(0) }; 6];
@@ -48,7 +48,7 @@ impl WaitEvent {
     }
 
     /// The number by which PostgreSQL knows the event.
-    #[cfg(not(any(feature = "pg17", feature = "pg18")))]
+    #[cfg(not(any(feature = "pg17", feature = "pg18", feature = "pg19")))]
     pub fn number(self) -> u32 {
         pg_sys::PG_WAIT_EXTENSION
     }

@@ -4,6 +4,9 @@
 use leaf_tests::postgres::Client;
 use leaf_tests::{Draw, Installation, Ledger, Server, Snowflake, draw_many};
 
+/// The present version.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
 /// Everything that the extension consists of, as text.
 fn description(client: &mut Client) -> Vec<String> {
     let query = "
@@ -49,7 +52,7 @@ fn description(client: &mut Client) -> Vec<String> {
 /// A version that never was, and the update from it: without `leaf_tag_align`, and
 /// with a statistics view that lacks a column.
 fn add_made_up_version(installation: &Installation) {
-    let present = installation.script("leaf--0.1.0.sql");
+    let present = installation.script(&format!("leaf--{VERSION}.sql"));
     let section = |from: &str, to: &str| {
         let begin = present.find(from).expect("the beginning of a section");
         let end = begin + present[begin..].find(to).expect("the end of a section");
@@ -74,7 +77,7 @@ fn add_made_up_version(installation: &Installation) {
          {align}\n{stats}\n{rest}\n{grant}\n"
     );
     installation.add_script("leaf--0.0.9.sql", &earlier);
-    installation.add_script("leaf--0.0.9--0.1.0.sql", &update);
+    installation.add_script(&format!("leaf--0.0.9--{VERSION}.sql"), &update);
 }
 
 #[test]
