@@ -5,7 +5,7 @@
 export PG_CONFIG
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-stop demo-nodes test test-server test-clients test-long bench bench-nodes bench-serve lint stage install
+.PHONY: help setup demo demo-stop demo-nodes test test-server test-clients test-long bench bench-nodes bench-serve lint stage install release
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 14
@@ -48,6 +48,9 @@ lint: ## check versions, imports, format, clippy and documentation; warnings are
 
 stage: ## build leaf into a private copy of the server, for tests and demo
 	@scripts/stage
+
+release: ## release VERSION: commit, tag, packages, checksums; nothing is published
+	@scripts/release $(VERSION)
 
 install: ## build leaf and copy it into the server that PG_CONFIG names
 	@scripts/install

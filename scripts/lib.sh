@@ -80,6 +80,13 @@ tool() { # tool NAME VERSION [OPTION OF CARGO INSTALL]...
     PATH=$home/bin:$PATH
 }
 
+# Prints the version of leaf.
+project_version() {
+    sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"/\1/p' Cargo.toml
+}
+
+is_version() { [[ $1 =~ ^(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)$ ]]; }
+
 # Prints `pg_config --$1` of the chosen server.
 pg() { "$PG_CONFIG" "--$1"; }
 

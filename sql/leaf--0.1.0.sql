@@ -1,6 +1,6 @@
 /*
- * leaf 0.1.0: everything that CREATE EXTENSION leaf creates. Not released yet, so it
- * may be edited; a released script must not be changed.
+ * leaf 0.1.0: everything that CREATE EXTENSION leaf creates. Once this version is
+ * released, this script must not be changed.
  */
 \echo Use "CREATE EXTENSION leaf" to load this file. \quit
 

@@ -16,7 +16,14 @@ pub struct Latency {
     pub p99: f64,
     pub p999: f64,
     pub max: f64,
+    /// What each of [`SHARES`] of the calls does not exceed.
+    pub curve: [f64; SHARES.len()],
 }
+
+/// The shares of calls of which a plot is drawn.
+pub const SHARES: [f64; 12] = [
+    0.5, 0.75, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9995, 0.9998, 0.9999,
+];
 
 /// Runs one statement repeatedly in several sessions at once.
 pub fn of_calls(clients: Vec<Client>, call: &str, duration: Duration) -> Latency {
@@ -62,6 +69,7 @@ pub fn summary_of(mut all: Vec<Duration>, took: Duration) -> Latency {
         p99: percentile(&all, 0.99),
         p999: percentile(&all, 0.999),
         max: percentile(&all, 1.0),
+        curve: SHARES.map(|share| percentile(&all, share)),
     }
 }
 
@@ -74,6 +82,7 @@ pub fn summary(runs: &[Latency]) -> Latency {
         p99: median(|run| run.p99),
         p999: median(|run| run.p999),
         max: Spread::of(runs.iter().map(|run| run.max)).max,
+        curve: std::array::from_fn(|i| Spread::of(runs.iter().map(|run| run.curve[i])).median),
     }
 }
 

@@ -12,12 +12,15 @@ mod latency;
 mod machine;
 mod nodes;
 mod pgbench;
+mod plots;
 mod report;
 mod runs;
 mod serve;
 mod works;
 
+use std::env;
 use std::fs;
+use std::path::Path;
 use std::time::Instant;
 
 use clap::{Parser, ValueEnum};
@@ -106,11 +109,25 @@ fn measure<B>(
     }
 
     println!("{}", report.for_terminal());
-    let file = format!("{}/{file}", env!("CARGO_MANIFEST_DIR"));
-    if arguments.quick || arguments.only.is_some() {
-        eprintln!("not a full run: {file} is unchanged");
-        return;
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let file = here.join(file);
+    let is_full = !arguments.quick && arguments.only.is_none();
+    if is_full {
+        write(&file, &report.for_markdown());
+    } else {
+        eprintln!("not a full run: {} is unchanged", file.display());
     }
-    fs::write(&file, report.for_markdown()).expect("the file of results can be written");
-    eprintln!("written to {file}");
+    let plots = match is_full {
+        true => here.join("../docs/plots"),
+        false => env::temp_dir().join("leaf-plots"),
+    };
+    for plot in report.plots() {
+        write(&plots.join(plot.file), &plot.drawing);
+    }
+}
+
+fn write(file: &Path, text: &str) {
+    fs::create_dir_all(file.parent().expect("a folder")).expect("a folder can be made");
+    fs::write(file, text).expect("a file of results can be written");
+    eprintln!("written to {}", file.display());
 }

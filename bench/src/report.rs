@@ -51,7 +51,8 @@ pub enum Unit {
 }
 
 impl Unit {
-    fn text(self, figure: f64) -> String {
+    /// A figure with its unit.
+    pub fn text(self, figure: f64) -> String {
         match self {
             Unit::PerSecond if figure >= 1e6 => format!("{:.2} M/s", figure / 1e6),
             Unit::PerSecond => format!("{:.1} k/s", figure / 1e3),
@@ -71,6 +72,15 @@ pub struct Texts {
     pub titles: [&'static str; 3],
 }
 
+/// A drawing of figures.
+pub struct Plot {
+    /// Its name in `docs/plots`.
+    pub file: &'static str,
+    pub title: &'static str,
+    /// SVG.
+    pub drawing: String,
+}
+
 /// Everything measured so far.
 pub struct Report {
     texts: Texts,
@@ -78,6 +88,7 @@ pub struct Report {
     ratios: Table,
     latencies: Table,
     facts: Table,
+    plots: Vec<Plot>,
 }
 
 impl Report {
@@ -90,6 +101,7 @@ impl Report {
             ratios: table(&["work", "against", this, other, "ratio", "bound", "met?"]),
             latencies: table(&["call", "calls", "p50", "p99", "p99.9", "max"]),
             facts: table(&["what", "figure"]),
+            plots: Vec::new(),
         }
     }
 
@@ -132,6 +144,16 @@ impl Report {
         self.facts.add_row([what.to_owned(), figure]);
     }
 
+    /// Adds a drawing.
+    pub fn plot(&mut self, plot: Plot) {
+        self.plots.push(plot);
+    }
+
+    /// The drawings so far.
+    pub fn plots(&self) -> &[Plot] {
+        &self.plots
+    }
+
     /// The tables, for a terminal.
     pub fn for_terminal(&mut self) -> String {
         self.tables()
@@ -156,6 +178,10 @@ impl Report {
                 .load_preset(presets::ASCII_MARKDOWN)
                 .set_content_arrangement(ContentArrangement::Disabled);
             write!(text, "\n## {title}\n\n{table}\n").expect("a string takes all");
+        }
+        for Plot { file, title, .. } in &self.plots {
+            write!(text, "\n## {title}\n\n![{title}](../docs/plots/{file})\n")
+                .expect("a string takes all");
         }
         text
     }

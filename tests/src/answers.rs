@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Mutex;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The number of the caller that is the test itself.
 pub const OF_THE_TEST: u16 = u16::MAX;
@@ -66,6 +66,19 @@ impl Answers {
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// How many ids these callers got in each period of this length since the start.
+    pub fn per(&self, period: Duration, callers: &[u16]) -> Vec<usize> {
+        let kinds = self.ids.lock().expect("no panic");
+        let all = kinds.values().flat_map(HashMap::values);
+        let mut counts = Vec::new();
+        for answer in all.filter(|answer| callers.contains(&answer.caller)) {
+            let number = (answer.at / period.as_secs_f32()) as usize;
+            counts.resize(counts.len().max(number + 1), 0);
+            counts[number] += 1;
+        }
+        counts
     }
 
     /// The ids that were returned more than once, in words.

@@ -89,6 +89,19 @@ impl Timeline {
         marks.push((self.now(), what.to_owned()));
     }
 
+    /// What happened, and when.
+    pub fn marks(&self) -> Vec<(Duration, String)> {
+        lock(&self.marks).clone()
+    }
+
+    /// The numbers of the callers whose names begin so.
+    pub fn numbers(&self, callers: &str) -> Vec<u16> {
+        let rows = lock(&self.rows);
+        let numbered = rows.iter().zip(0..);
+        let of_them = numbered.filter(|(row, _)| lock(row).name.starts_with(callers));
+        of_them.map(|(_, number)| number).collect()
+    }
+
     /// Whether each caller has got an answer after `instant`.
     pub fn all_served_since(&self, instant: Duration) -> bool {
         let rows = lock(&self.rows);

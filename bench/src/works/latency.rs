@@ -7,7 +7,8 @@ use super::Line;
 use crate::bench::{Bench, TAG};
 use crate::compare::Comparison;
 use crate::latency::{Latency, of_calls, summary};
-use crate::report::{Bound, Report, Unit};
+use crate::plots;
+use crate::report::{Bound, Plot, Report, Unit};
 
 const SESSIONS: usize = 8;
 
@@ -39,9 +40,15 @@ pub fn against_select_1(bench: &mut Bench, report: &mut Report) {
         bound: Bound::AtMost(1.2),
     };
     line.report(report, Unit::Milliseconds, &Comparison::of(&pairs));
-    for (name, latencies) in names.iter().zip(&latencies) {
-        report.latency(name, &summary(latencies));
+    let named = [0, 1, 2].map(|i| (names[i], summary(&latencies[i])));
+    for (name, latency) in &named {
+        report.latency(name, latency);
     }
+    report.plot(Plot {
+        file: "latency.svg",
+        title: "How long one call takes, 8 sessions",
+        drawing: plots::latencies(&named),
+    });
     let waits = bench.waits() - waits;
     report.fact(&format!("waits: {}", line.work), waits.to_string());
 }

@@ -1,5 +1,6 @@
 //! The workloads that are measured, in the order of the tables.
 
+mod failover;
 mod insert;
 mod latency;
 mod masks;
@@ -7,6 +8,7 @@ mod memory;
 mod prefetch;
 mod rows;
 mod sdk;
+mod sessions;
 mod single;
 mod snowflake;
 
@@ -31,7 +33,7 @@ type Work = fn(&mut Bench, &mut Report);
 
 /// The workloads and their names, for `--only`. The last ones change settings that
 /// would affect the others.
-pub const WORKS: [(&str, Work); 21] = [
+pub const WORKS: [(&str, Work); 23] = [
     ("rows against nextval", rows::against_nextval),
     (
         "rows in two sessions against nextval",
@@ -69,6 +71,8 @@ pub const WORKS: [(&str, Work); 21] = [
     ),
     ("snowflake processor time", snowflake::processor_time),
     ("masks", masks::per_call),
+    ("ids by sessions", sessions::by_number),
+    ("failover", failover::timeline),
     ("sdk in process", sdk::buffered_against_fetch_add),
     ("sdk latency", sdk::latency_while_refilling),
     ("sdk calls", sdk::calls_against_the_driver),

@@ -7,6 +7,9 @@ use crate::bench::{Bench, TAG};
 use crate::constant;
 use crate::report::{Bound, Report};
 
+/// How many rows a statement has.
+const ROWS: u64 = 5_000_000;
+
 /// One session, `nextval`.
 pub fn against_nextval(bench: &mut Bench, report: &mut Report) {
     let line = Line {
@@ -65,15 +68,15 @@ fn compare(bench: &Bench, report: &mut Report, line: &Line, sessions: usize, oth
     line.measure(
         bench,
         report,
-        || rows_per_second(bench, sessions, &leaf),
-        || rows_per_second(bench, sessions, other),
+        || rows_per_second(bench, sessions, &leaf, ROWS),
+        || rows_per_second(bench, sessions, other, ROWS),
     );
 }
 
 /// The number of rows per second, in all sessions together, for which `function` is
-/// called.
-fn rows_per_second(bench: &Bench, sessions: usize, function: &str) -> f64 {
-    let rows = bench.runs.size(5_000_000, 500_000);
+/// called, in statements of so many rows.
+pub fn rows_per_second(bench: &Bench, sessions: usize, function: &str, rows: u64) -> f64 {
+    let rows = bench.runs.size(rows, rows / 10);
     let query = format!("SELECT count({function}) FROM generate_series(1, {rows})");
     let took = bench.in_sessions(sessions, |client| {
         assert_eq!(client.number(&query), rows as i64);

@@ -15,6 +15,7 @@ mod hosts;
 mod masks;
 mod processes;
 mod segments;
+mod services;
 mod snowflake;
 mod tls;
 

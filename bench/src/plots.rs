@@ -1,0 +1,214 @@
+//! Drawings of figures, as SVG.
+
+use std::error::Error;
+
+use plotters::coord::Shift;
+use plotters::coord::ranged1d::ValueFormatter;
+use plotters::prelude::*;
+
+use crate::latency::{Latency, SHARES};
+
+const SIZE: (u32, u32) = (800, 420);
+
+/// Colours that people who see fewer of them can tell apart (Okabe and Ito).
+const COLOURS: [RGBColor; 6] = [
+    RGBColor(0, 114, 178),
+    RGBColor(213, 94, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(204, 121, 167),
+    RGBColor(86, 180, 233),
+    RGBColor(120, 120, 120),
+];
+
+/// A line of a plot.
+pub struct Line {
+    pub name: String,
+    pub points: Vec<(f64, f64)>,
+}
+
+type Drawn = Result<(), Box<dyn Error>>;
+
+/// The text of a drawing.
+fn svg(draw: impl FnOnce(&DrawingArea<SVGBackend<'_>, Shift>) -> Drawn) -> String {
+    let mut text = String::new();
+    {
+        let area = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
+        // So that it can be read on a dark page, too.
+        area.fill(&WHITE).expect("a string takes all");
+        draw(&area).expect("figures that can be drawn");
+        area.present().expect("a string takes all");
+    }
+    text
+}
+
+/// Ids per second by the number of sessions.
+pub fn by_sessions(lines: &[Line]) -> String {
+    let most_sessions = largest(lines, |point| point.0);
+    let most = largest(lines, |point| point.1);
+    svg(|area| {
+        let mut chart = ChartBuilder::on(area)
+            .margin(16)
+            .margin_right(40)
+            .x_label_area_size(44)
+            .y_label_area_size(64)
+            .build_cartesian_2d(
+                (1.0..most_sessions).log_scale().base(2.0),
+                0.0..most / 1e6 * 1.1,
+            )?;
+        chart
+            .configure_mesh()
+            .disable_x_mesh()
+            .max_light_lines(1)
+            .x_labels(4)
+            .x_desc("sessions")
+            .y_desc("million ids per second")
+            .y_label_formatter(&|ids| format!("{ids:.0}"))
+            .x_label_formatter(&|sessions| format!("{sessions:.0}"))
+            .draw()?;
+        for (line, colour) in lines.iter().zip(COLOURS) {
+            let points = line.points.iter().map(|(x, y)| (*x, y / 1e6));
+            let series = LineSeries::new(points, colour.stroke_width(2)).point_size(3);
+            let label = chart.draw_series(series)?.label(&line.name);
+            label.legend(move |at| sample(at, colour));
+        }
+        legend(&mut chart)
+    })
+}
+
+/// How long calls take: the share of calls, and what none of them exceeds.
+pub fn latencies(named: &[(&str, Latency)]) -> String {
+    // 90 % is 10: one call of so many takes longer.
+    let one_of = |share: f64| 1.0 / (1.0 - share);
+    let milliseconds = || named.iter().flat_map(|(_, latency)| latency.curve);
+    let lowest = milliseconds().fold(f64::INFINITY, f64::min);
+    let highest = milliseconds().fold(0.0, f64::max);
+    let last = one_of(SHARES[SHARES.len() - 1]);
+    svg(|area| {
+        let mut chart = ChartBuilder::on(area)
+            .margin(16)
+            .margin_right(40)
+            .x_label_area_size(44)
+            .y_label_area_size(64)
+            .build_cartesian_2d(
+                (2.0..last).log_scale(),
+                (lowest * 0.8..highest * 1.25).log_scale(),
+            )?;
+        chart
+            .configure_mesh()
+            .x_desc("share of calls that take no longer")
+            .y_desc("milliseconds")
+            .x_label_formatter(&|calls| share_of(*calls))
+            .y_label_formatter(&|time| format!("{time}"))
+            .draw()?;
+        for ((name, latency), colour) in named.iter().zip(COLOURS) {
+            let points = SHARES.iter().map(|share| one_of(*share));
+            let series = LineSeries::new(points.zip(latency.curve), colour.stroke_width(2));
+            let label = chart.draw_series(series)?.label(name.replace('`', ""));
+            label.legend(move |at| sample(at, colour));
+        }
+        legend(&mut chart)
+    })
+}
+
+/// Ids per second over time, in seconds, and what happened meanwhile.
+pub fn timeline(lines: &[Line], marks: &[(f64, String)]) -> String {
+    let end = largest(lines, |point| point.0);
+    let most = largest(lines, |point| point.1) * 1.3;
+    svg(|area| {
+        let mut chart = ChartBuilder::on(area)
+            .margin(16)
+            .margin_right(40)
+            .x_label_area_size(44)
+            .y_label_area_size(64)
+            .build_cartesian_2d(0.0..end, 0.0..most)?;
+        chart
+            .configure_mesh()
+            .disable_x_mesh()
+            .max_light_lines(1)
+            .x_desc("seconds")
+            .y_desc("ids per second")
+            .x_label_formatter(&|time| format!("{time:.0}"))
+            .y_label_formatter(&|ids| format!("{ids:.0}"))
+            .draw()?;
+        for (line, colour) in lines.iter().zip(COLOURS) {
+            let series = LineSeries::new(line.points.iter().copied(), colour.stroke_width(2));
+            let label = chart.draw_series(series)?.label(&line.name);
+            label.legend(move |at| sample(at, colour));
+        }
+        for (number, (at, what)) in marks.iter().enumerate() {
+            let line = [(*at, 0.0), (*at, most)];
+            chart.draw_series(LineSeries::new(line, BLACK.mix(0.5)))?;
+            let height = most * (0.97 - 0.06 * (number % 3) as f64);
+            // Beside the line, on the side that has room.
+            let width = 0.008 * what.len() as f64 * end;
+            let left = match *at + width < end {
+                true => *at + end * 0.006,
+                false => *at - width,
+            };
+            let place = (left, height);
+            chart.draw_series([Text::new(what.clone(), place, ("sans-serif", 14))])?;
+        }
+        legend(&mut chart)
+    })
+}
+
+/// A piece of a line, beside its name.
+fn sample((x, y): (i32, i32), colour: RGBColor) -> PathElement<(i32, i32)> {
+    PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(2))
+}
+
+fn legend<'a, X, Y>(chart: &mut ChartContext<'a, SVGBackend<'a>, Cartesian2d<X, Y>>) -> Drawn
+where
+    X: Ranged<ValueType = f64> + ValueFormatter<f64>,
+    Y: Ranged<ValueType = f64> + ValueFormatter<f64>,
+{
+    chart
+        .configure_series_labels()
+        .position(SeriesLabelPosition::MiddleRight)
+        .background_style(WHITE.mix(0.85))
+        .border_style(BLACK.mix(0.3))
+        .draw()?;
+    Ok(())
+}
+
+/// 99 % for 100.
+fn share_of(calls: f64) -> String {
+    let percent = 100.0 - 100.0 / calls;
+    let digits = (calls.log10().round() as usize).saturating_sub(2);
+    format!("{percent:.digits$} %")
+}
+
+fn largest(lines: &[Line], of: fn(&(f64, f64)) -> f64) -> f64 {
+    lines
+        .iter()
+        .flat_map(|line| line.points.iter().map(of))
+        .fold(0.0, f64::max)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_call_of_a_thousand_is_the_last_tenth_of_a_percent() {
+        assert_eq!(share_of(10.0), "90 %");
+        assert_eq!(share_of(100.0), "99 %");
+        assert_eq!(share_of(1_000.0), "99.9 %");
+        assert_eq!(share_of(10_000.0), "99.99 %");
+    }
+
+    #[test]
+    fn each_line_and_what_happened_have_their_names_in_the_drawing() {
+        let line = |name: &str| Line {
+            name: name.to_owned(),
+            points: vec![(1.0, 10.0), (2.0, 20.0), (8.0, 5.0)],
+        };
+        let lines = [line("sessions"), line("client library")];
+        let marks = [(2.0, "the leader is killed".to_owned())];
+        for drawing in [timeline(&lines, &marks), by_sessions(&lines)] {
+            assert!(drawing.starts_with("<svg"), "{drawing}");
+            assert!(drawing.contains("sessions") && drawing.contains("client library"));
+        }
+        assert!(timeline(&lines, &marks).contains("the leader is killed"));
+    }
+}
