@@ -26,6 +26,16 @@ pub struct Line {
     pub points: Vec<(f64, f64)>,
 }
 
+impl Line {
+    /// A line without points.
+    pub fn of(name: &str) -> Line {
+        Line {
+            name: name.to_owned(),
+            points: Vec::new(),
+        }
+    }
+}
+
 type Drawn = Result<(), Box<dyn Error>>;
 
 /// The text of a drawing.

@@ -10,36 +10,26 @@ use crate::report::{Plot, Report, Unit};
 
 const SESSIONS: [usize; 4] = [1, 2, 4, 8];
 
-/// Draws the plot, and adds the figures of the largest and the smallest number of sessions.
+/// Rows in a statement.
+const ROWS: u64 = 2_000_000;
+
+/// What makes ids, and its name in the plot.
+struct Source {
+    function: String,
+    name: &'static str,
+}
+
+/// Draws the plot, and adds its figures.
 pub fn by_number(bench: &mut Bench, report: &mut Report) {
-    let uuid = match has_uuidv7(bench) {
-        true => "uuidv7()",
-        false => "gen_random_uuid()",
-    };
-    let functions = [
-        format!("leaf_segment_next('{TAG}')"),
-        "nextval('s_cached')".to_owned(),
-        "leaf_snowflake_next()".to_owned(),
-        "nextval('s')".to_owned(),
-        uuid.to_owned(),
-    ];
-    let names = [
-        "leaf_segment_next",
-        "nextval, CACHE 1000",
-        "leaf_snowflake_next",
-        "nextval",
-        uuid.trim_end_matches("()"),
-    ];
-    let mut lines = names.map(|name| Line {
-        name: name.to_owned(),
-        points: Vec::new(),
-    });
+    let sources = sources(bench);
+    let names = sources.iter().map(|source| source.name);
+    let mut lines: Vec<_> = names.map(Line::of).collect();
     for sessions in SESSIONS {
         // In turn, so that other activity on the machine affects all.
-        let mut figures = [const { Vec::new() }; 5];
+        let mut figures = vec![Vec::new(); sources.len()];
         for _ in 0..bench.runs.repetitions {
-            for (function, figures) in functions.iter().zip(&mut figures) {
-                figures.push(rows_per_second(bench, sessions, function, 2_000_000));
+            for (source, figures) in sources.iter().zip(&mut figures) {
+                figures.push(rows_per_second(bench, sessions, &source.function, ROWS));
             }
         }
         for (line, figures) in lines.iter_mut().zip(figures) {
@@ -47,10 +37,7 @@ pub fn by_number(bench: &mut Bench, report: &mut Report) {
             line.points.push((sessions as f64, median));
             let plural = if sessions == 1 { "" } else { "s" };
             report.fact(
-                &format!(
-                    "ids per second, {sessions} session{plural}: `{}`",
-                    line.name
-                ),
+                &format!("ids per second, {sessions} session{plural}: {}", line.name),
                 Unit::PerSecond.text(median),
             );
         }
@@ -62,7 +49,35 @@ pub fn by_number(bench: &mut Bench, report: &mut Report) {
     });
 }
 
-fn has_uuidv7(bench: &Bench) -> bool {
-    let query = "SELECT count(to_regprocedure('uuidv7()'))";
-    bench.server.connect().number(query) > 0
+/// leaf, what this PostgreSQL has, and pgEdge's extension if it is installed.
+fn sources(bench: &Bench) -> Vec<Source> {
+    let source = |function: &str, name| Source {
+        function: function.to_owned(),
+        name,
+    };
+    let mut client = bench.server.connect();
+    let mut has = |query: &str| client.number(query) > 0;
+    let uuid = match has("SELECT count(to_regprocedure('uuidv7()'))") {
+        true => source("uuidv7()", "uuidv7"),
+        false => source("gen_random_uuid()", "gen_random_uuid"),
+    };
+    let mut sources = vec![
+        source(&format!("leaf_segment_next('{TAG}')"), "leaf_segment_next"),
+        source("nextval('s_cached')", "nextval, CACHE 1000"),
+        source("leaf_snowflake_next()", "leaf_snowflake_next"),
+        source("nextval('s')", "nextval"),
+        uuid,
+    ];
+    if has("SELECT count(*) FROM pg_available_extensions WHERE name = 'snowflake'") {
+        client.run(
+            "CREATE EXTENSION IF NOT EXISTS snowflake;
+             ALTER DATABASE postgres SET snowflake.node = 1;
+             CREATE SEQUENCE IF NOT EXISTS of_snowflake",
+        );
+        sources.push(source(
+            "snowflake.nextval('of_snowflake')",
+            "snowflake.nextval (pgEdge)",
+        ));
+    }
+    sources
 }
