@@ -48,7 +48,7 @@ impl Page {
             .map(|name| format!("docs/{}", name.display()))
             .filter(|name| name.ends_with(".md"))
             .collect();
-        names.extend(["README.md", "monitoring/README.md"].map(String::from));
+        names.extend(["README.md", "examples/README.md", "monitoring/README.md"].map(String::from));
         names.sort();
         names.iter().map(|name| Page::read(name)).collect()
     }
