@@ -20,6 +20,8 @@ pub struct Browser {
     from: BufReader<ChildStdout>,
     session: Option<String>,
     sent: u64,
+    /// What it has told since [`Browser::events`] was called last.
+    told: Vec<Value>,
     _profile: TempDir,
 }
 
@@ -51,6 +53,7 @@ impl Browser {
             from,
             session: None,
             sent: 0,
+            told: Vec::new(),
             _profile: profile,
         };
         let target = browser.call("Target.createTarget", json!({ "url": "about:blank" }));
@@ -60,6 +63,27 @@ impl Browser {
         browser.call("Page.enable", json!({}));
         browser.call("Page.navigate", json!({ "url": url }));
         browser
+    }
+
+    /// Tells from now on what the page requests and what it writes to the console.
+    pub fn watch(&mut self) {
+        for domain in ["Network", "Runtime", "Log"] {
+            self.call(&format!("{domain}.enable"), json!({}));
+        }
+    }
+
+    /// Shows another address, and waits until it is loaded.
+    pub fn go(&mut self, url: &str) {
+        let moved = self.call("Page.navigate", json!({ "url": url }));
+        assert!(moved["errorText"].is_null(), "{url}: {moved}");
+        wait_until(&format!("{url} is loaded"), || {
+            self.value("document.readyState") == "complete"
+        });
+    }
+
+    /// What the page has told since the last call: events of the DevTools protocol.
+    pub fn events(&mut self) -> Vec<Value> {
+        std::mem::take(&mut self.told)
     }
 
     /// How wide the page is, in CSS pixels, and whether dark colours are preferred.
@@ -142,6 +166,7 @@ impl Browser {
                 assert!(answer["error"].is_null(), "{method}: {answer}");
                 return answer["result"].take();
             }
+            self.told.push(answer);
         }
     }
 }

@@ -33,6 +33,71 @@ pub struct Page {
     pub blocks: Vec<Block>,
 }
 
+/// What stands below a heading, up to the next one of its level or above.
+#[derive(Debug)]
+pub struct Part {
+    pub title: String,
+    pub text: String,
+}
+
+impl Part {
+    /// The parts of a page whose headings have this level, such as 2 for `##`.
+    pub fn of(page: &str, level: usize) -> Vec<Part> {
+        let text = fs::read_to_string(root().join(page)).expect(page);
+        let parts = Part::of_text(&text, level);
+        assert!(!parts.is_empty(), "{page} has no headings of level {level}");
+        parts
+    }
+
+    fn of_text(text: &str, level: usize) -> Vec<Part> {
+        let mut parts: Vec<Part> = Vec::new();
+        let (mut is_open, mut is_code) = (false, false);
+        for line in text.lines() {
+            is_code ^= line.trim_start().starts_with("```");
+            let depth = line.len() - line.trim_start_matches('#').len();
+            let is_heading = !is_code && depth > 0 && line[depth..].starts_with(' ');
+            if is_heading && depth <= level {
+                is_open = depth == level;
+                let title = line[depth..].trim().replace('`', "");
+                if is_open {
+                    let text = String::new();
+                    parts.push(Part { title, text });
+                }
+            } else if let Some(part) = parts.last_mut().filter(|_| is_open) {
+                part.text.push_str(line);
+                part.text.push('\n');
+            }
+        }
+        parts
+    }
+
+    /// The cells of its tables, without the headings.
+    pub fn rows(&self) -> Vec<Vec<String>> {
+        let lines = self.text.lines().filter(|line| line.starts_with('|'));
+        let mut rows: Vec<Vec<String>> = Vec::new();
+        for line in lines {
+            let cells = line.trim_matches('|').split(" | ");
+            let cells: Vec<_> = cells.map(|cell| cell.trim().to_owned()).collect();
+            match line.starts_with("|---") {
+                // The line before has the headings.
+                true => drop(rows.pop()),
+                false => rows.push(cells),
+            }
+        }
+        rows
+    }
+
+    /// The names with which the items of its lists begin: `- \`name\`: …`.
+    pub fn listed(&self) -> Vec<String> {
+        let items = self
+            .text
+            .lines()
+            .filter_map(|line| line.strip_prefix("- `"));
+        let names = items.filter_map(|item| Some(item.split_once('`')?.0.to_owned()));
+        names.collect()
+    }
+}
+
 /// The root of the repository.
 pub fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -40,15 +105,23 @@ pub fn root() -> PathBuf {
 }
 
 impl Page {
-    /// README.md, all pages of docs/, and the runbook.
+    /// README.md, those of examples/ and monitoring/, and all pages of docs/ and its folders.
     pub fn all() -> Vec<Page> {
-        let docs = fs::read_dir(root().join("docs")).expect("docs");
-        let names = docs.map(|entry| entry.expect("an entry").file_name());
-        let mut names: Vec<String> = names
-            .map(|name| format!("docs/{}", name.display()))
-            .filter(|name| name.ends_with(".md"))
-            .collect();
-        names.extend(["README.md", "examples/README.md", "monitoring/README.md"].map(String::from));
+        let mut names = ["README.md", "examples/README.md", "monitoring/README.md"]
+            .map(String::from)
+            .to_vec();
+        let mut folders = vec!["docs".to_owned()];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(root().join(&folder)).expect("a folder") {
+                let entry = entry.expect("an entry");
+                let name = format!("{folder}/{}", entry.file_name().display());
+                if entry.path().is_dir() {
+                    folders.push(name);
+                } else if name.ends_with(".md") {
+                    names.push(name);
+                }
+            }
+        }
         names.sort();
         names.iter().map(|name| Page::read(name)).collect()
     }
@@ -160,4 +233,36 @@ true
     assert!(second.before.is_empty() && second.tested_by.is_none());
     assert_eq!(third.language, "sh");
     assert_eq!(third.tested_by.as_deref(), Some("tests/tests/docs/x.rs::y"));
+}
+
+#[test]
+fn parts_end_with_the_next_heading_of_their_level_or_above() {
+    let text = "\
+# Title
+## `first`
+- `a`: one
+- `b`: two
+```sh
+## a comment
+```
+### below
+| name | type |
+|---|---|
+| `x` | text |
+# Another
+outside
+## second
+";
+    let parts = Part::of_text(text, 2);
+    let [first, second] = &parts[..] else {
+        panic!("{parts:?}");
+    };
+    assert_eq!(
+        (first.title.as_str(), second.title.as_str()),
+        ("first", "second")
+    );
+    assert_eq!(first.listed(), ["a", "b"]);
+    assert_eq!(first.rows(), [["`x`", "text"]]);
+    assert!(first.text.contains("## a comment") && first.text.contains("### below"));
+    assert!(!first.text.contains("outside"));
 }
