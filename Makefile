@@ -5,7 +5,7 @@
 export PG_CONFIG
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-stop demo-nodes test test-server test-clients test-long bench bench-nodes bench-serve lint stage install release
+.PHONY: help setup demo demo-stop demo-nodes test test-server test-clients test-long bench bench-nodes bench-serve book lint stage install release
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 14
@@ -42,6 +42,9 @@ bench-nodes: ## measure a centre and its shards, write bench/NODES.md
 
 bench-serve: ## measure ids over HTTP, write bench/SERVE.md
 	@scripts/bench-serve
+
+book: ## build the manual into target/book
+	@scripts/book
 
 lint: ## check versions, imports, format, clippy and documentation; warnings are errors
 	@scripts/lint

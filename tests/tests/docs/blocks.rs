@@ -2,10 +2,15 @@
 
 use leaf_tests::page::{Block, Page, root};
 use leaf_tests::postgres::Client;
-use leaf_tests::{Draw, Server};
+use leaf_tests::{Draw, Said, Server, leafctl};
+use std::env;
 use std::fs;
 use std::io::Write;
-use std::process::Stdio;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 /// The page whose blocks in other languages are compared with programs that run;
 /// `scripts/test-clients` does that.
@@ -50,6 +55,30 @@ fn psql(
     }
 }
 
+/// Runs commands of a shell in an empty folder, where leafctl and psql are found and connect to
+/// the database.
+fn shell(server: &Server, database: &str, commands: &str) -> Result<String, String> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let programs = [leafctl(), server.program("psql")].map(|program| {
+        let path = Path::new(program.get_program()).parent();
+        path.expect("a folder").display().to_string()
+    });
+    let path = env::var("PATH").unwrap_or_default();
+    let said = Said::by(
+        Command::new("bash")
+            .args(["-eu", "-o", "pipefail", "-c", commands])
+            .current_dir(folder.path())
+            .env("PATH", format!("{}:{path}", programs.join(":")))
+            .env("PGHOST", server.host())
+            .env("PGUSER", "postgres")
+            .env("PGDATABASE", database),
+    );
+    match said.code {
+        Some(0) => Ok(said.out),
+        code => Err(format!("exit status {code:?}\n{}{}", said.out, said.err)),
+    }
+}
+
 /// Runs the blocks of a page in a database of its own; returns what is wrong.
 fn run(server: &Server, database: &str, page: &Page) -> Vec<String> {
     let mut admin = server.connect();
@@ -74,6 +103,12 @@ fn run(server: &Server, database: &str, page: &Page) -> Vec<String> {
                 let ran = before
                     .and_then(|_| psql(server, database, &page.name, block.line, &block.code));
                 wrong.extend(ran.err());
+            }
+            "sh" => {
+                let before = psql(server, database, &page.name, 1, &block.before);
+                let before = before.map_err(|error| format!("before {at}: {error}"));
+                let ran = before.and_then(|_| shell(server, database, &block.code));
+                wrong.extend(ran.err().map(|error| format!("{at}: {error}")));
             }
             "" | "text" if !looks_like_sql(&block.code) => {}
             _ if page.name == OF_CLIENTS => {}
@@ -113,8 +148,11 @@ fn is_debians_15(client: &mut Client) -> bool {
 
 /// Why there is no such test, if there is none.
 fn is_missing(test: &str) -> Option<String> {
-    let Some((file, name)) = test.rsplit_once("::") else {
-        return Some(format!("\"{test}\" is not file::name of a test"));
+    // A script needs no name.
+    let (file, name) = match test.rsplit_once("::") {
+        Some((file, name)) => (file, name),
+        None if test.starts_with("scripts/") => (test, ""),
+        None => return Some(format!("\"{test}\" is not file::name of a test")),
     };
     let text = fs::read_to_string(root().join(file));
     let Ok(text) = text else {
@@ -134,18 +172,32 @@ fn looks_like_sql(code: &str) -> bool {
 }
 
 #[test]
-fn every_block_of_sql_in_the_manual_runs() {
+fn every_block_of_the_manual_runs() {
     let pages = Page::all();
-    let mut wrong = Vec::new();
-    for page in &pages {
-        // Some change what a server's databases share.
-        let server = Server::options().bare().start();
-        wrong.extend(run(&server, "page", page));
-    }
-    let blocks = pages.iter().flat_map(|page| &page.blocks);
-    let count = blocks.filter(|block| block.language == "sql").count();
-    assert!(count >= 15, "only {count} blocks of SQL were found");
+    let next = AtomicUsize::new(0);
+    let wrong = Mutex::new(Vec::new());
+    // A server per page: some pages change what databases share.
+    thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                while let Some(page) = pages.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let found = match page.blocks.is_empty() {
+                        true => Vec::new(),
+                        false => run(&Server::options().bare().start(), "page", page),
+                    };
+                    wrong.lock().expect("the list").extend(found);
+                }
+            });
+        }
+    });
+    let wrong = wrong.into_inner().expect("the list");
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+    let blocks: Vec<_> = pages.iter().flat_map(|page| &page.blocks).collect();
+    let count = |language: &str| blocks.iter().filter(|it| it.language == language).count();
+    assert!(
+        count("sql") >= 100 && count("sh") >= 10,
+        "few blocks were found"
+    );
 }
 
 #[test]
@@ -163,61 +215,25 @@ fn an_error_in_a_block_fails_with_file_and_line() {
         name: "page.md".into(),
         blocks: vec![
             block("sql", "SELECT 1;\nSELECT leaf_no_such();\n", None),
-            block("sh", "true\n", None),
+            block("sh", "psql -Xc 'SELECT 1' | grep row\nfalse\n", None),
+            block("python", "pass\n", None),
             block("", "SELECT 1;\n", None),
             block("sh", "true\n", Some("tests/tests/docs/blocks.rs::no_such")),
             block("sql", "SELECT 1;\n", None),
         ],
     };
     let wrong = run(&server, "wrong", &page);
-    assert_eq!(wrong.len(), 4, "{wrong:?}");
-    assert!(wrong[0].contains("page.md:78: ERROR"), "{}", wrong[0]);
-    assert!(
-        wrong[1].starts_with("page.md:77: a block of language"),
-        "{}",
-        wrong[1]
-    );
-    assert!(
-        wrong[3].contains("there is no test no_such"),
-        "{}",
-        wrong[3]
-    );
-}
-
-#[test]
-fn the_manual_links_to_pages_that_exist() {
-    for page in Page::all() {
-        let folder = root().join(&page.name);
-        let folder = folder.parent().expect("a folder");
-        let text = fs::read_to_string(root().join(&page.name)).expect("a page");
-        let targets = text
-            .split("](")
-            .skip(1)
-            .filter_map(|rest| rest.split(')').next());
-        for target in targets.filter(|target| !target.contains("://")) {
-            let (file, place) = target.split_once('#').unwrap_or((target, ""));
-            let linked = match file {
-                "" => root().join(&page.name),
-                file => folder.join(file),
-            };
-            assert!(linked.exists(), "{}: no {target}", page.name);
-            if !place.is_empty() {
-                let linked = fs::read_to_string(linked).expect("a page");
-                let has_place = linked.lines().filter_map(anchor).any(|it| it == place);
-                assert!(has_place, "{}: no {target}", page.name);
-            }
-        }
+    let expected = [
+        "page.md:78: ERROR",
+        "page.md:77: exit status Some(1)\n(1 row)",
+        "page.md:77: a block of language \"python\"",
+        "page.md:77: a block of language \"\"",
+        "page.md:77: there is no test no_such",
+    ];
+    assert_eq!(wrong.len(), expected.len(), "{wrong:?}");
+    for (wrong, expected) in wrong.iter().zip(expected) {
+        assert!(wrong.starts_with(expected), "{wrong}");
     }
-}
-
-/// What a link to a heading ends with, as GitHub makes it.
-fn anchor(line: &str) -> Option<String> {
-    let title = line.strip_prefix('#')?.trim_start_matches('#').trim();
-    let kept = title
-        .chars()
-        .filter(|c| c.is_alphanumeric() || " -_".contains(*c));
-    let anchor: String = kept.collect();
-    Some(anchor.to_lowercase().replace(' ', "-"))
 }
 
 #[test]

@@ -15,9 +15,9 @@ use leaf_tests::{Draw, Exporter, Prometheus, Server};
 /// The role of the exporters.
 const WATCHER: &str = "leaf_monitor";
 
-/// Creates the role, as `monitoring/README.md` says.
+/// Creates the role, as the manual says.
 fn create_watcher(server: &Server) {
-    let page = Page::read("monitoring/README.md");
+    let page = Page::read("docs/operations/monitoring.md");
     let mut blocks = page.blocks.iter();
     let block = blocks.find(|block| block.code.contains("CREATE ROLE"));
     server.connect().run(&block.expect("a block").code);

@@ -53,7 +53,7 @@ fn nodes<const N: usize>(
 
 /// The blocks of SQL of the manual that a test runs, in their order.
 fn manual(test: &str) -> Vec<String> {
-    let page = Page::read("docs/many-nodes.md");
+    let page = Page::read("docs/nodes/sharding.md");
     let blocks = page.code_tested_by(test);
     blocks.into_iter().map(str::to_owned).collect()
 }

@@ -1,0 +1,174 @@
+//! The built book in a browser: every page at the width of a desk and of a phone. Its links
+//! lead to files and headings of the book, it requests nothing from elsewhere, and nothing is
+//! wider than the page.
+//!
+//! With `LEAF_TEST_SCREENSHOTS`, each page is kept as a picture.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use leaf_tests::Browser;
+use leaf_tests::page::root;
+use serde::Deserialize;
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Pages that mdBook makes besides the chapters.
+const OF_MDBOOK: [&str; 3] = ["404.html", "print.html", "toc.html"];
+
+/// What a page has.
+#[derive(Deserialize)]
+struct Seen {
+    title: String,
+    headings: Vec<String>,
+    /// Addresses of links, pictures, styles and scripts.
+    targets: Vec<String>,
+    ids: BTreeSet<String>,
+    /// Pictures that were not loaded.
+    broken: Vec<String>,
+    /// Pictures without a text for those who do not see them.
+    unnamed: Vec<String>,
+}
+
+const LOOK: &str = "(() => {
+    const all = selector => [...document.querySelectorAll(selector)];
+    const pictures = all('main img');
+    return {
+        title: document.title,
+        headings: all('main h1').map(it => it.innerText),
+        targets: all('a[href]').map(it => it.href).concat(all('[src]').map(it => it.src),
+                 all('link[href]').map(it => it.href)),
+        ids: all('[id]').map(it => it.id),
+        broken: pictures.filter(it => !it.complete || !it.naturalWidth).map(it => it.src),
+        unnamed: pictures.filter(it => !it.alt).map(it => it.src),
+    };
+})()";
+
+/// What of the text is wider than its page. Tables and code scroll in boxes of their own.
+const WIDER: &str = "(() => {
+    const main = document.querySelector('main');
+    for (let box = main; box; box = box.parentElement) {
+        if (box.scrollWidth > box.clientWidth + 1) {
+            const right = box.getBoundingClientRect().left + box.clientWidth + 1;
+            const first = [...main.querySelectorAll('*')].find(it => it.getBoundingClientRect().right > right);
+            return `${box.scrollWidth} of ${box.clientWidth} pixels: ${first ? first.outerHTML.slice(0, 100) : ''}`;
+        }
+    }
+    return '';
+})()";
+
+fn build() -> TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    let built = Command::new(root().join("scripts/book"))
+        .arg(folder.path())
+        .output()
+        .expect("scripts/book");
+    let said = String::from_utf8_lossy(&built.stderr);
+    assert!(built.status.success(), "{said}");
+    folder
+}
+
+fn pages(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).expect("a folder");
+    let paths = entries.map(|entry| entry.expect("an entry").path());
+    let mut pages: Vec<_> = paths
+        .flat_map(|path| match path.is_dir() {
+            true => pages(&path),
+            false => vec![path],
+        })
+        .filter(|path| path.extension().is_some_and(|it| it == "html"))
+        .filter(|path| !OF_MDBOOK.iter().any(|name| path.ends_with(name)))
+        .collect();
+    pages.sort();
+    pages
+}
+
+/// What an event says that should not be, if it does.
+fn complaint(event: &Value, home: &str) -> Option<String> {
+    let params = &event["params"];
+    match event["method"].as_str()? {
+        "Runtime.exceptionThrown" => Some(params.to_string()),
+        "Runtime.consoleAPICalled" if params["type"] == "error" => Some(params.to_string()),
+        "Log.entryAdded" if params["entry"]["level"] == "error" => Some(params.to_string()),
+        "Network.requestWillBeSent" => {
+            let url = params["request"]["url"].as_str()?;
+            let is_own = url.starts_with(home) || url.starts_with("data:");
+            (!is_own).then(|| format!("it requests {url}"))
+        }
+        _ => None,
+    }
+}
+
+/// Looks at a page; adds what is wrong.
+fn look(browser: &mut Browser, home: &str, url: &str, wrong: &mut Vec<String>) -> Seen {
+    let name = url.trim_start_matches(home).trim_start_matches('/');
+    let picture = name.trim_end_matches(".html").replace('/', "-");
+    let mut add = |what: String| wrong.push(format!("{name}: {what}"));
+    // It opens its list of chapters by the width at which it is loaded.
+    for (width, is_dark, view) in [(390, true, "phone"), (1280, false, "desk")] {
+        browser.view(width, is_dark);
+        browser.go(url);
+        let wider = browser.value(WIDER);
+        if wider != "" {
+            add(format!("at {width} pixels, it is wider: {wider}"));
+        }
+        browser.picture(&format!("{picture}-{view}"));
+    }
+    let seen: Seen = serde_json::from_value(browser.value(LOOK)).expect("what is seen");
+    if seen.title.is_empty() || seen.headings.len() != 1 {
+        add(format!(
+            "title {:?}, headings {:?}",
+            seen.title, seen.headings
+        ));
+    }
+    for source in &seen.broken {
+        add(format!("{source} is not loaded"));
+    }
+    for source in &seen.unnamed {
+        add(format!("{source} has no text"));
+    }
+    for event in browser.events() {
+        if let Some(what) = complaint(&event, home) {
+            add(what);
+        }
+    }
+    seen
+}
+
+#[test]
+fn every_page_of_the_book_is_whole_in_a_browser() {
+    let folder = build();
+    let home = format!("file://{}", folder.path().display());
+    let mut browser = Browser::open("about:blank");
+    browser.watch();
+    let mut wrong = Vec::new();
+    let mut all = BTreeMap::new();
+    for page in pages(folder.path()) {
+        let url = format!("file://{}", page.display());
+        let seen = look(&mut browser, &home, &url, &mut wrong);
+        all.insert(url, seen);
+    }
+    assert!(all.len() > 30, "only {} pages were found", all.len());
+    for (url, seen) in &all {
+        for target in &seen.targets {
+            let (file, place) = target.split_once('#').unwrap_or((target, ""));
+            let Some(path) = file.strip_prefix("file://") else {
+                continue;
+            };
+            if !Path::new(path).is_file() {
+                wrong.push(format!("{url}: no {target}"));
+            } else if let Some(linked) = all.get(file)
+                && !place.is_empty()
+                && !linked.ids.contains(place)
+            {
+                wrong.push(format!("{url}: no heading {target}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+    // The index of words is a part of the book, too.
+    browser.go(&format!("{home}/index.html?search=ceiling"));
+    browser.wait_for("search results for 'ceiling'");
+}

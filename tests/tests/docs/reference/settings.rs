@@ -1,0 +1,89 @@
+//! docs/reference/settings.md has every setting, with its type, default, range and context,
+//! and says what the server itself says about it.
+
+use std::collections::BTreeMap;
+
+use super::flat;
+use leaf_tests::Server;
+use leaf_tests::page::Part;
+
+const PAGE: &str = "docs/reference/settings.md";
+
+/// A line of properties as the page has it, and PostgreSQL's description.
+fn settings() -> BTreeMap<String, (String, String)> {
+    let server = Server::start();
+    let rows = server.connect().query(
+        "SELECT name, vartype, boot_val, coalesce(unit, ''), min_val, max_val,
+                array_to_string(enumvals, ', '), context, concat_ws(' ', short_desc, extra_desc)
+           FROM pg_settings WHERE name LIKE 'leaf.%'",
+        &[],
+    );
+    let mut found = BTreeMap::new();
+    for row in rows.expect("settings") {
+        let text = |column: usize| row.get::<_, Option<&str>>(column).unwrap_or_default();
+        let (kind, unit) = (text(1), text(3));
+        let default = match text(2) {
+            "" => "empty".to_owned(),
+            value => format!("`{}`", with_unit(value, unit)),
+        };
+        let range = match (kind, unit) {
+            ("integer", unit) => {
+                let (min, max) = (with_unit(text(4), unit), with_unit(text(5), unit));
+                format!(", {min} to {max}")
+            }
+            ("enum", _) => format!(", one of {}", text(6)),
+            _ => String::new(),
+        };
+        let line = format!("{kind}, default {default}{range}, context `{}`", text(7));
+        found.insert(text(0).to_owned(), (line, flat(text(8))));
+    }
+    found
+}
+
+/// A value with the largest unit that divides it, as `SHOW` writes it.
+fn with_unit(value: &str, unit: &str) -> String {
+    let factor = match unit {
+        "s" => 1_000,
+        "ms" => 1,
+        _ => return value.to_owned(),
+    };
+    let ms = factor * value.parse::<u64>().expect("a number");
+    let units = [
+        ("d", 86_400_000),
+        ("h", 3_600_000),
+        ("min", 60_000),
+        ("s", 1_000),
+        ("ms", 1),
+    ];
+    let found = units
+        .iter()
+        .find(|(_, length)| ms.is_multiple_of(*length) && ms > 0);
+    found.map_or("0".into(), |(name, length)| {
+        format!("{}{name}", ms / length)
+    })
+}
+
+#[test]
+fn page_has_every_setting_as_it_is_and_no_other() {
+    let settings = settings();
+    assert!(settings.len() > 20);
+    let parts = Part::of(PAGE, 3);
+    let described: Vec<_> = parts.iter().map(|part| &part.title).collect();
+    let mut sorted = described.clone();
+    sorted.sort();
+    assert_eq!(sorted, settings.keys().collect::<Vec<_>>());
+    for part in &parts {
+        let (line, description) = &settings[&part.title];
+        let said = flat(&part.text);
+        assert!(
+            said.contains(&format!("*{line}*")),
+            "{}: not *{line}*",
+            part.title
+        );
+        assert!(
+            said.contains(description),
+            "{}: not {description}",
+            part.title
+        );
+    }
+}
