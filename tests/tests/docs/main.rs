@@ -8,6 +8,7 @@
 //! - [`guarantees`]: that the tests exist that docs/guarantees.md names.
 //! - [`links`]: links of all pages.
 //! - [`migration`]: the imports of docs/migration.md.
+//! - [`readme`]: that README.md is short, and its badges are true.
 //! - [`recipes`]: what docs/recipes.md promises.
 //! - [`reference`]: that docs/reference/ has what the extension has.
 
@@ -18,5 +19,6 @@ mod glossary;
 mod guarantees;
 mod links;
 mod migration;
+mod readme;
 mod recipes;
 mod reference;
