@@ -5,7 +5,7 @@
 export PG_CONFIG
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-stop demo-nodes test test-server test-clients test-long bench bench-nodes bench-serve book lint stage install release
+.PHONY: help setup demo demo-stop demo-nodes test test-server test-clients test-long bench bench-nodes bench-serve book lint stage install package test-packages release test-release
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 14
@@ -31,6 +31,9 @@ test-server: ## run the part of the suite that needs real servers
 test-clients: ## run the programs of docs/clients.md: drivers, ORMs, PgBouncer
 	@scripts/test-clients
 
+test-packages: ## build packages and images twice, install them in a clean root of Debian, and run them
+	@scripts/test-packages
+
 test-long: ## kill processes and make random calls for some minutes
 	@scripts/test-long
 
@@ -52,8 +55,14 @@ lint: ## check versions, imports, format, clippy and documentation; warnings are
 stage: ## build leaf into a private copy of the server, for tests and demo
 	@scripts/stage
 
+install: ## build leaf and copy it into the server that PG_CONFIG names
+	@scripts/install
+
+package: ## build Debian packages, for the server that PG_CONFIG names, and the archive for PGXN
+	@scripts/package
+
 release: ## release VERSION: commit, tag, packages, checksums; nothing is published
 	@scripts/release $(VERSION)
 
-install: ## build leaf and copy it into the server that PG_CONFIG names
-	@scripts/install
+test-release: ## rehearse two releases in a clone
+	@scripts/test-release

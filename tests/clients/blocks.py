@@ -1,5 +1,9 @@
 #!/usr/bin/env python3
-"""Compares the blocks of code in docs/clients.md with the files that the checks run.
+"""Compares the blocks of code in a page of the manual with the files that the checks run.
+
+    blocks.py [--write] [PAGE FOLDER]
+
+Without arguments, the page is docs/clients.md and the files are in tests/clients.
 
 A block is preceded by a comment that names its file and region:
 
@@ -16,8 +20,6 @@ import textwrap
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-MANUAL = ROOT / "docs" / "clients.md"
-CLIENTS = ROOT / "tests" / "clients"
 
 BEGIN = re.compile(r"\s*(?:#|//|--) region (\w+)$")
 END = re.compile(r"\s*(?:#|//|--) endregion$")
@@ -26,10 +28,10 @@ BLOCK = re.compile(
 )
 
 
-def regions():
-    """The text of each region of the files, by `path#region`."""
+def regions(folder):
+    """The text of each region of the files in a folder, by `path#region`."""
     found = {}
-    for path in sorted(CLIENTS.rglob("*")):
+    for path in sorted(folder.rglob("*")):
         if not path.is_file() or "node_modules" in path.parts or path.suffix in {".json", ".pyc"}:
             continue
         name = None
@@ -49,8 +51,10 @@ def regions():
 
 
 def main():
-    write = sys.argv[1:] == ["--write"]
-    found, used, faults = regions(), set(), []
+    arguments = [argument for argument in sys.argv[1:] if argument != "--write"]
+    page, folder = (ROOT / name for name in arguments or ["docs/clients.md", "tests/clients"])
+    write = "--write" in sys.argv[1:]
+    found, used, faults = regions(folder), set(), []
 
     def compare(block):
         name, text = block["name"], block["text"]
@@ -66,11 +70,11 @@ def main():
                 faults.append(f"{name}: the block differs from the file")
         return block[0]
 
-    manual = MANUAL.read_text()
+    manual = page.read_text()
     written = BLOCK.sub(compare, manual)
     faults += [f"{name}: the manual does not show the region" for name in found.keys() - used]
     if write and written != manual:
-        MANUAL.write_text(written)
+        page.write_text(written)
     for fault in sorted(faults):
         print(fault)
     sys.exit(len(faults) > 0)

@@ -1,0 +1,26 @@
+# The commands of packaging/README.md, as root. scripts/test-packages runs each region in a
+# root of Debian; for another PostgreSQL than 15, with its number.
+# shellcheck shell=bash
+
+# region install
+apt-get install ./postgresql-15-leaf_*.deb ./leafctl_*.deb
+# endregion
+
+# region enable
+pg_conftool 15 main set shared_preload_libraries leaf
+pg_ctlcluster 15 main restart
+runuser -u postgres -- psql -d shop -c 'CREATE EXTENSION leaf'
+# endregion
+
+# region upgrade
+apt-get install ./postgresql-15-leaf_*.deb ./leafctl_*.deb
+pg_ctlcluster 15 main restart
+runuser -u postgres -- psql -d shop -c 'ALTER EXTENSION leaf UPDATE'
+# endregion
+
+# region remove
+runuser -u postgres -- psql -d shop -c 'DROP EXTENSION leaf CASCADE'
+pg_conftool 15 main remove shared_preload_libraries
+pg_ctlcluster 15 main restart
+apt-get purge -y postgresql-15-leaf leafctl
+# endregion

@@ -1,0 +1,191 @@
+# What can be said of packages without installing them: metadata, bytes, lintian.
+# shellcheck shell=bash
+
+# A library of another version than this is not tried.
+pgxn_meta=0.7.0
+
+## Builds
+
+# Copies the sources to another place, for other settings of the machine.
+copy_checkout() { # copy_checkout FOLDER
+    rm -rf "$1"
+    mkdir -p "$1"
+    git ls-files -z --cached --others --exclude-standard | while IFS= read -r -d '' file; do
+        if [ -e "$file" ]; then printf '%s\0' "$file"; fi
+    done | tar -c --null -T - | tar -x -C "$1"
+}
+
+# Builds packages in the copy: below another path, with another home of cargo, umask, time
+# zone and language.
+package_elsewhere() { # package_elsewhere RESULT
+    (
+        cd "$elsewhere/a checkout" || exit
+        umask 077
+        TZ=Pacific/Chatham LC_ALL=C LANG=de_DE.UTF-8 CARGO_HOME=$elsewhere/cargo-home CARGO_TARGET_DIR=$elsewhere/target \
+            LEAF_PACKAGE_BUILD=$elsewhere/build LEAF_PACKAGES=$1 scripts/package
+    )
+}
+
+# Makes the next version of the copy, with an update script.
+make_next_version() {
+    local script="sql/leaf--$version--$next_version.sql"
+    cd "$elsewhere/a checkout"
+    sed -i "s/${version//./\\.}/$next_version/g" Cargo.toml sdk/Cargo.toml cli/Cargo.toml leaf.control META.json src/lib.rs
+    sed -i "/^name = \"leaf/{n;s/\"$version\"/\"$next_version\"/}" Cargo.lock
+    cp "sql/leaf--$version.sql" "sql/leaf--$next_version.sql"
+    echo "CREATE FUNCTION leaf_next_version() RETURNS text LANGUAGE sql RETURN '$next_version';" >"$script"
+    {
+        printf 'leaf (%s-1) unstable; urgency=medium\n\n  * Next.\n\n' "$next_version"
+        printf ' -- The leaf authors <leaf-pg@users.noreply.github.com>  Sun, 22 Nov 2026 12:00:00 +0000\n\n'
+        cat packaging/debian/changelog
+    } >changelog.new
+    mv changelog.new packaging/debian/changelog
+}
+
+# Builds $first, the packages; $second, the same elsewhere; and $next, those of the next version.
+build_all() { # build_all MAJOR
+    first=$scratch/first-$1 second=$scratch/second-$1 next=$scratch/next-$1
+    tested=$1
+    version=$(sed -n "s/^default_version = '\(.*\)'/\1/p" leaf.control)
+    next_version=${version%.*}.$((${version##*.} + 1))
+    elsewhere=$cache/packages-$(printf '%s' "$root" | cksum | cut -d' ' -f1)
+    mkdir -p "$elsewhere"
+    ln -sfn "${CARGO_HOME:-$HOME/.cargo}" "$elsewhere/cargo-home"
+    LEAF_PACKAGES=$first build "packages, PostgreSQL $1" scripts/package
+    copy_checkout "$elsewhere/a checkout"
+    build "packages, built in another place" package_elsewhere "$second"
+    (make_next_version)
+    build "packages of version $next_version" package_elsewhere "$next"
+}
+
+# Runs a build, whose output is shown only if it fails.
+build() { # build TEXT COMMAND...
+    say "$1"
+    local begin=$SECONDS
+    "${@:2}" >"$scratch/build.log" 2>&1 || { tail -n 60 "$scratch/build.log" >&2; die "failed: $1"; }
+    echo "built in $((SECONDS - begin)) s"
+}
+
+## What must hold
+
+same_bytes() {
+    local file
+    for file in "$first"/*.deb; do cmp "$file" "$second/$(basename "$file")" || return 1; done
+}
+
+# Paths of this machine: of the checkout, of cargo, of the account.
+no_path_of_this_machine() {
+    local file
+    for file in "$first"/*.deb; do
+        rm -rf "$scratch/unpacked"
+        dpkg-deb -x "$file" "$scratch/unpacked"
+        if grep -rlaF -e "$root" -e "$elsewhere" -e "${CARGO_HOME:-$HOME/.cargo}" "$scratch/unpacked"; then return 1; fi
+    done
+}
+
+sums_are_right() { (cd "$first" && sha256sum --check --strict SHA256SUMS && [ "$(wc -l <SHA256SUMS)" = "$(find . -name '*.deb' -o -name '*.zip' | wc -l)" ]); }
+
+lintian_is_silent() { lintian --allow-root --fail-on error,warning "$first"/*.deb; }
+
+# Each crate that cargo links is named, with a text or the remark that there is none.
+crates_are_named() { # crates_are_named PACKAGE CRATE-OPTIONS...
+    local package=$1 crate
+    shift
+    rm -rf "$scratch/unpacked"
+    dpkg-deb -x "$first/${package}_$version-1_amd64.deb" "$scratch/unpacked"
+    cargo tree --locked --offline -e normal,no-proc-macro --prefix none -f '{p}' "$@" |
+        sed -n 's/^\([^ ]*\) v\([^ ]*\)\( (\*)\)\?$/\1 \2/p' | sort -u >"$scratch/crates"
+    [ -s "$scratch/crates" ]
+    zcat "$scratch/unpacked/usr/share/doc/$package/THIRD-PARTY.gz" >"$scratch/third-party"
+    while read -r crate; do
+        grep -qxF "$crate" "$scratch/third-party" &&
+            grep -qF " vendor/${crate/ /-}/*" "$scratch/unpacked/usr/share/doc/$package/copyright" ||
+            { echo "not named: $crate"; return 1; }
+    done <"$scratch/crates"
+}
+
+# A pg_config as that of a server with assertions.
+assertions_are_refused() {
+    local fake=$scratch/assertions
+    mkdir -p "$fake"
+    echo '#define USE_ASSERT_CHECKING 1' >"$fake/pg_config.h"
+    touch "$fake/postgres.h" "$fake/postgres"
+    chmod 755 "$fake/postgres"
+    printf '#!/bin/sh\ncase $1 in --version) echo PostgreSQL %s.1 ;; *) echo %s ;; esac\n' "$tested" "$fake" >"$fake/pg_config"
+    chmod 755 "$fake/pg_config"
+    PG_CONFIG=$fake/pg_config fails_with "is of a server with assertions" scripts/package
+}
+
+versions_agree() { # versions_agree FILE
+    (
+        copy_checkout "$scratch/disagree"
+        cd "$scratch/disagree"
+        sed -i "s/${version//./\\.}/9.9.9/" "$1"
+        CARGO_TARGET_DIR=$scratch/disagree/target fails_with "has version" scripts/package
+    )
+}
+
+## PGXN
+
+install_pgxn_meta() {
+    [ -x "$cache/pgxn_meta-$pgxn_meta/bin/pgxn_meta" ] ||
+        CARGO_TARGET_DIR=$scratch/pgxn cargo install --quiet --debug --locked --root "$cache/pgxn_meta-$pgxn_meta" \
+            "pgxn_meta@$pgxn_meta"
+}
+
+meta_is_valid() { "$cache/pgxn_meta-$pgxn_meta/bin/pgxn_meta" META.json; }
+
+meta_without_license_is_refused() {
+    grep -v '"license"' META.json >"$scratch/META.json"
+    if "$cache/pgxn_meta-$pgxn_meta/bin/pgxn_meta" "$scratch/META.json"; then return 1; fi
+}
+
+# Versions, and files that are there.
+meta_agrees() {
+    python3 - <<'PYTHON'
+import json, pathlib, re
+meta = json.loads(pathlib.Path("META.json").read_text())
+version = re.search(r"default_version = '(.*)'", pathlib.Path("leaf.control").read_text())[1]
+provided = meta["provides"]["leaf"]
+assert meta["version"] == provided["version"] == version, "versions differ"
+assert provided["file"] == f"sql/leaf--{version}.sql", "another install script"
+for name in provided["file"], provided["docfile"]:
+    assert pathlib.Path(name).is_file(), f"{name} does not exist"
+PYTHON
+}
+
+archive_is_complete() {
+    local file
+    for file in META.json README.md LICENSE Cargo.lock leaf.control "sql/leaf--$version.sql" src/lib.rs; do
+        unzip -l "$first/leaf-$version.zip" "leaf-$version/$file" || return 1
+    done
+}
+
+## The tests
+
+test_sources() {
+    say "sources"
+    install_pgxn_meta
+    promise "META.json is valid by PGXN's specification" meta_is_valid
+    promise "one without a license would not be" meta_without_license_is_refused
+    promise "META.json names this version, and files that exist" meta_agrees
+    promise "the blocks of packaging/README.md are what the tests run" \
+        python3 tests/clients/blocks.py packaging/README.md tests/packages
+    version=$(sed -n "s/^default_version = '\(.*\)'/\1/p" leaf.control)
+    tested=15
+    promise "a changelog of another version is refused" versions_agree packaging/debian/changelog
+    promise "a META.json of another version is refused" versions_agree META.json
+    promise "a server with assertions is refused" assertions_are_refused
+}
+
+test_packages() {
+    say "packages"
+    promise "built elsewhere, the packages have the same bytes" same_bytes
+    promise "no path of this machine is in them" no_path_of_this_machine
+    promise "SHA256SUMS names all files, with the right sums" sums_are_right
+    promise "lintian finds neither errors nor warnings" lintian_is_silent
+    promise "each crate in leaf.so is named with its license" crates_are_named "postgresql-$tested-leaf" \
+        -p leaf --no-default-features --features "pg$tested"
+    promise "each crate in leafctl is named with its license" crates_are_named leafctl -p leafctl
+    promise "the archive for PGXN has what builds leaf" archive_is_complete
+}
