@@ -75,7 +75,7 @@ debian_root() { # debian_root MAJOR
             'Label: Debian' 'Component: main' | sed -n 1p)
         rm -f "$archive.new"
         # A mirror can be older than its release file allows.
-        mmdebstrap --quiet --variant=minbase --aptopt='Acquire::Check-Valid-Until "false"' \
+        mmdebstrap --quiet --format=tar --variant=minbase --aptopt='Acquire::Check-Valid-Until "false"' \
             --include="$packages" "$suite" "$archive.new" "${mirror:-http://deb.debian.org/debian}" >&2
         mv "$archive.new" "$archive"
     fi

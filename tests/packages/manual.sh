@@ -3,7 +3,7 @@
 # shellcheck shell=bash
 
 # region install
-apt-get install ./postgresql-15-leaf_*.deb ./leafctl_*.deb
+apt-get install -y ./postgresql-15-leaf_*.deb ./leafctl_*.deb
 # endregion
 
 # region enable
@@ -13,7 +13,7 @@ runuser -u postgres -- psql -d shop -c 'CREATE EXTENSION leaf'
 # endregion
 
 # region upgrade
-apt-get install ./postgresql-15-leaf_*.deb ./leafctl_*.deb
+apt-get install -y ./postgresql-15-leaf_*.deb ./leafctl_*.deb
 pg_ctlcluster 15 main restart
 runuser -u postgres -- psql -d shop -c 'ALTER EXTENSION leaf UPDATE'
 # endregion

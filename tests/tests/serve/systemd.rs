@@ -103,10 +103,14 @@ fn example_units_are_valid() {
         Err(error) => println!("not verified by systemd-analyze: {error}"),
     }
     // Options that the program has.
-    let line = service
+    assert!(service.contains("\nExecStart=/usr/bin/leafctl serve $OPTIONS\n"));
+    let settings = read("serve.env");
+    let line = settings
         .lines()
-        .find_map(|line| line.strip_prefix("ExecStart="))
-        .expect("ExecStart");
+        .find_map(|line| line.strip_prefix("OPTIONS="))
+        .expect("OPTIONS")
+        .trim_matches('"');
+    assert!(line.contains("--listen="), "{line}");
     let help = Serve::command("", &["--help"]).output().expect("leafctl");
     let help = String::from_utf8_lossy(&help.stdout);
     for option in line
