@@ -22,7 +22,9 @@ package_elsewhere() { # package_elsewhere RESULT
         cd "$elsewhere/a checkout" || exit
         umask 077
         TZ=Pacific/Chatham LC_ALL=C LANG=de_DE.UTF-8 CARGO_HOME=$elsewhere/cargo-home CARGO_TARGET_DIR=$elsewhere/target \
-            LEAF_PACKAGE_BUILD=$elsewhere/build LEAF_PACKAGES=$1 scripts/package
+            LEAF_PACKAGE_BUILD=$elsewhere/build LEAF_PACKAGES=$1 unshare --mount sh -euc '
+                mount --bind "$1" "$CARGO_HOME"
+                exec scripts/package' - "$(cd "${CARGO_HOME:-$HOME/.cargo}" && pwd -P)"
     )
 }
 
@@ -49,8 +51,7 @@ build_all() { # build_all MAJOR
     version=$(sed -n "s/^default_version = '\(.*\)'/\1/p" leaf.control)
     next_version=${version%.*}.$((${version##*.} + 1))
     elsewhere=$cache/packages-$(printf '%s' "$root" | cksum | cut -d' ' -f1)
-    mkdir -p "$elsewhere"
-    ln -sfn "${CARGO_HOME:-$HOME/.cargo}" "$elsewhere/cargo-home"
+    mkdir -p "$elsewhere/cargo-home"
     LEAF_PACKAGES=$first build "packages, PostgreSQL $1" scripts/package
     copy_checkout "$elsewhere/a checkout"
     build "packages, built in another place" package_elsewhere "$second"
@@ -70,7 +71,9 @@ build() { # build TEXT COMMAND...
 
 same_bytes() {
     local file
-    for file in "$first"/*.deb; do cmp "$file" "$second/$(basename "$file")" || return 1; done
+    for file in "$first"/*.deb "$first"/*.oci.tar; do
+        [ ! -e "$file" ] || cmp "$file" "$second/$(basename "$file")" || return 1
+    done
 }
 
 # Paths of this machine: of the checkout, of cargo, of the account.
