@@ -76,6 +76,12 @@ same_bytes() {
     done
 }
 
+# The program is built anew beside each PostgreSQL.
+leafctl_is_one() {
+    local file
+    for file in "$scratch"/first-*/leafctl_*.deb; do cmp "$file" "$first/$(basename "$file")" || return 1; done
+}
+
 # Paths of this machine: of the checkout, of cargo, of the account.
 no_path_of_this_machine() {
     local file
@@ -184,6 +190,7 @@ test_sources() {
 test_packages() {
     say "packages"
     promise "built elsewhere, the packages have the same bytes" same_bytes
+    promise "leafctl has the same bytes for each PostgreSQL" leafctl_is_one
     promise "no path of this machine is in them" no_path_of_this_machine
     promise "SHA256SUMS names all files, with the right sums" sums_are_right
     promise "lintian finds neither errors nor warnings" lintian_is_silent
