@@ -11,7 +11,7 @@ use crate::report::{Plot, Report, Unit};
 const SESSIONS: [usize; 4] = [1, 2, 4, 8];
 
 /// Rows in a statement.
-const ROWS: u64 = 2_000_000;
+const ROWS: u64 = 1_000_000;
 
 /// What makes ids, and its name in the plot.
 struct Source {
