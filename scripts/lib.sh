@@ -19,6 +19,9 @@ die() {
 
 say() { printf '\n== %s\n' "$*"; }
 
+# Cargo's profile for what is installed: `release`, or `quick` in tests of how it is installed.
+profile=${LEAF_PROFILE:-release}
+
 # Runs a command under an account that can run a PostgreSQL server. PGHOST and similar
 # variables are unset, so that a client cannot connect to another server.
 as_server() {
@@ -144,7 +147,7 @@ server_dir() {
 # Builds the library for the chosen server.
 build_leaf() {
     PGRX_PG_CONFIG_PATH=$PG_CONFIG CARGO_TARGET_DIR=$build \
-        cargo build --release -p leaf --no-default-features --features "pg$major"
+        cargo build --profile "$profile" -p leaf --no-default-features --features "pg$major"
 }
 
 # Copies a file into place in one step, because a running server may have the old one
@@ -166,7 +169,7 @@ put_leaf() {
         put "$script" "$1$(pg sharedir)/extension" "$(basename "$script")"
     done
     put leaf.control "$1$(pg sharedir)/extension" leaf.control
-    put "$build/release/libleaf.so" "$1$(pg pkglibdir)" leaf.so 755
+    put "$build/$profile/libleaf.so" "$1$(pg pkglibdir)" leaf.so 755
 }
 
 # The environment in which the tests and the benchmark start their servers.
