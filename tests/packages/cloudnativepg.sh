@@ -5,7 +5,7 @@
 # Unpacks the archive into $image_folder, as a container runtime does.
 unpack_image() { # unpack_image ARCHIVE
     local container
-    container=$(in_buildah from "oci-archive:$1")
+    container=$(in_buildah from --quiet "oci-archive:$1" 2>/dev/null)
     image_folder=$scratch/extension
     cp -rp "$(in_buildah mount "$container")" "$image_folder"
     in_buildah rm "$container" >/dev/null

@@ -104,7 +104,15 @@ enter_namespaces() { # enter_namespaces FOLDER
 }
 
 leave_namespaces() {
+    local network process
     [ -n "${keeper:-}" ] || return 0
+    # Containers have process numbers of the machine: what shares the network is ended.
+    network=$(readlink "/proc/$inner/ns/net")
+    for process in /proc/[0-9]*; do
+        if [ -n "$network" ] && [ "$(readlink "$process/ns/net" 2>/dev/null)" = "$network" ]; then
+            kill -KILL "${process#/proc/}" 2>/dev/null || true
+        fi
+    done
     kill -KILL "$keeper" 2>/dev/null || true
     wait "$keeper" 2>/dev/null || true
     keeper=

@@ -88,6 +88,8 @@ no_path_of_this_machine() {
     for file in "$first"/*.deb; do
         rm -rf "$scratch/unpacked"
         dpkg-deb -x "$file" "$scratch/unpacked"
+        # Debug information is compressed.
+        find "$scratch/unpacked" -name '*.debug' -exec objcopy --decompress-debug-sections {} \;
         if grep -rlaF -e "$root" -e "$elsewhere" -e "${CARGO_HOME:-$HOME/.cargo}" "$scratch/unpacked"; then return 1; fi
     done
 }

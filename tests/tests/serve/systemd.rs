@@ -80,11 +80,12 @@ fn example_units_are_valid() {
     let read = |name: &str| std::fs::read_to_string(folder.join(name)).expect("a unit");
     let (service, socket) = (read("leafctl-serve.service"), read("leafctl-serve.socket"));
     assert!(service.contains("Type=notify") && socket.contains("ListenStream="));
-    // systemd checks the programs, too: one that is there stands for leafctl.
+    // systemd checks programs and manual pages, too: a program that is there stands for leafctl.
     let checked = tempfile::tempdir().expect("a folder");
     let write = |name: &str, text: &str| {
         let path = checked.path().join(name);
-        std::fs::write(&path, text.replace("/usr/bin/leafctl", "/bin/sh")).expect("a file");
+        let text = text.replace("/usr/bin/leafctl", "/bin/sh");
+        std::fs::write(&path, text.replace("man:leafctl-serve(1) ", "")).expect("a file");
         path
     };
     let units = [
