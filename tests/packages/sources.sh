@@ -1,9 +1,6 @@
 # What can be said of packages without installing them: metadata, bytes, lintian.
 # shellcheck shell=bash
 
-# A library of another version than this is not tried.
-pgxn_meta=0.7.0
-
 ## Builds
 
 # Copies the sources to another place, for other settings of the machine.
@@ -28,27 +25,20 @@ package_elsewhere() { # package_elsewhere RESULT
     )
 }
 
-# Makes the next version of the copy, with an update script.
+# Makes the next version of the copy, with an update script, as if the present one were released.
 make_next_version() {
-    local script="sql/leaf--$version--$next_version.sql"
     cd "$elsewhere/a checkout"
-    sed -i "s/${version//./\\.}/$next_version/g" Cargo.toml sdk/Cargo.toml cli/Cargo.toml leaf.control META.json src/lib.rs
-    sed -i "/^name = \"leaf/{n;s/\"$version\"/\"$next_version\"/}" Cargo.lock
-    cp "sql/leaf--$version.sql" "sql/leaf--$next_version.sql"
-    echo "CREATE FUNCTION leaf_next_version() RETURNS text LANGUAGE sql RETURN '$next_version';" >"$script"
-    {
-        printf 'leaf (%s-1) unstable; urgency=medium\n\n  * Next.\n\n' "$next_version"
-        printf ' -- The leaf authors <leaf-pg@users.noreply.github.com>  Sun, 22 Nov 2026 12:00:00 +0000\n\n'
-        cat packaging/debian/changelog
-    } >changelog.new
-    mv changelog.new packaging/debian/changelog
+    (cd sql && sha256sum "leaf--$version.sql" >>released.sha256)
+    scripts/begin-version "$next_version" >/dev/null
+    echo "CREATE FUNCTION leaf_next_version() RETURNS text LANGUAGE sql RETURN '$next_version';" |
+        tee -a "sql/leaf--$version--$next_version.sql" >>"sql/leaf--$next_version.sql"
 }
 
 # Builds $first, the packages; $second, the same elsewhere; and $next, those of the next version.
 build_all() { # build_all MAJOR
     first=$scratch/first-$1 second=$scratch/second-$1 next=$scratch/next-$1
     tested=$1
-    version=$(sed -n "s/^default_version = '\(.*\)'/\1/p" leaf.control)
+    version=$(project_version)
     next_version=${version%.*}.$((${version##*.} + 1))
     elsewhere=$cache/packages-$(printf '%s' "$root" | cksum | cut -d' ' -f1)
     mkdir -p "$elsewhere/cargo-home"
@@ -138,17 +128,11 @@ versions_agree() { # versions_agree FILE
 
 ## PGXN
 
-install_pgxn_meta() {
-    [ -x "$cache/pgxn_meta-$pgxn_meta/bin/pgxn_meta" ] ||
-        CARGO_TARGET_DIR=$scratch/pgxn cargo install --quiet --debug --locked --root "$cache/pgxn_meta-$pgxn_meta" \
-            "pgxn_meta@$pgxn_meta"
-}
-
-meta_is_valid() { "$cache/pgxn_meta-$pgxn_meta/bin/pgxn_meta" META.json; }
+meta_is_valid() { pgxn_meta META.json; }
 
 meta_without_license_is_refused() {
     grep -v '"license"' META.json >"$scratch/META.json"
-    if "$cache/pgxn_meta-$pgxn_meta/bin/pgxn_meta" "$scratch/META.json"; then return 1; fi
+    if pgxn_meta "$scratch/META.json"; then return 1; fi
 }
 
 # Versions, and files that are there.
@@ -176,13 +160,13 @@ archive_is_complete() {
 
 test_sources() {
     say "sources"
-    install_pgxn_meta
+    tool pgxn_meta 0.7.0
     promise "META.json is valid by PGXN's specification" meta_is_valid
     promise "one without a license would not be" meta_without_license_is_refused
     promise "META.json names this version, and files that exist" meta_agrees
     promise "the blocks of packaging/README.md are what the tests run" \
         python3 tests/clients/blocks.py packaging/README.md tests/packages
-    version=$(sed -n "s/^default_version = '\(.*\)'/\1/p" leaf.control)
+    version=$(project_version)
     tested=15
     promise "a changelog of another version is refused" versions_agree packaging/debian/changelog
     promise "a META.json of another version is refused" versions_agree META.json
