@@ -61,6 +61,7 @@ run_service() { # run_service SERVICE
     container=$(in_buildah from --pull-never --name "run-$1" "localhost/$1")
     nsenter --target "$inner" --net --ipc -- buildah "${storage[@]}" run --isolation chroot "${environment[@]}" "${mounts[@]}" "$container" -- "${words[@]}" \
         >"$scratch/$1.log" 2>&1 &
+    disown
 }
 
 in_service() { # in_service SERVICE COMMAND...
@@ -95,6 +96,7 @@ run_monitoring() {
     cp monitoring/alerts.yaml "$scratch/prometheus/"
     beside_root prometheus --config.file="$scratch/prometheus/prometheus.yaml" --storage.tsdb.path="$scratch/prometheus/data" \
         >"$scratch/prometheus.log" 2>&1 &
+    disown -a
 }
 
 # Whether Prometheus has a value of a metric.

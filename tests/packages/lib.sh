@@ -97,6 +97,8 @@ enter_namespaces() { # enter_namespaces FOLDER
         # This shell is process 1 here, and reaps what others leave.
         while :; do sleep 1000 & wait $!; done' - "$1" "$scratch/ready" >/dev/null 2>&1 &
     keeper=$!
+    # The shell is not to report its end.
+    disown "$keeper"
     until_done test -e "$scratch/ready"
     inner=$(cat "/proc/$keeper/task/$keeper/children")
     inner=${inner%% *}
@@ -113,8 +115,7 @@ leave_namespaces() {
             kill -KILL "${process#/proc/}" 2>/dev/null || true
         fi
     done
-    kill -KILL "$keeper" 2>/dev/null || true
-    wait "$keeper" 2>/dev/null || true
+    until_done sh -c '! kill -KILL "$1"' - "$keeper"
     keeper=
 }
 
