@@ -12,7 +12,7 @@ use crate::pg::{display, encoding, report, role};
 use crate::segment::attaching;
 use crate::segment::changes::{self, Change};
 use crate::segment::error::Error;
-use crate::segment::owner::{require_owner, require_primary};
+use crate::segment::owner::{require_owner, require_primary, require_readable};
 use crate::segment::restripe;
 use crate::shmem;
 
@@ -58,6 +58,7 @@ fn leaf_tag_create(call: Call<'_>) {
         stripe,
     };
     let if_not_exists = args::given(call.boolean(5), "if_not_exists");
+    require_readable(tag);
     if catalog::as_owner(|| alloc::insert(tag, &new)) {
         return;
     }

@@ -43,6 +43,12 @@ pub fn check_owner_if_exists(tag: &[u8]) -> bool {
     true
 }
 
+/// Raises an error if `leaf.alloc` stays locked, by which a tag can be neither read nor
+/// created, for as long as a call may wait.
+pub fn require_readable(tag: &[u8]) {
+    look_up::wait_until_readable(&Patience::new(Ids::OfTag(tag)));
+}
+
 /// Raises an error while the server is in recovery, when tags cannot be changed.
 pub fn require_primary() {
     if process::in_recovery() {

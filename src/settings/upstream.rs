@@ -44,7 +44,7 @@ pub fn upstream() -> Option<String> {
 static TIMEOUT: Integer = Integer {
     name: c"leaf.upstream_timeout",
     short: c"How long a host of the centre may take to accept a connection, and to answer.",
-    long: c"After this time, the next host is tried. Connecting takes two seconds at least. If the value is too low, \
+    long: c"After this time, the next host is tried. The shortest time for connecting is two seconds. If the value is too low, \
         slow answers are lost, and the numbers in them; if it is too high, callers wait for a host that is gone.",
     default: GucSetting::<i32>::new(3_000),
     min: 100,

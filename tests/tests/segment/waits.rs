@@ -174,9 +174,12 @@ fn locked_table_gives_a_new_session_a_bounded_wait() {
     refused(new.batch("orders", 5), "55P03");
     let alter = "SELECT leaf_tag_alter('orders', step => 5)";
     refused(new.batch_execute(alter), "55P03");
+    let create = "SELECT leaf_tag_create('other')";
+    refused(new.batch_execute(create), "55P03");
     holder.run("ROLLBACK");
     new.next("orders").expect("an id");
     new.run(alter);
+    new.run(create);
 }
 
 #[test]
