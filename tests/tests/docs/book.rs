@@ -59,6 +59,10 @@ const WIDER: &str = "(() => {
     return '';
 })()";
 
+/// Drawings that are shown smaller than they are, so that their texts are hard to read.
+const SHRUNK: &str = "[...document.querySelectorAll('main img[src*=\"drawings/\"]')]
+    .filter(it => it.width < it.naturalWidth).map(it => `${it.src}: ${it.width} of ${it.naturalWidth}`).join(', ')";
+
 fn build() -> TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     let built = Command::new(root().join("scripts/book"))
@@ -113,6 +117,10 @@ fn look(browser: &mut Browser, home: &str, url: &str, wrong: &mut Vec<String>) -
         let wider = browser.value(WIDER);
         if wider != "" {
             add(format!("at {width} pixels, it is wider: {wider}"));
+        }
+        let shrunk = browser.value(SHRUNK);
+        if shrunk != "" {
+            add(format!("at {width} pixels, a drawing is shrunk: {shrunk}"));
         }
         browser.picture(&format!("{picture}-{view}"));
     }
