@@ -81,7 +81,7 @@ pub fn by_sessions(lines: &[Line]) -> String {
             let label = chart.draw_series(series)?.label(&line.name);
             label.legend(move |at| sample(at, colour));
         }
-        legend(&mut chart)
+        legend(&mut chart, SeriesLabelPosition::UpperLeft)
     })
 }
 
@@ -116,7 +116,7 @@ pub fn latencies(named: &[(&str, Latency)]) -> String {
             let label = chart.draw_series(series)?.label(name.replace('`', ""));
             label.legend(move |at| sample(at, colour));
         }
-        legend(&mut chart)
+        legend(&mut chart, SeriesLabelPosition::UpperLeft)
     })
 }
 
@@ -158,7 +158,7 @@ pub fn timeline(lines: &[Line], marks: &[(f64, String)]) -> String {
             let place = (left, height);
             chart.draw_series([Text::new(what.clone(), place, ("sans-serif", 14))])?;
         }
-        legend(&mut chart)
+        legend(&mut chart, SeriesLabelPosition::MiddleMiddle)
     })
 }
 
@@ -167,14 +167,17 @@ fn sample((x, y): (i32, i32), colour: RGBColor) -> PathElement<(i32, i32)> {
     PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(2))
 }
 
-fn legend<'a, X, Y>(chart: &mut ChartContext<'a, SVGBackend<'a>, Cartesian2d<X, Y>>) -> Drawn
+fn legend<'a, X, Y>(
+    chart: &mut ChartContext<'a, SVGBackend<'a>, Cartesian2d<X, Y>>,
+    position: SeriesLabelPosition,
+) -> Drawn
 where
     X: Ranged<ValueType = f64> + ValueFormatter<f64>,
     Y: Ranged<ValueType = f64> + ValueFormatter<f64>,
 {
     chart
         .configure_series_labels()
-        .position(SeriesLabelPosition::MiddleRight)
+        .position(position)
         .background_style(WHITE.mix(0.85))
         .border_style(BLACK.mix(0.3))
         .draw()?;

@@ -28,6 +28,8 @@ pub struct Column {
     /// Whether the table is one that has a default for each row: an ordinary or partitioned
     /// table.
     pub is_of_table: bool,
+    /// Whether the table is one of leaf's own.
+    pub is_of_leaf: bool,
     /// Whether the table lasts only as long as its session.
     pub is_temporary: bool,
     /// Whether the table is a partition, or the column comes from a parent.
@@ -63,7 +65,10 @@ pub fn find(table: Oid, attribute: &[u8]) -> Option<Column> {
                                 WHEN 'integer'::regtype THEN 2147483647 \
                                 WHEN 'bigint'::regtype THEN 9223372036854775807 END::bigint, \
                 f.attnotnull, f.attgenerated <> '', \
-                pg_get_expr(d.adbin, d.adrelid), d.adbin::text \
+                pg_get_expr(d.adbin, d.adrelid), d.adbin::text, \
+                EXISTS (SELECT FROM pg_depend AS e JOIN pg_extension AS x ON x.oid = e.refobjid \
+                         WHERE e.classid = 'pg_class'::regclass AND e.objid = c.oid AND e.deptype = 'e' \
+                           AND e.refclassid = 'pg_extension'::regclass AND x.extname = 'leaf') \
            FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace \
            JOIN pg_roles AS r ON r.oid = c.relowner \
            JOIN pg_attribute AS f ON f.attrelid = c.oid AND f.attname = $2::name \
@@ -78,6 +83,7 @@ pub fn find(table: Oid, attribute: &[u8]) -> Option<Column> {
             name: text(row, 4),
             plain_name: text(row, 5),
             is_of_table: flag(row, 6),
+            is_of_leaf: flag(row, 16),
             is_temporary: flag(row, 7),
             is_inherited: flag(row, 8),
             is_owned: flag(row, 9),

@@ -15,6 +15,10 @@ pub enum Error {
     NotATable {
         table: String,
     },
+    /// A table of the extension itself.
+    OfLeaf {
+        table: String,
+    },
     /// A temporary table, which its tag would outlive.
     Temporary {
         table: String,
@@ -100,6 +104,11 @@ impl Problem for Error {
                 Code::ERRCODE_WRONG_OBJECT_TYPE,
                 format!("{table} is neither an ordinary nor a partitioned table"),
                 "Specify the table in which the rows are stored.",
+            ),
+            Error::OfLeaf { table } => Report::new(
+                Code::ERRCODE_WRONG_OBJECT_TYPE,
+                format!("{table} belongs to leaf"),
+                "Specify a table of your own.",
             ),
             Error::Temporary { table } => Report::new(
                 Code::ERRCODE_WRONG_OBJECT_TYPE,

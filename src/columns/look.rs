@@ -24,6 +24,9 @@ pub fn at(table: Oid, attribute: &[u8]) -> Column {
         let relation = table;
         Error::NotOwner { relation }.raise();
     }
+    if column.is_of_leaf {
+        Error::OfLeaf { table }.raise();
+    }
     if column.is_temporary {
         Error::Temporary { table }.raise();
     }

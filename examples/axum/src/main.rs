@@ -2,10 +2,12 @@
 //! that it is known before anything is written, and the answer can be given its address.
 //! The lines of the order get theirs from the default of the column.
 //!
-//!     DATABASE_URL=postgres://shop@localhost/shop cargo run -p leaf-example-axum
+//! ```sh
+//! DATABASE_URL=postgres://shop@localhost/shop cargo run -p leaf-example-axum
 //!
-//!     curl -s localhost:3000/orders -H 'content-type: application/json' -d '{"items": ["tea", "cups"]}'
-//!     curl -s localhost:3000/orders/1
+//! curl -s localhost:3000/orders -H 'content-type: application/json' -d '{"items": ["tea", "cups"]}'
+//! curl -s localhost:3000/orders/1
+//! ```
 
 use std::env;
 use std::error::Error;

@@ -1,8 +1,10 @@
 //! Imports orders from a CSV file. Two tables are filled with COPY, and the second refers to
 //! the first, so ids must be known before: a batch reserves a block of consecutive ids.
 //!
-//!     printf 'customer,items\nada,tea;cups\nbob,pots\n' >orders.csv
-//!     cargo run -p leaf-example-importer -- --database 'host=/run/postgresql user=shop' orders.csv
+//! ```sh
+//! printf 'customer,items\nada,tea;cups\nbob,pots\n' >orders.csv
+//! cargo run -p leaf-example-importer -- --database 'host=/run/postgresql user=shop' orders.csv
+//! ```
 //!
 //! A batch is a transaction. After an error, the batches before it are kept, and the line that
 //! could not be read is named. The ids of a batch that failed are not used again: a gap.

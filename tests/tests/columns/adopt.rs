@@ -296,6 +296,12 @@ fn others_and_other_columns_are_refused() {
             .batch_execute("SELECT leaf_column_adopt('orders', 'id')"),
         "42501",
     );
+    refused(
+        world
+            .admin
+            .batch_execute("SELECT leaf_column_adopt('leaf.alloc', 'step')"),
+        "42809",
+    );
     world
         .admin
         .run("REVOKE EXECUTE ON FUNCTION leaf_tag_create FROM app");

@@ -22,11 +22,28 @@ fn figures_are_those_of_the_benchmark() {
         .filter(|part| part.title == "Measured")
         .flat_map(Part::rows)
         .collect();
-    assert!(shown.len() >= 5, "{shown:?}");
-    for row in shown {
+    let (compared, counted): (Vec<_>, Vec<_>) =
+        shown.into_iter().partition(|row| row.len() == CELLS);
+    assert!(compared.len() >= 5 && counted.len() >= 5, "{counted:?}");
+    for row in compared {
         assert!(
             measured.contains(&row),
             "{row:?} is not in bench/RESULTS.md"
         );
+    }
+    // The other table: ids per second in one session, and in eight.
+    let facts: Vec<_> = Part::of("bench/RESULTS.md", 2)
+        .iter()
+        .flat_map(Part::rows)
+        .collect();
+    for row in counted {
+        let name = row[0].replace('`', "");
+        for (sessions, figure) in [("1 session", &row[1]), ("8 sessions", &row[2])] {
+            let fact = vec![
+                format!("ids per second, {sessions}: {name}"),
+                figure.clone(),
+            ];
+            assert!(facts.contains(&fact), "{fact:?} is not in bench/RESULTS.md");
+        }
     }
 }
