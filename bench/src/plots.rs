@@ -54,17 +54,15 @@ fn svg(draw: impl FnOnce(&DrawingArea<SVGBackend<'_>, Shift>) -> Drawn) -> Strin
 /// Ids per second by the number of sessions.
 pub fn by_sessions(lines: &[Line]) -> String {
     let most_sessions = largest(lines, |point| point.0);
-    let most = largest(lines, |point| point.1);
+    let in_millions = |line: &Line| Line {
+        name: line.name.clone(),
+        points: line.points.iter().map(|(x, y)| (*x, y / 1e6)).collect(),
+    };
+    let lines: Vec<_> = lines.iter().map(in_millions).collect();
+    let most = largest(&lines, |point| point.1);
     svg(|area| {
-        let mut chart = ChartBuilder::on(area)
-            .margin(16)
-            .margin_right(40)
-            .x_label_area_size(44)
-            .y_label_area_size(64)
-            .build_cartesian_2d(
-                (1.0..most_sessions).log_scale().base(2.0),
-                0.0..most / 1e6 * 1.1,
-            )?;
+        let mut chart = frame(area)
+            .build_cartesian_2d((1.0..most_sessions).log_scale().base(2.0), 0.0..most * 1.1)?;
         chart
             .configure_mesh()
             .disable_x_mesh()
@@ -75,13 +73,7 @@ pub fn by_sessions(lines: &[Line]) -> String {
             .y_label_formatter(&|ids| format!("{ids:.0}"))
             .x_label_formatter(&|sessions| format!("{sessions:.0}"))
             .draw()?;
-        for (line, colour) in lines.iter().zip(COLOURS) {
-            let points = line.points.iter().map(|(x, y)| (*x, y / 1e6));
-            let series = LineSeries::new(points, colour.stroke_width(2)).point_size(3);
-            let label = chart.draw_series(series)?.label(&line.name);
-            label.legend(move |at| sample(at, colour));
-        }
-        legend(&mut chart, SeriesLabelPosition::UpperLeft)
+        draw(&mut chart, &lines, SeriesLabelPosition::UpperLeft)
     })
 }
 
@@ -89,20 +81,20 @@ pub fn by_sessions(lines: &[Line]) -> String {
 pub fn latencies(named: &[(&str, Latency)]) -> String {
     // 90 % is 10: one call of so many takes longer.
     let one_of = |share: f64| 1.0 / (1.0 - share);
-    let milliseconds = || named.iter().flat_map(|(_, latency)| latency.curve);
-    let lowest = milliseconds().fold(f64::INFINITY, f64::min);
-    let highest = milliseconds().fold(0.0, f64::max);
+    let line = |(name, latency): &(&str, Latency)| Line {
+        name: name.replace('`', ""),
+        points: SHARES.map(one_of).into_iter().zip(latency.curve).collect(),
+    };
+    let lines: Vec<_> = named.iter().map(line).collect();
+    let milliseconds = named.iter().flat_map(|(_, latency)| latency.curve);
+    let lowest = milliseconds.fold(f64::INFINITY, f64::min);
+    let highest = largest(&lines, |point| point.1);
     let last = one_of(SHARES[SHARES.len() - 1]);
     svg(|area| {
-        let mut chart = ChartBuilder::on(area)
-            .margin(16)
-            .margin_right(40)
-            .x_label_area_size(44)
-            .y_label_area_size(64)
-            .build_cartesian_2d(
-                (2.0..last).log_scale(),
-                (lowest * 0.8..highest * 1.25).log_scale(),
-            )?;
+        let mut chart = frame(area).build_cartesian_2d(
+            (2.0..last).log_scale(),
+            (lowest * 0.8..highest * 1.25).log_scale(),
+        )?;
         chart
             .configure_mesh()
             .x_desc("share of calls that take no longer")
@@ -110,13 +102,7 @@ pub fn latencies(named: &[(&str, Latency)]) -> String {
             .x_label_formatter(&|calls| share_of(*calls))
             .y_label_formatter(&|time| format!("{time}"))
             .draw()?;
-        for ((name, latency), colour) in named.iter().zip(COLOURS) {
-            let points = SHARES.iter().map(|share| one_of(*share));
-            let series = LineSeries::new(points.zip(latency.curve), colour.stroke_width(2));
-            let label = chart.draw_series(series)?.label(name.replace('`', ""));
-            label.legend(move |at| sample(at, colour));
-        }
-        legend(&mut chart, SeriesLabelPosition::UpperLeft)
+        draw(&mut chart, &lines, SeriesLabelPosition::UpperLeft)
     })
 }
 
@@ -125,12 +111,7 @@ pub fn timeline(lines: &[Line], marks: &[(f64, String)]) -> String {
     let end = largest(lines, |point| point.0);
     let most = largest(lines, |point| point.1) * 1.3;
     svg(|area| {
-        let mut chart = ChartBuilder::on(area)
-            .margin(16)
-            .margin_right(40)
-            .x_label_area_size(44)
-            .y_label_area_size(64)
-            .build_cartesian_2d(0.0..end, 0.0..most)?;
+        let mut chart = frame(area).build_cartesian_2d(0.0..end, 0.0..most)?;
         chart
             .configure_mesh()
             .disable_x_mesh()
@@ -140,11 +121,6 @@ pub fn timeline(lines: &[Line], marks: &[(f64, String)]) -> String {
             .x_label_formatter(&|time| format!("{time:.0}"))
             .y_label_formatter(&|ids| format!("{ids:.0}"))
             .draw()?;
-        for (line, colour) in lines.iter().zip(COLOURS) {
-            let series = LineSeries::new(line.points.iter().copied(), colour.stroke_width(2));
-            let label = chart.draw_series(series)?.label(&line.name);
-            label.legend(move |at| sample(at, colour));
-        }
         for (number, (at, what)) in marks.iter().enumerate() {
             let line = [(*at, 0.0), (*at, most)];
             chart.draw_series(LineSeries::new(line, BLACK.mix(0.5)))?;
@@ -158,8 +134,18 @@ pub fn timeline(lines: &[Line], marks: &[(f64, String)]) -> String {
             let place = (left, height);
             chart.draw_series([Text::new(what.clone(), place, ("sans-serif", 14))])?;
         }
-        legend(&mut chart, SeriesLabelPosition::MiddleMiddle)
+        draw(&mut chart, lines, SeriesLabelPosition::MiddleMiddle)
     })
+}
+
+/// What surrounds each plot.
+fn frame<'a, 'b>(
+    area: &'a DrawingArea<SVGBackend<'b>, Shift>,
+) -> ChartBuilder<'a, 'b, SVGBackend<'b>> {
+    let mut frame = ChartBuilder::on(area);
+    let sides = frame.margin(16).margin_right(40);
+    sides.x_label_area_size(44).y_label_area_size(64);
+    frame
 }
 
 /// A piece of a line, beside its name.
@@ -167,14 +153,21 @@ fn sample((x, y): (i32, i32), colour: RGBColor) -> PathElement<(i32, i32)> {
     PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(2))
 }
 
-fn legend<'a, X, Y>(
+/// Draws the lines, and their names at this place.
+fn draw<'a, X, Y>(
     chart: &mut ChartContext<'a, SVGBackend<'a>, Cartesian2d<X, Y>>,
+    lines: &[Line],
     position: SeriesLabelPosition,
 ) -> Drawn
 where
     X: Ranged<ValueType = f64> + ValueFormatter<f64>,
     Y: Ranged<ValueType = f64> + ValueFormatter<f64>,
 {
+    for (line, colour) in lines.iter().zip(COLOURS) {
+        let series = LineSeries::new(line.points.iter().copied(), colour.stroke_width(2));
+        let label = chart.draw_series(series)?.label(&line.name);
+        label.legend(move |at| sample(at, colour));
+    }
     chart
         .configure_series_labels()
         .position(position)
