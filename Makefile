@@ -37,7 +37,7 @@ test-packages: ## build packages and images twice, install them in a clean root 
 test-long: ## kill processes and make random calls for some minutes
 	@scripts/test-long
 
-bench: ## compare leaf with sequences, write bench/RESULTS.md
+bench: ## compare leaf with sequences, write bench/RESULTS.md and draw the plots of the manual
 	@scripts/bench
 
 bench-nodes: ## measure a centre and its shards, write bench/NODES.md
@@ -49,7 +49,7 @@ bench-serve: ## measure ids over HTTP, write bench/SERVE.md
 book: ## build the manual into target/book
 	@scripts/book
 
-lint: ## check versions, imports, format, clippy and documentation; warnings are errors
+lint: ## check versions, imports, format, clippy, licences, documentation and crates; warnings are errors
 	@scripts/lint
 
 stage: ## build leaf into a private copy of the server, for tests and demo
