@@ -83,6 +83,32 @@ tool() { # tool NAME VERSION [OPTION OF CARGO INSTALL]...
     PATH=$home/bin:$PATH
 }
 
+# Prints the files that belong to the sources, each with a NUL behind it: those that git
+# knows, as they are now.
+source_files() {
+    if git rev-parse --git-dir >/dev/null 2>&1; then
+        git ls-files -z --cached --others --exclude-standard | while IFS= read -r -d '' file; do
+            if [ -e "$file" ]; then printf '%s\0' "$file"; fi
+        done
+    else
+        # An unpacked archive.
+        find . -path ./target -prune -o -type f -print0
+    fi
+}
+
+# Copies the sources. Times of files are kept, so that cargo builds only what has changed.
+copy_sources() { # copy_sources FOLDER
+    mkdir -p "$1"
+    source_files | tar -c --null -T - | tar -x -C "$1"
+}
+
+# Prints the mirror of Debian's main archive from which apt installs.
+debian_mirror() { # debian_mirror [OPTION OF APT-GET]...
+    # shellcheck disable=SC2016 # apt replaces $(REPO_URI)
+    apt-get indextargets "$@" --format '$(REPO_URI)' \
+        'Created-By: Packages' 'Origin: Debian' 'Label: Debian' 'Component: main' | sed -n 1p
+}
+
 # Prints the version of leaf.
 project_version() {
     sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"/\1/p' Cargo.toml

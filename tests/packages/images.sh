@@ -16,12 +16,16 @@ choose_storage() {
     storage=(--root "$scratch/images" --runroot "$scratch/images.run" --storage-driver "$driver")
 }
 
-in_buildah() { buildah "${storage[@]}" "$@"; }
+# What a container that is killed leaves behind is below $scratch, too.
+in_buildah() { TMPDIR=$scratch buildah "${storage[@]}" "$@"; }
+
+# Runs a command in a container, in the namespaces.
+run_buildah() { TMPDIR=$scratch nsenter --target "$inner" --net --ipc -- buildah "${storage[@]}" run --isolation chroot "$@"; }
 
 remove_images() {
     [ ! -d "$scratch/images" ] || in_buildah rm --all >/dev/null 2>&1 || true
-    # Images are mounted below their folder.
-    for folder in $(sed -n "s|^[^ ]* \($scratch/images[^ ]*\) .*|\1|p" /proc/mounts | tac); do umount "$folder" || true; done
+    # Images are mounted below this folder.
+    for folder in $(sed -n "s|^[^ ]* \($scratch/[^ ]*\) .*|\1|p" /proc/mounts | tac); do umount "$folder" || true; done
 }
 
 # What the official image has and packaging/docker relies on.
@@ -59,14 +63,12 @@ run_service() { # run_service SERVICE
     mapfile -t environment < <(python3 tests/packages/compose.py environment "$1" | sed 's/^/--env=/')
     mapfile -t mounts < <(python3 tests/packages/compose.py mounts "$1" | grep . | sed 's/.*/--volume=&:ro/')
     container=$(in_buildah from --pull-never --name "run-$1" "localhost/$1")
-    nsenter --target "$inner" --net --ipc -- buildah "${storage[@]}" run --isolation chroot "${environment[@]}" "${mounts[@]}" "$container" -- "${words[@]}" \
+    run_buildah "${environment[@]}" "${mounts[@]}" "$container" -- "${words[@]}" \
         >"$scratch/$1.log" 2>&1 &
     disown
 }
 
-in_service() { # in_service SERVICE COMMAND...
-    nsenter --target "$inner" --net --ipc -- buildah "${storage[@]}" run --isolation chroot "run-$1" -- "${@:2}"
-}
+in_service() { run_buildah "run-$1" -- "${@:2}"; } # in_service SERVICE COMMAND...
 
 in_database() { in_service database env PGPASSWORD=$POSTGRES_PASSWORD psql -XAtq -h 127.0.0.1 -U postgres -d shop -c "$1"; }
 

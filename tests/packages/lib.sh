@@ -71,8 +71,7 @@ debian_root() { # debian_root MAJOR
     exec 4>"$archive.lock"
     flock 4
     if [ ! -e "$archive" ]; then
-        mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Origin: Debian' \
-            'Label: Debian' 'Component: main' | sed -n 1p)
+        mirror=$(debian_mirror)
         rm -f "$archive.new"
         # A mirror can be older than its release file allows.
         mmdebstrap --quiet --format=tar --variant=minbase --aptopt='Acquire::Check-Valid-Until "false"' \

@@ -3,15 +3,6 @@
 
 ## Builds
 
-# Copies the sources to another place, for other settings of the machine.
-copy_checkout() { # copy_checkout FOLDER
-    rm -rf "$1"
-    mkdir -p "$1"
-    git ls-files -z --cached --others --exclude-standard | while IFS= read -r -d '' file; do
-        if [ -e "$file" ]; then printf '%s\0' "$file"; fi
-    done | tar -c --null -T - | tar -x -C "$1"
-}
-
 # Builds packages in the copy: below another path, with another home of cargo, umask, time
 # zone and language.
 package_elsewhere() { # package_elsewhere RESULT
@@ -43,7 +34,8 @@ build_all() { # build_all MAJOR
     elsewhere=$cache/packages-$(printf '%s' "$root" | cksum | cut -d' ' -f1)
     mkdir -p "$elsewhere/cargo-home"
     LEAF_PACKAGES=$first build "packages, PostgreSQL $1" scripts/package
-    copy_checkout "$elsewhere/a checkout"
+    rm -rf "$elsewhere/a checkout"
+    copy_sources "$elsewhere/a checkout"
     build "packages, built in another place" package_elsewhere "$second"
     (make_next_version)
     build "packages of version $next_version" package_elsewhere "$next"
@@ -119,11 +111,38 @@ assertions_are_refused() {
 
 versions_agree() { # versions_agree FILE
     (
-        copy_checkout "$scratch/disagree"
+        rm -rf "$scratch/disagree"
+        copy_sources "$scratch/disagree"
         cd "$scratch/disagree"
         sed -i "s/${version//./\\.}/9.9.9/" "$1"
         CARGO_TARGET_DIR=$scratch/disagree/target fails_with "has version" scripts/package
     )
+}
+
+# What scripts/setup asks apt to install on a machine without the programs of the tests.
+setup_asks() { # setup_asks PURPOSE
+    local path=$scratch/path folder
+    rm -rf "$path"
+    mkdir "$path"
+    for folder in ${PATH//:/ }; do ln -s "$folder"/* "$path/" 2>/dev/null || true; done
+    rm -f "$path"/{tmux,chromium,patroni,etcd,mariadb-dump,prometheus*,apt-get,systemctl}
+    printf '#!/bin/sh\necho "$@"\n' >"$path/apt-get"
+    chmod 755 "$path/apt-get"
+    cp "$path/apt-get" "$path/systemctl"
+    PATH=$path scripts/setup "$1"
+}
+
+building_asks_for_nothing() { says "" setup_asks build; }
+
+tests_ask_for_theirs() {
+    local asked package
+    asked=$(setup_asks tests)
+    for package in tmux chromium patroni etcd-server mariadb-client prometheus; do
+        grep -qw -- "$package" <<<"$asked" || { echo "not asked for: $package" && return 1; }
+    done
+    # The demo of several nodes needs no more than these two.
+    asked=$(setup_asks nodes)
+    grep -qw patroni <<<"$asked" && ! grep -qw tmux <<<"$asked"
 }
 
 ## PGXN
@@ -170,6 +189,9 @@ test_sources() {
     tested=15
     promise "a changelog of another version is refused" versions_agree packaging/debian/changelog
     promise "a META.json of another version is refused" versions_agree META.json
+    promise "a manifest of another version is refused" versions_agree packaging/cloudnativepg/cluster.yaml
+    promise "building, and so the demo, installs no program of the tests" building_asks_for_nothing
+    promise "the tests install theirs" tests_ask_for_theirs
     promise "a server with assertions is refused" assertions_are_refused
 }
 
