@@ -59,8 +59,8 @@ const WIDER: &str = "(() => {
     return '';
 })()";
 
-/// Drawings that are shown smaller than they are, so that their texts are hard to read.
-const SHRUNK: &str = "[...document.querySelectorAll('main img[src*=\"drawings/\"]')]
+/// Drawings and plots that are shown smaller than they are, so that their texts are hard to read.
+const SHRUNK: &str = "[...document.querySelectorAll('main img:is([src*=\"drawings/\"], [src*=\"plots/\"])')]
     .filter(it => it.width < it.naturalWidth).map(it => `${it.src}: ${it.width} of ${it.naturalWidth}`).join(', ')";
 
 fn build() -> TempDir {
