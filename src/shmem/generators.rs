@@ -6,7 +6,7 @@
 //! only when no session can be drawing from it with another layout: when its database
 //! has been dropped, or its layout and epoch stay the same.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use leaf_core::snowflake::{Generator, Scheme};
 use leaf_core::time::{Monotonic, WallTime};
@@ -20,6 +20,7 @@ use crate::pg::clock::{self, AtomicMonotonic};
 use crate::pg::condvar::CondVar;
 use crate::pg::lwlock::Locked;
 use crate::pg::shm;
+use crate::settings::snowflake::Wanted;
 
 /// All generators. The lock guards which registry each generator serves.
 pub struct Generators {
@@ -42,6 +43,8 @@ pub struct GeneratorSlot {
     pub requested: AtomicBool,
     /// When the loader may try again after a failure. Written under `state`'s lock.
     pub retry_at: AtomicMonotonic,
+    /// How often the loader has begun to look at the settings of the database.
+    pub looks: AtomicU64,
     /// The database whose generator this is; 0 for none. Directory lock.
     database: AtomicU32,
     /// The OID of that database's `leaf.alloc`; 0 if the registry no longer exists.
@@ -64,6 +67,9 @@ pub struct State {
     pub scheme: Option<Scheme>,
     /// The lease, while there is one.
     pub lease: Option<Lease>,
+    /// What the settings of the database required when the loader has looked last, and the
+    /// number of that look.
+    pub looked: Option<(Wanted, u64)>,
     /// How far the clock was off the usual offset of the nodes' clocks at the registration.
     pub clock_offset_us: i64,
     /// How many attempts to lease or renew have ended.
@@ -146,6 +152,7 @@ impl GeneratorSlot {
             waits: Waits::default(),
             requested: AtomicBool::new(false),
             retry_at: AtomicMonotonic::new(),
+            looks: AtomicU64::new(0),
             database: AtomicU32::new(0),
             catalog: AtomicU32::new(0),
         }

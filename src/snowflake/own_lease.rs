@@ -19,6 +19,7 @@ use super::upstream::{self, Attempt};
 use crate::catalog::{self, relation};
 use crate::error::Problem;
 use crate::pg::{database, heap, process, xact, xact_end};
+use crate::settings::snowflake as settings;
 use crate::shmem::Shared;
 
 struct Kept {
@@ -96,10 +97,11 @@ impl OwnLease {
         let (current, last) = current.unzip();
         let leased = xact::writable(|| {
             let last = last.unwrap_or(WallTime::MIN);
+            let wanted = settings::wanted();
             if !upstream::is_shard() {
-                return catalog::as_owner(|| registration::for_server(current, last));
+                return catalog::as_owner(|| registration::for_server(&wanted, current, last));
             }
-            match catalog::as_owner(|| upstream::attempt(current, last))? {
+            match catalog::as_owner(|| upstream::attempt(&wanted, current, last))? {
                 Attempt::Leased(leased) | Attempt::Ask(_, Some(leased)) => Ok(leased),
                 Attempt::Ask(_, None) => Err(Error::NeedsCentre),
             }

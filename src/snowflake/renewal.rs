@@ -11,11 +11,12 @@ use super::error::Error;
 use super::lease::{self, Leased};
 use super::registration;
 use super::upstream::{self, Attempt};
+use super::wanted;
 use crate::catalog::{self, relation};
 use crate::error::Problem;
 use crate::loader::work::{Done, Work};
 use crate::pg::{self, clock, own_xact};
-use crate::settings::snowflake as settings;
+use crate::settings::snowflake::{self as settings, Wanted};
 use crate::shmem::Shared;
 use crate::shmem::generators::{GeneratorSlot, Refusal, Registry, State};
 use crate::shmem::upstream::{Answer, Demand, Unfed};
@@ -38,17 +39,22 @@ enum Outcome {
 }
 
 impl Work for Renewal {
-    /// The setting may now require another worker id.
-    fn reconsider(&self, shared: &Shared, database: u32) {
-        let Some(wanted) = settings::worker_id() else {
-            return;
-        };
+    fn before_connect(&self) {
+        wanted::before_connect();
+    }
+
+    fn after_connect(&self) {
+        wanted::after_connect();
+    }
+
+    /// The settings may now require another worker id, or name another centre.
+    fn reconsider(&self, shared: &Shared, database: u32) -> bool {
         for (_, slot) in shared.generators.of(database) {
-            let lease = slot.state.read().lease;
-            if lease.is_some_and(|lease| lease.worker_id != wanted) {
+            if slot.generator.is_leased() {
                 slot.requested.store(true, Ordering::Release);
             }
         }
+        wanted::is_outdated()
     }
 
     fn request_overdue(&self, shared: &Shared, database: u32) {
@@ -113,11 +119,11 @@ fn ends_soon(slot: &GeneratorSlot) -> bool {
 fn lease_or_renew(shared: &Shared, registry: Registry, slot: &'static GeneratorSlot) -> Done {
     // Cleared before anything is read, so that a later request is not lost.
     slot.requested.store(false, Ordering::SeqCst);
-    transact(shared, registry, slot, |current, last| {
+    transact(shared, registry, slot, |wanted, current, last| {
         if !upstream::is_shard() {
-            return Outcome::Tried(registration::for_server(current, last));
+            return Outcome::Tried(registration::for_server(wanted, current, last));
         }
-        outcome_of(upstream::attempt(current, last))
+        outcome_of(upstream::attempt(wanted, current, last))
     })
 }
 
@@ -131,11 +137,11 @@ fn settle_answer(
 ) -> Done {
     let has_lease = slot.generator.is_leased();
     match answer {
-        Ok(reply) => transact(shared, registry, slot, |current, last| {
-            outcome_of(upstream::store(demand, &reply, current, last))
+        Ok(reply) => transact(shared, registry, slot, |wanted, current, last| {
+            outcome_of(upstream::store(wanted, demand, &reply, current, last))
         }),
         Err(Unfed::LeaseLost) if matches!(demand, Demand::Renew { .. }) => {
-            transact(shared, registry, slot, |_, _| {
+            transact(shared, registry, slot, |_, _, _| {
                 upstream::forget();
                 Outcome::Lost
             })
@@ -165,13 +171,18 @@ fn transact(
     shared: &Shared,
     registry: Registry,
     slot: &'static GeneratorSlot,
-    work: impl FnOnce(Option<Leased>, WallTime) -> Outcome,
+    work: impl FnOnce(&Wanted, Option<Leased>, WallTime) -> Outcome,
 ) -> Done {
     let current = current(&slot.state.read());
     let last = current.map_or(WallTime::MIN, |it| last(slot, &it));
-    let outcome = own_xact::run_briefly(
-        || Some(attempt(registry, || work(current, last))),
-        |outcome| match outcome {
+    let look = slot.looks.fetch_add(1, Ordering::SeqCst) + 1;
+    let attempt = || {
+        let wanted = wanted::of_database();
+        Some((attempt(registry, || work(&wanted, current, last)), wanted))
+    };
+    let outcome = own_xact::run_briefly(attempt, |(outcome, wanted)| {
+        slot.state.write().looked = Some((wanted, look));
+        match outcome {
             Outcome::Tried(Ok(leased)) => settle(shared, registry, slot, &leased),
             Outcome::Tried(Err(error)) => refused(slot, error),
             Outcome::ToAsk(demand, leased) => {
@@ -187,8 +198,9 @@ fn transact(
             }
             Outcome::Lost => slot.requested.store(true, Ordering::Release),
             Outcome::Gone => shared.generators.retire(registry),
-        },
-    );
+        }
+        slot.changed.broadcast();
+    });
     match outcome {
         Ok(true) => Done::Something,
         Ok(false) => Done::Leave,
@@ -233,6 +245,11 @@ fn settle(shared: &Shared, registry: Registry, slot: &'static GeneratorSlot, lea
         if let Some(fresh) = shared.generators.claim(registry)
             && !has_other_scheme(fresh)
         {
+            let looked = slot.state.read().looked;
+            fresh
+                .looks
+                .store(slot.looks.load(Ordering::SeqCst), Ordering::SeqCst);
+            fresh.state.write().looked = looked;
             settle(shared, registry, fresh, leased);
         }
         return;

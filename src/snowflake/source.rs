@@ -7,11 +7,12 @@ use leaf_core::snowflake::generator::{Stop, Taken};
 
 use super::environment::Outside;
 use super::error::Error;
+use super::wanted;
 use crate::catalog::{registry as registry_table, relation};
 use crate::error::Problem;
 use crate::loader::call::call_loader;
 use crate::pg::{database, inval};
-use crate::settings::snowflake as settings;
+use crate::settings::snowflake::{self as settings, Wanted};
 use crate::shmem::generators::{GeneratorSlot, Registry};
 use crate::shmem::{self, Shared};
 
@@ -55,8 +56,17 @@ impl Source {
     }
 }
 
-/// The session's source; the generator if it has no lease yet.
-pub fn resolve(shared: &Shared) -> Result<&'static Source, &'static GeneratorSlot> {
+/// Why a generator cannot be drawn from yet.
+pub enum Unready {
+    /// It has no lease.
+    NoLease(&'static GeneratorSlot),
+    /// The settings of this session are not those for which it was leased: the database's may
+    /// have changed.
+    OtherSettings(&'static GeneratorSlot, Wanted),
+}
+
+/// The session's source, or what has to be done first.
+pub fn resolve(shared: &Shared) -> Result<&'static Source, Unready> {
     if let Some(source) = known()
         && source.slot.generator.is_leased()
     {
@@ -66,8 +76,17 @@ pub fn resolve(shared: &Shared) -> Result<&'static Source, &'static GeneratorSlo
     // invalid.
     let generation = inval::generation();
     let slot = claim(shared, registry());
-    let scheme = slot.state.read().scheme;
-    if let (Some(scheme), true) = (scheme, slot.generator.is_leased()) {
+    let (scheme, lease, looked) = {
+        let state = slot.state.read();
+        (state.scheme, state.lease, state.looked)
+    };
+    if let (Some(scheme), Some(lease), true) = (scheme, lease, slot.generator.is_leased()) {
+        let wanted = settings::wanted();
+        let is_known =
+            looked.is_some_and(|(looked, _)| looked == wanted && wanted.scheme == scheme);
+        if !is_known && !wanted::was_asked(lease.nonce, &wanted) {
+            return Err(Unready::OtherSettings(slot, wanted));
+        }
         let source = Box::new(Source {
             slot,
             scheme,
@@ -82,7 +101,7 @@ pub fn resolve(shared: &Shared) -> Result<&'static Source, &'static GeneratorSlo
         }
         return Ok(source);
     }
-    Err(slot)
+    Err(Unready::NoLease(slot))
 }
 
 /// The registry of this database.

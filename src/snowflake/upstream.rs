@@ -19,7 +19,7 @@ use crate::catalog;
 use crate::catalog::registry::{self, UpstreamLease};
 use crate::link::call::call_link;
 use crate::pg::clock;
-use crate::settings::snowflake as settings;
+use crate::settings::snowflake::Wanted;
 use crate::settings::upstream as upstream_settings;
 use crate::shmem::Shared;
 use crate::shmem::generators::Registry;
@@ -41,14 +41,14 @@ pub enum Attempt {
 
 /// Leases or renews, as far as the lease from the centre allows. Runs in a transaction, as the
 /// owner of the registry. `current` is the lease in force, `last` the time of the last id.
-pub fn attempt(current: Option<Leased>, last: WallTime) -> Result<Attempt, Error> {
-    let server = Claimant::server();
+pub fn attempt(wanted: &Wanted, current: Option<Leased>, last: WallTime) -> Result<Attempt, Error> {
+    let server = Claimant::server(wanted);
     let own = registry::upstream_lease(&server.node).filter(|own| {
         let wanted = server.worker_id;
         wanted.is_none_or(|worker_id| worker_id == own.worker_id)
     });
     let Some(own) = own else {
-        return Ok(Attempt::Ask(Box::new(register()), None));
+        return Ok(Attempt::Ask(Box::new(register(wanted)), None));
     };
     let now = clock::now();
     if own.ceiling <= now.max(last) {
@@ -83,7 +83,8 @@ fn raise(
 
 /// Begins a lease of the server's own with a worker id of the centre.
 fn begin(claimant: Claimant, own: &UpstreamLease) -> Result<Leased, Error> {
-    let (scheme, history) = (registration::scheme()?, database_history());
+    let scheme = registration::scheme(&claimant.scheme)?;
+    let history = database_history();
     let row = registry::row(own.worker_id as i64);
     let begun = registration::begin(&claimant, &history, scheme, own.worker_id, row.as_ref(), 0)?;
     registry::keep_upstream_lease(own);
@@ -92,6 +93,7 @@ fn begin(claimant: Claimant, own: &UpstreamLease) -> Result<Leased, Error> {
 
 /// Stores what the centre has answered, and leases accordingly. Runs as [`attempt`] does.
 pub fn store(
+    wanted: &Wanted,
     demand: &Demand,
     reply: &Reply,
     current: Option<Leased>,
@@ -110,14 +112,14 @@ pub fn store(
             },
             _,
         ) => {
-            check_scheme(&layout.get(), epoch)?;
+            check_scheme(wanted, &layout.get(), epoch)?;
             let own = UpstreamLease {
                 worker_id,
                 nonce,
                 token,
                 ceiling,
             };
-            let server = Claimant::server();
+            let server = Claimant::server(wanted);
             let claimant = Claimant {
                 limit: Some(ceiling),
                 not_before: Some(start_at),
@@ -141,15 +143,15 @@ pub fn store(
                 token,
                 ceiling,
             });
-            attempt(current, last)
+            attempt(wanted, current, last)
         }
         (Reply::Renewed { .. } | Reply::Fed { .. }, _) => Err(Error::Contended),
     }
 }
 
 /// The centre has the same layout and epoch as this server.
-fn check_scheme(layout: &str, epoch: WallTime) -> Result<(), Error> {
-    let wanted = registration::scheme()?;
+fn check_scheme(wanted: &Wanted, layout: &str, epoch: WallTime) -> Result<(), Error> {
+    let wanted = registration::scheme(&wanted.scheme)?;
     let layout = layout.parse::<Layout>().unwrap_or(wanted.layout);
     let registered = Scheme { layout, epoch };
     match registered == wanted {
@@ -160,16 +162,16 @@ fn check_scheme(layout: &str, epoch: WallTime) -> Result<(), Error> {
 
 /// The leases from the centre are lost: another one is needed.
 pub fn forget() {
-    registry::forget_upstream_leases(&Claimant::server().node);
+    registry::forget_upstream_leases(&lease::server_name());
 }
 
-fn register() -> Demand {
+fn register(wanted: &Wanted) -> Demand {
     if let Some(again @ Demand::Register { .. }) = UNANSWERED.get() {
         return again;
     }
     Demand::Register {
         node: Text::of(&format!("shard {}", database_history())),
-        worker_id: settings::worker_id(),
+        worker_id: wanted.worker_id,
         nonce: *Uuid::new_v4().as_bytes(),
         ahead: upstream_settings::lease(),
     }
