@@ -69,16 +69,25 @@ pub(crate) fn segment_reserve<'a>(tag: &'a &str, count: &'a i64) -> Statement<'a
     )
 }
 
-/// Like [`segment_reserve`], with the incarnation of the tag.
+/// Like [`segment_reserve`], with the incarnation of the tag. Unless the statement
+/// `may_create` the tag, it sets `leaf.auto_create` off for its own transaction, so that this
+/// holds behind a pooler, too.
 pub(crate) fn segment_fetch<'a>(
     tag: &'a &str,
     count: &'a i64,
+    may_create: &'a bool,
 ) -> Statement<'a, (Incarnation, Block)> {
     Statement::new(
         "SELECT incarnation::text, lower(block), upper(block) - 1 \
-           FROM leaf_tag_incarnation($1) AS incarnation, \
+           FROM leaf_tag_incarnation( \
+                    CASE WHEN $3 THEN $1 WHEN set_config('leaf.auto_create', 'off', true) = 'off' \
+                         THEN $1 END) AS incarnation, \
                 LATERAL leaf_segment_reserve($1, $2, incarnation) AS block",
-        vec![(tag, Type::TEXT), (count, Type::INT8)],
+        vec![
+            (tag, Type::TEXT),
+            (count, Type::INT8),
+            (may_create, Type::BOOL),
+        ],
         |rows| {
             let row = only(rows)?;
             let block = Block {
@@ -90,10 +99,16 @@ pub(crate) fn segment_fetch<'a>(
     )
 }
 
-pub(crate) fn tag_incarnation<'a>(tag: &'a &str) -> Statement<'a, Incarnation> {
+/// The identity of a tag; `may_create` as for [`segment_fetch`].
+pub(crate) fn tag_incarnation<'a>(
+    tag: &'a &str,
+    may_create: &'a bool,
+) -> Statement<'a, Incarnation> {
     Statement::new(
-        "SELECT leaf_tag_incarnation($1)::text",
-        vec![(tag, Type::TEXT)],
+        "SELECT leaf_tag_incarnation( \
+             CASE WHEN $2 THEN $1 WHEN set_config('leaf.auto_create', 'off', true) = 'off' \
+                  THEN $1 END)::text",
+        vec![(tag, Type::TEXT), (may_create, Type::BOOL)],
         |rows| one(rows).map(Incarnation),
     )
 }
