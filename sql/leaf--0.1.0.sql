@@ -165,6 +165,16 @@ COMMENT ON COLUMN leaf.worker.clock_offset_ms IS 'how far the holder''s clock wa
 -- these worker ids is its own.
 SELECT pg_catalog.pg_extension_config_dump('leaf.worker', '');
 
+/*
+ * Which registry this is. A lease is of the registry that has granted it: a dump, whose rows
+ * look the same after a restore, makes another one. A sequence is kept by promotion, copies of
+ * the cluster and pg_upgrade, is in no dump of an extension, and is not replicated.
+ */
+CREATE SEQUENCE leaf.registry_incarnation;
+SELECT pg_catalog.setval('leaf.registry_incarnation', greatest(1,
+    pg_catalog.uuid_hash_extended(pg_catalog.gen_random_uuid(), 0) OPERATOR(pg_catalog.&) 9223372036854775807));
+COMMENT ON SEQUENCE leaf.registry_incarnation IS 'a random number made with the registry of worker ids, which leases name: another one is another registry';
+
 CREATE FUNCTION leaf_worker_check() RETURNS trigger
     LANGUAGE c AS 'MODULE_PATHNAME', 'leaf_worker_check';
 COMMENT ON FUNCTION leaf_worker_check() IS 'rejects changes that would lose the record of ids that may be in use';
@@ -316,7 +326,8 @@ CREATE FUNCTION leaf_worker_register(
         node text, worker_id integer DEFAULT NULL, clock timestamptz DEFAULT NULL,
         ahead interval DEFAULT NULL, nonce uuid DEFAULT NULL,
         OUT worker_id integer, OUT nonce uuid, OUT token bigint, OUT start_at timestamptz,
-        OUT ceiling timestamptz, OUT layout text, OUT epoch timestamptz) RETURNS record
+        OUT ceiling timestamptz, OUT layout text, OUT epoch timestamptz,
+        OUT registry uuid, OUT history text) RETURNS record
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'leaf_worker_register';
 COMMENT ON FUNCTION leaf_worker_register(text, integer, timestamptz, interval, uuid)
@@ -325,7 +336,7 @@ COMMENT ON FUNCTION leaf_worker_register(text, integer, timestamptz, interval, u
 CREATE FUNCTION leaf_worker_renew(
         worker_id integer, nonce uuid, token bigint, clock timestamptz DEFAULT NULL,
         ahead interval DEFAULT NULL, next_token bigint DEFAULT NULL,
-        OUT token bigint, OUT ceiling timestamptz) RETURNS record
+        OUT token bigint, OUT ceiling timestamptz, OUT registry uuid, OUT history text) RETURNS record
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'leaf_worker_renew';
 COMMENT ON FUNCTION leaf_worker_renew(integer, uuid, bigint, timestamptz, interval, bigint)

@@ -11,7 +11,7 @@ use crate::pg::{clock, guc, process, role};
 use crate::settings::snowflake as settings;
 use crate::shmem;
 use crate::snowflake::error::Error;
-use crate::snowflake::lease::{self, Claimant, Leased};
+use crate::snowflake::lease::{self, Claimant, Identity, Leased};
 use crate::snowflake::registration;
 use crate::snowflake::releasing::releasing;
 use crate::snowflake::upstream;
@@ -29,7 +29,7 @@ fn leaf_worker_register(call: Call<'_>) -> Record {
     let nonce = call.uuid(4);
     // Of the caller: the registry is changed as its owner.
     let user = role::current();
-    let leased = in_registry(|| {
+    let (leased, identity) = in_registry(|| {
         registration::register(&Claimant {
             worker_id,
             ahead,
@@ -47,6 +47,8 @@ fn leaf_worker_register(call: Call<'_>) -> Record {
         .with("ceiling", lease.ceiling)
         .with("layout", scheme.layout.to_string())
         .with("epoch", scheme.epoch)
+        .with("registry", identity.incarnation)
+        .with("history", identity.history)
 }
 
 /// Renews a node's lease. A renewal that has been committed before, with the same token and
@@ -59,7 +61,7 @@ fn leaf_worker_renew(call: Call<'_>) -> Record {
     let clock = args::instant(call.timestamp(3), "clock");
     let ahead = args::ahead(call.interval(4));
     let next_token = args::next_token(call.bigint(5), proof.token);
-    let lease = in_registry(|| {
+    let (lease, identity) = in_registry(|| {
         let row = proof.row_with_any_token().ok_or(proof.lost())?;
         if row.token == next_token {
             return Ok(row.lease());
@@ -82,6 +84,8 @@ fn leaf_worker_renew(call: Call<'_>) -> Record {
     Record::new()
         .with("token", lease.token)
         .with("ceiling", lease.ceiling)
+        .with("registry", identity.incarnation)
+        .with("history", identity.history)
 }
 
 /// Ends a node's lease.
@@ -91,8 +95,9 @@ fn leaf_worker_release(call: Call<'_>) {
     in_registry(|| releasing(|| lease::release(&proof, used_until)));
 }
 
-/// Runs `work` on the registry, and makes the commit of the transaction durable.
-fn in_registry<R>(work: impl FnOnce() -> Result<R, Error>) -> R {
+/// Runs `work` on the registry, and makes the commit of the transaction durable. Returns the
+/// registry's identity, too.
+fn in_registry<R>(work: impl FnOnce() -> Result<R, Error>) -> (R, Identity) {
     shmem::require();
     if process::in_recovery() {
         CommonError::InRecovery.raise();
@@ -101,7 +106,8 @@ fn in_registry<R>(work: impl FnOnce() -> Result<R, Error>) -> R {
     if upstream::is_shard() {
         Error::IsShard.raise();
     }
-    catalog::as_owner(work).unwrap_or_else(|error| error.raise())
+    catalog::as_owner(|| Ok((work()?, Identity::current())))
+        .unwrap_or_else(|error: Error| error.raise())
 }
 
 /// A node that calls a function. The registry's clock showed `now` when the call began.

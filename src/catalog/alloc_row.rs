@@ -99,8 +99,12 @@ impl AllocRow {
             && self.0.names(column::GRANTEES) == other.0.names(column::GRANTEES)
     }
 
+    pub fn incarnation(&self) -> [u8; 16] {
+        self.0.uuid(column::INCARNATION).unwrap_or_default()
+    }
+
     pub fn same_incarnation(&self, other: &AllocRow) -> bool {
-        self.0.uuid(column::INCARNATION) == other.0.uuid(column::INCARNATION)
+        self.incarnation() == other.incarnation()
     }
 
     /// The row with another `max_id`.

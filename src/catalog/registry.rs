@@ -36,6 +36,13 @@ macro_rules! select {
     };
 }
 
+/// Which registry this is: a random number that was made with it.
+pub fn incarnation() -> [u8; 16] {
+    let statement = "SELECT last_value FROM leaf.registry_incarnation";
+    let number = query(statement, &[], |row| bigint(row, 1)).pop();
+    u128::to_be_bytes(number.unwrap_or_default().unsigned_abs().into())
+}
+
 /// The latest time of an id that any node may have issued; the beginning of time if none has.
 pub fn latest_ceiling() -> WallTime {
     let ceilings = relation::as_owner(|| {

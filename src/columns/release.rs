@@ -9,9 +9,8 @@ use crate::catalog::columns::Column;
 use crate::catalog::sequences::{self, Sequence};
 use crate::catalog::{self, alloc, registry};
 use crate::error::Problem;
-use crate::history;
-use crate::pg::{clock, display};
-use crate::segment::error::Error as TagError;
+use crate::pg::clock;
+use crate::segment::line;
 use crate::segment::owner::{check_owner, require_owner};
 use crate::snowflake::source;
 
@@ -28,7 +27,7 @@ pub fn release(table: Oid, attribute: &[u8], sibling: Oid) -> Option<Oid> {
         check_adopted(&column, sibling, require_owner);
         let tag = column.tag(sibling);
         let granted = match &tag {
-            Some(tag) => granted_by(tag),
+            Some(tag) => line::end(tag),
             None => source::scheme().floor(registry::latest_ceiling().max(clock::now())),
         };
         let start = match column.summary(i64::MAX) {
@@ -63,15 +62,6 @@ fn check_adopted(column: &Column, sibling: Oid, check_tag: impl Fn(&[u8])) {
     if let Some(tag) = tag {
         check_tag(&tag);
     }
-}
-
-/// The first number that a tag has not granted. Locks its row, so that it grants no more.
-fn granted_by(tag: &[u8]) -> i64 {
-    let row = catalog::as_owner(|| alloc::lock(tag, &history::current()));
-    if row.is_some_and(|row| row.position.numbers.stripe().width().is_some()) {
-        TagError::StripedColumn { tag: display(tag) }.raise();
-    }
-    row.map_or(i64::MIN, |row| row.position.max_id)
 }
 
 /// The first number above what the column's sequences have handed out since somebody has taken

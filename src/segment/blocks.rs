@@ -10,7 +10,7 @@ use pgrx::pg_sys::Oid;
 use super::auto_create;
 use super::changes::{self, RowState};
 use super::error::Error;
-use super::{asking, look_up, own_tags};
+use super::{asking, look_up, own_tags, tags};
 use crate::catalog::permissions::Permissions;
 use crate::error::{Error as CommonError, Problem};
 use crate::patience::{Ids, Patience};
@@ -90,9 +90,7 @@ pub fn reserve(tag: &[u8], count: u64, incarnation: Option<[u8; 16]>) -> i64 {
             RowState::Committed if !permissions.is_uncommitted => {}
             // The loader cannot lock a row whose last version was written by this
             // transaction.
-            RowState::Committed | RowState::Changed => {
-                Error::OwnChange { tag: display(tag) }.raise()
-            }
+            RowState::Committed | RowState::Changed => tags::no_ids_here(tag, &permissions),
         }
         match asking::ask_loader(tag, required, Asked::Block { count }, &patience) {
             Answer::Granted {

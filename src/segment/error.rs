@@ -151,8 +151,8 @@ pub enum Error {
     FedAndStriped {
         tag: String,
     },
-    /// The column's tag has numbers of one stripe only.
-    StripedColumn {
+    /// Other nodes have numbers of the tag, too.
+    SharedLine {
         tag: String,
     },
     /// The key of the tag's masks has no such version.
@@ -381,11 +381,12 @@ impl Problem for Error {
                 format!("tag \"{tag}\" cannot be fed and have a stripe"),
                 "Let the tag of the centre have the stripe; the centre divides its numbers among the tags that it feeds.",
             ),
-            Error::StripedColumn { tag } => Report::new(
+            Error::SharedLine { tag } => Report::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                format!("a sequence cannot take the place of tag \"{tag}\", which has a stripe of the numbers"),
-                "Other nodes grant the numbers in between. Set another default with ALTER TABLE.",
-            ),
+                format!("a sequence cannot take the place of tag \"{tag}\", of which other nodes have numbers, too"),
+                "Drop the default with ALTER TABLE, and choose numbers for the column that no other node has.",
+            )
+            .detail("The tag has a stripe of the numbers, or a centre feeds it."),
             Error::NoMaskVersion {
                 tag,
                 version,

@@ -19,6 +19,7 @@
 //!
 //! - [`changes`]: what has to be applied to shared memory at the commit.
 //! - [`own_tags`]: tags that only this transaction sees, because it created them.
+//! - [`line`]: from which number on nothing of a tag was handed out.
 //! - [`single_user`]: without a postmaster there is no loader, and all tags are treated
 //!   like these.
 //! - [`granting`]: distinguishes grants from other updates, for the table's triggers.
@@ -52,6 +53,7 @@ mod grants;
 mod job;
 mod jobs;
 pub mod key;
+pub mod line;
 mod look_up;
 pub mod masks;
 pub mod own_tags;

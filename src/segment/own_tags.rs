@@ -11,12 +11,12 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 
 use leaf_core::Run;
-use leaf_core::grant::Row;
 use leaf_core::journal::Journal;
 use pgrx::pg_sys::{Oid, SubTransactionId};
 
 use super::error::Error;
 use super::granting::{granting, taking_back};
+use super::line::{self, Line};
 use crate::catalog::{self, alloc, relation};
 use crate::error::Problem;
 use crate::history;
@@ -38,6 +38,10 @@ struct OwnTag {
     granted: usize,
     /// One past the highest id handed out; `i64::MIN` before the first.
     high_water: i64,
+    /// Whether it got this name from another one. It then gives no ids before the commit: if
+    /// they were drawn under this name, a rollback to a savepoint would leave the earlier name
+    /// without a trace of them.
+    is_renamed: bool,
     /// Ids in the last grant.
     step: u64,
     /// The role that was found to be allowed to draw, the generation at which it was, and
@@ -54,6 +58,7 @@ impl OwnTag {
             end: i64::MIN,
             granted: 0,
             high_water,
+            is_renamed: false,
             step: 0,
             allowed: None,
         }
@@ -140,10 +145,23 @@ pub fn create(tag: &[u8]) {
 /// Allows this transaction to grant ids of a tag to itself, from `above` on, as if it
 /// had created the tag.
 pub fn adopt(tag: &[u8], above: i64) {
-    if !contains(tag) {
+    if state_of(tag) == Own::No {
         xact_end::involve();
         with(|it| it.add(tag, OwnTag::new(None, above)));
     }
+}
+
+/// The transaction has given a tag another name, under which it gives no ids before the commit.
+/// `high_water` is one past the highest id handed out.
+pub fn rename(from: &[u8], to: &[u8], high_water: i64) {
+    drop_tag(from);
+    create(to);
+    with(|it| {
+        if let Some(own) = it.get(to) {
+            own.high_water = high_water;
+            own.is_renamed = true;
+        }
+    });
 }
 
 /// The transaction has dropped a tag.
@@ -178,9 +196,24 @@ pub fn forget_grant(tag: &[u8]) {
     });
 }
 
+/// What the current transaction may do with a tag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Own {
+    /// The tag is not one of its own.
+    No,
+    /// It draws from the tag.
+    Drawn,
+    /// It has renamed the tag, and gets no ids of it.
+    Renamed,
+}
+
 /// Whether the tag is one of this transaction's own.
-pub fn contains(tag: &[u8]) -> bool {
-    with(|it| it.get(tag).is_some())
+pub fn state_of(tag: &[u8]) -> Own {
+    with(|it| match it.get(tag) {
+        None => Own::No,
+        Some(own) if own.is_renamed => Own::Renamed,
+        Some(_) => Own::Drawn,
+    })
 }
 
 /// One past the highest id of an own tag that was handed out; `i64::MIN` if none was.
@@ -249,8 +282,7 @@ enum Length {
 /// Grants ids of an own tag by updating its row in this transaction.
 fn refill(tag: &[u8], length: Length) {
     let no_such_tag = || -> ! { Error::NoSuchTag { tag: display(tag) }.raise() };
-    let known = with(|it| it.get(tag).map(|own| (own.high_water, own.step)));
-    let Some((high_water, last_step)) = known else {
+    let Some(last_step) = with(|it| it.get(tag).map(|own| own.step)) else {
         no_such_tag()
     };
     if xact::is_parallel() {
@@ -259,17 +291,15 @@ fn refill(tag: &[u8], length: Length) {
     let history = history::current();
     let (grant, step) = xact::writable(|| {
         catalog::as_owner(|| {
-            let Some(mut row) = alloc::lock(tag, &history) else {
+            let Some(Line { mut row, .. }) = line::lock(tag) else {
                 no_such_tag()
             };
             if row.upstream.is_some() {
                 Error::FedHere { tag: display(tag) }.raise();
             }
-            row.enter_history(settings::history_skip());
             // Doubling keeps the number of row versions small.
             let longest = row.policy(&settings::step_policy()).max_step.max(row.step);
             let position = &mut row.position;
-            position.max_id = position.max_id.max(high_water);
             let step = (last_step * 2).clamp(row.step, longest);
             let grant = match length {
                 Length::AtLeast(count) => position.grant_up_to(step.max(count)),
@@ -309,17 +339,17 @@ pub fn before_commit() {
     let history = history::current();
     let settle = || {
         for (tag, high_water, end) in &drawn {
-            let Some(Row { position, .. }) = alloc::lock(tag, &history) else {
+            let Some(Line { row, stored }) = line::lock(tag) else {
                 continue;
             };
             // What this transaction granted to itself last and did not use is given
             // back.
-            let is_unused = position.max_id == *end;
+            let is_unused = stored == *end;
             let max_id = match is_unused {
                 true => *high_water,
-                false => position.max_id.max(*high_water),
+                false => row.position.max_id,
             };
-            if max_id != position.max_id {
+            if max_id != stored {
                 taking_back([(tag.as_slice(), max_id)], || {
                     alloc::set_position(tag, max_id, &history);
                 });
@@ -329,12 +359,15 @@ pub fn before_commit() {
     xact::with_snapshot(|| xact::writable(|| catalog::as_owner(settle)));
 }
 
-/// The transaction has ended. Returns the tags of which ids were handed out, each with
-/// one past the highest.
+/// The transaction has ended. Returns the tags that existed before it and of which ids were
+/// handed out, each with one past the highest, whatever it has done to them since.
 pub fn end() -> Vec<(Vec<u8>, i64)> {
     let own = with(std::mem::take);
-    own.high_waters()
-        .map(|(tag, _, high_water)| (tag.to_vec(), high_water))
+    let versions = own.versions.into_iter();
+    versions
+        .flat_map(|(tag, versions)| versions.into_iter().map(move |own| (tag.clone(), own)))
+        .filter(|(_, own)| own.created.is_none() && own.high_water != i64::MIN)
+        .map(|(tag, own)| (tag, own.high_water))
         .collect()
 }
 

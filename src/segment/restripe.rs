@@ -10,15 +10,11 @@ use std::cell::RefCell;
 use leaf_core::grant::{NotRestriped, OwnNumbers, Stripe};
 
 use super::error::Error;
-use super::key::key;
+use super::line::{self, Line};
 use super::owner::require_owner;
-use super::{own_tags, single_user};
 use crate::catalog::{self, alloc};
 use crate::error::Problem;
-use crate::history;
 use crate::pg::display;
-use crate::settings::segment as settings;
-use crate::shmem;
 
 thread_local! {
     /// The tag that is being given a part of its stripe, and its numbers after that.
@@ -51,16 +47,13 @@ fn dividing<R>(tag: &[u8], numbers: OwnNumbers, work: impl FnOnce() -> R) -> R {
 /// present one. Ids in memory are all below `from`, and remain valid.
 pub fn restripe(tag: &[u8], from: i64, part: impl FnOnce(&Stripe) -> Stripe) {
     require_owner(tag);
-    let history = history::current();
-    let Some(mut row) = catalog::as_owner(|| alloc::lock(tag, &history)) else {
+    let Some(Line { row, .. }) = line::lock(tag) else {
         Error::NoSuchTag { tag: display(tag) }.raise();
     };
     if row.upstream.is_some() {
         Error::FedAndStriped { tag: display(tag) }.raise();
     }
-    // In another history, the grants that may have been missed count, too.
-    row.enter_history(settings::history_skip());
-    let granted_to = row.position.max_id.max(handed_out(tag));
+    let granted_to = row.position.max_id;
     let present = row.position.numbers;
     let stripe = part(present.stripe());
     check_step(&stripe, i32::try_from(row.step).unwrap_or(i32::MAX));
@@ -87,16 +80,6 @@ pub fn restripe(tag: &[u8], from: i64, part: impl FnOnce(&Stripe) -> Stripe) {
             catalog::as_owner(|| alloc::restripe(tag, &numbers));
         });
     }
-}
-
-/// One past the largest id that was handed out, also by transactions that were rolled back.
-fn handed_out(tag: &[u8]) -> i64 {
-    let mut published = i64::MIN;
-    let index = &shmem::require().index;
-    index.with(key(tag), |slot| published = slot.state.read().high_water);
-    published
-        .max(own_tags::high_water(tag))
-        .max(single_user::handed_out(tag))
 }
 
 /// Raises an error if a segment of `step` ids is longer than a block of the stripe.

@@ -12,10 +12,12 @@ use pgrx::{pg_guard, pg_sys};
 
 use super::granting::granting;
 use super::key::key;
-use super::own_tags;
+use super::own_tags::{self, Own};
+use super::{error::Error, line};
 use crate::catalog::{self, alloc};
+use crate::error::Problem;
 use crate::history;
-use crate::pg::{self, own_xact, process, xact};
+use crate::pg::{self, display, own_xact, process, xact};
 use crate::shmem::Shared;
 
 thread_local! {
@@ -31,8 +33,10 @@ pub fn adopt(shared: &Shared, tag: &[u8]) {
     if !IS_REGISTERED.replace(true) {
         process::before_exit(at_exit);
     }
-    if own_tags::contains(tag) {
-        return;
+    match own_tags::state_of(tag) {
+        Own::No => {}
+        Own::Drawn => return,
+        Own::Renamed => Error::OwnChange { tag: display(tag) }.raise(),
     }
     shared.index.with(key(tag), |slot| slot.drop_ids());
     own_tags::adopt(tag, handed_out(tag));
@@ -78,8 +82,8 @@ unsafe extern "C-unwind" fn at_exit(_code: i32, _argument: pg_sys::Datum) {
 fn raise_rows(seen: &HashMap<Vec<u8>, i64>) {
     let history = history::current();
     for (tag, &high_water) in seen {
-        if let Some(row) = alloc::lock(tag, &history)
-            && row.position.max_id < high_water
+        if let Some(line) = line::lock(tag)
+            && line.stored < high_water
         {
             granting([(tag.as_slice(), high_water)], || {
                 alloc::set_position(tag, high_water, &history);

@@ -233,6 +233,9 @@ fn look_up(
             Some(found) if found.incarnation == permissions.incarnation => {
                 break (found, permissions);
             }
+            // No ids can be loaded from a row that others do not see, and a slot for it would
+            // take the ids of the row that they do see.
+            _ if permissions.is_uncommitted => no_ids_here(tag, &permissions),
             _ => found = Some(claim(shared, tag, permissions.incarnation, patience)),
         }
     };
@@ -244,6 +247,15 @@ fn look_up(
         row: RowState::Committed,
     };
     (slot, permissions)
+}
+
+/// Raises the error that a tag has no ids for a transaction that has written its row.
+pub fn no_ids_here(tag: &[u8], permissions: &Permissions) -> ! {
+    let tag = display(tag);
+    match permissions.is_fed {
+        true => Error::FedHere { tag }.raise(),
+        false => Error::OwnChange { tag }.raise(),
+    }
 }
 
 /// Assigns a slot to a tag that exists and that the current role may draw from, so that

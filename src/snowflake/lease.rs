@@ -88,6 +88,25 @@ impl Claimant {
     }
 }
 
+/// Which registry has granted a lease.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// Made with the registry's tables, and kept by promotion and physical copies.
+    pub incarnation: [u8; 16],
+    /// The history of its database, which such a copy begins anew.
+    pub history: String,
+}
+
+impl Identity {
+    /// That of this database's registry. Runs as the owner of the registry.
+    pub fn current() -> Self {
+        Identity {
+            incarnation: registry::incarnation(),
+            history: database_history(),
+        }
+    }
+}
+
 /// A lease, with the layout and epoch that it is for.
 #[derive(Clone, Copy, Debug)]
 pub struct Leased {

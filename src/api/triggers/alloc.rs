@@ -144,9 +144,11 @@ fn note_update(old: &AllocRow, new: &AllocRow) {
         // Another trigger, which fired after ours, has changed the row.
         backwards(old);
     }
-    if old.tag() != new.tag() || !old.same_incarnation(new) {
-        changes::record_dropped(old.tag());
-        changes::record_created(new.tag());
+    if old.tag() != new.tag() {
+        changes::record_renamed(old.tag(), new.tag(), old.incarnation());
+    } else if !old.same_incarnation(new) {
+        // Another tag, in a row that is still the one that others see.
+        changes::record(new.tag(), Change::Identity);
     } else if (old.max_id() != new.max_id() && !is_grant) || new.max_value() < old.max_value() {
         changes::record(new.tag(), Change::Position);
     } else if !old.same_permissions(new) || old.max_value() != new.max_value() {

@@ -1,6 +1,7 @@
 //! Columns whose values came from a sequence: taken over, and given back.
 
 mod adopt;
+mod line;
 mod load;
 mod release;
 mod sequences;

@@ -50,3 +50,22 @@ fn single_user_mode_draws_and_never_repeats_an_id() {
     server.start_again();
     ledger.add(draw_many(&mut server.connect(), "orders", 100));
 }
+
+#[test]
+fn single_user_mode_repeats_nothing_that_a_rolled_back_change_of_the_tag_drew() {
+    let (mut server, client) = Server::with_orders(10);
+    drop(client);
+    server.stop(Mode::Fast);
+    let draw = "SELECT leaf_segment_next('orders') FROM generate_series(1, 55)";
+    let drop = "SELECT leaf_tag_drop('orders')";
+    let rename = "UPDATE leaf.alloc SET biz_tag = 'renamed'";
+    let output = server.single_user(&format!(
+        "BEGIN; {draw}; {drop}; ROLLBACK\nBEGIN; {draw}; {rename}; COMMIT\n\
+         UPDATE leaf.alloc SET biz_tag = 'orders'\n{draw}"
+    ));
+    let mut ledger = Ledger::new();
+    ledger.add(returned(&output, "leaf_segment_next"));
+    assert_eq!(ledger.len(), 165, "{output}");
+    server.start_again();
+    ledger.add(draw_many(&mut server.connect(), "orders", 100));
+}

@@ -1,0 +1,63 @@
+//! From which number on nothing of a tag was handed out.
+//!
+//! Whoever continues a tag's numbers other than by a grant of the loader asks here: a
+//! transaction that draws from its own tag or commits it, a change of the stripe, a release
+//! of a column to a sequence. The row alone does not know: it may be a copy that lacks grants
+//! of an earlier history, an update of it may have been rolled back to a savepoint, and it may
+//! have been moved back behind the triggers.
+
+use leaf_core::grant::Row;
+
+use super::error::Error;
+use super::key::key;
+use super::{own_tags, single_user};
+use crate::catalog::{self, alloc};
+use crate::error::Problem;
+use crate::history;
+use crate::pg::display;
+use crate::settings::segment as settings;
+use crate::shmem;
+
+/// A tag's row, locked until the transaction ends.
+pub struct Line {
+    /// The row as of this history. At its position and above, nothing was handed out.
+    pub row: Row,
+    /// The position that the row itself has.
+    pub stored: i64,
+}
+
+/// The number line of a tag; `None` if there is no such tag.
+pub fn lock(tag: &[u8]) -> Option<Line> {
+    let mut row = catalog::as_owner(|| alloc::lock(tag, &history::current()))?;
+    let stored = row.position.max_id;
+    row.enter_history(settings::history_skip());
+    row.position.max_id = row.position.max_id.max(handed_out(tag, row.incarnation));
+    Some(Line { row, stored })
+}
+
+/// The first number that this database may use without leaf, because leaf grants nothing of
+/// the tag from now on; an error if other nodes get numbers of the tag, too.
+pub fn end(tag: &[u8]) -> i64 {
+    let Some(Line { row, .. }) = lock(tag) else {
+        return i64::MIN;
+    };
+    if row.upstream.is_some() || row.position.numbers.stripe().width().is_some() {
+        Error::SharedLine { tag: display(tag) }.raise();
+    }
+    row.position.max_id
+}
+
+/// One past the largest number of a tag that memory or this session knows to be handed out.
+pub fn handed_out(tag: &[u8], incarnation: [u8; 16]) -> i64 {
+    let mut published = i64::MIN;
+    let index = &shmem::require().index;
+    if index
+        .find(key(tag))
+        .is_some_and(|found| found.incarnation == incarnation)
+    {
+        index.with(key(tag), |slot| published = slot.state.read().high_water);
+    }
+    published
+        .max(own_tags::high_water(tag))
+        .max(single_user::handed_out(tag))
+}
