@@ -3,8 +3,43 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
+
+/// The content of a file that has at most `most` bytes; `None` if there is none. Reads nothing but
+/// regular files: anything else may have no end, or not even a beginning.
+///
+/// # Errors
+/// Why the file could not be read, or that it is another kind of file, or larger.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// let path = folder.path().join("state.json");
+/// assert_eq!(leaf_core::file::read_small(&path, 2)?, None);
+/// std::fs::write(&path, "{}")?;
+/// assert_eq!(leaf_core::file::read_small(&path, 2)?.as_deref(), Some(b"{}".as_slice()));
+/// assert!(leaf_core::file::read_small(&path, 1).is_err());
+/// assert!(leaf_core::file::read_small(folder.path(), 2).is_err());
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn read_small(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
+    // Before it is opened, for which a pipe waits.
+    let found = match fs::metadata(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        found => found?,
+    };
+    if !found.is_file() {
+        return Err(io::Error::other("this is not a regular file"));
+    }
+    let mut content = Vec::new();
+    File::open(path)?.take(most + 1).read_to_end(&mut content)?;
+    match content.len() as u64 <= most {
+        true => Ok(Some(content)),
+        false => Err(io::Error::other(format!(
+            "the file has more than {most} bytes"
+        ))),
+    }
+}
 
 /// Writes a file so that it has either the old or the new content after a crash,
 /// never a part of it. Once this function has returned, it has the new content.

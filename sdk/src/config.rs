@@ -35,6 +35,7 @@ pub struct Config {
     pub(crate) retry: (Duration, Duration),
     pub(crate) max_buffer_age: Duration,
     pub(crate) forget_after: Duration,
+    pub(crate) may_create_tags: bool,
 }
 
 impl Config {
@@ -169,6 +170,7 @@ impl Config {
             retry: (Duration::from_millis(50), Duration::from_secs(5)),
             max_buffer_age: Duration::from_secs(3600),
             forget_after: Duration::from_secs(3600),
+            may_create_tags: true,
         }
     }
 
@@ -252,6 +254,18 @@ impl Config {
     /// ```
     pub fn forget_after(mut self, duration: Duration) -> Config {
         self.forget_after = duration;
+        self
+    }
+
+    /// A tag that does not exist is an error, even if `leaf.auto_create` is on for the role:
+    /// for programs whose callers choose the names.
+    ///
+    /// ```
+    /// let config = leaf_sdk::Config::new("host=db user=shop")?.existing_tags_only();
+    /// # Ok::<(), leaf_sdk::Error>(())
+    /// ```
+    pub fn existing_tags_only(mut self) -> Config {
+        self.may_create_tags = false;
         self
     }
 

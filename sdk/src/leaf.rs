@@ -61,10 +61,21 @@ impl Leaf {
         let background = Arc::new(Background::start(config)?);
         let tags: Arc<Tags> = Arc::default();
         background.spawn(look_after(background.link.clone(), Arc::downgrade(&tags)));
+        let generators: Arc<Mutex<Vec<WeakGenerator>>> = Arc::default();
+        let (link, of_handle) = (background.link.clone(), generators.clone());
+        background.spawn(async move {
+            loop {
+                link.moved().await;
+                // It may be another registry that answers there.
+                for generator in of_handle.lock().iter().cloned() {
+                    tokio::spawn(generator.confirm(link.clone()));
+                }
+            }
+        });
         Ok(Leaf {
             background,
             tags,
-            generators: Arc::default(),
+            generators,
         })
     }
 

@@ -79,6 +79,11 @@ pub struct Args {
     #[arg(long, help_heading = "Access")]
     pub no_auth: bool,
 
+    /// On a loopback address without tokens, answer requests to this name, too, as a proxy passes
+    /// it on. Can be repeated
+    #[arg(long, value_name = "NAME", help_heading = "Access")]
+    pub allow_host: Vec<String>,
+
     /// The certificate chain of the server, in PEM; with it, only TLS is spoken
     #[arg(
         long,
@@ -114,7 +119,8 @@ pub struct Args {
     #[arg(long, value_name = "TIME", default_value = "75s", value_parser = duration, help_heading = "Limits")]
     pub idle_timeout: Duration,
 
-    /// How long requests may go on after SIGTERM or SIGINT
+    /// How long the end may take after SIGTERM or SIGINT: requests may go on for three quarters of
+    /// it, and the rest is left for returning ids
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration, help_heading = "Limits")]
     pub grace: Duration,
 

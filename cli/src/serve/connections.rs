@@ -36,13 +36,18 @@ const LOOK: Duration = Duration::from_millis(200);
 /// descriptor is free.
 const AFTER_ERROR: Duration = Duration::from_millis(100);
 
+/// For sending a header while the server is being stopped.
+const HEADER_AT_THE_END: Duration = Duration::from_secs(1);
+
 /// How many clients above the limit are told so at once; others are only disconnected.
 const MOST_TOLD: usize = 64;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     pub connections: u32,
-    /// For sending a header, and for taking an answer.
+    /// For sending a header.
+    pub header_timeout: Duration,
+    /// For taking an answer.
     pub io_timeout: Duration,
     pub idle_timeout: Duration,
     /// For answering: longer than any request waits.
@@ -89,15 +94,16 @@ impl Connections {
         })
     }
 
-    /// Serves until `stop`; then lets requests end for at most `grace`, or until `stop_now`.
+    /// Serves until `stop`; then lets requests end for three quarters of `grace`, or until
+    /// `stop_now`. Returns what is left of `grace`.
     pub async fn serve(
         self: &Arc<Self>,
         listeners: Vec<TcpListener>,
         stop: &CancellationToken,
         stop_now: &CancellationToken,
         grace: Duration,
-    ) {
-        let looking = tokio::spawn(self.clone().look_after());
+    ) -> Duration {
+        let looking = tokio::spawn(self.clone().look_after(stop.clone()));
         let mut accepting = JoinSet::new();
         for listener in listeners {
             let accept = self.clone().accept(listener, stop.clone());
@@ -105,8 +111,13 @@ impl Connections {
             accepting.spawn(async move { stop.run_until_cancelled(accept).await });
         }
         while accepting.join_next().await.is_some() {}
+        let stopped = Instant::now();
+        let of_requests = grace - grace / 4;
         // When all permits are there, no connection is open.
-        let ended = tokio::time::timeout(grace, self.permits.acquire_many(self.limits.connections));
+        let ended = tokio::time::timeout(
+            of_requests,
+            self.permits.acquire_many(self.limits.connections),
+        );
         if !matches!(stop_now.run_until_cancelled(ended).await, Some(Ok(_))) {
             let left = self.abort_all();
             tracing::warn!(
@@ -115,6 +126,7 @@ impl Connections {
             );
         }
         looking.abort();
+        grace.saturating_sub(stopped.elapsed())
     }
 
     async fn accept(self: Arc<Self>, listener: TcpListener, stop: CancellationToken) {
@@ -182,15 +194,19 @@ impl Connections {
     }
 
     /// Closes connections that have been in a phase for too long.
-    async fn look_after(self: Arc<Self>) {
+    async fn look_after(self: Arc<Self>, stop: CancellationToken) {
         let began = Instant::now();
         loop {
             tokio::time::sleep(LOOK).await;
             self.clock.set(began.elapsed());
+            let limits = match stop.is_cancelled() {
+                true => self.limits.at_the_end(),
+                false => self.limits,
+            };
             let open = self.open.lock();
             for (_, (watch, task)) in &*open {
                 let (phase, lasted) = watch.phase();
-                if lasted > self.limits.of(phase) {
+                if lasted > limits.of(phase) {
                     self.counted.timed_out.increment(1);
                     task.abort();
                 }
@@ -206,10 +222,19 @@ impl Connections {
 }
 
 impl Limits {
+    /// A header that has not come yet is not waited for.
+    fn at_the_end(self) -> Limits {
+        Limits {
+            header_timeout: self.header_timeout.min(HEADER_AT_THE_END),
+            ..self
+        }
+    }
+
     fn of(&self, phase: Phase) -> Duration {
         match phase {
             Phase::Idle => self.idle_timeout,
-            Phase::Receiving | Phase::Sending => self.io_timeout,
+            Phase::Receiving => self.header_timeout,
+            Phase::Sending => self.io_timeout,
             Phase::Answering => self.answer_timeout,
         }
     }

@@ -3,6 +3,7 @@
 //! - [`args`]: the options.
 //! - [`routes`]: the addresses, on [`answer`], [`query`] and [`problem`].
 //! - [`app`]: what all requests share: [`tags`], [`tokens`], [`measures`].
+//! - [`hosts`]: under which names the server may be called.
 //! - [`connections`]: accepting and limiting them, on [`listeners`], [`timed`] and [`tls`].
 //! - [`signals`], [`systemd`], [`logs`]: the process.
 
@@ -10,6 +11,7 @@ mod answer;
 mod app;
 mod args;
 mod connections;
+mod hosts;
 mod listeners;
 mod logs;
 mod measures;
@@ -32,6 +34,7 @@ use arc_swap::ArcSwapOption;
 use leaf_sdk::{Config, Leaf, SnowflakeConfig};
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::net::TcpListener;
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 pub use args::Args;
@@ -40,6 +43,7 @@ use args::MIN_STEP;
 
 use app::App;
 use connections::{Connections, Limits};
+use hosts::Hosts;
 use measures::Issued;
 use tags::Tags;
 use tls::Tls;
@@ -66,7 +70,8 @@ pub async fn run(args: Args) -> Result<(), Failure> {
         .map_err(Failure::failed)?;
     check_access(&args, &addresses)?;
     let app = app_of(&args, tokens, &addresses)?;
-    let router = routes::router(app.clone(), args.constant);
+    let hosts = Hosts::of(&args, &addresses);
+    let router = routes::router(app.clone(), hosts, args.constant);
     let connections = Connections::new(router, tls.clone(), limits_of(&args));
 
     let (stop, stop_now) = (CancellationToken::new(), CancellationToken::new());
@@ -79,16 +84,20 @@ pub async fn run(args: Args) -> Result<(), Failure> {
         tracing::info!(%address, tls = tls.is_some(), tokens = args.tokens.is_some(), "listening");
     }
 
-    connections
+    let left = connections
         .serve(listeners, &stop, &stop_now, args.grace)
         .await;
     preparing.abort();
     watchdog.abort();
     app.tags.close();
-    let closed = stop_now.run_until_cancelled(app.leaf.close_async()).await;
-    match closed {
-        Some(Ok(())) => tracing::info!("stopped; ids that were not used went back to the database"),
-        Some(Err(error)) => tracing::warn!(%error, "stopped; ids that were not used are lost"),
+    let closing = tokio::time::timeout(left, app.leaf.close_async());
+    match stop_now.run_until_cancelled(closing).await {
+        Some(Ok(Ok(()))) => tracing::info!("stopped"),
+        Some(Ok(Err(error))) => tracing::warn!(%error, "stopped; ids that were not used are lost"),
+        Some(Err(_)) => tracing::warn!(
+            "stopped; ids that were not used are lost, because the database did not take them \
+             back within --grace"
+        ),
         None => return Err(Failure::silent(Code::Interrupted)),
     }
     Ok(())
@@ -126,6 +135,7 @@ fn tls_of(args: &Args) -> Result<Option<Arc<Tls>>, Failure> {
 fn limits_of(args: &Args) -> Limits {
     Limits {
         connections: args.max_connections,
+        header_timeout: args.io_timeout,
         io_timeout: args.io_timeout,
         idle_timeout: args.idle_timeout,
         answer_timeout: args.wait * 2 + args.io_timeout,
@@ -155,9 +165,12 @@ fn app_of(
 ) -> Result<Arc<App>, Failure> {
     let (recorded, served) = record()?;
     let config: Config = args.connection.config()?;
-    // A request waits no longer than --wait; the end of the process may take longer.
-    let config = config.steps(u64::from(MIN_STEP), u64::from(args.max_step));
-    let leaf = Leaf::new(config.timeout(args.wait.max(Duration::from_secs(5))))?;
+    let config = config
+        .existing_tags_only()
+        .steps(u64::from(MIN_STEP), u64::from(args.max_step))
+        // Requests have --wait, and the end of the process has --grace.
+        .timeout(args.wait.max(args.grace));
+    let leaf = Leaf::new(config)?;
     let snowflake = leaf.snowflake(snowflake_of(args, addresses.first()))?;
     let tags = Arc::new(Tags::new(&leaf, &args.tags, args.wait));
     let _ = served.set(tags.clone());
@@ -210,27 +223,37 @@ fn reload(tokens: Option<&Path>, app: &App, tls: Option<&Tls>) {
     tracing::info!("reloaded");
 }
 
-/// Fetches ids of the named tags, or connects if there is none, and then says that the server is
-/// ready.
+/// Fetches ids of the named tags, each by itself, or connects if there is none, and then says that
+/// the server is ready.
 async fn prepare(app: Arc<App>) {
-    let mut has_failed = false;
-    while let Err(error) = fetch_all(&app).await {
-        if !has_failed {
-            tracing::warn!(%error, "not ready yet");
-        }
-        has_failed = true;
-        tokio::time::sleep(PREPARE_AGAIN).await;
+    let mut fetching: JoinSet<()> = app
+        .tags
+        .named()
+        .map(|name| fetch(app.clone(), Some(name.to_owned())))
+        .collect();
+    if fetching.is_empty() {
+        fetching.spawn(fetch(app, None));
     }
+    while fetching.join_next().await.is_some() {}
     tracing::info!("ready");
     systemd::ready();
 }
 
-async fn fetch_all(app: &App) -> Result<(), leaf_sdk::Error> {
-    if app.tags.named().next().is_none() {
-        return app.leaf.connect_async().await;
+/// Fetches ids of a tag, or connects, and repeats it until that succeeds.
+async fn fetch(app: Arc<App>, tag: Option<String>) {
+    let mut has_failed = false;
+    loop {
+        let fetched = match &tag {
+            Some(name) => app.tags.fetch(name).await,
+            None => app.leaf.connect_async().await,
+        };
+        let Err(error) = fetched else {
+            return;
+        };
+        if !has_failed {
+            tracing::warn!(tag, %error, "not ready yet");
+        }
+        has_failed = true;
+        tokio::time::sleep(PREPARE_AGAIN).await;
     }
-    for name in app.tags.named() {
-        app.tags.fetch(name).await?;
-    }
-    Ok(())
 }

@@ -6,6 +6,7 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use leaf_sdk::Error;
 use serde::Serialize;
+use tokio_postgres::error::SqlState;
 
 /// An answer other than ids. The codes are stable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -85,6 +86,18 @@ pub const BODY: Problem = Problem::new(
     "body_refused",
     "a request must not have a body here",
     "Send the parameters in the address.",
+);
+pub const BAD_HOST: Problem = Problem::new(
+    400,
+    "bad_host",
+    "the request has no header \"Host\", or several",
+    "Send one.",
+);
+pub const MISDIRECTED: Problem = Problem::new(
+    421,
+    "misdirected",
+    "this server does not have the name in the header \"Host\"",
+    "Send the name \"localhost\", or allow this one with --allow-host at the start.",
 );
 pub const TOKEN_MISSING: Problem = Problem::new(
     401,
@@ -187,9 +200,13 @@ impl From<&Error> for Problem {
             Error::Closed => CLOSING,
             Error::Timeout { .. } | Error::LeaseLost(_) | Error::Connection(_) => NO_IDS,
             error if error.is_retryable() => NO_IDS,
-            // A name that cannot be one.
-            error if error.sqlstate().is_some_and(|code| code.code() == "22023") => BAD_TAG,
-            _ => DATABASE,
+            error => match error.sqlstate().map(SqlState::code) {
+                // A name that cannot be one.
+                Some("22023") => BAD_TAG,
+                // A character that the database cannot store.
+                Some("22P05") => UNKNOWN_TAG,
+                _ => DATABASE,
+            },
         }
     }
 }

@@ -7,7 +7,6 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use globset::{Glob, GlobSet, GlobSetBuilder};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
@@ -32,7 +31,7 @@ pub struct Tokens(Vec<Token>);
 struct Token {
     /// `None` for callers without a token.
     hash: Option<[u8; 32]>,
-    tags: GlobSet,
+    tags: Vec<Pattern>,
     snowflake: bool,
     status: bool,
 }
@@ -148,17 +147,15 @@ impl Token {
                 ));
             }
         };
-        let mut tags = GlobSetBuilder::new();
-        for pattern in &entry.tags {
-            let glob = Glob::new(pattern);
-            tags.add(glob.map_err(|error| format!("tags of \"{name}\": {error}"))?);
+        // Those of a header come without spaces at their ends.
+        if entry.token.is_some_and(|token| token.trim_ascii() != token) {
+            return Err(format!(
+                "the token of \"{name}\" begins or ends with a space; remove it"
+            ));
         }
-        let tags = tags
-            .build()
-            .map_err(|error| format!("tags of \"{name}\": {error}"))?;
         Ok(Token {
             hash,
-            tags,
+            tags: entry.tags.iter().map(|text| Pattern::of(text)).collect(),
             snowflake: entry.snowflake,
             status: entry.status,
         })
@@ -166,10 +163,44 @@ impl Token {
 
     fn allows(&self, right: Right<'_>) -> bool {
         match right {
-            Right::Tag(tag) => self.tags.is_match(tag),
+            Right::Tag(tag) => self.tags.iter().any(|pattern| pattern.matches(tag)),
             Right::Snowflake => self.snowflake,
             Right::Status => self.status,
         }
+    }
+}
+
+/// A pattern of names: `*` stands for any characters, `?` for one, and all others for themselves.
+#[derive(Debug)]
+struct Pattern(Vec<char>);
+
+impl Pattern {
+    fn of(text: &str) -> Pattern {
+        Pattern(text.chars().collect())
+    }
+
+    /// Takes time in proportion to both lengths at most: a mismatch goes back to the last `*` only.
+    fn matches(&self, name: &str) -> bool {
+        let (pattern, name): (&[char], Vec<char>) = (&self.0, name.chars().collect());
+        let (mut at, mut read) = (0, 0);
+        let mut last_star = None;
+        while read < name.len() {
+            match pattern.get(at) {
+                Some('*') => {
+                    last_star = Some((at, read));
+                    at += 1;
+                }
+                Some(&c) if c == '?' || c == name[read] => (at, read) = (at + 1, read + 1),
+                _ => {
+                    let Some((star, begin)) = last_star else {
+                        return false;
+                    };
+                    last_star = Some((star, begin + 1));
+                    (at, read) = (star + 1, begin + 1);
+                }
+            }
+        }
+        pattern[at..].iter().all(|&c| c == '*')
     }
 }
 
@@ -230,6 +261,40 @@ mod tests {
     }
 
     #[test]
+    fn only_star_and_question_mark_stand_for_other_characters() {
+        for (pattern, name) in [
+            ("*", ""),
+            ("shop.*", "shop."),
+            ("*.items", "a.b.items"),
+            ("a*b*c", "a-b-b-c"),
+            ("? ?", "ä ö"),
+            ("日?", "日本"),
+            ("x{y}", "x{y}"),
+            ("a[b]", "a[b]"),
+            ("back\\slash", "back\\slash"),
+            ("{a,payroll}", "{a,payroll}"),
+        ] {
+            assert!(Pattern::of(pattern).matches(name), "{pattern} {name}");
+        }
+        for (pattern, name) in [
+            ("", "a"),
+            ("?", ""),
+            ("?", "ab"),
+            ("shop.*", "shop"),
+            ("*.items", "items"),
+            ("a*b*c", "a-b-c-b"),
+            ("x{y}", "xy"),
+            ("a[b]", "ab"),
+            ("back\\slash", "backslash"),
+            ("{a,payroll}", "payroll"),
+        ] {
+            assert!(!Pattern::of(pattern).matches(name), "{pattern} {name}");
+        }
+        let stars = format!("{}b", "a*".repeat(64));
+        assert!(!Pattern::of(&stars).matches(&"a".repeat(128)));
+    }
+
+    #[test]
     fn callers_without_a_token_have_the_rights_of_the_anonymous_entry() {
         let file =
             format!("{FILE}\n[[token]]\nname = \"all\"\nanonymous = true\ntags = [\"public\"]\n");
@@ -264,8 +329,8 @@ mod tests {
                 "64 hexadecimal digits",
             ),
             (
-                "[[token]]\nname = \"a\"\ntoken = \"hidden\"\ntags = [\"[\"]\n",
-                "tags of \"a\"",
+                "[[token]]\nname = \"a\"\ntoken = \"hidden \"\n",
+                "begins or ends with a space",
             ),
             (
                 "[[token]]\nname = \"a\"\ntoken = \"hidden\"\nright = 1\n",

@@ -4,6 +4,7 @@
 //! - [`scheme`]: a layout and its epoch, the instant from which the time is counted:
 //!   converts instants into ids and back.
 //! - [`generator`]: hands out ids, never one twice, whatever the clock does.
+//! - [`terms`]: what a registry grants, and whether that is possible.
 //! - [`choice`]: which worker id a node gets from a registry.
 //! - [`ceiling`]: how far ahead a lease's ceiling is set, and when it is raised.
 //!
@@ -21,7 +22,9 @@ pub mod choice;
 pub mod generator;
 pub mod layout;
 pub mod scheme;
+pub mod terms;
 
 pub use generator::Generator;
 pub use layout::{BadLayout, Layout};
 pub use scheme::{Fields, Scheme};
+pub use terms::{BadTerms, Terms};

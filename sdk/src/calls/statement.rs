@@ -7,7 +7,7 @@
 use std::cmp::Ordering;
 use std::time::{Duration, SystemTime};
 
-use leaf_core::snowflake::Scheme;
+use leaf_core::snowflake::Terms;
 use leaf_core::time::WallTime;
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 
@@ -69,16 +69,25 @@ pub(crate) fn segment_reserve<'a>(tag: &'a &str, count: &'a i64) -> Statement<'a
     )
 }
 
-/// Like [`segment_reserve`], with the incarnation of the tag.
+/// Like [`segment_reserve`], with the incarnation of the tag. Unless the statement
+/// `may_create` the tag, it sets `leaf.auto_create` off for its own transaction, so that this
+/// holds behind a pooler, too.
 pub(crate) fn segment_fetch<'a>(
     tag: &'a &str,
     count: &'a i64,
+    may_create: &'a bool,
 ) -> Statement<'a, (Incarnation, Block)> {
     Statement::new(
         "SELECT incarnation::text, lower(block), upper(block) - 1 \
-           FROM leaf_tag_incarnation($1) AS incarnation, \
+           FROM leaf_tag_incarnation( \
+                    CASE WHEN $3 THEN $1 WHEN set_config('leaf.auto_create', 'off', true) = 'off' \
+                         THEN $1 END) AS incarnation, \
                 LATERAL leaf_segment_reserve($1, $2, incarnation) AS block",
-        vec![(tag, Type::TEXT), (count, Type::INT8)],
+        vec![
+            (tag, Type::TEXT),
+            (count, Type::INT8),
+            (may_create, Type::BOOL),
+        ],
         |rows| {
             let row = only(rows)?;
             let block = Block {
@@ -90,10 +99,16 @@ pub(crate) fn segment_fetch<'a>(
     )
 }
 
-pub(crate) fn tag_incarnation<'a>(tag: &'a &str) -> Statement<'a, Incarnation> {
+/// The identity of a tag; `may_create` as for [`segment_fetch`].
+pub(crate) fn tag_incarnation<'a>(
+    tag: &'a &str,
+    may_create: &'a bool,
+) -> Statement<'a, Incarnation> {
     Statement::new(
-        "SELECT leaf_tag_incarnation($1)::text",
-        vec![(tag, Type::TEXT)],
+        "SELECT leaf_tag_incarnation( \
+             CASE WHEN $2 THEN $1 WHEN set_config('leaf.auto_create', 'off', true) = 'off' \
+                  THEN $1 END)::text",
+        vec![(tag, Type::TEXT), (may_create, Type::BOOL)],
         |rows| one(rows).map(Incarnation),
     )
 }
@@ -315,14 +330,28 @@ impl LeaseRequest {
     }
 }
 
+/// Whose lease it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Registry {
+    /// That of the registry's tables: another one is another registry.
+    pub(crate) incarnation: String,
+    /// The history of the registry's cluster, which a failover changes.
+    pub(crate) history: String,
+}
+
 /// A lease as the registry grants it.
 pub(crate) struct Granted {
-    pub(crate) worker_id: i32,
     pub(crate) nonce: String,
     pub(crate) token: i64,
-    pub(crate) start: WallTime,
+    pub(crate) terms: Terms,
+    pub(crate) registry: Registry,
+}
+
+/// A renewal.
+pub(crate) struct Renewed {
+    pub(crate) token: i64,
     pub(crate) ceiling: WallTime,
-    pub(crate) scheme: Scheme,
+    pub(crate) registry: Registry,
 }
 
 /// Repeated with the same nonce, returns the same lease.
@@ -333,7 +362,8 @@ pub(crate) fn worker_register<'a>(
     nonce: &'a String,
 ) -> Statement<'a, Granted> {
     Statement::new(
-        "SELECT worker_id, nonce::text, token, start_at, ceiling, layout, epoch \
+        "SELECT nonce::text, token, registry::text, history, \
+                worker_id, layout, epoch, start_at, ceiling \
            FROM leaf_worker_register($1, $2, $3, make_interval(secs => $4), $5::text::uuid)",
         vec![
             (node, Type::TEXT),
@@ -345,18 +375,13 @@ pub(crate) fn worker_register<'a>(
         |rows| {
             let row = only(rows)?;
             let layout: String = get(row, 5)?;
+            let (epoch, start, ceiling) = (instant(row, 6)?, instant(row, 7)?, instant(row, 8)?);
+            let terms = Terms::read(get(row, 4)?, &layout, epoch, start, ceiling);
             Ok(Granted {
-                worker_id: get(row, 0)?,
-                nonce: get(row, 1)?,
-                token: get(row, 2)?,
-                start: instant(row, 3)?,
-                ceiling: instant(row, 4)?,
-                scheme: Scheme {
-                    layout: layout
-                        .parse()
-                        .map_err(|error| Error::Protocol(format!("layout: {error}")))?,
-                    epoch: instant(row, 6)?,
-                },
+                nonce: get(row, 0)?,
+                token: get(row, 1)?,
+                terms: terms.map_err(|error| Error::Protocol(error.to_string()))?,
+                registry: registry(row, 2)?,
             })
         },
     )
@@ -370,9 +395,9 @@ pub(crate) fn worker_renew<'a>(
     token: &'a i64,
     request: &'a LeaseRequest,
     next_token: &'a i64,
-) -> Statement<'a, (i64, WallTime)> {
+) -> Statement<'a, Renewed> {
     Statement::new(
-        "SELECT token, ceiling \
+        "SELECT token, ceiling, registry::text, history \
            FROM leaf_worker_renew($1, $2::text::uuid, $3, $4, make_interval(secs => $5), $6)",
         vec![
             (worker_id, Type::INT4),
@@ -384,9 +409,21 @@ pub(crate) fn worker_renew<'a>(
         ],
         |rows| {
             let row = only(rows)?;
-            Ok((get(row, 0)?, instant(row, 1)?))
+            Ok(Renewed {
+                token: get(row, 0)?,
+                ceiling: instant(row, 1)?,
+                registry: registry(row, 2)?,
+            })
         },
     )
+}
+
+/// Two columns: the registry's incarnation and its history.
+fn registry(row: &dyn Columns, column: usize) -> Result<Registry, Error> {
+    Ok(Registry {
+        incarnation: get(row, column)?,
+        history: get(row, column + 1)?,
+    })
 }
 
 pub(crate) fn worker_release<'a>(

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use backon::{BackoffBuilder, ExponentialBuilder};
 use parking_lot::Mutex;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 use tokio::task::JoinSet;
 
 use crate::calls::statement::Statement;
@@ -46,6 +46,10 @@ pub(crate) struct Link {
     permits_to_repeat: Semaphore,
     /// One connection is made at a time. Guards why the last attempt failed, if it did.
     connecting: tokio::sync::Mutex<Option<Error>>,
+    /// The address of the last connection.
+    address: Mutex<Option<String>>,
+    /// Told when a connection is to another address than the one before.
+    moved: Notify,
     /// Whether the server answered the last time, and why not.
     reached: Mutex<Option<Result<(), String>>>,
     /// Requests to cancel that are under way.
@@ -62,6 +66,8 @@ impl Link {
             permits: Semaphore::new(connections),
             permits_to_repeat: Semaphore::new((connections / 2).max(1)),
             connecting: tokio::sync::Mutex::default(),
+            address: Mutex::default(),
+            moved: Notify::new(),
             reached: Mutex::default(),
             cancels: Mutex::default(),
         }
@@ -165,7 +171,17 @@ impl Link {
         }
         let connected = Session::connect(&self.config).await;
         *failure = connected.as_ref().err().cloned();
-        connected.map(Arc::new)
+        let session = connected?;
+        let before = self.address.lock().replace(session.address());
+        if before.is_some_and(|before| before != session.address()) {
+            self.moved.notify_one();
+        }
+        Ok(Arc::new(session))
+    }
+
+    /// Waits for a connection to another address than the one before.
+    pub(crate) async fn moved(&self) {
+        self.moved.notified().await;
     }
 
     fn free_session(&self) -> Option<Arc<Session>> {

@@ -67,6 +67,13 @@ impl Session {
         Err(failure.unwrap_or_else(|| Error::Config("there is no host to connect to".into())))
     }
 
+    /// Where the server was found.
+    pub(super) fn address(&self) -> String {
+        let server = &self.server;
+        let (hosts, addresses) = (server.get_hosts(), server.get_hostaddrs());
+        format!("{hosts:?} {addresses:?} {:?}", server.get_ports())
+    }
+
     pub(crate) fn is_closed(&self) -> bool {
         self.client.is_closed()
     }

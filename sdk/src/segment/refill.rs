@@ -68,7 +68,7 @@ async fn reserve(link: &Link, tag: &Tag, is_repeated: bool) -> Result<(), Error>
     let mut was_another = false;
     let (reserved, session) = loop {
         let wanted = count as i64;
-        let statement = statement::segment_fetch(&name, &wanted);
+        let statement = statement::segment_fetch(&name, &wanted, &link.config.may_create_tags);
         match link.query_in_session(statement, is_repeated).await {
             // The tag ends soon; a smaller block may still fit.
             Err(Error::Exhausted(_)) if count > 1 => count /= 2,
@@ -130,13 +130,13 @@ async fn hand_back_rest(link: &Link, tag: &str, rest: Rest) -> Result<bool, Erro
         session,
     } = rest;
     // Only the session that has reserved the ids can return them.
-    if session.is_closed() {
-        return Ok(false);
-    }
-    let statement = statement::segment_return(&tag, &first, &last);
-    let is_taken = link.query_in(&session, statement).await?;
-    if is_taken {
-        tracing::debug!(target: TARGET, tag, %first, %last, "handed back");
+    let is_taken = !session.is_closed() && {
+        let statement = statement::segment_return(&tag, &first, &last);
+        link.query_in(&session, statement).await?
+    };
+    match is_taken {
+        true => tracing::debug!(target: TARGET, tag, %first, %last, "handed back"),
+        false => tracing::info!(target: TARGET, tag, %first, %last, "not handed back"),
     }
     Ok(is_taken)
 }

@@ -57,7 +57,8 @@ async fn confirm(link: &Link, tag: &Tag) {
     };
     let asked_at = Instant::now();
     let name = tag.name.as_str();
-    let reason = match link.query(statement::tag_incarnation(&name)).await {
+    let asked = statement::tag_incarnation(&name, &link.config.may_create_tags);
+    let reason = match link.query(asked).await {
         Ok(current) if current == incarnation => return tag.confirm(&incarnation, asked_at),
         Ok(_) => "the tag was created again".into(),
         Err(Error::Closed) => return,

@@ -6,30 +6,59 @@
 //! and the inode of the lock, so that a copy of it, here or on another node, is not
 //! taken for the original; and a *generation*, which the lock contains, too, and which
 //! changes with each registration and release, so that an earlier cache that was put
-//! back is not taken for the present one. A checksum shows damage and edits.
+//! back is not taken for the present one. A checksum shows damage and edits. Where the
+//! registry was found is kept, too: if it is sought elsewhere, it has to be asked.
 
+use std::ffi::OsString;
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use crc::{CRC_64_XZ, Crc};
-use leaf_core::file::{remove_durably, write_durably};
-use leaf_core::snowflake::Scheme;
+use leaf_core::file::{read_small, remove_durably, write_durably};
+use leaf_core::snowflake::Terms;
 use leaf_core::time::WallTime;
 use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::lease::{Holding, Lease};
-use crate::Error;
+use crate::calls::statement::Registry;
 use crate::events::TARGET;
+use crate::{Config, Error};
 
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
+
+/// More than a cache or its lock ever has, in bytes, with a thousand hosts.
+const LARGEST: u64 = 1 << 20;
+
+/// Where the registry is sought. Passwords and the order of hosts do not matter.
+pub(super) struct Place {
+    hosts: Vec<String>,
+    database: String,
+}
+
+impl Place {
+    pub(super) fn of(config: &Config) -> Place {
+        Place {
+            hosts: config.hosts(),
+            database: config.dbname(),
+        }
+    }
+
+    /// Whether a cache of that place may be of the same registry.
+    fn may_be(&self, content: &Value) -> bool {
+        let hosts = content["hosts"].as_array();
+        let is_own = |host: &Value| self.hosts.iter().any(|own| host == own);
+        content["database"] == *self.database && hosts.is_some_and(|hosts| hosts.iter().any(is_own))
+    }
+}
 
 /// A cache file and its lock.
 pub(super) struct Cache {
     path: PathBuf,
+    place: Place,
     /// Released when the process ends, even if it crashes.
     lock: File,
     /// What the lock contains.
@@ -40,10 +69,20 @@ impl Cache {
     /// Takes the lock.
     ///
     /// # Errors
-    /// [`Error::Cache`] if another process holds it, or if the folder cannot be
-    /// written to.
-    pub(super) fn open(path: &Path) -> Result<Cache, Error> {
-        let lock_path = path.with_extension("lock");
+    /// [`Error::Cache`] if another process holds it, if the folder cannot be
+    /// written to, or if the path is that of something else than a file.
+    pub(super) fn open(path: &Path, place: Place) -> Result<Cache, Error> {
+        let mut lock_path = OsString::from(path);
+        lock_path.push(".lock");
+        let lock_path = PathBuf::from(lock_path);
+        for path in [path, &lock_path] {
+            read_small(path, LARGEST).map_err(|error| {
+                Error::cache(io::Error::new(
+                    error.kind(),
+                    format!("\"{}\": {error}; name another file", path.display()),
+                ))
+            })?;
+        }
         let lock = File::options()
             .create(true)
             .truncate(false)
@@ -59,6 +98,7 @@ impl Cache {
         let generation = fs::read_to_string(&lock_path).unwrap_or_default();
         Ok(Cache {
             path: path.to_owned(),
+            place,
             lock,
             generation: Mutex::new(generation),
         })
@@ -66,7 +106,7 @@ impl Cache {
 
     /// What the file has, if it is intact and belongs to this node.
     pub(super) fn load(&self, node: &str) -> Holding {
-        let Ok(content) = fs::read(&self.path) else {
+        let Ok(Some(content)) = read_small(&self.path, LARGEST) else {
             return Holding::default();
         };
         let found = serde_json::from_slice(&content)
@@ -93,10 +133,14 @@ impl Cache {
         let nonce = content["nonce"].as_str()?;
         nonce.parse::<Uuid>().ok()?;
         Some(match content.get("token") {
-            Some(_) => Holding {
-                cached: Some(read_lease(content, nonce)?),
-                ..Holding::default()
-            },
+            Some(_) => {
+                let mut lease = read_lease(content, nonce)?;
+                lease.is_doubtful |= !self.place.may_be(content);
+                Holding {
+                    cached: Some(lease),
+                    ..Holding::default()
+                }
+            }
             None => Holding {
                 nonce: Some(nonce.to_owned()),
                 ..Holding::default()
@@ -114,15 +158,17 @@ impl Cache {
     /// Writes the lease, durably.
     pub(super) fn store(&self, node: &str, lease: &Lease) -> io::Result<()> {
         let value = json!({
-            "worker_id": lease.worker_id,
+            "worker_id": lease.terms.worker_id,
             "nonce": lease.nonce,
             "token": lease.token,
             "next_token": lease.next_token,
-            "layout": lease.scheme.layout.to_string(),
-            "epoch_us": lease.scheme.epoch.unix_us(),
-            "registry_ceiling_us": lease.registry_ceiling.unix_us(),
+            "layout": lease.terms.scheme.layout.to_string(),
+            "epoch_us": lease.terms.scheme.epoch.unix_us(),
+            "registry_ceiling_us": lease.terms.ceiling.unix_us(),
             "ceiling_us": lease.ceiling.unix_us(),
-            "is_ending": lease.is_ending,
+            "is_doubtful": lease.is_doubtful,
+            "registry": lease.registry.incarnation,
+            "history": lease.registry.history,
         });
         self.write(node, value)
     }
@@ -134,6 +180,8 @@ impl Cache {
             "machine": machine(),
             "inode": self.inode(),
             "generation": *self.generation.lock(),
+            "hosts": self.place.hosts,
+            "database": self.place.database,
         });
         if let (Value::Object(content), Value::Object(of_node)) = (&mut content, of_node) {
             content.extend(of_node);
@@ -168,26 +216,27 @@ impl Cache {
 /// A lease, if its values are possible.
 fn read_lease(content: &Value, nonce: &str) -> Option<Lease> {
     let instant = |key: &str| content[key].as_i64().map(WallTime::from_unix_us);
-    let scheme = Scheme {
-        layout: content["layout"].as_str()?.parse().ok()?,
-        epoch: instant("epoch_us")?,
-    };
-    let lease = Lease {
-        worker_id: i32::try_from(content["worker_id"].as_i64()?).ok()?,
+    let text = |key: &str| content[key].as_str().map(str::to_owned);
+    let terms = Terms::read(
+        i32::try_from(content["worker_id"].as_i64()?).ok()?,
+        content["layout"].as_str()?,
+        instant("epoch_us")?,
+        instant("ceiling_us")?,
+        instant("registry_ceiling_us")?,
+    );
+    let terms = terms.ok()?;
+    Some(Lease {
+        terms,
         nonce: nonce.to_owned(),
         token: content["token"].as_i64()?,
         next_token: content["next_token"].as_i64(),
-        scheme,
-        registry_ceiling: instant("registry_ceiling_us")?,
-        ceiling: instant("ceiling_us")?,
-        is_ending: content["is_ending"].as_bool()?,
-    };
-    let worker_ids = 0..scheme.layout.worker_ids() as i64;
-    let is_possible = worker_ids.contains(&i64::from(lease.worker_id))
-        && scheme.epoch <= lease.ceiling
-        && lease.ceiling <= lease.registry_ceiling
-        && lease.registry_ceiling <= scheme.ends_at();
-    is_possible.then_some(lease)
+        registry: Registry {
+            incarnation: text("registry")?,
+            history: text("history")?,
+        },
+        ceiling: terms.start,
+        is_doubtful: content["is_doubtful"].as_bool()?,
+    })
 }
 
 /// The checksum of a file's content.

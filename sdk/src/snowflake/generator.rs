@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime};
 use leaf_core::Run;
 use leaf_core::snowflake::generator::Stop;
 
+use super::cache::Place;
 use super::config::SnowflakeConfig;
 use super::keeper;
 use super::lease::Holding;
@@ -58,7 +59,8 @@ impl fmt::Debug for SnowflakeGenerator {
 impl SnowflakeGenerator {
     /// Asks the registry for the lease in the cache, if there is one.
     pub(crate) fn new(config: SnowflakeConfig, background: Arc<Background>) -> Result<Self, Error> {
-        let node = Arc::new(Node::new(config)?);
+        let place = Place::of(&background.link.config);
+        let node = Arc::new(Node::new(config, place)?);
         let has_cached = node.load_cache();
         let generator = SnowflakeGenerator {
             process: background.process.clone(),
@@ -203,7 +205,11 @@ impl SnowflakeGenerator {
         // In a child of the process, a thread of the parent may hold the lock.
         self.process.check().ok()?;
         let state = self.node.gate.lock();
-        state.guarded.lease.as_ref().map(|lease| lease.worker_id)
+        state
+            .guarded
+            .lease
+            .as_ref()
+            .map(|lease| lease.terms.worker_id)
     }
 
     /// The fields of an id of this registry; `None` before the first lease, and for a number
@@ -252,8 +258,8 @@ impl SnowflakeGenerator {
         let lease = self.node.gate.lock().guarded.lease.clone();
         let tally = self.node.gate.tally();
         SnowflakeStats {
-            worker_id: lease.as_ref().map(|lease| lease.worker_id),
-            ceiling: lease.map(|lease| system_time(lease.registry_ceiling)),
+            worker_id: lease.as_ref().map(|lease| lease.terms.worker_id),
+            ceiling: lease.map(|lease| system_time(lease.terms.ceiling)),
             renewals: tally.successes,
             rollbacks: self.node.generator.rollbacks(),
             waits: tally.waits,
@@ -326,6 +332,13 @@ pub(crate) struct WeakGenerator(Weak<Node>);
 impl WeakGenerator {
     pub(crate) fn is_alive(&self) -> bool {
         self.0.strong_count() > 0
+    }
+
+    /// Asks the registry whether it still has the lease, if there is one.
+    pub(crate) async fn confirm(self, link: Arc<Link>) {
+        if let Some(node) = self.0.upgrade() {
+            keeper::confirm(link, node).await;
+        }
     }
 
     /// Closes the generator, if it is still there, and releases its worker id.

@@ -1,5 +1,10 @@
 //! Keeping a lease: it comes from the cache or from the registry, is renewed, and is
 //! released.
+//!
+//! Whatever the registry answers says which registry it is. A lease of another one is not used any
+//! more, not even until its ceiling, which that one does not know; nor is one that the registry
+//! does not have. In another history, after a failover, the registry is still the same, and the
+//! lease goes on.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -22,6 +27,9 @@ use crate::time::{self, system_time};
 /// How far ahead of its use the ceiling is written to the cache.
 const CACHE_AHEAD: Duration = Duration::from_secs(5);
 
+/// Within which time the nodes renew their leases once more after a failover.
+const AFTER_FAILOVER: Duration = Duration::from_secs(10);
+
 /// How often draws ask for a renewal that has not come, before the ceiling is reached.
 const ASK_EVERY: Duration = Duration::from_secs(1);
 
@@ -36,7 +44,7 @@ impl Node {
         let wanted = self.config.worker_id;
         found.cached = found
             .cached
-            .filter(|lease| wanted.is_none_or(|wanted| wanted == lease.worker_id));
+            .filter(|lease| wanted.is_none_or(|wanted| wanted == lease.terms.worker_id));
         let has_any = found.cached.is_some() || found.nonce.is_some();
         self.gate.lock().guarded = found;
         has_any
@@ -56,7 +64,7 @@ impl Node {
     /// [`Error::Cache`], [`Error::Closed`], or [`Error::Protocol`] if the ids would
     /// have another layout than before. The lease is then not used.
     fn begin(&self, mut lease: Lease, from: WallTime) -> Result<(), Error> {
-        let scheme = lease.scheme;
+        let scheme = lease.terms.scheme;
         if *self.scheme.get_or_init(|| scheme) != scheme {
             let changed = "the registry's layout or epoch has changed".into();
             return Err(Error::Protocol(changed));
@@ -70,7 +78,7 @@ impl Node {
         self.set_ceiling(&mut lease, clock, from)?;
         let (from, until) = (scheme.tick_from(from), scheme.tick_at(lease.ceiling));
         let span = Span {
-            worker_id: lease.worker_id as u64,
+            worker_id: lease.terms.worker_id as u64,
             from,
             ceiling: until,
             renew_at: renew_at(&scheme, from, until),
@@ -95,11 +103,11 @@ impl Node {
             return true;
         };
         let mut lease = lease.clone();
-        let scheme = lease.scheme;
+        let scheme = lease.terms.scheme;
         let clock = time::now();
         let last = scheme.instant_of(self.generator.last_tick(&scheme.layout));
         let used = last.max(clock);
-        if lease.ceiling < lease.registry_ceiling {
+        if lease.ceiling < lease.terms.ceiling {
             match self.set_ceiling(&mut lease, clock, last) {
                 Ok(()) => {
                     let until = scheme.tick_at(lease.ceiling);
@@ -117,20 +125,20 @@ impl Node {
         }
         drop(state);
         self.gate.wake();
-        lease.registry_ceiling < used + self.config.lease / 2
+        lease.terms.ceiling < used + self.config.lease / 2
     }
 
     /// Moves the ceiling ahead of the clock and of the last id, in the cache first.
     fn set_ceiling(&self, lease: &mut Lease, clock: WallTime, last: WallTime) -> Result<(), Error> {
         let Some(cache) = &self.cache else {
-            lease.ceiling = lease.registry_ceiling;
+            lease.ceiling = lease.terms.ceiling;
             return Ok(());
         };
-        let next = ceiling::next(&lease.scheme, clock, last, CACHE_AHEAD);
+        let next = ceiling::next(&lease.terms.scheme, clock, last, CACHE_AHEAD);
         // Never lower, even if the clock has gone back: a concurrent draw may still
         // take an id below the earlier ceiling.
         let next = next.max(lease.ceiling);
-        lease.ceiling = next.min(lease.registry_ceiling);
+        lease.ceiling = next.min(lease.terms.ceiling);
         cache.store(&self.config.node, lease).map_err(Error::cache)
     }
 }
@@ -153,17 +161,35 @@ pub(super) async fn keep_ahead(link: Arc<Link>, node: Arc<Node>) {
     }
 }
 
+/// Asks the registry whether it still has the lease, if there is one.
+pub(super) async fn confirm(link: Arc<Link>, node: Arc<Node>) {
+    if node.gate.lock().guarded.lease.is_none() {
+        return;
+    }
+    node.must_ask.store(true, Ordering::Release);
+    if !node.is_renewing.swap(true, Ordering::AcqRel) {
+        renew(&link, &node).await;
+    }
+}
+
 /// Renews the lease, or registers, until that has succeeded or failed permanently.
-async fn renew(link: &Link, node: &Node) {
-    let renewed = renew_with_patience(link, node).await;
-    node.is_renewing.store(false, Ordering::Release);
-    if let Err((attempt, error)) = renewed {
-        node.gate.failed_permanently(attempt, &error);
+async fn renew(link: &Arc<Link>, node: &Arc<Node>) {
+    loop {
+        node.must_ask.store(false, Ordering::Release);
+        let renewed = renew_with_patience(link, node).await;
+        node.is_renewing.store(false, Ordering::Release);
+        if let Err((attempt, error)) = renewed {
+            node.gate.failed_permanently(attempt, &error);
+        }
+        let must_ask = node.must_ask.load(Ordering::Acquire);
+        if !must_ask || node.is_renewing.swap(true, Ordering::AcqRel) {
+            return;
+        }
     }
 }
 
 /// An error is that of an attempt that failed permanently.
-async fn renew_with_patience(link: &Link, node: &Node) -> Result<(), (Attempt, Error)> {
+async fn renew_with_patience(link: &Arc<Link>, node: &Arc<Node>) -> Result<(), (Attempt, Error)> {
     let mut pauses = link.pauses();
     while !node.gate.lock().is_closed() {
         let attempt = node.gate.begin_attempt();
@@ -172,7 +198,8 @@ async fn renew_with_patience(link: &Link, node: &Node) -> Result<(), (Attempt, E
         };
         let is_retryable = error.is_retryable();
         tracing::warn!(target: TARGET, node = node.config.node, %error, is_retryable, "no lease");
-        if !is_retryable {
+        // As long as there are ids, nobody waits, and a refusal says nothing about the lease.
+        if !is_retryable && !node.has_room() {
             return Err((attempt, error));
         }
         node.gate.lock().failed(&error);
@@ -183,7 +210,7 @@ async fn renew_with_patience(link: &Link, node: &Node) -> Result<(), (Attempt, E
     Ok(())
 }
 
-async fn try_to_renew(link: &Link, node: &Node) -> Result<(), Error> {
+async fn try_to_renew(link: &Arc<Link>, node: &Arc<Node>) -> Result<(), Error> {
     let (lease, cached) = {
         let state = node.gate.lock();
         (state.guarded.lease.clone(), state.guarded.cached.clone())
@@ -199,8 +226,8 @@ async fn try_to_renew(link: &Link, node: &Node) -> Result<(), Error> {
     }
 }
 
-/// Renews the lease in use; `false` if it is lost.
-async fn renew_in_use(link: &Link, node: &Node, mut lease: Lease) -> Result<bool, Error> {
+/// Renews the lease in use; `false` if it is lost, and then no id of it is issued any more.
+async fn renew_in_use(link: &Arc<Link>, node: &Arc<Node>, mut lease: Lease) -> Result<bool, Error> {
     if lease.next_token.is_none() {
         let mut state = node.gate.lock();
         let Some(kept) = state.guarded.lease.as_mut() else {
@@ -215,28 +242,48 @@ async fn renew_in_use(link: &Link, node: &Node, mut lease: Lease) -> Result<bool
                 .map_err(Error::cache)?;
         }
     }
-    let Some((token, registry_ceiling)) = ask_to_renew(link, node, &lease).await? else {
-        return Ok(false);
-    };
+    let is_renewed = ask_to_renew(link, node, &mut lease).await?;
     let mut state = node.gate.lock();
-    state.succeeded();
-    if let Some(kept) = (state.guarded.lease.as_mut()).filter(|kept| kept.nonce == lease.nonce) {
-        kept.token = token;
-        kept.next_token = None;
-        kept.registry_ceiling = registry_ceiling;
+    let Some(kept) = state.guarded.lease.as_mut() else {
+        return Err(Error::Closed);
+    };
+    if !is_renewed {
+        state.guarded.lease = None;
+        node.generator.end(&lease.terms.scheme.layout);
+        return Ok(false);
     }
+    // Meanwhile, its own ceiling may have been raised.
+    lease.ceiling = kept.ceiling;
+    tracing::debug!(target: TARGET, worker_id = lease.terms.worker_id, "lease renewed");
+    *kept = lease;
+    state.succeeded();
     drop(state);
     node.raise_ceiling();
-    tracing::debug!(target: TARGET, worker_id = lease.worker_id, "lease renewed");
     Ok(true)
+}
+
+/// Renews the lease once more, at another moment than the other nodes do.
+fn confirm_soon(link: &Arc<Link>, node: &Arc<Node>) {
+    tracing::info!(target: TARGET, node = node.config.node, "the registry has failed over");
+    let (link, node) = (link.clone(), Arc::downgrade(node));
+    tokio::spawn(async move {
+        tokio::time::sleep(AFTER_FAILOVER.mul_f64(fastrand::f64())).await;
+        if let Some(node) = node.upgrade() {
+            confirm(link, node).await;
+        }
+    });
 }
 
 /// Begins with the lease in the cache, above the ids that an earlier process may have issued
 /// with it, if the registry still has it; `false` if not. While the registry gives no answer,
-/// the cache decides.
-async fn take_from_cache(link: &Link, node: &Node, mut lease: Lease) -> Result<bool, Error> {
+/// the cache decides, and the registry goes on being asked.
+async fn take_from_cache(
+    link: &Arc<Link>,
+    node: &Arc<Node>,
+    mut lease: Lease,
+) -> Result<bool, Error> {
     let from = lease.ceiling;
-    if !node.may_begin(&lease.scheme, from) {
+    if !node.may_begin(&lease.terms.scheme, from) {
         let lead_us = from.us_after(time::now());
         tracing::warn!(target: TARGET, lead_us, "the clock is behind the cached lease");
         node.gate.lock().guarded.cached = None;
@@ -248,50 +295,54 @@ async fn take_from_cache(link: &Link, node: &Node, mut lease: Lease) -> Result<b
             .store(&node.config.node, &lease)
             .map_err(Error::cache)?;
     }
-    match ask_to_renew(link, node, &lease).await {
-        Ok(Some((token, registry_ceiling))) => {
-            lease.token = token;
-            lease.next_token = None;
-            lease.registry_ceiling = registry_ceiling;
-            lease.is_ending = false;
-        }
-        Ok(None) => {
+    let asked = ask_to_renew(link, node, &mut lease).await;
+    match &asked {
+        Ok(true) => {}
+        Ok(false) => {
             node.gate.lock().guarded.cached = None;
             return Ok(false);
         }
-        Err(error) if is_outage(&error) && !lease.is_ending => {
-            tracing::warn!(target: TARGET, %error, "the registry cannot be asked for the cached lease");
-        }
-        Err(error) => return Err(error),
+        Err(error) if is_outage(error) && !lease.is_doubtful => {}
+        Err(_) => return asked,
     }
-    tracing::info!(target: TARGET, worker_id = lease.worker_id, "lease from the cache");
+    let (worker_id, is_confirmed) = (lease.terms.worker_id, asked.is_ok());
+    tracing::info!(target: TARGET, worker_id, is_confirmed, "lease from the cache");
     node.begin(lease, from)?;
-    Ok(true)
+    asked
 }
 
-/// Sends a renewal: returns the new token and ceiling, `None` if the lease is lost.
+/// Sends a renewal, and enters into the lease what is answered; `false` if the lease is lost.
 async fn ask_to_renew(
-    link: &Link,
-    node: &Node,
-    lease: &Lease,
-) -> Result<Option<(i64, WallTime)>, Error> {
+    link: &Arc<Link>,
+    node: &Arc<Node>,
+    lease: &mut Lease,
+) -> Result<bool, Error> {
     let request = LeaseRequest::new(node.config.lease);
     let next_token = lease.next_token.unwrap_or_else(new_token);
-    let Lease {
-        worker_id,
-        nonce,
-        token,
-        ..
-    } = lease;
-    let statement = statement::worker_renew(worker_id, nonce, token, &request, &next_token);
-    match link.query(statement).await {
-        Ok(renewed) => Ok(Some(renewed)),
+    let worker_id = lease.terms.worker_id;
+    let (nonce, token) = (&lease.nonce, &lease.token);
+    let statement = statement::worker_renew(&worker_id, nonce, token, &request, &next_token);
+    let renewed = match link.query(statement).await {
         Err(error) if is_lost(&error) => {
             tracing::warn!(target: TARGET, worker_id, %error, "lease lost");
-            Ok(None)
+            return Ok(false);
         }
-        Err(error) => Err(error),
+        answer => answer?,
+    };
+    if renewed.registry.incarnation != lease.registry.incarnation {
+        tracing::warn!(target: TARGET, worker_id, error = "this is another registry", "lease lost");
+        return Ok(false);
     }
+    if renewed.registry.history != lease.registry.history {
+        confirm_soon(link, node);
+    }
+    let terms = lease.terms.with_ceiling(renewed.ceiling);
+    lease.terms = terms.map_err(|error| Error::Protocol(error.to_string()))?;
+    lease.token = renewed.token;
+    lease.next_token = None;
+    lease.registry = renewed.registry;
+    lease.is_doubtful = false;
+    Ok(true)
 }
 
 /// Whether the registry has not decided.
@@ -333,23 +384,21 @@ async fn register(link: &Link, node: &Node) -> Result<(), Error> {
         }
     })?;
     let Granted {
-        worker_id,
         nonce,
         token,
-        start,
-        ceiling,
-        scheme,
+        terms,
+        registry,
     } = granted;
-    tracing::info!(target: TARGET, node = config.node, worker_id, "registered");
+    let start = terms.start;
+    tracing::info!(target: TARGET, node = config.node, worker_id = terms.worker_id, "registered");
     let lease = Lease {
-        worker_id,
+        terms,
         nonce,
         token,
         next_token: None,
-        scheme,
-        registry_ceiling: ceiling,
+        registry,
         ceiling: start,
-        is_ending: false,
+        is_doubtful: false,
     };
     let unused = lease.clone();
     match node.begin(lease, start) {
@@ -366,13 +415,8 @@ async fn register(link: &Link, node: &Node) -> Result<(), Error> {
 /// Releases a lease whose ids end at an instant.
 async fn end_lease(link: &Link, lease: &Lease, end: WallTime) -> Result<(), Error> {
     let used_until = system_time(end);
-    let Lease {
-        worker_id,
-        nonce,
-        token,
-        ..
-    } = lease;
-    let statement = statement::worker_release(worker_id, nonce, token, &used_until);
+    let worker_id = lease.terms.worker_id;
+    let statement = statement::worker_release(&worker_id, &lease.nonce, &lease.token, &used_until);
     link.query(statement).await?;
     tracing::info!(target: TARGET, worker_id, "released");
     Ok(())
@@ -390,8 +434,8 @@ pub(super) async fn release(link: Arc<Link>, node: Arc<Node>) -> Result<(), Erro
     let Some(mut lease) = lease else {
         return Ok(());
     };
-    let end = node.generator.end(&lease.scheme.layout);
-    let end = lease.scheme.instant_of(end);
+    let end = node.generator.end(&lease.terms.scheme.layout);
+    let end = lease.terms.scheme.instant_of(end);
     let Some(cache) = &node.cache else {
         return end_lease(&link, &lease, end).await;
     };
@@ -399,20 +443,20 @@ pub(super) async fn release(link: Arc<Link>, node: Arc<Node>) -> Result<(), Erro
         let stored = cache.store(&node.config.node, lease);
         stored.map_err(Error::cache)
     };
-    lease.ceiling = end.min(lease.registry_ceiling);
+    lease.ceiling = end.min(lease.terms.ceiling);
     if let Err(error) = link.reach().await {
         store(&lease)?;
         return Err(error);
     }
     // From now on, only the registry can tell whether the lease exists.
-    lease.is_ending = true;
+    lease.is_doubtful = true;
     store(&lease)?;
     match end_lease(&link, &lease, end).await {
         Ok(()) => cache.remove().map_err(Error::cache),
         Err(error @ (Error::Connection(_) | Error::Timeout { .. })) => Err(error),
         Err(error) => {
             // It was refused, and the registry has what it had.
-            lease.is_ending = false;
+            lease.is_doubtful = false;
             store(&lease)?;
             Err(error)
         }
@@ -422,25 +466,35 @@ pub(super) async fn release(link: Arc<Link>, node: Arc<Node>) -> Result<(), Erro
 #[cfg(test)]
 mod tests {
     use leaf_core::snowflake::generator::Stop;
-    use leaf_core::snowflake::{Layout, Scheme};
+    use leaf_core::snowflake::{Layout, Scheme, Terms};
 
     use super::*;
     use crate::SnowflakeConfig;
+    use crate::calls::statement::Registry;
 
     /// Each request costs more than a draw.
     #[test]
     fn draws_do_not_go_on_asking_for_a_renewal_that_does_not_come() {
-        let node = Node::new(SnowflakeConfig::new("node")).expect("a node");
+        let config = crate::Config::new("host=db").expect("a string");
+        let place = crate::snowflake::cache::Place::of(&config);
+        let node = Node::new(SnowflakeConfig::new("node"), place).expect("a node");
         let now = time::now();
         let lease = Lease {
-            worker_id: 1,
+            terms: Terms {
+                scheme: Scheme::of(Layout::LEAF),
+                worker_id: 1,
+                start: now,
+                ceiling: now + Duration::from_millis(100),
+            },
             nonce: String::new(),
             token: 0,
-            scheme: Scheme::of(Layout::LEAF),
-            registry_ceiling: now + Duration::from_millis(100),
+            registry: Registry {
+                incarnation: String::new(),
+                history: String::new(),
+            },
             ceiling: now,
             next_token: None,
-            is_ending: false,
+            is_doubtful: false,
         };
         node.begin(lease, now).expect("a lease");
         let mut requests = 0;

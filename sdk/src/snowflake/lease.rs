@@ -1,25 +1,28 @@
 //! What the registry grants.
 
-use leaf_core::snowflake::Scheme;
+use leaf_core::snowflake::Terms;
 use leaf_core::time::WallTime;
 use uuid::Uuid;
+
+use crate::calls::statement::Registry;
 
 /// A lease, as the registry and the cache store it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Lease {
-    pub(super) worker_id: i32,
+    /// What the registry allows.
+    pub(super) terms: Terms,
     pub(super) nonce: String,
     pub(super) token: i64,
     /// The token that was proposed with a renewal whose answer is not known. It is proposed
     /// again, because the renewal may have been committed.
     pub(super) next_token: Option<i64>,
-    pub(super) scheme: Scheme,
-    /// Until when the registry allows ids.
-    pub(super) registry_ceiling: WallTime,
+    /// Who has granted it.
+    pub(super) registry: Registry,
     /// Until when this process issues ids; the cache has it.
     pub(super) ceiling: WallTime,
-    /// Whether its release may have been committed: only the registry can tell.
-    pub(super) is_ending: bool,
+    /// Whether only the registry can tell if the lease exists: its release may have been
+    /// committed, or the cache may be that of another registry.
+    pub(super) is_doubtful: bool,
 }
 
 /// What a node holds.

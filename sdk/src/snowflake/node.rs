@@ -7,7 +7,7 @@ use leaf_core::snowflake::generator::{Stop, Taken};
 use leaf_core::snowflake::{Generator, Scheme};
 use once_cell::sync::OnceCell;
 
-use super::cache::Cache;
+use super::cache::{Cache, Place};
 use super::clock::Clock;
 use super::config::SnowflakeConfig;
 use super::lease::Holding;
@@ -28,6 +28,8 @@ pub(super) struct Node {
     pub(super) gate: Gate<Holding>,
     /// Whether a renewal is under way: one at a time.
     pub(super) is_renewing: AtomicBool,
+    /// Whether the registry has to be asked once more, although a renewal may be under way.
+    pub(super) must_ask: AtomicBool,
     /// Whether the ceiling is being raised.
     pub(super) is_raising: AtomicBool,
     /// When a draw last found the ceiling due to be raised, in milliseconds since `began`.
@@ -40,8 +42,9 @@ impl Node {
     ///
     /// # Errors
     /// [`Error::Cache`] if the cache file cannot be locked.
-    pub(super) fn new(config: SnowflakeConfig) -> Result<Node, Error> {
-        let cache = config.cache.as_deref().map(Cache::open).transpose()?;
+    pub(super) fn new(config: SnowflakeConfig, place: Place) -> Result<Node, Error> {
+        let cache = config.cache.as_deref();
+        let cache = cache.map(|path| Cache::open(path, place)).transpose()?;
         let meter = Meter::of("snowflake", &config.node);
         Ok(Node {
             config,
@@ -50,6 +53,7 @@ impl Node {
             scheme: OnceCell::new(),
             gate: Gate::new(meter),
             is_renewing: AtomicBool::new(false),
+            must_ask: AtomicBool::new(false),
             is_raising: AtomicBool::new(false),
             found_due: AtomicU64::new(0),
             began: Instant::now(),

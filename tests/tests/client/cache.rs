@@ -57,7 +57,8 @@ fn cache_file_is_for_one_process_of_one_node() {
     let copies = tempfile::tempdir().expect("a folder");
     let copy = copies.path().join("worker.json");
     fs::copy(&file, &copy).expect("a copy");
-    fs::write(copy.with_extension("lock"), "").expect("a lock");
+    let lock = |folder: &Path| folder.join("worker.json.lock");
+    fs::copy(lock(folder.path()), lock(copies.path())).expect("a lock");
     let copied = cached(&server, &copy);
     ledger.add(numbers(copied.next_n(1_000).expect("ids")));
     ledger.add(numbers(first.next_n(1_000).expect("ids")));
@@ -132,7 +133,7 @@ fn restarted_service_begins_at_the_ceiling_in_its_cache() {
 }
 
 /// A generator with a cache, as soon as the process before has gone.
-fn again(leaf: &Leaf, config: SnowflakeConfig) -> SnowflakeGenerator {
+pub fn again(leaf: &Leaf, config: SnowflakeConfig) -> SnowflakeGenerator {
     let mut again = None;
     wait_until("the file's lock is free", || {
         again = leaf.snowflake(config.clone()).ok();
@@ -314,4 +315,70 @@ fn cache_that_cannot_be_written_holds_no_worker_id() {
     });
     fs::create_dir(&place).expect("a folder");
     ids.next().expect("an id");
+}
+
+/// A service with two generators has two files.
+#[test]
+fn files_that_differ_only_in_their_extension_share_no_lock() {
+    let server = Server::start();
+    let folder = tempfile::tempdir().expect("a folder");
+    let leaf = leaf(&server);
+    let each: Vec<_> = (0..2)
+        .map(|number| {
+            let file = folder.path().join(format!("c.{number}"));
+            let config = SnowflakeConfig::new("cached").cache(file);
+            leaf.snowflake(config).expect("a generator")
+        })
+        .collect();
+    assert_eq!(each.len(), 2);
+}
+
+#[test]
+fn cache_that_is_no_regular_file_is_refused_at_once() {
+    let server = Server::start();
+    let folder = tempfile::tempdir().expect("a folder");
+    let pipe = folder.path().join("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.expect("mkfifo").success());
+    let link = folder.path().join("link");
+    std::os::unix::fs::symlink("/dev/full", &link).expect("a link");
+    for path in [pipe, link, folder.path().to_owned()] {
+        let leaf = leaf(&server);
+        let config = SnowflakeConfig::new("cached").cache(&path);
+        let opening = std::thread::spawn(move || leaf.snowflake(config));
+        wait_until("it is refused", || opening.is_finished());
+        let error = opening.join().expect("no panic").expect_err("no file");
+        assert!(error.to_string().contains("regular file"), "{error}");
+    }
+}
+
+/// As after `kill -9` while the answer was on its way.
+#[test]
+fn renewal_whose_answer_was_lost_with_the_process_is_repeated_by_the_next_one() {
+    let server = Server::start();
+    let mut client = server.connect();
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("worker.json");
+    let relay = Relay::start(&server, Duration::ZERO);
+    let config = || {
+        let config = SnowflakeConfig::new("cached").worker_id(7).cache(&file);
+        config.lease(Duration::from_secs(600))
+    };
+    let first = relayed(&relay);
+    let ids = first
+        .snowflake(config().lease(Duration::from_secs(2)))
+        .expect("a generator");
+    let mut ledger = Ledger::new();
+    ledger.add(numbers(ids.next_n(1_000).expect("ids")));
+    let token = "SELECT token FROM leaf.worker";
+    let before = client.number(token);
+    relay.lose_answers(true);
+    wait_until("a renewal is committed", || {
+        let _ = ids.try_next();
+        client.number(token) != before
+    });
+    drop((ids, first));
+    let next = again(&leaf(&server), config());
+    ledger.add(numbers(next.next_n(1_000).expect("the lease is its own")));
+    assert_eq!(client.number("SELECT count(*) FROM leaf.worker"), 1);
 }

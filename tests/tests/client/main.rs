@@ -14,6 +14,7 @@ mod examples;
 mod hosts;
 mod masks;
 mod processes;
+mod registries;
 mod segments;
 mod services;
 mod snowflake;

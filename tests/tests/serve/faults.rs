@@ -165,13 +165,13 @@ fn stepped_clock_repeats_no_id() {
 /// Requests that are near to right ones, and some that are far from them.
 fn malformed(random: &mut fastrand::Rng) -> Vec<u8> {
     const RIGHT: [&str; 7] = [
-        "GET /v1/segment/orders?count=3 HTTP/1.1\r\nhost: x\r\naccept: text/plain\r\n\r\n",
-        "GET /v1/snowflake?count=2&format=text HTTP/1.1\r\nhost: x\r\nauthorization: Bearer x\r\n\r\n",
-        "GET /v1/decode/1234567890123 HTTP/1.1\r\nhost: x\r\n\r\n",
-        "POST /tinyid/id/nextId HTTP/1.1\r\nhost: x\r\ncontent-length: 29\r\n\r\nbizType=orders&batchSize=2&t=1",
-        "GET /tinyid/id/nextSegmentIdSimple?bizType=orders&token=%20 HTTP/1.1\r\nhost: x\r\n\r\n",
+        "GET /v1/segment/orders?count=3 HTTP/1.1\r\nhost: localhost\r\naccept: text/plain\r\n\r\n",
+        "GET /v1/snowflake?count=2&format=text HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer x\r\n\r\n",
+        "GET /v1/decode/1234567890123 HTTP/1.1\r\nhost: localhost\r\n\r\n",
+        "POST /tinyid/id/nextId HTTP/1.1\r\nhost: localhost\r\ncontent-length: 29\r\n\r\nbizType=orders&batchSize=2&t=1",
+        "GET /tinyid/id/nextSegmentIdSimple?bizType=orders&token=%20 HTTP/1.1\r\nhost: localhost\r\n\r\n",
         "GET /decodeSnowflakeId?snowflakeId=99 HTTP/1.0\r\n\r\n",
-        "POST /v1/segment/orders HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+        "POST /v1/segment/orders HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
     ];
     const PIECES: [&str; 12] = [
         "%",
@@ -253,7 +253,7 @@ fn clients_that_go_away_leave_nothing_behind() {
         .map(|_| {
             let mut stream = TcpStream::connect(serve.address()).expect("a connection");
             stream
-                .write_all(b"GET /v1/segment/orders HTTP/1.1\r\nhost: x\r\n\r\n")
+                .write_all(b"GET /v1/segment/orders HTTP/1.1\r\nhost: localhost\r\n\r\n")
                 .expect("a request");
             stream
         })

@@ -1,6 +1,6 @@
 //! `/v1`: ids and decoded ids, and what is answered instead of them.
 
-use leaf_tests::{Draw, Ledger, Serve, Server, Snowflake, wait_until};
+use leaf_tests::{Draw, Ledger, Pooler, Serve, Server, Snowflake, wait_until};
 
 #[test]
 fn ids_of_a_tag_are_unique_and_ascend() {
@@ -95,8 +95,8 @@ fn wrong_requests_get_a_problem_of_one_line() {
         (posted.status, posted.json()["code"].as_str()),
         (405, Some("method_not_allowed"))
     );
-    let with_body =
-        serve.raw(b"GET /v1/segment/orders HTTP/1.1\r\nhost: x\r\ncontent-length: 1\r\n\r\nx");
+    let with_body = serve
+        .raw(b"GET /v1/segment/orders HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1\r\n\r\nx");
     assert!(
         with_body.starts_with(b"HTTP/1.1 413 "),
         "{}",
@@ -209,4 +209,86 @@ fn snowflake_ids_are_unique_and_decoded_as_the_database_does() {
         client.number("SELECT count(*) FROM leaf.worker WHERE node = 'here'"),
         1
     );
+}
+
+#[test]
+fn tag_is_never_created_even_if_the_role_creates_tags_by_drawing() {
+    let server = Server::start();
+    let mut client = server.connect();
+    client.run("ALTER ROLE postgres SET leaf.auto_create = on");
+    let pooler = Pooler::start(&server, 2);
+    for connection in [server.connection_string(), pooler.connection_string()] {
+        let serve = Serve::launch(&mut Serve::command(&connection, &["--tag=made.up"]));
+        let answer = serve.get("/v1/segment/made.up");
+        assert_eq!(answer.json()["code"], "unknown_tag", "{connection}");
+    }
+    let drawn = |name| server.connect().next(name).expect("an id");
+    assert_eq!(client.number("SELECT count(*) FROM leaf.alloc"), 0);
+    // The setting is that of the role, and no session of the pooler has lost it.
+    assert_eq!(drawn("own"), 1);
+    let mut pooled = postgres::Client::connect(&pooler.connection_string(), postgres::NoTls);
+    assert_eq!(
+        pooled
+            .as_mut()
+            .expect("a session")
+            .next("pooled")
+            .expect("an id"),
+        1
+    );
+}
+
+#[test]
+fn head_and_requests_without_host_draw_nothing() {
+    let (server, _) = Server::with_orders(1000);
+    let serve = Serve::start(&server, &[]);
+    let request = |text: String| {
+        let answer = serve.raw(text.as_bytes());
+        String::from_utf8_lossy(&answer).into_owned()
+    };
+    serve.get("/v1/snowflake").ids();
+    assert_eq!(serve.ids("orders", 1), [1]);
+    for path in [
+        "/v1/segment/orders",
+        "/v1/snowflake",
+        "/api/segment/get/orders",
+        "/api/snowflake/get/x",
+        "/tinyid/id/nextId?bizType=orders",
+        "/tinyid/id/nextIdSimple?bizType=orders",
+        "/tinyid/id/nextSegmentId?bizType=orders",
+        "/tinyid/id/nextSegmentIdSimple?bizType=orders",
+    ] {
+        let head = format!("HEAD {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+        let answer = request(head);
+        assert!(answer.starts_with("HTTP/1.1 405 "), "{path}: {answer}");
+        for version in ["1.0", "1.1"] {
+            let answer = request(format!(
+                "GET {path} HTTP/{version}\r\nconnection: close\r\n\r\n"
+            ));
+            assert!(answer.contains(" 400 "), "{path}: {answer}");
+        }
+    }
+    assert_eq!(
+        serve.metric("leafctl_ids_total{kind=\"snowflake\",tag=\"\"}"),
+        1.0
+    );
+    let old = request("GET /v1/segment/orders HTTP/1.0\r\nhost: localhost\r\n\r\n".into());
+    assert!(old.ends_with("{\"ids\":[\"2\"]}\n"), "{old}");
+}
+
+#[test]
+fn name_that_the_database_cannot_store_is_that_of_no_tag() {
+    let server = Server::start();
+    let mut client = server.connect();
+    client.run(
+        "CREATE DATABASE latin TEMPLATE template0 ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C'",
+    );
+    server
+        .connect_as("postgres", "latin")
+        .run("CREATE EXTENSION leaf");
+    let connection = server
+        .connection_string()
+        .replace("dbname=postgres", "dbname=latin");
+    let serve = Serve::launch(&mut Serve::command(&connection, &[]));
+    let answer = serve.get("/v1/segment/%E6%97%A5");
+    assert_eq!(answer.json()["code"], "unknown_tag");
 }

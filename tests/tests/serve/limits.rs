@@ -47,7 +47,7 @@ fn idle_connection_is_closed() {
     let serve = Serve::start(&server, &["--idle-timeout=500ms", "--io-timeout=1h"]);
     let mut stream = connect(&serve);
     stream
-        .write_all(b"GET /v1/segment/orders?format=text HTTP/1.1\r\nhost: x\r\n\r\n")
+        .write_all(b"GET /v1/segment/orders?format=text HTTP/1.1\r\nhost: localhost\r\n\r\n")
         .expect("a request");
     // To the end, which only the server can bring.
     let mut answer = String::new();
@@ -61,7 +61,7 @@ fn client_that_does_not_take_its_answers_is_disconnected() {
     let serve = Serve::start(&server, &["--io-timeout=500ms"]);
     let stream = connect(&serve);
     let mut writer = stream.try_clone().expect("a copy");
-    let request = b"GET /v1/segment/orders?count=10000 HTTP/1.1\r\nhost: x\r\n\r\n";
+    let request = b"GET /v1/segment/orders?count=10000 HTTP/1.1\r\nhost: localhost\r\n\r\n";
     wait_until("it is disconnected", || writer.write_all(request).is_err());
     drop(stream);
     assert!(serve.metric(TIMED_OUT) >= 1.0);
@@ -73,11 +73,11 @@ fn large_headers_are_refused() {
     let server = Server::start();
     let serve = Serve::start(&server, &[]);
     let long = format!(
-        "GET / HTTP/1.1\r\nhost: x\r\nx: {}\r\n\r\n",
+        "GET / HTTP/1.1\r\nhost: localhost\r\nx: {}\r\n\r\n",
         "x".repeat(20_000)
     );
     let many = format!(
-        "GET / HTTP/1.1\r\nhost: x\r\n{}\r\n",
+        "GET / HTTP/1.1\r\nhost: localhost\r\n{}\r\n",
         "x: x\r\n".repeat(100)
     );
     for request in [long, many] {
@@ -88,7 +88,10 @@ fn large_headers_are_refused() {
             String::from_utf8_lossy(&answer)
         );
     }
-    let path = format!("GET /{} HTTP/1.1\r\nhost: x\r\n\r\n", "x".repeat(20_000));
+    let path = format!(
+        "GET /{} HTTP/1.1\r\nhost: localhost\r\n\r\n",
+        "x".repeat(20_000)
+    );
     let answer = serve.raw(path.as_bytes());
     assert!(
         answer.starts_with(b"HTTP/1.1 4"),
@@ -106,7 +109,7 @@ fn connection_above_the_limit_is_told_so() {
     wait_until("there are too many", || {
         above.clear();
         let mut stream = connect(&serve);
-        let request = b"GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+        let request = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
         stream.write_all(request).is_ok()
             && stream.read_to_string(&mut above).is_ok()
             && above.contains(" 503 ")
@@ -142,7 +145,7 @@ fn ten_thousand_idle_connections_take_bounded_memory_and_hinder_nobody() {
     // Each has asked something once.
     for mut stream in &idle {
         stream
-            .write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n")
+            .write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n")
             .expect("a request");
         stream.read_exact(&mut [0; 15]).expect("an answer");
     }
@@ -193,4 +196,24 @@ fn shortage_of_file_descriptors_passes() {
             .try_get("/v1/segment/orders")
             .is_ok_and(|answer| answer.status == 200)
     });
+}
+
+#[test]
+fn foreign_host_is_refused_on_a_loopback_address_unless_it_is_allowed() {
+    let (server, _) = Server::with_orders(1000);
+    let status = |serve: &Serve, path: &str, host: &str| {
+        let answer = serve.get_with(path, &[("host", host)]);
+        answer.expect("an answer").status
+    };
+    let serve = Serve::start(&server, &["--allow-host=ids.example.com"]);
+    for path in ["/v1/segment/orders", "/", "/v1/status", "/nowhere"] {
+        assert_eq!(status(&serve, path, "evil.example.com"), 421, "{path}");
+    }
+    for own in ["localhost", "127.0.0.1:8080", "[::1]", "ids.example.com"] {
+        assert_eq!(status(&serve, "/v1/segment/orders", own), 200, "{own}");
+    }
+    // Where other machines ask, nobody knows by which names.
+    let open = Serve::start(&server, &["--listen=0.0.0.0:0", "--no-auth"]);
+    let foreign = status(&open, "/v1/segment/orders", "ids.example.com");
+    assert_eq!(foreign, 200);
 }

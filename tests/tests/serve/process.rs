@@ -1,5 +1,7 @@
 //! The process: its start, its end, signals, and what it logs.
 
+use std::io::Write;
+
 use leaf_tests::{Draw, Mode, Serve, Server, Signal, wait_until};
 
 /// Where a tag stands: the first number that is not granted.
@@ -88,6 +90,54 @@ fn second_signal_ends_it_at_once() {
 }
 
 #[test]
+fn end_is_bounded_by_grace_even_if_the_database_takes_nothing_back() {
+    let (server, mut client) = Server::with_orders(1000);
+    let serve = Serve::start(&server, &["--wait=1h", "--grace=2s"]);
+    serve.ids("orders", 1);
+    let mut transaction = client.transaction().expect("a transaction");
+    transaction
+        .execute("SELECT * FROM leaf.alloc FOR UPDATE", &[])
+        .expect("a lock");
+    serve.signal(Signal::SIGTERM);
+    let (status, log) = serve.ended();
+    assert!(status.success(), "{status}");
+    assert!(log.contains("within --grace"), "{log}");
+    transaction.rollback().expect("a rollback");
+}
+
+#[test]
+fn half_sent_header_does_not_delay_the_end() {
+    let (server, _) = Server::with_orders(1000);
+    let serve = Serve::start(&server, &["--grace=1h", "--io-timeout=1h"]);
+    let mut stream = std::net::TcpStream::connect(serve.address()).expect("a connection");
+    stream.write_all(b"GET / HTTP/1.1\r\nho").expect("a start");
+    wait_until("the connection is there", || is_waiting(&serve));
+    serve.signal(Signal::SIGTERM);
+    let (status, log) = serve.ended();
+    assert!(status.success(), "{status}\n{log}");
+}
+
+#[test]
+fn missing_tag_does_not_keep_others_from_being_fetched_nor_the_server_from_being_unready() {
+    let (server, mut client) = Server::with_orders(1000);
+    let tags: Vec<_> = (0..8).map(|number| format!("tag{number}")).collect();
+    let mut options = vec!["--tag=missing".to_owned()];
+    for tag in &tags {
+        client.run(&format!("SELECT leaf_tag_create('{tag}')"));
+        options.push(format!("--tag={tag}"));
+    }
+    let options: Vec<_> = options.iter().map(String::as_str).collect();
+    let serve = Serve::start(&server, &options);
+    for tag in &tags {
+        let name = format!("leafctl_buffered_ids{{tag=\"{tag}\"}}");
+        wait_until("its ids are at hand", || serve.metric(&name) > 0.0);
+    }
+    assert_eq!(serve.get("/readyz").status, 503);
+    client.run("SELECT leaf_tag_create('missing')");
+    serve.wait_ready();
+}
+
+#[test]
 fn it_starts_while_the_database_is_away_and_becomes_ready_with_it() {
     let (mut server, _) = Server::with_orders(1000);
     server.stop(Mode::Fast);
@@ -122,6 +172,22 @@ fn address_of_other_machines_needs_tokens_or_a_word() {
         &["--listen=0.0.0.0:0", "--no-auth"],
     ))
     .stop();
+}
+
+#[test]
+fn event_is_one_line_of_the_log_whatever_callers_put_into_it() {
+    let server = Server::start();
+    let serve = Serve::start(&server, &["--log-level=info"]);
+    let forged = "x%0A2026-11-22T18:14:24Z%20%20INFO%20leafctl::serve:%20forged%1B%5B2J%0Dy";
+    assert_eq!(serve.get(&format!("/v1/segment/{forged}")).status, 404);
+    wait_until("the refusal is logged", || serve.log().contains("forged"));
+    let log = serve.log();
+    let lines = log.lines().filter(|line| line.contains("forged"));
+    for line in lines {
+        assert!(line.contains("refill failed"), "{log}");
+        assert!(line.contains("\\x1B[2J"), "{log}");
+    }
+    assert!(!log.contains(['\x1b', '\r']), "{log}");
 }
 
 #[test]

@@ -20,7 +20,9 @@ fn get(serve: &Serve, tls: &Tls) -> std::io::Result<String> {
     let name = ServerName::try_from("127.0.0.1").expect("a name");
     let client = ClientConnection::new(Arc::new(tls.client()), name).expect("a client");
     let mut stream = StreamOwned::new(client, TcpStream::connect(serve.address())?);
-    stream.write_all(b"GET /v1/segment/orders HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")?;
+    stream.write_all(
+        b"GET /v1/segment/orders HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n",
+    )?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;
     Ok(answer)
