@@ -42,7 +42,7 @@ pub fn define_hidden_string<C: Check>(
         (name, short, long),
         setting,
         (context, flags),
-        (discreet_hook::<C>, None),
+        (discreet_hook::<C>, Some(text_assigned)),
     );
 }
 

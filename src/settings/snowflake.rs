@@ -17,6 +17,7 @@ use leaf_core::time::WallTime;
 use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting, PostgresGucEnum, pg_sys};
 
 use super::integer::{ChangedBy, Integer, Unit};
+use super::upstream::{self, CentreDigest};
 use crate::pg::guc::{self, Check, Origin};
 use crate::pg::report;
 
@@ -71,6 +72,8 @@ pub struct Wanted {
     pub worker_id: Option<u64>,
     /// The layout and epoch that a first registration fixes.
     pub scheme: Scheme,
+    /// The centre that is to lease it.
+    pub centre: CentreDigest,
 }
 
 /// What the settings of this process require.
@@ -88,9 +91,12 @@ pub fn read(worker_id: &str, layout: &str, epoch: &str) -> Wanted {
     if let Ok(Some(epoch)) = parse_epoch(epoch) {
         scheme.epoch = epoch;
     }
-    // -1 stands for any.
-    let worker_id = worker_id.parse().ok();
-    Wanted { worker_id, scheme }
+    Wanted {
+        // -1 stands for any.
+        worker_id: worker_id.parse().ok(),
+        scheme,
+        centre: upstream::digest(),
+    }
 }
 
 /// The layout and epoch that a first registration fixes.

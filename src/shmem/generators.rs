@@ -21,6 +21,7 @@ use crate::pg::condvar::CondVar;
 use crate::pg::lwlock::Locked;
 use crate::pg::shm;
 use crate::settings::snowflake::Wanted;
+use crate::settings::upstream::CentreDigest;
 
 /// All generators. The lock guards which registry each generator serves.
 pub struct Generators {
@@ -70,6 +71,8 @@ pub struct State {
     /// What the settings of the database required when the loader has looked last, and the
     /// number of that look.
     pub looked: Option<(Wanted, u64)>,
+    /// How the lease stands with the centre, if it is from one.
+    pub standing: Standing,
     /// How far the clock was off the usual offset of the nodes' clocks at the registration.
     pub clock_offset_us: i64,
     /// How many attempts to lease or renew have ended.
@@ -82,6 +85,19 @@ pub struct State {
     pub reset_at: Option<WallTime>,
     /// How many rollbacks of the clock there had been then.
     pub rollbacks_at_reset: u64,
+}
+
+/// How a lease from a centre stands with it. Another loader has to know it, too; a server that
+/// starts knows nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Standing {
+    /// The digest of `leaf.upstream`, and the number of the connection, with which the centre
+    /// has confirmed the lease.
+    pub confirmed: Option<(CentreDigest, u64)>,
+    /// The digest of a setting that names the same centre, as far as that can be known while
+    /// the centre is away.
+    pub is_same: Option<CentreDigest>,
 }
 
 /// A lease of a worker id.
@@ -170,12 +186,16 @@ impl GeneratorSlot {
         self.catalog.store(registry.catalog, Ordering::Relaxed);
     }
 
-    /// Ends the lease. The directory lock is held to write.
-    fn retire(&self) {
+    /// Ends the lease: sessions wait for another one.
+    pub fn stop(&self) {
         let mut state = self.state.write();
         self.generator.fence();
         state.lease = None;
-        drop(state);
+    }
+
+    /// Ends the lease. The directory lock is held to write.
+    fn retire(&self) {
+        self.stop();
         self.catalog.store(0, Ordering::Relaxed);
         self.requested.store(false, Ordering::Relaxed);
         self.changed.broadcast();

@@ -15,10 +15,10 @@ use super::wanted;
 use crate::catalog::{self, relation};
 use crate::error::Problem;
 use crate::loader::work::{Done, Work};
-use crate::pg::{self, clock, own_xact};
+use crate::pg::{self, bgworker, clock, own_xact};
 use crate::settings::snowflake::{self as settings, Wanted};
 use crate::shmem::Shared;
-use crate::shmem::generators::{GeneratorSlot, Refusal, Registry, State};
+use crate::shmem::generators::{GeneratorSlot, Refusal, Registry, Standing, State};
 use crate::shmem::upstream::{Answer, Demand, Unfed};
 
 /// How often the loader makes sure that there is a link while the centre is asked.
@@ -68,6 +68,10 @@ impl Work for Renewal {
     }
 
     fn run(&self, shared: &Shared, database: u32) -> Done {
+        if bgworker::is_asked_to_reload() {
+            // A session may have asked because it has settings that this process has not.
+            return Done::Something;
+        }
         if let Some((registry, demand, answer)) = upstream::answered(shared) {
             return match shared.generators.find(registry) {
                 Some(slot) => settle_answer(shared, registry, slot, &demand, answer),
@@ -119,11 +123,11 @@ fn ends_soon(slot: &GeneratorSlot) -> bool {
 fn lease_or_renew(shared: &Shared, registry: Registry, slot: &'static GeneratorSlot) -> Done {
     // Cleared before anything is read, so that a later request is not lost.
     slot.requested.store(false, Ordering::SeqCst);
-    transact(shared, registry, slot, |wanted, current, last| {
+    transact(shared, registry, slot, |wanted, standing, current, last| {
         if !upstream::is_shard() {
             return Outcome::Tried(registration::for_server(wanted, current, last));
         }
-        outcome_of(upstream::attempt(wanted, current, last))
+        outcome_of(upstream::attempt(shared, wanted, standing, current, last))
     })
 }
 
@@ -137,16 +141,18 @@ fn settle_answer(
 ) -> Done {
     let has_lease = slot.generator.is_leased();
     match answer {
-        Ok(reply) => transact(shared, registry, slot, |wanted, current, last| {
-            outcome_of(upstream::store(wanted, demand, &reply, current, last))
+        Ok(reply) => transact(shared, registry, slot, |wanted, standing, current, last| {
+            let answer = (demand, &reply);
+            outcome_of(upstream::store(
+                shared, wanted, standing, answer, current, last,
+            ))
         }),
-        Err(Unfed::LeaseLost) if matches!(demand, Demand::Renew { .. }) => {
-            transact(shared, registry, slot, |_, _, _| {
-                upstream::forget();
-                Outcome::Lost
-            })
-        }
+        Err(Unfed::LeaseLost) => transact(shared, registry, slot, |_, _, _, _| {
+            upstream::forget();
+            Outcome::Lost
+        }),
         Err(unfed) if unfed.may_pass_soon() || has_lease => {
+            upstream::unanswered(&mut slot.state.write().standing, unfed);
             failed(slot, unfed.message());
             Done::Something
         }
@@ -161,6 +167,7 @@ fn outcome_of(attempt: Result<Attempt, Error>) -> Outcome {
     match attempt {
         Ok(Attempt::Leased(leased)) => Outcome::Tried(Ok(leased)),
         Ok(Attempt::Ask(demand, leased)) => Outcome::ToAsk(demand, leased),
+        Ok(Attempt::Lost) => Outcome::Lost,
         Err(error) => Outcome::Tried(Err(error)),
     }
 }
@@ -171,23 +178,32 @@ fn transact(
     shared: &Shared,
     registry: Registry,
     slot: &'static GeneratorSlot,
-    work: impl FnOnce(&Wanted, Option<Leased>, WallTime) -> Outcome,
+    work: impl FnOnce(&Wanted, &mut Standing, Option<Leased>, WallTime) -> Outcome,
 ) -> Done {
-    let current = current(&slot.state.read());
+    let (current, mut standing) = {
+        let state = slot.state.read();
+        (current(&state), state.standing)
+    };
     let last = current.map_or(WallTime::MIN, |it| last(slot, &it));
     let look = slot.looks.fetch_add(1, Ordering::SeqCst) + 1;
     let attempt = || {
         let wanted = wanted::of_database();
-        Some((attempt(registry, || work(&wanted, current, last)), wanted))
+        let outcome = attempt(registry, || work(&wanted, &mut standing, current, last));
+        Some((outcome, wanted, standing))
     };
-    let outcome = own_xact::run_briefly(attempt, |(outcome, wanted)| {
-        slot.state.write().looked = Some((wanted, look));
+    let outcome = own_xact::run_briefly(attempt, |(outcome, wanted, standing)| {
+        let mut state = slot.state.write();
+        state.looked = Some((wanted, look));
+        state.standing = standing;
+        drop(state);
         match outcome {
             Outcome::Tried(Ok(leased)) => settle(shared, registry, slot, &leased),
             Outcome::Tried(Err(error)) => refused(slot, error),
             Outcome::ToAsk(demand, leased) => {
-                if let Some(leased) = &leased {
-                    settle(shared, registry, slot, leased);
+                match &leased {
+                    Some(leased) => settle(shared, registry, slot, leased),
+                    // What there is, if anything, must not be used before the centre answers.
+                    None => slot.stop(),
                 }
                 if !upstream::ask(shared, registry, *demand) {
                     failed(
@@ -196,7 +212,10 @@ fn transact(
                     );
                 }
             }
-            Outcome::Lost => slot.requested.store(true, Ordering::Release),
+            Outcome::Lost => {
+                slot.stop();
+                slot.requested.store(true, Ordering::Release);
+            }
             Outcome::Gone => shared.generators.retire(registry),
         }
         slot.changed.broadcast();

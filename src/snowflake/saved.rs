@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::lease::{self, Leased};
 use crate::pg::clock;
 use crate::settings::snowflake::Wanted;
+use crate::settings::upstream::CentreDigest;
 use crate::shmem::Shared;
 use crate::shmem::generators::{GeneratorSlot, Lease, Registry};
 
@@ -22,8 +23,8 @@ pub struct SavedLease {
     token: i64,
     ceiling: WallTime,
     next: WallTime,
-    /// What the settings required: worker id, layout and epoch.
-    wanted: (Option<u64>, String, WallTime),
+    /// What the settings required: worker id, layout, epoch and centre.
+    wanted: (Option<u64>, String, WallTime, CentreDigest),
 }
 
 /// Ends all generators and returns their positions.
@@ -57,13 +58,14 @@ fn save_one(registry: Registry, slot: &GeneratorSlot) -> Option<SavedLease> {
             wanted.worker_id,
             wanted.scheme.layout.to_string(),
             wanted.scheme.epoch,
+            wanted.centre,
         ),
     })
 }
 
 /// Continues with a lease. Sessions for which the settings have changed have the loader look.
 pub fn restore(shared: &Shared, saved: &SavedLease) {
-    let (worker_id, layout, epoch) = &saved.wanted;
+    let (worker_id, layout, epoch, centre) = &saved.wanted;
     let (Some(scheme), Some(wanted)) = (
         scheme_of(&saved.layout, saved.epoch),
         scheme_of(layout, *epoch),
@@ -73,6 +75,7 @@ pub fn restore(shared: &Shared, saved: &SavedLease) {
     let wanted = Wanted {
         worker_id: *worker_id,
         scheme: wanted,
+        centre: *centre,
     };
     let lease = Lease {
         worker_id: saved.worker_id,
