@@ -61,7 +61,7 @@ pub enum Heard {
     /// There is a new connection.
     Connected,
     /// The outcome of the next request.
-    Answer(Answer),
+    Answer(Box<Answer>),
 }
 
 /// The centre as the link knows it.
@@ -141,7 +141,8 @@ impl Centre {
         let was_connected = self.connection.as_ref().is_some_and(Connection::is_ok);
         if let Err(failure) = self.connect(address) {
             for demand in demands {
-                hear(Heard::Answer(Err(self.of_lease(demand, failure.clone()))));
+                let failure = self.of_lease(demand, failure.clone());
+                hear(Heard::Answer(Box::new(Err(failure))));
             }
             return;
         }
@@ -149,7 +150,7 @@ impl Centre {
             hear(Heard::Connected);
         }
         let place = shmem::Address::of(&self.place());
-        let mut settle = |answer| hear(Heard::Answer(answer));
+        let mut settle = |answer| hear(Heard::Answer(Box::new(answer)));
         let statements = demands.iter().map(statement);
         let (mut settled, mut is_useless) = (0, true);
         let lost = exchange(

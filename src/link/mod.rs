@@ -171,7 +171,7 @@ impl Link {
                     it.demands.pop_front()
                 });
                 if let Some((id, demand)) = next {
-                    self.settle(id, &demand, answer);
+                    self.settle(id, &demand, *answer);
                 }
             }
             Message::End(host) => {

@@ -29,7 +29,7 @@ pub enum Message {
     /// There is a new connection, or the last one is lost.
     Changed,
     /// The answer to the next request.
-    Answer(Answer),
+    Answer(Box<Answer>),
     /// All were answered. With where the centre is, if it is still connected.
     End(Option<String>),
 }

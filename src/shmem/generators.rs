@@ -4,7 +4,9 @@
 //! by (database, OID of that database's `leaf.alloc`). Sessions keep a reference
 //! to it and draw without a lock. A generator is therefore assigned to another registry
 //! only when no session can be drawing from it with another layout: when its database
-//! has been dropped, or its layout and epoch stay the same.
+//! has been dropped, or its layout and epoch stay the same. If there are more databases than
+//! generators, the one that was idle longest is assigned to another database: its serial number
+//! changes, which a session compares after each draw.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
@@ -46,6 +48,9 @@ pub struct GeneratorSlot {
     pub retry_at: AtomicMonotonic,
     /// How often the loader has begun to look at the settings of the database.
     pub looks: AtomicU64,
+    /// Changes when the generator is assigned to another registry. An id that was drawn before
+    /// that is the former one's, if this has not changed after the draw.
+    pub serial: AtomicU64,
     /// The database whose generator this is; 0 for none. Directory lock.
     database: AtomicU32,
     /// The OID of that database's `leaf.alloc`; 0 if the registry no longer exists.
@@ -169,9 +174,16 @@ impl GeneratorSlot {
             requested: AtomicBool::new(false),
             retry_at: AtomicMonotonic::new(),
             looks: AtomicU64::new(0),
+            serial: AtomicU64::new(0),
             database: AtomicU32::new(0),
             catalog: AtomicU32::new(0),
         }
+    }
+
+    /// Whether it serves this registry. To be asked under the lock of the state, which is held
+    /// while a generator is assigned.
+    pub fn serves(&self, registry: Registry) -> bool {
+        self.registry() == registry
     }
 
     fn registry(&self) -> Registry {
@@ -181,9 +193,31 @@ impl GeneratorSlot {
         }
     }
 
+    /// Assigns the generator, which then has no lease. The directory lock is held to write.
     fn belong_to(&self, registry: Registry) {
+        let mut state = self.state.write();
+        self.generator.fence();
+        *state = State {
+            scheme: state.scheme,
+            ..State::default()
+        };
+        self.requested.store(false, Ordering::Relaxed);
+        self.retry_at.set(Monotonic::ZERO);
+        self.serial.fetch_add(1, Ordering::Release);
         self.database.store(registry.database, Ordering::Relaxed);
         self.catalog.store(registry.catalog, Ordering::Relaxed);
+        drop(state);
+        self.waits.clear();
+        self.changed.broadcast();
+    }
+
+    /// Since when no id can have been drawn, unless somebody waits for one; `None` if one could
+    /// be drawn now, or not with this layout.
+    fn idle_since(&self, scheme: &Scheme, now: WallTime) -> Option<WallTime> {
+        let state = self.state.read();
+        let is_fit = state.scheme.is_none_or(|it| it == *scheme);
+        let ended = state.lease.map_or(WallTime::MIN, |lease| lease.ceiling);
+        (is_fit && ended <= now && !self.requested.load(Ordering::Acquire)).then_some(ended)
     }
 
     /// Ends the lease: sessions wait for another one.
@@ -241,6 +275,31 @@ impl Generators {
     /// The generator of a registry; if it has none, a free one is assigned to it. `None`
     /// if none is free. Generators of earlier registries of the database are retired.
     pub fn claim(&self, registry: Registry) -> Option<&'static GeneratorSlot> {
+        self.claim_or(registry, || None)
+    }
+
+    /// As [`claim`](Self::claim), for a registry of this layout and epoch; if none is free, the
+    /// one that was idle longest is taken from its registry.
+    pub fn claim_or_take(
+        &self,
+        registry: Registry,
+        scheme: &Scheme,
+    ) -> Option<&'static GeneratorSlot> {
+        let now = clock::now();
+        self.claim_or(registry, || {
+            let idle = self
+                .slots
+                .iter()
+                .filter_map(|slot| Some((slot.idle_since(scheme, now)?, slot)));
+            Some(idle.min_by_key(|(since, _)| *since)?.1)
+        })
+    }
+
+    fn claim_or(
+        &self,
+        registry: Registry,
+        take: impl FnOnce() -> Option<&'static GeneratorSlot>,
+    ) -> Option<&'static GeneratorSlot> {
         let _lock = self.directory.write();
         if let Some(slot) = self.find_locked(registry) {
             return Some(slot);
@@ -255,7 +314,7 @@ impl Generators {
                 catalog: 0,
             })
         };
-        let slot = find(0).or_else(|| find(registry.database))?;
+        let slot = find(0).or_else(|| find(registry.database)).or_else(take)?;
         slot.belong_to(registry);
         Some(slot)
     }

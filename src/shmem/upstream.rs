@@ -25,10 +25,6 @@ pub const TAG_BYTES: usize = tag::MAX_BYTES;
 
 /// What is asked of the centre.
 #[derive(Clone, Copy)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "it lives in shared memory, where nothing can be boxed"
-)]
 pub enum Demand {
     /// Numbers of a tag.
     Feed {

@@ -193,6 +193,9 @@ fn transact(
     };
     let outcome = own_xact::run_briefly(attempt, |(outcome, wanted, standing)| {
         let mut state = slot.state.write();
+        if !slot.serves(registry) {
+            return;
+        }
         state.looked = Some((wanted, look));
         state.standing = standing;
         drop(state);
@@ -274,6 +277,10 @@ fn settle(shared: &Shared, registry: Registry, slot: &'static GeneratorSlot, lea
         return;
     }
     let mut state = slot.state.write();
+    if !slot.serves(registry) {
+        // It was taken for another database. Sessions that wait find another one.
+        return;
+    }
     let before = current(&state);
     state.scheme = Some(leased.scheme);
     state.lease = Some(leased.lease);

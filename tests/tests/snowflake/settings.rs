@@ -1,7 +1,7 @@
 //! Settings of a database, which take effect while it is in use.
 
 use leaf_tests::postgres::{Client, NoTls};
-use leaf_tests::{Draw, Server, Snowflake, refused};
+use leaf_tests::{Draw, Ledger, Server, Snowflake, refused, wait_until};
 use std::sync::{Arc, Mutex};
 
 /// Whose the next id is.
@@ -133,5 +133,48 @@ fn settings_of_roles_do_not_count() {
     for _ in 0..2 {
         assert_eq!(worker(&mut server.connect_as("app", "postgres")), 0);
         assert_eq!(worker(&mut admin), 0);
+    }
+}
+
+#[test]
+fn database_that_was_idle_gives_its_place_to_another() {
+    let mut server = Server::options()
+        .set("leaf.max_databases", "2")
+        .set("leaf.ceiling_ahead", "100ms")
+        .set("leaf.wait_timeout", "1s")
+        .start();
+    let mut admin = server.connect();
+    let names = ["postgres", "b", "c", "d", "e"];
+    for name in &names[1..] {
+        admin.run(&format!("CREATE DATABASE {name}"));
+        server
+            .connect_as("postgres", name)
+            .run("CREATE EXTENSION leaf");
+    }
+    drop(admin);
+    let mut ledgers = names.map(|_| Ledger::new());
+    for round in 0..3 {
+        // They stay connected, and each goes on with what it has found before.
+        let mut clients = names.map(|name| server.connect_as("postgres", name));
+        for _ in 0..2 {
+            for (client, ledger) in clients.iter_mut().zip(&mut ledgers) {
+                wait_until("one of two others is idle", || {
+                    match client.snowflakes(100) {
+                        Ok(ids) => {
+                            assert!(ids.iter().all(|id| client.parts(*id).worker_id == 0));
+                            ledger.add(ids);
+                            true
+                        }
+                        Err(error) => {
+                            refused(Err::<(), _>(error), "53400");
+                            false
+                        }
+                    }
+                });
+            }
+        }
+        if round == 0 {
+            server.restart(leaf_tests::Mode::Fast);
+        }
     }
 }
