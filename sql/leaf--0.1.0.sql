@@ -146,6 +146,7 @@ CREATE TABLE leaf.worker (
     upstream_history text,
     upstream_address text,
     upstream_setting text,
+    confirmed_by    text,
     CONSTRAINT worker_pkey PRIMARY KEY (worker_id),
     CONSTRAINT worker_worker_id_check CHECK (worker_id OPERATOR(pg_catalog.>=) 0)
 );
@@ -166,6 +167,7 @@ COMMENT ON COLUMN leaf.worker.upstream_registry IS 'which registry has granted t
 COMMENT ON COLUMN leaf.worker.upstream_history IS 'the history of that registry''s database at the last renewal';
 COMMENT ON COLUMN leaf.worker.upstream_address IS 'where the centre was reached: its hosts, ports and database';
 COMMENT ON COLUMN leaf.worker.upstream_setting IS 'a digest of leaf.upstream as it was then: with another one, the lease is used only once it is known to be the same centre''s';
+COMMENT ON COLUMN leaf.worker.confirmed_by IS 'the synchronous standby without which this server could not raise its ceiling; null if there is not just one';
 COMMENT ON COLUMN leaf.worker.leased_until IS 'until when no other node gets the worker id';
 COMMENT ON COLUMN leaf.worker.clock_offset_ms IS 'how far the holder''s clock was ahead of the registry''s';
 
@@ -356,6 +358,13 @@ CREATE FUNCTION leaf_worker_release(
     AS 'MODULE_PATHNAME', 'leaf_worker_release';
 COMMENT ON FUNCTION leaf_worker_release(integer, uuid, bigint, timestamptz)
     IS 'ends a lease: the worker id can then be leased to another node';
+
+CREATE FUNCTION leaf_worker_take_over(worker_id integer DEFAULT NULL) RETURNS integer
+    LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'leaf_worker_take_over';
+COMMENT ON FUNCTION leaf_worker_take_over(integer)
+    IS 'vouches that the servers of earlier histories issue no ids any more, or that the holder of this worker id does not: makes their worker ids available above their ceilings, and returns how many';
+REVOKE EXECUTE ON FUNCTION leaf_worker_take_over(integer) FROM PUBLIC;
 
 REVOKE EXECUTE ON FUNCTION leaf_worker_register(text, integer, timestamptz, interval, uuid),
     leaf_worker_renew(integer, uuid, bigint, timestamptz, interval, bigint),

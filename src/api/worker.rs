@@ -3,7 +3,7 @@
 use leaf_core::time::WallTime;
 
 use super::args;
-use crate::catalog;
+use crate::catalog::{self, registry};
 use crate::error::{Error as CommonError, Problem};
 use crate::pg::call::{Call, sql_functions};
 use crate::pg::rows::Record;
@@ -16,7 +16,12 @@ use crate::snowflake::registration;
 use crate::snowflake::releasing::releasing;
 use crate::snowflake::upstream;
 
-sql_functions!(leaf_worker_register, leaf_worker_renew, leaf_worker_release);
+sql_functions!(
+    leaf_worker_register,
+    leaf_worker_renew,
+    leaf_worker_release,
+    leaf_worker_take_over
+);
 
 /// Leases a worker id to a node.
 fn leaf_worker_register(call: Call<'_>) -> Record {
@@ -93,6 +98,17 @@ fn leaf_worker_release(call: Call<'_>) {
     let proof = args::proof(call.integer(0), call.uuid(1), call.bigint(2));
     let used_until = args::instant(call.timestamp(3), "used_until");
     in_registry(|| releasing(|| lease::release(&proof, used_until)));
+}
+
+/// Makes worker ids of earlier histories available. Returns how many.
+fn leaf_worker_take_over(call: Call<'_>) -> i32 {
+    let worker_id = args::wanted_worker_id(call.integer(0));
+    let (taken, _) = in_registry(|| {
+        registry::lock_registry();
+        let history = lease::database_history();
+        Ok(registry::take_over(&history, worker_id, clock::now()))
+    });
+    taken as i32
 }
 
 /// Runs `work` on the registry, and makes the commit of the transaction durable. Returns the

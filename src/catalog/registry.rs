@@ -10,7 +10,9 @@ use pgrx::datum::{DatumWithOid, TimestampWithTimeZone};
 use pgrx::pg_sys;
 
 use super::relation;
-use super::statement::{ResultRow, bigint, column_of, execute, query, query_latest, text, uuid};
+use super::statement::{
+    ResultRow, bigint, column_of, execute, optional_text, query, query_latest, text, uuid,
+};
 use crate::pg::datum::{
     Arg, bigint_arg, optional_text_arg, string_arg, text_arg, timestamp_arg, uuid_arg,
 };
@@ -31,7 +33,7 @@ mod column {
 macro_rules! select {
     () => {
         "SELECT worker_id::bigint, node, nonce, token, history, layout, epoch, ceiling, leased_until, \
-                start_at \
+                start_at, confirmed_by \
            FROM leaf.worker "
     };
 }
@@ -74,6 +76,8 @@ pub struct Registered {
     pub leased_until: WallTime,
     /// Where the ids of the lease begin, if that is known.
     pub start_at: Option<WallTime>,
+    /// The standby without which the ceiling could not be raised, if there was just one.
+    pub confirmed_by: Option<String>,
 }
 
 impl Registered {
@@ -189,6 +193,9 @@ pub struct Registration<'a> {
     pub leased_until: WallTime,
     pub now: WallTime,
     pub clock_offset_us: i64,
+    /// The standby without which this cannot be committed, if the node is this server and there
+    /// is just one.
+    pub confirmed_by: Option<String>,
 }
 
 /// How long a registration waits for others before it looks for a deadlock.
@@ -218,6 +225,35 @@ pub fn rows_of_server(node: &str) -> Vec<Registered> {
         concat!(select!(), "WHERE node = $1 AND node ^@ 'server '::text"),
         &[string_arg(node)],
         read,
+    )
+}
+
+/// The rows of servers whose ceilings were confirmed by a standby, the last of them first.
+pub fn confirmed_by(standby: &str) -> Vec<Registered> {
+    query_by_index(
+        concat!(
+            select!(),
+            "WHERE lower(confirmed_by) = lower($1) AND node ^@ 'server '::text \
+             ORDER BY leased_until DESC LIMIT 100"
+        ),
+        &[string_arg(standby)],
+        read,
+    )
+}
+
+/// Makes the worker ids of servers that were leased in other histories available, or just this
+/// one, of whatever node. Returns how many. Other nodes than servers go on with their leases after
+/// a promotion.
+pub fn take_over(history: &str, worker_id: Option<u64>, now: WallTime) -> usize {
+    execute(
+        "UPDATE leaf.worker SET history = $1, leased_until = least(leased_until, $3), token = token + 1, \
+                nonce = pg_catalog.gen_random_uuid() \
+          WHERE history <> $1 AND CASE WHEN $2::bigint IS NULL THEN node ^@ 'server '::text ELSE worker_id = $2 END",
+        &[
+            string_arg(history),
+            bigint_arg(worker_id.map(|worker_id| worker_id as i64)),
+            timestamp_arg(now),
+        ],
     )
 }
 
@@ -379,6 +415,7 @@ fn read(row: &ResultRow<'_>) -> Registered {
         ceiling: instant(row, 8),
         leased_until: instant(row, 9),
         start_at: instant_or_null(row, 10),
+        confirmed_by: optional_text(row, 11),
     }
 }
 
@@ -398,8 +435,8 @@ pub fn register(
     let Some(over) = over else {
         return execute(
             "INSERT INTO leaf.worker (worker_id, nonce, token, ceiling, leased_until, renewed_at, \
-                                      clock_offset_ms, history, node, start_at, layout, epoch, registered_at, leased_by) \
-             VALUES ($1::integer, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $6, $13::name) \
+                                      clock_offset_ms, history, node, confirmed_by, start_at, layout, epoch, registered_at, leased_by) \
+             VALUES ($1::integer, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $6, $14::name) \
                  ON CONFLICT (worker_id) DO NOTHING",
             &args,
         ) == 1;
@@ -409,10 +446,10 @@ pub fn register(
     execute(
         "UPDATE leaf.worker \
             SET nonce = $2, token = $3, ceiling = $4, leased_until = $5, renewed_at = $6, \
-                clock_offset_ms = $7, history = $8, node = $9, start_at = $10, layout = $11, epoch = $12, \
-                registered_at = $6, leased_by = $13::name, \
+                clock_offset_ms = $7, history = $8, node = $9, confirmed_by = $10, start_at = $11, \
+                layout = $12, epoch = $13, registered_at = $6, leased_by = $14::name, \
                 upstream_nonce = NULL, upstream_token = NULL \
-          WHERE worker_id = $1 AND nonce = $14 AND token = $15",
+          WHERE worker_id = $1 AND nonce = $15 AND token = $16",
         &args,
     ) == 1
 }
@@ -425,8 +462,8 @@ pub fn renew(registration: &Registration<'_>, token: i64) -> bool {
     execute(
         "UPDATE leaf.worker \
             SET token = $3, ceiling = $4, leased_until = $5, renewed_at = $6, clock_offset_ms = $7, \
-                history = $8, node = $9 \
-          WHERE worker_id = $1 AND nonce = $2 AND token = $10 AND ceiling <= $4",
+                history = $8, node = $9, confirmed_by = $10 \
+          WHERE worker_id = $1 AND nonce = $2 AND token = $11 AND ceiling <= $4",
         &args,
     ) == 1
 }
@@ -465,7 +502,7 @@ pub fn release(worker_id: i64, ceiling: WallTime, leased_until: WallTime) {
     );
 }
 
-/// The values that both a registration and a renewal write, $1 to $9.
+/// The values that both a registration and a renewal write, $1 to $10.
 fn values(registration: &Registration<'_>) -> Vec<Arg> {
     let lease = &registration.lease;
     vec![
@@ -478,6 +515,12 @@ fn values(registration: &Registration<'_>) -> Vec<Arg> {
         DatumWithOid::from(registration.clock_offset_us as f64 / 1e3),
         string_arg(registration.history),
         string_arg(registration.node),
+        optional_text_arg(
+            registration
+                .confirmed_by
+                .as_ref()
+                .map(|name| name.as_bytes()),
+        ),
     ]
 }
 

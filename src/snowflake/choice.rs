@@ -10,8 +10,9 @@ use uuid::Uuid;
 
 use super::ceilings::{self, PER_FILE};
 use super::error::Error;
-use super::lease::{Claimant, kept_ceiling, may_begin, unusable};
+use super::lease::{Claimant, SERVER, kept_ceiling, may_begin, unusable};
 use crate::catalog::registry::{self, Registered};
+use crate::history;
 use crate::pg::database;
 use crate::settings::snowflake as settings;
 
@@ -93,6 +94,12 @@ fn candidates(claimant: &Claimant, history: &str, request: &Request) -> Vec<Regi
         if !own.is_empty() {
             return own;
         }
+        let mut former =
+            history::confirmed_as().map_or_else(Vec::new, |name| registry::confirmed_by(&name));
+        former.retain(|row| is_of_former_self(row, history));
+        if !former.is_empty() {
+            return former;
+        }
     }
     registry::expired(history, request.now, request.worker_ids, MAX_EXPIRED)
 }
@@ -108,7 +115,9 @@ fn held(claimant: &Claimant, rows: &[Registered], history: &str) -> Vec<Held> {
         }
         Held {
             worker_id,
-            holder: if row.history != history {
+            holder: if claimant.is_server && is_of_former_self(row, history) {
+                Holder::Self_
+            } else if row.history != history {
                 Holder::OtherHistory
             } else if claimant.is_server && row.node == claimant.node {
                 Holder::Self_
@@ -124,6 +133,17 @@ fn held(claimant: &Claimant, rows: &[Registered], history: &str) -> Vec<Held> {
         }
     };
     rows.iter().map(held).collect()
+}
+
+/// Whether the lease was that of the primary whose standby this server was, and which could
+/// raise no ceiling that this server has not confirmed: whether it still runs or not, it issues
+/// no ids above that.
+fn is_of_former_self(row: &Registered, present: &str) -> bool {
+    let confirms =
+        |by: &String| history::confirmed_as().is_some_and(|name| name.eq_ignore_ascii_case(by));
+    row.node.starts_with(SERVER)
+        && history::is_former(&row.history, present)
+        && row.confirmed_by.as_ref().is_some_and(confirms)
 }
 
 /// A worker id without a row: the lowest one, or one that is quickly found in a large

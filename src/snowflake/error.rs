@@ -113,7 +113,7 @@ impl Problem for Error {
             Error::NoWorkerId(scheme) => Report::new(
                 Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
                 "no worker id is left for snowflake ids",
-                "Delete rows of leaf.worker whose nodes are gone, or wait until their leases expire.",
+                "Delete rows of leaf.worker whose nodes are gone, or wait until their leases expire. After promotions, leaf_worker_take_over vouches that the former primaries are gone.",
             )
             .detail(format!(
                 "All worker ids of layout {} are leased; their number is {}.",
@@ -139,7 +139,7 @@ impl Problem for Error {
             Error::HeldInOtherHistory { worker_id, node } => Report::new(
                 Code::ERRCODE_OBJECT_IN_USE,
                 format!("worker id {worker_id} was leased in another history of this database"),
-                "Choose another worker id; if its holder will never run again, delete the row of leaf.worker.",
+                "Choose another worker id; or, if its holder does not run any more, call leaf_worker_take_over with the worker id.",
             )
             .detail(format!("Its holder, \"{node}\", may still be running there.")),
             Error::OtherScheme { registered, wanted } => Report::new(

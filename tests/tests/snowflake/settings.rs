@@ -178,3 +178,104 @@ fn database_that_was_idle_gives_its_place_to_another() {
         }
     }
 }
+
+/// A primary with a fixed worker id, a standby that follows it, and what was drawn.
+fn primary_with_fixed_worker_id(name: &str) -> (Server, Server, Ledger) {
+    let primary = Server::options()
+        .set("leaf.worker_id", "5")
+        .set("leaf.ceiling_ahead", "1s")
+        .start();
+    let standby = Server::options()
+        .set("cluster_name", "s1")
+        .set("synchronous_standby_names", "")
+        .start_standby_of(&primary);
+    standby.catch_up_with(&primary);
+    primary.reload("synchronous_standby_names", name);
+    let mut ledger = Ledger::new();
+    let mut client = primary.connect();
+    // Two ceilings at least: the first may be from before the reload.
+    let ceiling = "SELECT coalesce(max(ceiling), '-infinity')::text FROM leaf.worker";
+    ledger.add(client.snowflakes(10).expect("ids"));
+    let first = client.text(ceiling);
+    wait_until("the ceiling was raised", || {
+        ledger.add(client.snowflakes(100).expect("ids"));
+        client.text(ceiling) != first
+    });
+    (primary, standby, ledger)
+}
+
+#[test]
+fn promoted_standby_goes_on_with_the_worker_id_if_its_primary_cannot_without_it() {
+    let (primary, standby, mut ledger) = primary_with_fixed_worker_id("s1");
+    // The primary runs on: nothing confirms its next ceiling.
+    let mut there = standby.promote();
+    let mut here = primary.connect();
+    here.run("SET leaf.wait_timeout = '100ms'");
+    for _ in 0..20 {
+        if let Ok(ids) = here.snowflakes(500) {
+            ledger.add(ids);
+        }
+        let ids = there.snowflakes(500).expect("ids");
+        assert_eq!(there.parts(ids[0]).worker_id, 5);
+        ledger.add(ids);
+    }
+}
+
+#[test]
+fn promoted_standby_needs_a_word_for_the_worker_id_of_a_primary_that_may_run_on() {
+    for names in ["", "*", "FIRST 1 (s1, s2)"] {
+        let (mut primary, standby, mut ledger) = primary_with_fixed_worker_id(names);
+        primary.stop(leaf_tests::Mode::Immediate);
+        let mut client = standby.promote();
+        let error = refused(client.snowflakes(1), "55006");
+        assert!(
+            error
+                .hint()
+                .is_some_and(|it| it.contains("leaf_worker_take_over")),
+            "{error:?}"
+        );
+        assert_eq!(client.number("SELECT leaf_worker_take_over(5)::bigint"), 1);
+        let ids = client.snowflakes(10).expect("ids");
+        assert_eq!(client.parts(ids[0]).worker_id, 5);
+        ledger.add(ids);
+    }
+}
+
+#[test]
+fn promotions_do_not_use_up_a_small_layout() {
+    let mut primary = Server::options()
+        .set("leaf.snowflake_layout", "custom:41,1,12")
+        .set("leaf.ceiling_ahead", "100ms")
+        .set("cluster_name", "s")
+        .start();
+    let mut ledger = Ledger::new();
+    for _ in 0..4 {
+        ledger.add(primary.connect().snowflakes(10).expect("ids"));
+        let standby = Server::options().start_standby_of(&primary);
+        standby.catch_up_with(&primary);
+        primary.reload("synchronous_standby_names", "s");
+        let confirmed = "SELECT count(*) FROM leaf.worker WHERE confirmed_by = 's'";
+        wait_until("the standby has confirmed a ceiling", || {
+            ledger.add(primary.connect().snowflakes(100).expect("ids"));
+            primary.connect().number(confirmed) == 1
+        });
+        primary.stop(leaf_tests::Mode::Immediate);
+        standby.promote();
+        standby.reload("synchronous_standby_names", "");
+        primary = standby;
+    }
+    ledger.add(primary.connect().snowflakes(10).expect("ids"));
+    // Without a standby that confirms, somebody has to vouch for the former primaries.
+    for is_left in [true, false] {
+        let standby = Server::options().start_standby_of(&primary);
+        standby.catch_up_with(&primary);
+        primary.stop(leaf_tests::Mode::Immediate);
+        let mut client = standby.promote();
+        if !is_left {
+            refused(client.snowflake(), "53400");
+            assert_eq!(client.number("SELECT leaf_worker_take_over()::bigint"), 2);
+        }
+        ledger.add(client.snowflakes(10).expect("ids"));
+        primary = standby;
+    }
+}
