@@ -4,7 +4,7 @@
 #     docker run --rm leafctl status --help
 #
 # TLS to a server whose certificate a public authority has signed needs the certificates of
-# the host: -v /etc/ssl/certs:/etc/ssl/certs:ro
+# the host: -v /etc/ssl/certs:/usr/lib/ssl/certs:ro
 ARG BASE=docker.io/library/debian:bookworm-slim
 FROM ${BASE}
 

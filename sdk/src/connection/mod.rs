@@ -19,6 +19,6 @@ mod targets;
 mod tls;
 
 pub(crate) use ssl_mode::TlsUse;
-pub(crate) use targets::Targets;
+pub(crate) use targets::{Needs, Targets};
 #[cfg(feature = "tls")]
-pub(crate) use tls::{client_config, client_config_by_mode};
+pub(crate) use tls::Connector;
