@@ -3,6 +3,7 @@
 use leaf_tests::postgres;
 use leaf_tests::{Draw, Pooler, Said, Server, Terminal, leafctl, leafctl_on};
 use std::fs;
+use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
@@ -93,6 +94,13 @@ fn server_that_is_not_there_is_an_error_of_one_line_with_its_own_code() {
         let error = Said::by(leafctl().arg("status").args(&arguments)).failed(3);
         assert!(error.contains("hint"), "{error}");
     }
+    // It accepts and never answers.
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = silent.local_addr().expect("an address").port().to_string();
+    let mut status = leafctl();
+    status.env("PGCONNECT_TIMEOUT", "1");
+    let error = Said::by(status.args(["status", "-h", "127.0.0.1", "-p", &port])).failed(3);
+    assert!(error.contains("did not answer"), "{error}");
     let server = Server::start();
     let error = Said::by(leafctl_on(&server).args(["status", "-d", "nothing"])).failed(3);
     assert!(
