@@ -142,6 +142,10 @@ CREATE TABLE leaf.worker (
     upstream_nonce  uuid,
     upstream_token  bigint,
     upstream_ceiling timestamptz,
+    upstream_registry uuid,
+    upstream_history text,
+    upstream_address text,
+    upstream_setting text,
     CONSTRAINT worker_pkey PRIMARY KEY (worker_id),
     CONSTRAINT worker_worker_id_check CHECK (worker_id OPERATOR(pg_catalog.>=) 0)
 );
@@ -158,6 +162,10 @@ COMMENT ON COLUMN leaf.worker.leased_by IS 'the role that registered the node; n
 COMMENT ON COLUMN leaf.worker.upstream_nonce IS 'if the worker id is leased from a centre: the nonce of that lease';
 COMMENT ON COLUMN leaf.worker.upstream_token IS 'the token of that lease';
 COMMENT ON COLUMN leaf.worker.upstream_ceiling IS 'the ceiling of that lease: this server issues no ids of later times before the centre has raised it';
+COMMENT ON COLUMN leaf.worker.upstream_registry IS 'which registry has granted that lease: another one has none of it';
+COMMENT ON COLUMN leaf.worker.upstream_history IS 'the history of that registry''s database at the last renewal';
+COMMENT ON COLUMN leaf.worker.upstream_address IS 'where the centre was reached: its hosts, ports and database';
+COMMENT ON COLUMN leaf.worker.upstream_setting IS 'a digest of leaf.upstream as it was then: with another one, the lease is used only once it is known to be the same centre''s';
 COMMENT ON COLUMN leaf.worker.leased_until IS 'until when no other node gets the worker id';
 COMMENT ON COLUMN leaf.worker.clock_offset_ms IS 'how far the holder''s clock was ahead of the registry''s';
 

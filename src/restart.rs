@@ -23,7 +23,7 @@ use crate::shmem::{self, Shared};
 use crate::snowflake::saved::{self as leases, SavedLease};
 
 /// The version of the file's format; a file of another version is not used.
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 
 #[derive(Serialize, Deserialize)]
 struct Saved {

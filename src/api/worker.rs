@@ -117,6 +117,7 @@ fn claimant(node: String, clock: Option<WallTime>, now: WallTime) -> Claimant {
         is_server: false,
         nonce: None,
         worker_id: None,
+        scheme: settings::scheme(),
         clock: clock.unwrap_or(now),
         now,
         last: None,

@@ -178,17 +178,10 @@ pub fn rotate_mask(tag: &[u8]) -> Option<i32> {
     .flatten()
 }
 
-/// The columns of `leaf.alloc` that [`position_of`] reads.
-macro_rules! position_columns {
-    () => {
-        "SELECT NULL, max_id, max_value, stripes, stripe, stripe_width, striped_from, \
-                earlier_stripes, earlier_stripe"
-    };
-}
-
 /// How far a tag's ids are granted.
 pub fn position(tag: &[u8]) -> Option<Position> {
-    let statement = concat!(position_columns!(), " FROM leaf.alloc WHERE biz_tag = $1");
+    let statement = "SELECT NULL, max_id, max_value, stripes, stripe, stripe_width, striped_from, \
+                            earlier_stripes, earlier_stripe FROM leaf.alloc WHERE biz_tag = $1";
     query(statement, &[text_arg(tag)], position_of).pop()
 }
 
@@ -206,15 +199,6 @@ fn position_of(row: &ResultRow<'_>) -> Position {
 pub fn is_fed(tag: &[u8]) -> bool {
     let statement = "SELECT upstream_tag IS NOT NULL FROM leaf.alloc WHERE biz_tag = $1";
     query(statement, &[text_arg(tag)], |row| flag(row, 1)) == [true]
-}
-
-/// Like [`position`], and locks the row until the transaction ends.
-pub fn position_for_update(tag: &[u8]) -> Option<Position> {
-    let statement = concat!(
-        position_columns!(),
-        " FROM leaf.alloc WHERE biz_tag = $1 FOR NO KEY UPDATE"
-    );
-    query(statement, &[text_arg(tag)], position_of).pop()
 }
 
 /// The columns of `leaf.alloc`, named `a`, that [`locked_row`] reads; `$2` is the current

@@ -8,6 +8,7 @@
 pub mod alloc;
 pub mod alloc_row;
 pub mod columns;
+pub mod database;
 pub mod defaults;
 pub mod permissions;
 pub mod privileges;

@@ -95,20 +95,28 @@ impl Registered {
 }
 
 /// A lease from the centre, as the row of this server keeps it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpstreamLease {
     pub worker_id: u64,
     pub nonce: [u8; 16],
     pub token: i64,
     /// No ids of later times are issued.
     pub ceiling: WallTime,
+    /// The centre's registry, and the history of its database at the last renewal.
+    pub registry: [u8; 16],
+    pub history: String,
+    /// Where the centre was reached.
+    pub address: String,
+    /// A digest of the setting with which it was.
+    pub setting: String,
 }
 
 /// The lease from the centre that a server's own row keeps, if it has one.
 pub fn upstream_lease(node: &str) -> Option<UpstreamLease> {
     query_by_index(
-        "SELECT worker_id::bigint, upstream_nonce, upstream_token, upstream_ceiling FROM leaf.worker \
-          WHERE node = $1 AND node ^@ 'server '::text AND upstream_token IS NOT NULL \
+        "SELECT worker_id::bigint, upstream_nonce, upstream_token, upstream_ceiling, upstream_registry, \
+                upstream_history, upstream_address, upstream_setting FROM leaf.worker \
+          WHERE node = $1 AND node ^@ 'server '::text AND upstream_token IS NOT NULL AND upstream_registry IS NOT NULL \
           ORDER BY upstream_ceiling DESC LIMIT 1",
         &[string_arg(node)],
         |row| UpstreamLease {
@@ -116,6 +124,10 @@ pub fn upstream_lease(node: &str) -> Option<UpstreamLease> {
             nonce: uuid(row, 2),
             token: bigint(row, 3),
             ceiling: instant(row, 4),
+            registry: uuid(row, 5),
+            history: text(row, 6),
+            address: text(row, 7),
+            setting: text(row, 8),
         },
     )
     .pop()
@@ -124,13 +136,18 @@ pub fn upstream_lease(node: &str) -> Option<UpstreamLease> {
 /// Keeps a lease from the centre in the row of its worker id.
 pub fn keep_upstream_lease(lease: &UpstreamLease) {
     execute(
-        "UPDATE leaf.worker SET upstream_nonce = $2, upstream_token = $3, upstream_ceiling = $4 \
+        "UPDATE leaf.worker SET upstream_nonce = $2, upstream_token = $3, upstream_ceiling = $4, \
+                upstream_registry = $5, upstream_history = $6, upstream_address = $7, upstream_setting = $8 \
           WHERE worker_id = $1",
         &[
             bigint_arg(lease.worker_id as i64),
             uuid_arg(lease.nonce),
             bigint_arg(lease.token),
             timestamp_arg(lease.ceiling),
+            uuid_arg(lease.registry),
+            string_arg(&lease.history),
+            string_arg(&lease.address),
+            string_arg(&lease.setting),
         ],
     );
 }

@@ -5,12 +5,14 @@ use std::ffi::CStr;
 use std::time::{Duration, Instant, SystemTime};
 
 use leaf_core::Run;
+use leaf_core::snowflake::Terms;
 use leaf_core::time::WallTime;
 use uuid::Uuid;
 
 use super::libpq::{Connection, LibPq, Outcome};
 use crate::shmem::text::Text;
-use crate::shmem::upstream::{Demand, Reply, Unfed};
+use crate::shmem::upstream as shmem;
+use crate::shmem::upstream::{Demand, Registry, Reply, Unfed};
 
 /// Where the centre is, and how long it may take.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,18 +34,35 @@ pub struct Failure {
 
 impl Failure {
     fn new(unfed: Unfed, cause: impl Into<String>) -> Self {
-        let cause = cause.into();
-        Failure { unfed, cause }
+        Failure {
+            unfed,
+            cause: in_one_line(&cause.into()),
+        }
     }
 
     /// Whether the fault may lie with this host, so that another one might answer.
     fn is_of_host(&self) -> bool {
-        self.unfed == Unfed::Away
+        self.unfed.is_unreached() || self.unfed == Unfed::Busy
     }
+}
+
+/// A text that came from elsewhere, for the log and the views.
+fn in_one_line(text: &str) -> String {
+    const LONGEST: usize = 1_000;
+    let shown = |char: char| if char.is_control() { ' ' } else { char };
+    text.chars().take(LONGEST).map(shown).collect()
 }
 
 /// The outcome of a request.
 pub type Answer = Result<Reply, Failure>;
+
+/// What a conversation brings.
+pub enum Heard {
+    /// There is a new connection.
+    Connected,
+    /// The outcome of the next request.
+    Answer(Box<Answer>),
+}
 
 /// The centre as the link knows it.
 pub struct Centre {
@@ -52,6 +71,8 @@ pub struct Centre {
     connection: Option<Connection>,
     /// The hosts as libpq has understood them, beginning with the one to try next.
     hosts: Vec<Host>,
+    /// The name of the database.
+    database: String,
 }
 
 /// One of the hosts of a connection string.
@@ -69,12 +90,13 @@ const FEED: &CStr =
 /// dates of a session concerns.
 const REGISTER: &CStr = c"SELECT worker_id, nonce, token, \
     (extract(epoch FROM start_at) * 1000000)::bigint, (extract(epoch FROM ceiling) * 1000000)::bigint, \
-    layout, (extract(epoch FROM epoch) * 1000000)::bigint \
+    layout, (extract(epoch FROM epoch) * 1000000)::bigint, registry, history \
     FROM leaf_worker_register($1::text, nullif($2::text, '')::integer, \
         'epoch'::timestamptz + $3::bigint * interval '1 microsecond', \
         $4::bigint * interval '1 microsecond', $5::uuid)";
 
-const RENEW: &CStr = c"SELECT token, (extract(epoch FROM ceiling) * 1000000)::bigint \
+const RENEW: &CStr =
+    c"SELECT token, (extract(epoch FROM ceiling) * 1000000)::bigint, registry, history \
     FROM leaf_worker_renew($1::integer, $2::uuid, $3::bigint, \
         'epoch'::timestamptz + $4::bigint * interval '1 microsecond', \
         $5::bigint * interval '1 microsecond', $6::bigint)";
@@ -92,7 +114,14 @@ impl Centre {
             address: None,
             connection: None,
             hosts: Vec::new(),
+            database: String::new(),
         }
+    }
+
+    /// Whether the connection, if there was one, has not been lost since it was used last.
+    pub fn is_still_connected(&mut self) -> bool {
+        let is_lost = |it: &mut Connection| it.read().is_err() || !it.is_ok();
+        self.connection.take_if(is_lost).is_none()
     }
 
     /// The host that it is connected to.
@@ -103,16 +132,25 @@ impl Centre {
 
     /// Asks the centre, in one pipeline. Calls `settle` with each answer as soon as it is there,
     /// in the order of the requests.
-    pub fn ask(&mut self, address: &Address, demands: &[Demand], mut settle: impl FnMut(Answer)) {
+    pub fn ask(&mut self, address: &Address, demands: &[Demand], mut hear: impl FnMut(Heard)) {
         if self.address.as_ref() != Some(address) {
             self.connection = None;
             self.hosts.clear();
             self.address = Some(address.clone());
         }
+        let was_connected = self.connection.as_ref().is_some_and(Connection::is_ok);
         if let Err(failure) = self.connect(address) {
-            demands.iter().for_each(|_| settle(Err(failure.clone())));
+            for demand in demands {
+                let failure = self.of_lease(demand, failure.clone());
+                hear(Heard::Answer(Box::new(Err(failure))));
+            }
             return;
         }
+        if !was_connected {
+            hear(Heard::Connected);
+        }
+        let place = shmem::Address::of(&self.place());
+        let mut settle = |answer| hear(Heard::Answer(Box::new(answer)));
         let statements = demands.iter().map(statement);
         let (mut settled, mut is_useless) = (0, true);
         let lost = exchange(
@@ -120,7 +158,7 @@ impl Centre {
             address.timeout,
             statements,
             |outcome| {
-                let answer = answer(&demands[settled], outcome);
+                let answer = answer(&demands[settled], outcome, place);
                 is_useless &= answer.as_ref().is_err_and(Failure::is_of_host);
                 settled += 1;
                 settle(answer);
@@ -130,8 +168,39 @@ impl Centre {
             self.leave_host();
         }
         let cause = lost.unwrap_or_default();
-        for _ in settled..demands.len() {
-            settle(Err(Failure::new(Unfed::Away, cause.as_str())));
+        for demand in &demands[settled..] {
+            let failure = Failure::new(Unfed::Away, cause.as_str());
+            settle(Err(self.of_lease(demand, failure)));
+        }
+    }
+
+    /// Where the centre is: all its hosts, and the database.
+    fn place(&self) -> String {
+        let host = |it: &Host| {
+            let name = if it.host.is_empty() {
+                &it.hostaddr
+            } else {
+                &it.host
+            };
+            let port = if it.port.is_empty() { "5432" } else { &it.port };
+            format!("{name}:{port}")
+        };
+        let hosts: Vec<_> = self.hosts.iter().map(host).collect();
+        format!("{}/{}", hosts.join(","), self.database)
+    }
+
+    /// A failure to reach the centre, for the holder of a lease: whether it would be the centre
+    /// that has granted the lease.
+    fn of_lease(&self, demand: &Demand, failure: Failure) -> Failure {
+        match demand {
+            Demand::Renew { address, .. } if failure.unfed == Unfed::Away => Failure {
+                unfed: match is_same_place(&address.get(), &self.place()) {
+                    true => Unfed::SameAway,
+                    false => Unfed::OtherAway,
+                },
+                ..failure
+            },
+            _ => failure,
         }
     }
 
@@ -170,7 +239,13 @@ impl Centre {
         let no_memory = || Failure::new(Unfed::Away, "out of memory");
         let connection = self.pq.connect(&options).ok_or_else(no_memory)?;
         if self.hosts.is_empty() {
-            self.hosts = hosts(&connection.options());
+            let options = connection.options();
+            let mut named = options.iter().filter(|(keyword, _)| keyword == "dbname");
+            self.database = named
+                .next()
+                .map(|(_, name)| name.clone())
+                .unwrap_or_default();
+            self.hosts = hosts(&options);
         }
         if !connection.is_ok() || !connection.begin_pipeline() {
             return Err(Failure::new(Unfed::Away, connection.error()));
@@ -234,6 +309,7 @@ fn statement(demand: &Demand) -> Statement {
             token,
             next_token,
             ahead,
+            address: _,
         } => {
             let parameters = vec![
                 worker_id.to_string(),
@@ -324,10 +400,12 @@ fn wait(connection: &Connection, deadline: Instant) -> Result<(), String> {
 }
 
 /// What the outcome of a feed means.
-fn answer(demand: &Demand, outcome: Outcome) -> Answer {
+fn answer(demand: &Demand, outcome: Outcome, place: shmem::Address) -> Answer {
     match outcome {
-        Outcome::Row(Some(row)) => reply(demand, &row)
-            .ok_or_else(|| Failure::new(Unfed::Refused, format!("unexpected answer {row:?}"))),
+        Outcome::Row(Some(row)) => reply(demand, &row, place).unwrap_or_else(|| {
+            let cause = format!("unexpected answer {row:?}");
+            Err(Failure::new(Unfed::Refused, cause))
+        }),
         Outcome::Row(None) | Outcome::Sync => {
             Err(Failure::new(Unfed::Refused, "the answer has no row"))
         }
@@ -343,11 +421,12 @@ fn unfed(demand: &Demand, code: &str) -> Unfed {
         "2200H" => Unfed::Exhausted,
         "53400" if !is_feed => Unfed::Exhausted,
         "58000" if !is_feed => Unfed::Clock,
-        // Of a registration: its nonce is in use, so another one is needed.
-        "55000" if !is_feed => Unfed::LeaseLost,
-        // No lock, cancelled, a standby; or a connection that was lost, a server that is shut
-        // down, or has no resources.
-        "55P03" | "57014" | "25006" | "" => Unfed::Away,
+        "55000" if matches!(demand, Demand::Renew { .. }) => Unfed::LeaseLost,
+        // No lock, or cancelled.
+        "55P03" | "57014" => Unfed::Busy,
+        // A standby; or a connection that was lost, a server that is shut down, or has no
+        // resources.
+        "25006" | "" => Unfed::Away,
         code if ["08", "57", "53"]
             .iter()
             .any(|class| code.starts_with(class)) =>
@@ -358,34 +437,65 @@ fn unfed(demand: &Demand, code: &str) -> Unfed {
     }
 }
 
-/// What is in an answer, which must be what was asked for.
-fn reply(demand: &Demand, row: &[String]) -> Option<Reply> {
+/// What is in an answer, which must be what was asked for; `None` if it is not.
+fn reply(demand: &Demand, row: &[String], place: shmem::Address) -> Option<Answer> {
     match *demand {
-        Demand::Feed { count, exact, .. } => fed(count, exact, row),
-        Demand::Register { nonce, .. } => leased(nonce, row),
+        Demand::Feed { count, exact, .. } => fed(count, exact, row).map(Ok),
+        Demand::Register { nonce, .. } => leased(nonce, row, place),
         Demand::Renew { .. } => {
-            let [token, ceiling] = row else { return None };
-            Some(Reply::Renewed {
+            let [token, ceiling, registry @ ..] = row else {
+                return None;
+            };
+            Some(Ok(Reply::Renewed {
                 token: token.parse().ok()?,
                 ceiling: instant(ceiling)?,
-            })
+                from: registry_of(registry, place)?,
+            }))
         }
     }
 }
 
-fn leased(nonce: [u8; 16], row: &[String]) -> Option<Reply> {
-    let [worker_id, of_nonce, token, start_at, ceiling, layout, epoch] = row else {
+fn leased(nonce: [u8; 16], row: &[String], place: shmem::Address) -> Option<Answer> {
+    let [
+        worker_id,
+        of_nonce,
+        token,
+        start_at,
+        ceiling,
+        layout,
+        epoch,
+        registry @ ..,
+    ] = row
+    else {
         return None;
     };
-    let is_mine = of_nonce.parse::<Uuid>().ok()?.into_bytes() == nonce;
-    is_mine.then_some(Reply::Leased {
-        worker_id: worker_id.parse().ok()?,
+    if of_nonce.parse::<Uuid>().ok()?.into_bytes() != nonce {
+        return None;
+    }
+    let (start_at, ceiling) = (instant(start_at)?, instant(ceiling)?);
+    let (epoch, worker_id) = (instant(epoch)?, worker_id.parse().ok()?);
+    let terms = match Terms::read(worker_id, layout, epoch, start_at, ceiling) {
+        Ok(terms) => terms,
+        Err(bad) => return Some(Err(Failure::new(Unfed::Refused, bad.to_string()))),
+    };
+    Some(Ok(Reply::Leased {
         nonce,
         token: token.parse().ok()?,
-        start_at: instant(start_at)?,
-        ceiling: instant(ceiling)?,
-        layout: Text::of(layout),
-        epoch: instant(epoch)?,
+        terms,
+        from: registry_of(registry, place)?,
+    }))
+}
+
+/// Which registry has answered. The link knows the number of the connection.
+fn registry_of(row: &[String], address: shmem::Address) -> Option<Registry> {
+    let [incarnation, history] = row else {
+        return None;
+    };
+    Some(Registry {
+        incarnation: incarnation.parse::<Uuid>().ok()?.into_bytes(),
+        history: Text::of(history),
+        address,
+        connection: 0,
     })
 }
 
@@ -422,6 +532,19 @@ fn check(pq: &LibPq, conninfo: &str) -> Result<(), &'static str> {
         true => Err("leaf.upstream contains a password"),
         false => Ok(()),
     }
+}
+
+/// Whether two lists of hosts name a common one, and the same database.
+fn is_same_place(one: &str, other: &str) -> bool {
+    let (Some((hosts, database)), Some((others, of_other))) =
+        (one.rsplit_once('/'), other.rsplit_once('/'))
+    else {
+        return false;
+    };
+    database == of_other
+        && hosts
+            .split(',')
+            .any(|host| others.split(',').any(|it| it == host))
 }
 
 /// The hosts that libpq tries one after the other, in this order.

@@ -329,8 +329,9 @@ unsafe fn text(pointer: *const c_char) -> String {
     if pointer.is_null() {
         return String::new();
     }
+    /// Longer than anything that is expected: more is not what was asked for.
+    const LONGEST: usize = 8_000;
     // SAFETY: the caller's promise.
-    unsafe { CStr::from_ptr(pointer) }
-        .to_string_lossy()
-        .into_owned()
+    let bytes = unsafe { CStr::from_ptr(pointer) }.to_bytes();
+    String::from_utf8_lossy(&bytes[..bytes.len().min(LONGEST)]).into_owned()
 }

@@ -2,7 +2,9 @@
 //! tags get their numbers.
 //!
 //! It is started by the first loader or session that has a request ([`call`]), and ends, which
-//! closes its connection, when there was none for `leaf.loader_idle_timeout`. It has no
+//! closes its connection, when there was none for `leaf.loader_idle_timeout`. It stays while
+//! snowflake ids are drawn with a lease from the centre: a connection that is lost is the only
+//! sign that another registry may be behind the centre's address. It has no
 //! connection to a database, so that it can hold up no command that waits for sessions to leave
 //! one. Its main thread waits only on its latch and for the thread that speaks with the
 //! centre ([`speaker`]), and each request is answered: with numbers or with the reason why
@@ -24,7 +26,7 @@ use crate::pg::{self, bgworker, clock, guc, latch, process};
 use crate::settings;
 use crate::settings::upstream as upstream_settings;
 use crate::shmem::text::Text;
-use crate::shmem::upstream::{Demand, DemandId, Unfed};
+use crate::shmem::upstream::{Demand, DemandId, Reply, Unfed};
 use crate::shmem::{self, LINK, Shared};
 use centre::{Address, Answer, Failure};
 use libpq::LibPq;
@@ -118,7 +120,7 @@ impl Link {
                 continue;
             }
             let is_idle = last_work.elapsed() >= settings::server::loader_idle_timeout();
-            if is_idle && self.under_way.is_none() {
+            if is_idle && self.under_way.is_none() && !self.shared.upstream.is_watched() {
                 let has_posted = || self.shared.upstream.has_posted();
                 if self.shared.links.leave(LINK, has_posted) {
                     IS_ENTERED.store(false, Ordering::Relaxed);
@@ -160,6 +162,7 @@ impl Link {
 
     fn hear(&mut self, message: Message) {
         match message {
+            Message::Changed => self.shared.upstream.note(|state| state.connections += 1),
             Message::End(_) if self.given_up > 0 => self.given_up -= 1,
             Message::Answer(_) if self.given_up > 0 => {}
             Message::Answer(answer) => {
@@ -168,7 +171,7 @@ impl Link {
                     it.demands.pop_front()
                 });
                 if let Some((id, demand)) = next {
-                    self.settle(id, &demand, answer);
+                    self.settle(id, &demand, *answer);
                 }
             }
             Message::End(host) => {
@@ -237,7 +240,10 @@ impl Link {
     fn settle(&mut self, id: DemandId, demand: &Demand, answer: Answer) {
         let upstream = &self.shared.upstream;
         let answer = match answer {
-            Ok(reply) => {
+            Ok(mut reply) => {
+                if let Reply::Leased { from, .. } | Reply::Renewed { from, .. } = &mut reply {
+                    from.connection = upstream.state().connections;
+                }
                 upstream.note_reply(&reply);
                 self.logged.remove(&demand.subject());
                 Ok(reply)

@@ -7,12 +7,16 @@
 use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
+use std::time::Duration;
 
-use super::centre::{Address, Answer, Centre};
+use super::centre::{Address, Answer, Centre, Heard};
 use super::libpq::LibPq;
 use crate::shmem::upstream::Demand;
+
+/// How often it is looked whether the centre is still connected, while nothing is asked.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// What is to be asked.
 struct Questions {
@@ -22,8 +26,10 @@ struct Questions {
 
 /// What comes back.
 pub enum Message {
+    /// There is a new connection, or the last one is lost.
+    Changed,
     /// The answer to the next request.
-    Answer(Answer),
+    Answer(Box<Answer>),
     /// All were answered. With where the centre is, if it is still connected.
     End(Option<String>),
 }
@@ -86,8 +92,23 @@ fn speak(
         let _ = messages.send(message);
         let _ = ring.write_all(b"!");
     };
-    while let Ok(Questions { address, demands }) = questions.recv() {
-        centre.ask(&address, &demands, |answer| send(Message::Answer(answer)));
+    loop {
+        let Questions { address, demands } = match questions.recv_timeout(LOOK) {
+            Ok(asked) => asked,
+            Err(RecvTimeoutError::Timeout) => {
+                if !centre.is_still_connected() {
+                    send(Message::Changed);
+                }
+                continue;
+            }
+            Err(RecvTimeoutError::Disconnected) => return,
+        };
+        centre.ask(&address, &demands, |heard| {
+            send(match heard {
+                Heard::Connected => Message::Changed,
+                Heard::Answer(answer) => Message::Answer(answer),
+            });
+        });
         send(Message::End(centre.host()));
     }
 }

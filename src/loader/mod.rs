@@ -71,7 +71,9 @@ pub unsafe extern "C-unwind" fn leaf_loader_main(argument: pg_sys::Datum) {
     }
     PLACE.store(database, Ordering::Relaxed);
     process::before_exit(at_exit);
+    each(|work| work.before_connect());
     bgworker::connect(pg_sys::Oid::from(database));
+    each(|work| work.after_connect());
     prepare_session();
     work(shared, database);
 }
@@ -106,7 +108,12 @@ fn work(shared: &Shared, database: u32) {
     loop {
         process::check_for_interrupts();
         if bgworker::reload_if_asked() {
-            each(|work| work.reconsider(shared, database));
+            let outdated = works()
+                .iter()
+                .filter(|work| work.reconsider(shared, database));
+            if outdated.count() > 0 {
+                return;
+            }
         }
         guc::insist_on_durable_commits();
         bgworker::report_statistics();

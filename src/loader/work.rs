@@ -7,8 +7,16 @@ use crate::shmem::Shared;
 /// One kind of work that loaders do, each for its database. Requests for it are in shared
 /// memory.
 pub trait Work: Sync {
-    /// Called after the configuration was reloaded: other settings may apply.
-    fn reconsider(&self, _shared: &Shared, _database: u32) {}
+    /// Called before the loader connects to its database, and once it is connected: in between,
+    /// the database's settings are applied.
+    fn before_connect(&self) {}
+    fn after_connect(&self) {}
+
+    /// Called after the configuration was reloaded: other settings may apply. Returns whether
+    /// only another loader could know them.
+    fn reconsider(&self, _shared: &Shared, _database: u32) -> bool {
+        false
+    }
 
     /// Requests what a session should have requested but did not, for example because it
     /// was killed between its draw and its request.

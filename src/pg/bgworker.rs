@@ -96,12 +96,18 @@ unsafe extern "C-unwind" fn on_sigint(signal: i32) {
     }
 }
 
+/// Whether the postmaster has requested a reload that is still to be done.
+pub fn is_asked_to_reload() -> bool {
+    // SAFETY: a flag of this process.
+    unsafe { pg_sys::ConfigReloadPending != 0 }
+}
+
 /// Reloads the configuration if the postmaster has requested it; returns whether it
 /// has.
 pub fn reload_if_asked() -> bool {
     // SAFETY: flags and functions made for a process's main loop.
     unsafe {
-        let is_asked = pg_sys::ConfigReloadPending != 0;
+        let is_asked = is_asked_to_reload();
         if is_asked {
             pg_sys::ConfigReloadPending = 0;
             pg_sys::ProcessConfigFile(pg_sys::GucContext::PGC_SIGHUP);

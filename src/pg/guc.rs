@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting, pg_sys};
 
-use super::report;
+use super::{inval, report, xact};
 
 /// Checks whether a text can be the value of a setting; the error becomes the
 /// DETAIL.
@@ -25,7 +25,8 @@ pub fn define_string<C: Check>(
     setting: &'static GucSetting<Option<CString>>,
 ) {
     let (context, flags) = (GucContext::Suset, GucFlags::default());
-    define((name, short, long), setting, (context, flags), hook::<C>);
+    let hooks = (hook::<C> as CheckHook, Some(text_assigned as AssignHook));
+    define((name, short, long), setting, (context, flags), hooks);
 }
 
 /// Defines a setting of the configuration file that only superusers can read. A value that
@@ -41,7 +42,7 @@ pub fn define_hidden_string<C: Check>(
         (name, short, long),
         setting,
         (context, flags),
-        discreet_hook::<C>,
+        (discreet_hook::<C>, Some(text_assigned)),
     );
 }
 
@@ -52,11 +53,14 @@ type CheckHook = unsafe extern "C-unwind" fn(
     pg_sys::GucSource::Type,
 ) -> bool;
 
+/// A hook that is called when a setting has got another value.
+type AssignHook = unsafe extern "C-unwind" fn(*const c_char, *mut c_void);
+
 fn define(
     (name, short, long): (&'static CStr, &'static CStr, &'static CStr),
     setting: &'static GucSetting<Option<CString>>,
     (context, flags): (GucContext, GucFlags),
-    check: CheckHook,
+    (check, assigned): (CheckHook, Option<AssignHook>),
 ) {
     // SAFETY: the hook is guarded.
     unsafe {
@@ -68,7 +72,7 @@ fn define(
             context,
             flags,
             Some(check),
-            None,
+            assigned,
             None,
         );
     }
@@ -131,28 +135,39 @@ unsafe extern "C-unwind" fn hook<C: Check>(
     }
 }
 
-/// The check of `leaf.worker_id`, which only the loader reads: accepts every value, and warns if it
-/// is set for a session.
-pub unsafe extern "C-unwind" fn warn_sessions(
-    _value: *mut c_int,
-    _extra: *mut *mut c_void,
-    source: pg_sys::GucSource::Type,
-) -> bool {
-    use pg_sys::GucSource::{PGC_S_CLIENT, PGC_S_SESSION, PGC_S_USER};
-    // SAFETY: a plain variable of this process.
-    let is_session = unsafe { pg_sys::MyBackendType } == pg_sys::BackendType::B_BACKEND;
-    if is_session && [PGC_S_CLIENT, PGC_S_SESSION, PGC_S_USER].contains(&source) {
-        // SAFETY: called by PostgreSQL.
-        unsafe {
-            report::guarded(|| {
-                report::warn(
-                    "leaf.worker_id has no effect in a session: only the loader reads it",
-                    "Set it in postgresql.conf, or with ALTER DATABASE.",
-                );
-            });
+/// Where a value of a setting comes from, as far as its check has to know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// A session sets it for itself, or a role has it.
+    Session,
+    /// It is about to be stored, for a database, for a role or in a file.
+    Stored,
+    Other,
+}
+
+impl Origin {
+    /// The origin, in a session of a client; `Other` elsewhere.
+    pub fn of(source: pg_sys::GucSource::Type) -> Self {
+        use pg_sys::GucSource::{PGC_S_CLIENT, PGC_S_FILE, PGC_S_SESSION, PGC_S_TEST, PGC_S_USER};
+        // SAFETY: a plain variable of this process.
+        let is_session = unsafe { pg_sys::MyBackendType } == pg_sys::BackendType::B_BACKEND;
+        match source {
+            PGC_S_CLIENT | PGC_S_SESSION | PGC_S_USER if is_session => Origin::Session,
+            // ALTER SYSTEM checks as if the value came from the file.
+            PGC_S_TEST | PGC_S_FILE if is_session && xact::is_in_transaction() => Origin::Stored,
+            _ => Origin::Other,
         }
     }
-    true
+}
+
+/// Sessions compare settings of the lease when they look for the generator, not at each draw.
+unsafe extern "C-unwind" fn text_assigned(_value: *const c_char, _extra: *mut c_void) {
+    inval::bump();
+}
+
+/// As [`text_assigned`], for `leaf.worker_id`.
+pub unsafe extern "C-unwind" fn integer_assigned(_value: c_int, _extra: *mut c_void) {
+    inval::bump();
 }
 
 /// Makes PostgreSQL reject undefined settings with this prefix.

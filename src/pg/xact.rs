@@ -48,6 +48,12 @@ pub fn current_id() -> pg_sys::Datum {
     pg_sys::Datum::from(id.into_inner())
 }
 
+/// Whether this process is in a transaction.
+pub fn is_in_transaction() -> bool {
+    // SAFETY: reads this process's transaction state.
+    unsafe { pg_sys::IsTransactionState() }
+}
+
 /// Whether this process is a worker of another process's parallel plan.
 pub fn is_parallel_worker() -> bool {
     // SAFETY: a plain variable of this process.

@@ -2,9 +2,8 @@
 
 use std::cell::Cell;
 
-use leaf_core::grant::Position;
-
 use super::error::Error;
+use super::line::{self, Line};
 use crate::catalog::{self, alloc};
 use crate::error::Problem;
 use crate::link::call::call_link;
@@ -33,15 +32,16 @@ pub fn attach(tag: &[u8], upstream_tag: &[u8], upstream_name: &str) {
     let (position, incarnation) =
         found.unwrap_or_else(|unfed| Error::of_unfed(display(tag), unfed).raise());
     catalog::as_owner(|| {
-        let Some(Position {
-            max_id, numbers, ..
-        }) = alloc::position_for_update(tag)
-        else {
+        let Some(Line { row, .. }) = line::lock(tag) else {
             Error::NoSuchTag { tag: display(tag) }.raise();
         };
-        if numbers.stripe().width().is_some() {
+        if row.position.numbers.stripe().width().is_some() {
             Error::FedAndStriped { tag: display(tag) }.raise();
         }
+        if row.incarnation == incarnation {
+            Error::FedByItself { tag: display(tag) }.raise();
+        }
+        let max_id = row.position.max_id;
         if position < max_id {
             Error::CentreBehind {
                 tag: display(tag),

@@ -151,6 +151,10 @@ pub enum Error {
     FedAndStriped {
         tag: String,
     },
+    /// The centre's tag is the tag itself.
+    FedByItself {
+        tag: String,
+    },
     /// Other nodes have numbers of the tag, too.
     SharedLine {
         tag: String,
@@ -170,9 +174,13 @@ impl Error {
             Unfed::NoUpstream => Error::NoUpstream { tag },
             Unfed::Exhausted => Error::CentreExhausted { tag },
             Unfed::Missing | Unfed::OtherTag => Error::OtherUpstreamTag { tag },
-            Unfed::Away | Unfed::Refused | Unfed::LeaseLost | Unfed::Clock => {
-                Error::NotAttached { tag, unfed }
-            }
+            Unfed::Away
+            | Unfed::SameAway
+            | Unfed::OtherAway
+            | Unfed::Busy
+            | Unfed::Refused
+            | Unfed::LeaseLost
+            | Unfed::Clock => Error::NotAttached { tag, unfed },
         }
     }
 }
@@ -380,6 +388,11 @@ impl Problem for Error {
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 format!("tag \"{tag}\" cannot be fed and have a stripe"),
                 "Let the tag of the centre have the stripe; the centre divides its numbers among the tags that it feeds.",
+            ),
+            Error::FedByItself { tag } => Report::new(
+                Code::ERRCODE_INVALID_PARAMETER_VALUE,
+                format!("tag \"{tag}\" cannot be fed by itself"),
+                "Set leaf.upstream to a connection string of the centre: it leads to this database.",
             ),
             Error::SharedLine { tag } => Report::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,

@@ -1,6 +1,6 @@
 //! Settings that are whole numbers.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, c_int, c_void};
 
 use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting, pg_sys};
 
@@ -29,16 +29,20 @@ pub enum Unit {
     Seconds,
 }
 
+/// PostgreSQL's form of the check of a value.
+pub type CheckHook =
+    unsafe extern "C-unwind" fn(*mut c_int, *mut *mut c_void, pg_sys::GucSource::Type) -> bool;
+
 /// Who can change a setting, and how.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub enum ChangedBy {
     /// The configuration file, at a restart.
     Restart,
     /// The configuration file, at a reload.
     Reload,
     /// As `Reload`, and superusers for a database. Only the loader reads it: in a session it
-    /// has no effect, which a warning says.
-    Loader,
+    /// has no effect, which its check says.
+    Loader(CheckHook),
     /// As `Reload`, and superusers: for a session, a role or a database.
     Superuser,
     /// Any role, for a session.
@@ -66,13 +70,14 @@ impl Integer {
         let context = match self.changed_by {
             ChangedBy::Restart => GucContext::Postmaster,
             ChangedBy::Reload => GucContext::Sighup,
-            ChangedBy::Loader | ChangedBy::Superuser => GucContext::Suset,
+            ChangedBy::Loader(_) | ChangedBy::Superuser => GucContext::Suset,
             ChangedBy::Anybody => GucContext::Userset,
         };
-        let check: pg_sys::GucIntCheckHook = match self.changed_by {
-            ChangedBy::Loader => Some(guc::warn_sessions),
-            _ => None,
-        };
+        let (check, assigned): (pg_sys::GucIntCheckHook, pg_sys::GucIntAssignHook) =
+            match self.changed_by {
+                ChangedBy::Loader(check) => (Some(check), Some(guc::integer_assigned)),
+                _ => (None, None),
+            };
         // SAFETY: the hook is guarded.
         unsafe {
             GucRegistry::define_int_guc_with_hooks(
@@ -85,7 +90,7 @@ impl Integer {
                 context,
                 unit,
                 check,
-                None,
+                assigned,
                 None,
             );
         }

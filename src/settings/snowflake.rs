@@ -5,7 +5,7 @@
 //! `ALTER DATABASE`. Setting them in a session does not change the server's lease; it
 //! concerns only leases that the session registers or renews for other nodes.
 
-use std::ffi::CString;
+use std::ffi::{CString, c_int, c_void};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -14,10 +14,12 @@ use jiff::tz::TimeZone;
 use leaf_core::snowflake::generator::{ClockPolicy, ClockRules};
 use leaf_core::snowflake::{Layout, Scheme};
 use leaf_core::time::WallTime;
-use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting, PostgresGucEnum};
+use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting, PostgresGucEnum, pg_sys};
 
 use super::integer::{ChangedBy, Integer, Unit};
-use crate::pg::guc::{self, Check};
+use super::upstream::{self, CentreDigest};
+use crate::pg::guc::{self, Check, Origin};
+use crate::pg::report;
 
 pub(super) const INTEGERS: &[&Integer] = &[
     &WORKER_ID,
@@ -62,18 +64,44 @@ static LAYOUT: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(
 /// With a recent epoch, the time field lasts longest.
 static EPOCH: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(Some(c""));
 
-/// The layout and epoch that a first registration fixes.
-pub fn scheme() -> Scheme {
+/// What the settings require of the lease of a database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Wanted {
+    /// The worker id, if one is set.
+    pub worker_id: Option<u64>,
+    /// The layout and epoch that a first registration fixes.
+    pub scheme: Scheme,
+    /// The centre that is to lease it.
+    pub centre: CentreDigest,
+}
+
+/// What the settings of this process require.
+pub fn wanted() -> Wanted {
     let text = |setting: &GucSetting<Option<CString>>| {
         let value = setting.get().unwrap_or_default();
         value.to_string_lossy().into_owned()
     };
-    // Both were checked when they were set.
-    let mut scheme = Scheme::of(text(&LAYOUT).parse().unwrap_or(Layout::LEAF));
-    if let Ok(Some(epoch)) = parse_epoch(&text(&EPOCH)) {
+    read(&WORKER_ID.get().to_string(), &text(&LAYOUT), &text(&EPOCH))
+}
+
+/// What these values of the settings, which were checked when they were set, require.
+pub fn read(worker_id: &str, layout: &str, epoch: &str) -> Wanted {
+    let mut scheme = Scheme::of(layout.parse().unwrap_or(Layout::LEAF));
+    if let Ok(Some(epoch)) = parse_epoch(epoch) {
         scheme.epoch = epoch;
     }
-    scheme
+    Wanted {
+        // -1 stands for any.
+        worker_id: worker_id.parse().ok(),
+        scheme,
+        centre: upstream::digest(),
+    }
+}
+
+/// The layout and epoch that a first registration fixes.
+pub fn scheme() -> Scheme {
+    wanted().scheme
 }
 
 /// The application determines what should happen when the clock has gone back.
@@ -139,17 +167,45 @@ static WORKER_ID: Integer = Integer {
     name: c"leaf.worker_id",
     short: c"The worker id in this server's snowflake ids.",
     long: c"With -1, the server leases any worker id. Any other value is checked against the registry: \
-        a worker id that another node holds is refused. Set it in postgresql.conf or with ALTER DATABASE.",
+        a worker id that another node holds is refused. Set it in postgresql.conf or with ALTER DATABASE: \
+        the next session of the database makes the server take it.",
     default: GucSetting::<i32>::new(-1),
     min: -1,
     max: i32::MAX,
-    changed_by: ChangedBy::Loader,
+    changed_by: ChangedBy::Loader(check_worker_id),
     unit: Unit::None,
 };
 
-/// The worker id that this server must have, if one is set.
-pub fn worker_id() -> Option<u64> {
-    u64::try_from(WORKER_ID.get()).ok()
+/// Accepts every value: which are possible depends on the layout, which a restore may set
+/// later. Warns of one that has no effect, or is not possible with the present layout.
+unsafe extern "C-unwind" fn check_worker_id(
+    value: *mut c_int,
+    _extra: *mut *mut c_void,
+    source: pg_sys::GucSource::Type,
+) -> bool {
+    // SAFETY: called by PostgreSQL, with a pointer to the value.
+    unsafe {
+        report::guarded(|| {
+            let layout = scheme().layout;
+            match (Origin::of(source), u64::try_from(*value)) {
+                (Origin::Session, _) => report::warn(
+                    "leaf.worker_id has no effect in a session: only the loader reads it",
+                    "Set it in postgresql.conf, or with ALTER DATABASE.",
+                ),
+                (Origin::Stored, Ok(worker_id)) if worker_id >= layout.worker_ids() => {
+                    report::warn(
+                        &format!("layout {layout} has no worker id {worker_id}"),
+                        &format!(
+                            "Its worker ids are 0 to {}. As long as both are set, there are no snowflake ids.",
+                            layout.worker_ids() - 1
+                        ),
+                    )
+                }
+                _ => {}
+            }
+        });
+    }
+    true
 }
 
 /// Restarted containers would use up the worker ids if these were never reused.

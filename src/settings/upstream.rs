@@ -3,6 +3,8 @@
 use std::ffi::CString;
 use std::time::Duration;
 
+use sha2::{Digest, Sha256};
+
 use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting};
 
 use super::integer::{ChangedBy, Integer, Unit};
@@ -38,6 +40,17 @@ static UPSTREAM: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::ne
 pub fn upstream() -> Option<String> {
     let text = UPSTREAM.get()?.to_string_lossy().trim().to_owned();
     (!text.is_empty()).then_some(text)
+}
+
+/// A digest of how the centre is reached; zeros if there is none.
+pub type CentreDigest = [u8; 16];
+
+/// The digest of the present setting.
+pub fn digest() -> CentreDigest {
+    upstream().map_or([0; 16], |setting| {
+        let digest = Sha256::digest(setting.as_bytes());
+        std::array::from_fn(|at| digest[at])
+    })
 }
 
 /// A host that accepts connections and does not answer must not hold up the next one.

@@ -4,9 +4,11 @@
 //! by (database, OID of that database's `leaf.alloc`). Sessions keep a reference
 //! to it and draw without a lock. A generator is therefore assigned to another registry
 //! only when no session can be drawing from it with another layout: when its database
-//! has been dropped, or its layout and epoch stay the same.
+//! has been dropped, or its layout and epoch stay the same. If there are more databases than
+//! generators, the one that was idle longest is assigned to another database: its serial number
+//! changes, which a session compares after each draw.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use leaf_core::snowflake::{Generator, Scheme};
 use leaf_core::time::{Monotonic, WallTime};
@@ -20,6 +22,8 @@ use crate::pg::clock::{self, AtomicMonotonic};
 use crate::pg::condvar::CondVar;
 use crate::pg::lwlock::Locked;
 use crate::pg::shm;
+use crate::settings::snowflake::Wanted;
+use crate::settings::upstream::CentreDigest;
 
 /// All generators. The lock guards which registry each generator serves.
 pub struct Generators {
@@ -42,6 +46,11 @@ pub struct GeneratorSlot {
     pub requested: AtomicBool,
     /// When the loader may try again after a failure. Written under `state`'s lock.
     pub retry_at: AtomicMonotonic,
+    /// How often the loader has begun to look at the settings of the database.
+    pub looks: AtomicU64,
+    /// Changes when the generator is assigned to another registry. An id that was drawn before
+    /// that is the former one's, if this has not changed after the draw.
+    pub serial: AtomicU64,
     /// The database whose generator this is; 0 for none. Directory lock.
     database: AtomicU32,
     /// The OID of that database's `leaf.alloc`; 0 if the registry no longer exists.
@@ -64,6 +73,11 @@ pub struct State {
     pub scheme: Option<Scheme>,
     /// The lease, while there is one.
     pub lease: Option<Lease>,
+    /// What the settings of the database required when the loader has looked last, and the
+    /// number of that look.
+    pub looked: Option<(Wanted, u64)>,
+    /// How the lease stands with the centre, if it is from one.
+    pub standing: Standing,
     /// How far the clock was off the usual offset of the nodes' clocks at the registration.
     pub clock_offset_us: i64,
     /// How many attempts to lease or renew have ended.
@@ -76,6 +90,19 @@ pub struct State {
     pub reset_at: Option<WallTime>,
     /// How many rollbacks of the clock there had been then.
     pub rollbacks_at_reset: u64,
+}
+
+/// How a lease from a centre stands with it. Another loader has to know it, too; a server that
+/// starts knows nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Standing {
+    /// The digest of `leaf.upstream`, and the number of the connection, with which the centre
+    /// has confirmed the lease.
+    pub confirmed: Option<(CentreDigest, u64)>,
+    /// The digest of a setting that names the same centre, as far as that can be known while
+    /// the centre is away.
+    pub is_same: Option<CentreDigest>,
 }
 
 /// A lease of a worker id.
@@ -146,9 +173,17 @@ impl GeneratorSlot {
             waits: Waits::default(),
             requested: AtomicBool::new(false),
             retry_at: AtomicMonotonic::new(),
+            looks: AtomicU64::new(0),
+            serial: AtomicU64::new(0),
             database: AtomicU32::new(0),
             catalog: AtomicU32::new(0),
         }
+    }
+
+    /// Whether it serves this registry. To be asked under the lock of the state, which is held
+    /// while a generator is assigned.
+    pub fn serves(&self, registry: Registry) -> bool {
+        self.registry() == registry
     }
 
     fn registry(&self) -> Registry {
@@ -158,17 +193,43 @@ impl GeneratorSlot {
         }
     }
 
+    /// Assigns the generator, which then has no lease. The directory lock is held to write.
     fn belong_to(&self, registry: Registry) {
+        let mut state = self.state.write();
+        self.generator.fence();
+        *state = State {
+            scheme: state.scheme,
+            ..State::default()
+        };
+        self.requested.store(false, Ordering::Relaxed);
+        self.retry_at.set(Monotonic::ZERO);
+        self.serial.fetch_add(1, Ordering::Release);
         self.database.store(registry.database, Ordering::Relaxed);
         self.catalog.store(registry.catalog, Ordering::Relaxed);
+        drop(state);
+        self.waits.clear();
+        self.changed.broadcast();
+    }
+
+    /// Since when no id can have been drawn, unless somebody waits for one; `None` if one could
+    /// be drawn now, or not with this layout.
+    fn idle_since(&self, scheme: &Scheme, now: WallTime) -> Option<WallTime> {
+        let state = self.state.read();
+        let is_fit = state.scheme.is_none_or(|it| it == *scheme);
+        let ended = state.lease.map_or(WallTime::MIN, |lease| lease.ceiling);
+        (is_fit && ended <= now && !self.requested.load(Ordering::Acquire)).then_some(ended)
+    }
+
+    /// Ends the lease: sessions wait for another one.
+    pub fn stop(&self) {
+        let mut state = self.state.write();
+        self.generator.fence();
+        state.lease = None;
     }
 
     /// Ends the lease. The directory lock is held to write.
     fn retire(&self) {
-        let mut state = self.state.write();
-        self.generator.fence();
-        state.lease = None;
-        drop(state);
+        self.stop();
         self.catalog.store(0, Ordering::Relaxed);
         self.requested.store(false, Ordering::Relaxed);
         self.changed.broadcast();
@@ -214,6 +275,31 @@ impl Generators {
     /// The generator of a registry; if it has none, a free one is assigned to it. `None`
     /// if none is free. Generators of earlier registries of the database are retired.
     pub fn claim(&self, registry: Registry) -> Option<&'static GeneratorSlot> {
+        self.claim_or(registry, || None)
+    }
+
+    /// As [`claim`](Self::claim), for a registry of this layout and epoch; if none is free, the
+    /// one that was idle longest is taken from its registry.
+    pub fn claim_or_take(
+        &self,
+        registry: Registry,
+        scheme: &Scheme,
+    ) -> Option<&'static GeneratorSlot> {
+        let now = clock::now();
+        self.claim_or(registry, || {
+            let idle = self
+                .slots
+                .iter()
+                .filter_map(|slot| Some((slot.idle_since(scheme, now)?, slot)));
+            Some(idle.min_by_key(|(since, _)| *since)?.1)
+        })
+    }
+
+    fn claim_or(
+        &self,
+        registry: Registry,
+        take: impl FnOnce() -> Option<&'static GeneratorSlot>,
+    ) -> Option<&'static GeneratorSlot> {
         let _lock = self.directory.write();
         if let Some(slot) = self.find_locked(registry) {
             return Some(slot);
@@ -228,7 +314,7 @@ impl Generators {
                 catalog: 0,
             })
         };
-        let slot = find(0).or_else(|| find(registry.database))?;
+        let slot = find(0).or_else(|| find(registry.database)).or_else(take)?;
         slot.belong_to(registry);
         Some(slot)
     }

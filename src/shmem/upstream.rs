@@ -7,8 +7,9 @@
 use std::time::Duration;
 
 use leaf_core::Run;
+use leaf_core::snowflake::Terms;
 use leaf_core::tag;
-use leaf_core::time::WallTime;
+use leaf_core::time::{Monotonic, WallTime};
 
 use super::failures::Failures;
 use super::text::Text;
@@ -24,10 +25,6 @@ pub const TAG_BYTES: usize = tag::MAX_BYTES;
 
 /// What is asked of the centre.
 #[derive(Clone, Copy)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "it lives in shared memory, where nothing can be boxed"
-)]
 pub enum Demand {
     /// Numbers of a tag.
     Feed {
@@ -58,8 +55,14 @@ pub enum Demand {
         next_token: i64,
         /// How far ahead of the clock the ceiling should be.
         ahead: Duration,
+        /// Where the lease is from. If nothing answers, it is compared with where the centre
+        /// should be now.
+        address: Address,
     },
 }
+
+/// Hosts, ports and the name of a database, as `host:port,host:port/database`.
+pub type Address = Text<500>;
 
 impl Demand {
     /// What it is about, for the log.
@@ -86,17 +89,27 @@ pub enum Reply {
     },
     /// A lease.
     Leased {
-        worker_id: u64,
         nonce: [u8; 16],
         token: i64,
-        /// From when ids may be issued.
-        start_at: WallTime,
-        ceiling: WallTime,
-        layout: Text<64>,
-        epoch: WallTime,
+        terms: Terms,
+        from: Registry,
     },
     /// A lease with a higher ceiling.
-    Renewed { token: i64, ceiling: WallTime },
+    Renewed {
+        token: i64,
+        ceiling: WallTime,
+        from: Registry,
+    },
+}
+
+/// The registry that has answered.
+#[derive(Clone, Copy)]
+pub struct Registry {
+    pub incarnation: [u8; 16],
+    pub history: Text<160>,
+    pub address: Address,
+    /// The number of the connection.
+    pub connection: u64,
 }
 
 /// Why there is nothing from the centre, as far as every role may know it. The cause is
@@ -107,6 +120,12 @@ pub enum Unfed {
     NoUpstream,
     /// The centre cannot be reached, or does not answer.
     Away,
+    /// The same, and it would be the centre that has granted the lease.
+    SameAway,
+    /// The same, and it would be another one.
+    OtherAway,
+    /// The centre has answered that it could not do it in time.
+    Busy,
     /// The centre has no such tag.
     Missing,
     /// The centre's tag has too few numbers left, or its layout no worker id.
@@ -126,21 +145,36 @@ impl Unfed {
     /// at once.
     pub fn may_pass_soon(self) -> bool {
         match self {
-            Unfed::Away | Unfed::Refused | Unfed::LeaseLost | Unfed::Clock => true,
+            Unfed::Away
+            | Unfed::SameAway
+            | Unfed::OtherAway
+            | Unfed::Busy
+            | Unfed::Refused
+            | Unfed::LeaseLost
+            | Unfed::Clock => true,
             Unfed::NoUpstream | Unfed::Missing | Unfed::OtherTag | Unfed::Exhausted => false,
         }
     }
 
     /// Whether the centre has done nothing, and will not if it is asked again.
     pub fn is_definite(self) -> bool {
-        !matches!(self, Unfed::Away | Unfed::NoUpstream)
+        !self.is_unreached() && self != Unfed::NoUpstream
+    }
+
+    /// Whether no answer has come.
+    pub fn is_unreached(self) -> bool {
+        matches!(self, Unfed::Away | Unfed::SameAway | Unfed::OtherAway)
     }
 
     /// The text for those who wait.
     pub fn message(self) -> &'static str {
         match self {
             Unfed::NoUpstream => "leaf.upstream is not set",
-            Unfed::Away => "the centre cannot be reached",
+            Unfed::Away | Unfed::SameAway => "the centre cannot be reached",
+            Unfed::OtherAway => {
+                "the centre that leaf.upstream names now cannot be reached, and the worker id is leased from another one"
+            }
+            Unfed::Busy => "the centre could not do it in time",
             Unfed::Missing => "the centre has no such tag",
             Unfed::OtherTag => "the centre's tag was dropped and created again",
             Unfed::Exhausted => "the centre's tag has reached its maximum value",
@@ -204,6 +238,10 @@ pub struct State {
     pub host: Text<254>,
     /// Since when it is connected.
     pub connected_at: Option<WallTime>,
+    /// How often it has connected.
+    pub connections: u64,
+    /// Until when it must stay connected at least.
+    pub watched_until: Monotonic,
     /// When the centre answered last.
     pub answered_at: Option<WallTime>,
     /// How often it has granted numbers.
@@ -220,6 +258,8 @@ impl State {
     const NEW: State = State {
         host: Text::EMPTY,
         connected_at: None,
+        connections: 0,
+        watched_until: Monotonic::ZERO,
         answered_at: None,
         feeds: 0,
         numbers: 0,
@@ -354,6 +394,16 @@ impl Upstream {
         }
         drop(places);
         latches.into_iter().for_each(LatchRef::set);
+    }
+
+    /// Keeps the link connected for a while, because a lease of the centre is in use.
+    pub fn watch(&self, until: Monotonic) {
+        self.state.write()[0].watched_until = until;
+    }
+
+    /// Whether it has to stay connected.
+    pub fn is_watched(&self) -> bool {
+        self.state.read()[0].watched_until > clock::monotonic()
     }
 
     /// How the link fares.

@@ -9,10 +9,12 @@ use leaf_core::snowflake::{Generator, Scheme};
 
 use super::error::Error;
 use super::own_lease::{self, OwnLease};
-use super::source;
+use super::source::{self, Unready};
+use super::wanted;
 use crate::error::{Error as CommonError, Problem, Report};
 use crate::patience::{Ids, Patience};
 use crate::pg::{clock, process};
+use crate::settings::snowflake::Wanted;
 use crate::shmem::generators::GeneratorSlot;
 use crate::shmem::{self, Shared};
 
@@ -30,7 +32,11 @@ pub fn draw(count: u64) -> Run {
     loop {
         let attempt = match source::resolve(shared) {
             Ok(source) => source.take(count).map_err(|stop| (source.slot, stop)),
-            Err(slot) => Err((slot, Stop::Ceiling)),
+            Err(Unready::NoLease(slot)) => Err((slot, Stop::Ceiling)),
+            Err(Unready::OtherSettings(slot, wanted)) => {
+                wait_for_look(shared, slot, &wanted, &patience);
+                continue;
+            }
         };
         match attempt {
             Ok(taken) => {
@@ -158,6 +164,52 @@ fn wait_for_lease(shared: &Shared, slot: &'static GeneratorSlot, patience: &Pati
             patience.give_up(cause);
         }
     }
+}
+
+/// Waits until the loader has looked at the settings of the database, which this session's show
+/// to be changed. An error if the session has the new ones, and no ids can be issued with them.
+fn wait_for_look(
+    shared: &Shared,
+    slot: &'static GeneratorSlot,
+    wanted: &Wanted,
+    patience: &Patience<'_>,
+) {
+    let registry = source::registry();
+    // A look that has begun before does not count.
+    let awaited = slot.looks.load(Ordering::SeqCst) + 1;
+    let look = || {
+        let now = shared.generators.find(registry);
+        if now.is_none_or(|now| !std::ptr::eq(now, slot)) {
+            return Some(None);
+        }
+        let state = slot.state.read();
+        let (looked, number) = state.looked?;
+        let refusal = state.refusal.filter(|_| looked == *wanted);
+        (number >= awaited).then_some(Some((looked, refusal, state.scheme, state.lease)))
+    };
+    let request = || {
+        slot.requested.store(true, Ordering::SeqCst);
+        patience.call_loader(shared);
+    };
+    let Some(looked) = patience.wait_on(&slot.changed, look, request) else {
+        slot.waits.add_timeout(patience.waited());
+        let cause = slot.state.read().failures.message();
+        patience.give_up(cause);
+    };
+    let Some((looked, refusal, registered, lease)) = looked else {
+        return;
+    };
+    if let Some(refusal) = refusal {
+        refusal.report().raise();
+    }
+    let (Some(registered), Some(lease)) = (registered, lease) else {
+        return;
+    };
+    if looked.scheme != registered && looked.scheme == wanted.scheme {
+        let wanted = wanted.scheme;
+        Error::OtherScheme { registered, wanted }.raise();
+    }
+    wanted::note_asked(lease.nonce, *wanted);
 }
 
 /// Whether the ceiling allows more ids now.

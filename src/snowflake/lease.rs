@@ -18,7 +18,7 @@ use crate::catalog::registry::{self, Registered, Registration};
 use crate::error::Problem;
 use crate::history;
 use crate::pg::{clock, database};
-use crate::settings::snowflake as settings;
+use crate::settings::snowflake::{self as settings, Wanted};
 use crate::shmem::generators::Lease;
 
 /// The beginning of the names of servers.
@@ -36,6 +36,8 @@ pub struct Claimant {
     pub nonce: Option<[u8; 16]>,
     /// The worker id that it requires, if any.
     pub worker_id: Option<u64>,
+    /// Layout and epoch that it expects.
+    pub scheme: Scheme,
     /// Its clock.
     pub clock: WallTime,
     /// The registry's clock, read at the same time.
@@ -53,14 +55,15 @@ pub struct Claimant {
 }
 
 impl Claimant {
-    /// This server, for the current database.
-    pub fn server() -> Self {
+    /// This server, for the current database, whose settings require this.
+    pub fn server(wanted: &Wanted) -> Self {
         let now = clock::now();
         Claimant {
-            node: format!("{SERVER}{}", database_history()),
+            node: server_name(),
             is_server: true,
             nonce: None,
-            worker_id: settings::worker_id(),
+            worker_id: wanted.worker_id,
+            scheme: wanted.scheme,
             clock: now,
             now,
             last: None,
@@ -150,6 +153,11 @@ impl Proof {
 /// begun its own history.
 pub fn database_history() -> String {
     format!("{}/{}", history::current(), database::current())
+}
+
+/// The name of this server in the registry, for the current database.
+pub fn server_name() -> String {
+    format!("{SERVER}{}", database_history())
 }
 
 /// A token that a holder cannot guess, so that it cannot be renewed with by a copy. Has at

@@ -20,6 +20,7 @@
 //!   its ceilings once a release is committed.
 //! - [`releasing`]: distinguishes releases from other updates, for the table's triggers.
 //! - [`upstream`]: the worker id comes from a centre.
+//! - [`wanted`]: what the settings of the database require of the lease.
 //! - [`renewal`]: the loader's work.
 //!
 //! [`saved`] keeps leases over a clean restart.
@@ -39,3 +40,4 @@ pub mod renewal;
 pub mod saved;
 pub mod source;
 pub mod upstream;
+mod wanted;

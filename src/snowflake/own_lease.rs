@@ -19,7 +19,9 @@ use super::upstream::{self, Attempt};
 use crate::catalog::{self, relation};
 use crate::error::Problem;
 use crate::pg::{database, heap, process, xact, xact_end};
+use crate::settings::snowflake as settings;
 use crate::shmem::Shared;
+use crate::shmem::generators::Standing;
 
 struct Kept {
     /// The OID of `leaf.worker`.
@@ -96,12 +98,15 @@ impl OwnLease {
         let (current, last) = current.unzip();
         let leased = xact::writable(|| {
             let last = last.unwrap_or(WallTime::MIN);
+            let wanted = settings::wanted();
             if !upstream::is_shard() {
-                return catalog::as_owner(|| registration::for_server(current, last));
+                return catalog::as_owner(|| registration::for_server(&wanted, current, last));
             }
-            match catalog::as_owner(|| upstream::attempt(current, last))? {
+            let standing = Standing::default();
+            let attempt = || upstream::attempt(shared, &wanted, &standing, current, last);
+            match catalog::as_owner(attempt)? {
                 Attempt::Leased(leased) | Attempt::Ask(_, Some(leased)) => Ok(leased),
-                Attempt::Ask(_, None) => Err(Error::NeedsCentre),
+                Attempt::Ask(_, None) | Attempt::Lost => Err(Error::NeedsCentre),
             }
         });
         let leased = leased.unwrap_or_else(|error| error.raise());

@@ -15,7 +15,7 @@ use super::lease::{
 use crate::catalog::registry::{self, Registered};
 use crate::error::Problem;
 use crate::pg::{self, database};
-use crate::settings::snowflake as settings;
+use crate::settings::snowflake::{self as settings, Wanted};
 use crate::settings::upstream as upstream_settings;
 use crate::shmem::generators::Lease;
 
@@ -25,14 +25,15 @@ pub const FIRST_TOKEN: i64 = 1;
 /// How often a registration is tried, because other nodes may register at the same time.
 const TRIES: usize = 20;
 
-/// Leases a worker id for this server, according to the settings. `current` is the lease
-/// it has, `last` the time of the last id.
-pub fn for_server(current: Option<Leased>, last: WallTime) -> Result<Leased, Error> {
-    let mut claimant = Claimant::server();
-    // If all rows were deleted, nothing is registered, and the settings apply again.
-    if let Some(registered) = registry::registered_scheme() {
-        check_scheme(&registered)?;
-    }
+/// Leases a worker id for this server, as the settings require. `current` is the lease
+/// it has, `last` the time of the last id. A lease in force is renewed whatever layout and epoch
+/// are set now: sessions that have other ones get an error.
+pub fn for_server(
+    wanted: &Wanted,
+    current: Option<Leased>,
+    last: WallTime,
+) -> Result<Leased, Error> {
+    let mut claimant = Claimant::server(wanted);
     if let Some(current) = current
         && claimant
             .worker_id
@@ -68,7 +69,7 @@ fn try_to_register(claimant: &Claimant) -> Result<Option<Leased>, Error> {
         return Ok(Some(leased));
     }
     let history = database_history();
-    let scheme = scheme()?;
+    let scheme = scheme(&claimant.scheme)?;
     if scheme.epoch > claimant.now {
         return Err(Error::FutureEpoch(scheme));
     }
@@ -179,21 +180,16 @@ fn begin_at(
     scheme.instant_of(start.min(scheme.layout.ticks()))
 }
 
-/// Layout and epoch as registered, which must be those of the settings; if nothing is
-/// registered, those of the settings.
-pub fn scheme() -> Result<Scheme, Error> {
-    let Some(registered) = registry::registered_scheme() else {
-        return Ok(settings::scheme());
-    };
-    check_scheme(&registered)?;
-    Ok(registered)
-}
-
-fn check_scheme(registered: &Scheme) -> Result<(), Error> {
-    let (registered, wanted) = (*registered, settings::scheme());
-    match registered == wanted {
-        true => Ok(()),
-        false => Err(Error::OtherScheme { registered, wanted }),
+/// Layout and epoch as registered, which must be the wanted ones; if nothing is registered,
+/// these.
+pub fn scheme(wanted: &Scheme) -> Result<Scheme, Error> {
+    let registered = registry::registered_scheme().unwrap_or(*wanted);
+    match registered == *wanted {
+        true => Ok(registered),
+        false => Err(Error::OtherScheme {
+            registered,
+            wanted: *wanted,
+        }),
     }
 }
 

@@ -11,13 +11,14 @@ use super::error::Error;
 use super::lease::{self, Leased};
 use super::registration;
 use super::upstream::{self, Attempt};
+use super::wanted;
 use crate::catalog::{self, relation};
 use crate::error::Problem;
 use crate::loader::work::{Done, Work};
-use crate::pg::{self, clock, own_xact};
-use crate::settings::snowflake as settings;
+use crate::pg::{self, bgworker, clock, own_xact};
+use crate::settings::snowflake::{self as settings, Wanted};
 use crate::shmem::Shared;
-use crate::shmem::generators::{GeneratorSlot, Refusal, Registry, State};
+use crate::shmem::generators::{GeneratorSlot, Refusal, Registry, Standing, State};
 use crate::shmem::upstream::{Answer, Demand, Unfed};
 
 /// How often the loader makes sure that there is a link while the centre is asked.
@@ -38,17 +39,22 @@ enum Outcome {
 }
 
 impl Work for Renewal {
-    /// The setting may now require another worker id.
-    fn reconsider(&self, shared: &Shared, database: u32) {
-        let Some(wanted) = settings::worker_id() else {
-            return;
-        };
+    fn before_connect(&self) {
+        wanted::before_connect();
+    }
+
+    fn after_connect(&self) {
+        wanted::after_connect();
+    }
+
+    /// The settings may now require another worker id, or name another centre.
+    fn reconsider(&self, shared: &Shared, database: u32) -> bool {
         for (_, slot) in shared.generators.of(database) {
-            let lease = slot.state.read().lease;
-            if lease.is_some_and(|lease| lease.worker_id != wanted) {
+            if slot.generator.is_leased() {
                 slot.requested.store(true, Ordering::Release);
             }
         }
+        wanted::is_outdated()
     }
 
     fn request_overdue(&self, shared: &Shared, database: u32) {
@@ -62,6 +68,10 @@ impl Work for Renewal {
     }
 
     fn run(&self, shared: &Shared, database: u32) -> Done {
+        if bgworker::is_asked_to_reload() {
+            // A session may have asked because it has settings that this process has not.
+            return Done::Something;
+        }
         if let Some((registry, demand, answer)) = upstream::answered(shared) {
             return match shared.generators.find(registry) {
                 Some(slot) => settle_answer(shared, registry, slot, &demand, answer),
@@ -113,11 +123,11 @@ fn ends_soon(slot: &GeneratorSlot) -> bool {
 fn lease_or_renew(shared: &Shared, registry: Registry, slot: &'static GeneratorSlot) -> Done {
     // Cleared before anything is read, so that a later request is not lost.
     slot.requested.store(false, Ordering::SeqCst);
-    transact(shared, registry, slot, |current, last| {
+    transact(shared, registry, slot, |wanted, standing, current, last| {
         if !upstream::is_shard() {
-            return Outcome::Tried(registration::for_server(current, last));
+            return Outcome::Tried(registration::for_server(wanted, current, last));
         }
-        outcome_of(upstream::attempt(current, last))
+        outcome_of(upstream::attempt(shared, wanted, standing, current, last))
     })
 }
 
@@ -131,16 +141,18 @@ fn settle_answer(
 ) -> Done {
     let has_lease = slot.generator.is_leased();
     match answer {
-        Ok(reply) => transact(shared, registry, slot, |current, last| {
-            outcome_of(upstream::store(demand, &reply, current, last))
+        Ok(reply) => transact(shared, registry, slot, |wanted, standing, current, last| {
+            let answer = (demand, &reply);
+            outcome_of(upstream::store(
+                shared, wanted, standing, answer, current, last,
+            ))
         }),
-        Err(Unfed::LeaseLost) if matches!(demand, Demand::Renew { .. }) => {
-            transact(shared, registry, slot, |_, _| {
-                upstream::forget();
-                Outcome::Lost
-            })
-        }
+        Err(Unfed::LeaseLost) => transact(shared, registry, slot, |_, _, _, _| {
+            upstream::forget();
+            Outcome::Lost
+        }),
         Err(unfed) if unfed.may_pass_soon() || has_lease => {
+            upstream::unanswered(&mut slot.state.write().standing, unfed);
             failed(slot, unfed.message());
             Done::Something
         }
@@ -155,6 +167,7 @@ fn outcome_of(attempt: Result<Attempt, Error>) -> Outcome {
     match attempt {
         Ok(Attempt::Leased(leased)) => Outcome::Tried(Ok(leased)),
         Ok(Attempt::Ask(demand, leased)) => Outcome::ToAsk(demand, leased),
+        Ok(Attempt::Lost) => Outcome::Lost,
         Err(error) => Outcome::Tried(Err(error)),
     }
 }
@@ -165,18 +178,35 @@ fn transact(
     shared: &Shared,
     registry: Registry,
     slot: &'static GeneratorSlot,
-    work: impl FnOnce(Option<Leased>, WallTime) -> Outcome,
+    work: impl FnOnce(&Wanted, &mut Standing, Option<Leased>, WallTime) -> Outcome,
 ) -> Done {
-    let current = current(&slot.state.read());
+    let (current, mut standing) = {
+        let state = slot.state.read();
+        (current(&state), state.standing)
+    };
     let last = current.map_or(WallTime::MIN, |it| last(slot, &it));
-    let outcome = own_xact::run_briefly(
-        || Some(attempt(registry, || work(current, last))),
-        |outcome| match outcome {
+    let look = slot.looks.fetch_add(1, Ordering::SeqCst) + 1;
+    let attempt = || {
+        let wanted = wanted::of_database();
+        let outcome = attempt(registry, || work(&wanted, &mut standing, current, last));
+        Some((outcome, wanted, standing))
+    };
+    let outcome = own_xact::run_briefly(attempt, |(outcome, wanted, standing)| {
+        let mut state = slot.state.write();
+        if !slot.serves(registry) {
+            return;
+        }
+        state.looked = Some((wanted, look));
+        state.standing = standing;
+        drop(state);
+        match outcome {
             Outcome::Tried(Ok(leased)) => settle(shared, registry, slot, &leased),
             Outcome::Tried(Err(error)) => refused(slot, error),
             Outcome::ToAsk(demand, leased) => {
-                if let Some(leased) = &leased {
-                    settle(shared, registry, slot, leased);
+                match &leased {
+                    Some(leased) => settle(shared, registry, slot, leased),
+                    // What there is, if anything, must not be used before the centre answers.
+                    None => slot.stop(),
                 }
                 if !upstream::ask(shared, registry, *demand) {
                     failed(
@@ -185,10 +215,14 @@ fn transact(
                     );
                 }
             }
-            Outcome::Lost => slot.requested.store(true, Ordering::Release),
+            Outcome::Lost => {
+                slot.stop();
+                slot.requested.store(true, Ordering::Release);
+            }
             Outcome::Gone => shared.generators.retire(registry),
-        },
-    );
+        }
+        slot.changed.broadcast();
+    });
     match outcome {
         Ok(true) => Done::Something,
         Ok(false) => Done::Leave,
@@ -233,11 +267,20 @@ fn settle(shared: &Shared, registry: Registry, slot: &'static GeneratorSlot, lea
         if let Some(fresh) = shared.generators.claim(registry)
             && !has_other_scheme(fresh)
         {
+            let looked = slot.state.read().looked;
+            fresh
+                .looks
+                .store(slot.looks.load(Ordering::SeqCst), Ordering::SeqCst);
+            fresh.state.write().looked = looked;
             settle(shared, registry, fresh, leased);
         }
         return;
     }
     let mut state = slot.state.write();
+    if !slot.serves(registry) {
+        // It was taken for another database. Sessions that wait find another one.
+        return;
+    }
     let before = current(&state);
     state.scheme = Some(leased.scheme);
     state.lease = Some(leased.lease);

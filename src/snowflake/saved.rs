@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::lease::{self, Leased};
 use crate::pg::clock;
-use crate::settings::snowflake as settings;
+use crate::settings::snowflake::Wanted;
+use crate::settings::upstream::CentreDigest;
 use crate::shmem::Shared;
 use crate::shmem::generators::{GeneratorSlot, Lease, Registry};
 
@@ -22,6 +23,8 @@ pub struct SavedLease {
     token: i64,
     ceiling: WallTime,
     next: WallTime,
+    /// What the settings required: worker id, layout, epoch and centre.
+    wanted: (Option<u64>, String, WallTime, CentreDigest),
 }
 
 /// Ends all generators and returns their positions.
@@ -34,7 +37,11 @@ pub fn save(shared: &Shared) -> Vec<SavedLease> {
 
 fn save_one(registry: Registry, slot: &GeneratorSlot) -> Option<SavedLease> {
     let state = slot.state.write();
-    let (scheme, lease) = (state.scheme?, state.lease?);
+    let (scheme, lease, (wanted, _)) = (state.scheme?, state.lease?, state.looked?);
+    if lease.ceiling <= clock::now() {
+        // Nobody has drawn lately, and without a higher ceiling nobody could.
+        return None;
+    }
     slot.generator.fence();
     let next = slot.generator.last_tick(&scheme.layout) + 1;
     Some(SavedLease {
@@ -47,14 +54,28 @@ fn save_one(registry: Registry, slot: &GeneratorSlot) -> Option<SavedLease> {
         token: lease.token,
         ceiling: lease.ceiling,
         next: scheme.instant_of(next),
+        wanted: (
+            wanted.worker_id,
+            wanted.scheme.layout.to_string(),
+            wanted.scheme.epoch,
+            wanted.centre,
+        ),
     })
 }
 
-/// Continues with a lease, unless the settings require something else, which only a
-/// registration can check.
+/// Continues with a lease. Sessions for which the settings have changed have the loader look.
 pub fn restore(shared: &Shared, saved: &SavedLease) {
-    let Some(scheme) = scheme_of(saved) else {
+    let (worker_id, layout, epoch, centre) = &saved.wanted;
+    let (Some(scheme), Some(wanted)) = (
+        scheme_of(&saved.layout, saved.epoch),
+        scheme_of(layout, *epoch),
+    ) else {
         return;
+    };
+    let wanted = Wanted {
+        worker_id: *worker_id,
+        scheme: wanted,
+        centre: *centre,
     };
     let lease = Lease {
         worker_id: saved.worker_id,
@@ -63,11 +84,7 @@ pub fn restore(shared: &Shared, saved: &SavedLease) {
         from: saved.next,
         ceiling: saved.ceiling,
     };
-    let is_wanted = scheme == settings::scheme()
-        && settings::worker_id().is_none_or(|worker_id| worker_id == lease.worker_id);
-    if !is_wanted
-        || lease.worker_id >= scheme.layout.worker_ids()
-        || !lease::may_begin(lease.from, clock::now())
+    if lease.worker_id >= scheme.layout.worker_ids() || !lease::may_begin(lease.from, clock::now())
     {
         return;
     }
@@ -79,6 +96,7 @@ pub fn restore(shared: &Shared, saved: &SavedLease) {
         let mut state = slot.state.write();
         state.scheme = Some(scheme);
         state.lease = Some(lease);
+        state.looked = Some((wanted, 0));
         let leased = Leased {
             lease,
             scheme,
@@ -88,9 +106,7 @@ pub fn restore(shared: &Shared, saved: &SavedLease) {
     }
 }
 
-fn scheme_of(saved: &SavedLease) -> Option<Scheme> {
-    Some(Scheme {
-        layout: saved.layout.parse().ok()?,
-        epoch: saved.epoch,
-    })
+fn scheme_of(layout: &str, epoch: WallTime) -> Option<Scheme> {
+    let layout = layout.parse().ok()?;
+    Some(Scheme { layout, epoch })
 }

@@ -1,37 +1,46 @@
 //! The source of this session's snowflake ids: its database's generator.
 
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use leaf_core::snowflake::Scheme;
 use leaf_core::snowflake::generator::{Stop, Taken};
 
 use super::environment::Outside;
 use super::error::Error;
+use super::wanted;
 use crate::catalog::{registry as registry_table, relation};
 use crate::error::Problem;
 use crate::loader::call::call_loader;
 use crate::pg::{database, inval};
-use crate::settings::snowflake as settings;
+use crate::settings::snowflake::{self as settings, Wanted};
 use crate::shmem::generators::{GeneratorSlot, Registry};
 use crate::shmem::{self, Shared};
 
-/// A generator, as this session has found it.
+/// A generator, as this session has found it. Never freed, so that references to it stay valid.
 pub struct Source {
     pub slot: &'static GeneratorSlot,
     pub scheme: Scheme,
-    generation: u64,
+    /// The generator's serial number while it was this database's.
+    serial: u64,
+    generation: AtomicU64,
 }
 
 /// The session's source; replaced when it may have changed. A static and not a thread
 /// local, because it is read for every id.
 static SOURCE: AtomicPtr<Source> = AtomicPtr::new(std::ptr::null_mut());
 
+/// The source that was found last, whatever has changed since.
+#[inline(always)]
+fn found_last() -> Option<&'static Source> {
+    // SAFETY: null, or a source, none of which is ever freed.
+    unsafe { SOURCE.load(Ordering::Relaxed).as_ref() }
+}
+
 /// The source, if it was found and nothing has changed since.
 #[inline(always)]
 pub fn known() -> Option<&'static Source> {
-    // SAFETY: null, or a source that is not freed while there are references to it.
-    let source = unsafe { SOURCE.load(Ordering::Relaxed).as_ref() }?;
-    (source.generation == inval::generation()).then_some(source)
+    let source = found_last()?;
+    (source.generation.load(Ordering::Relaxed) == inval::generation()).then_some(source)
 }
 
 impl Source {
@@ -39,9 +48,18 @@ impl Source {
     #[inline(always)]
     pub fn take(&self, count: u64) -> Result<Taken, Stop> {
         let outside = Outside::new(&self.scheme);
-        self.slot
-            .generator
-            .take(&self.scheme.layout, count, &outside)
+        let taken = (self.slot.generator).take(&self.scheme.layout, count, &outside)?;
+        match self.is_current() {
+            true => Ok(taken),
+            // Another database's ids, which are lost.
+            false => Err(Stop::Ceiling),
+        }
+    }
+
+    /// Whether the generator is still this database's.
+    #[inline(always)]
+    fn is_current(&self) -> bool {
+        self.slot.serial.load(Ordering::Acquire) == self.serial
     }
 
     /// Requests the loader to raise the ceiling. Never waits, never fails.
@@ -55,9 +73,19 @@ impl Source {
     }
 }
 
-/// The session's source; the generator if it has no lease yet.
-pub fn resolve(shared: &Shared) -> Result<&'static Source, &'static GeneratorSlot> {
+/// Why a generator cannot be drawn from yet.
+pub enum Unready {
+    /// It has no lease.
+    NoLease(&'static GeneratorSlot),
+    /// The settings of this session are not those for which it was leased: the database's may
+    /// have changed.
+    OtherSettings(&'static GeneratorSlot, Wanted),
+}
+
+/// The session's source, or what has to be done first.
+pub fn resolve(shared: &Shared) -> Result<&'static Source, Unready> {
     if let Some(source) = known()
+        && source.is_current()
         && source.slot.generator.is_leased()
     {
         return Ok(source);
@@ -65,24 +93,41 @@ pub fn resolve(shared: &Shared) -> Result<&'static Source, &'static GeneratorSlo
     // Read before the lookup, so that a change during the lookup makes the source
     // invalid.
     let generation = inval::generation();
-    let slot = claim(shared, registry());
-    let scheme = slot.state.read().scheme;
-    if let (Some(scheme), true) = (scheme, slot.generator.is_leased()) {
-        let source = Box::new(Source {
+    let registry = registry();
+    let slot = claim(shared, registry);
+    let (scheme, lease, looked, serial) = {
+        let state = slot.state.read();
+        if !slot.serves(registry) {
+            // Taken for another database in the meantime.
+            return Err(Unready::NoLease(slot));
+        }
+        let serial = slot.serial.load(Ordering::Acquire);
+        (state.scheme, state.lease, state.looked, serial)
+    };
+    if let (Some(scheme), Some(lease), true) = (scheme, lease, slot.generator.is_leased()) {
+        let wanted = settings::wanted();
+        let is_known =
+            looked.is_some_and(|(looked, _)| looked == wanted && wanted.scheme == scheme);
+        if !is_known && !wanted::was_asked(lease.nonce, &wanted) {
+            return Err(Unready::OtherSettings(slot, wanted));
+        }
+        if let Some(source) = found_last()
+            && std::ptr::eq(source.slot, slot)
+            && (source.serial, source.scheme) == (serial, scheme)
+        {
+            source.generation.store(generation, Ordering::Relaxed);
+            return Ok(source);
+        }
+        let source: &'static Source = Box::leak(Box::new(Source {
             slot,
             scheme,
-            generation,
-        });
-        let source: &'static Source = Box::leak(source);
-        let old = SOURCE.swap(std::ptr::from_ref(source).cast_mut(), Ordering::Relaxed);
-        if !old.is_null() {
-            // SAFETY: made above by an earlier call; references to it do not
-            // outlive the call that asked for them.
-            drop(unsafe { Box::from_raw(old) });
-        }
+            serial,
+            generation: AtomicU64::new(generation),
+        }));
+        SOURCE.store(std::ptr::from_ref(source).cast_mut(), Ordering::Relaxed);
         return Ok(source);
     }
-    Err(slot)
+    Err(Unready::NoLease(slot))
 }
 
 /// The registry of this database.
@@ -106,8 +151,9 @@ fn claim(shared: &Shared, registry: Registry) -> &'static GeneratorSlot {
             generators.free(database);
         }
     }
+    let scheme = registry_table::registered_scheme().unwrap_or_else(settings::scheme);
     generators
-        .claim(registry)
+        .claim_or_take(registry, &scheme)
         .unwrap_or_else(|| Error::NoRoom.raise())
 }
 

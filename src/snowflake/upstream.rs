@@ -7,8 +7,6 @@
 
 use std::cell::{Cell, RefCell};
 
-use leaf_core::snowflake::Scheme;
-use leaf_core::snowflake::layout::Layout;
 use leaf_core::time::WallTime;
 use uuid::Uuid;
 
@@ -19,52 +17,88 @@ use crate::catalog;
 use crate::catalog::registry::{self, UpstreamLease};
 use crate::link::call::call_link;
 use crate::pg::clock;
-use crate::settings::snowflake as settings;
-use crate::settings::upstream as upstream_settings;
+use crate::settings;
+use crate::settings::snowflake::Wanted;
+use crate::settings::upstream::{self as upstream_settings, CentreDigest};
 use crate::shmem::Shared;
-use crate::shmem::generators::Registry;
+use crate::shmem::generators::{Registry as OfDatabase, Standing};
 use crate::shmem::text::Text;
-use crate::shmem::upstream::{Answer, Demand, DemandId, Reply};
+use crate::shmem::upstream::{Answer, Demand, DemandId, Registry, Reply, Unfed};
 
 /// Whether the worker id of this database comes from a centre.
 pub fn is_shard() -> bool {
     upstream_settings::upstream().is_some() || catalog::as_owner(registry::is_of_shard)
 }
 
+/// A digest of `leaf.upstream` as the row keeps it.
+fn text_of(digest: CentreDigest) -> String {
+    Uuid::from_bytes(digest).simple().to_string()
+}
+
 /// What an attempt to lease or renew has come to.
 pub enum Attempt {
     /// The ceiling was raised, and the centre need not be asked.
     Leased(Leased),
-    /// The centre has to be asked. With the lease, if there is one meanwhile.
+    /// The centre has to be asked. With the lease that may be used meanwhile, if any may.
     Ask(Box<Demand>, Option<Leased>),
+    /// The centre has answered, and the lease is not one of its registry.
+    Lost,
 }
 
 /// Leases or renews, as far as the lease from the centre allows. Runs in a transaction, as the
 /// owner of the registry. `current` is the lease in force, `last` the time of the last id.
-pub fn attempt(current: Option<Leased>, last: WallTime) -> Result<Attempt, Error> {
-    let server = Claimant::server();
+///
+/// The centre is asked when half of the lease is left, and at once after a connection was made,
+/// which may lead to another server than before, until it has answered. With another setting,
+/// no ids are issued before that, unless it names the same centre, which is away.
+pub fn attempt(
+    shared: &Shared,
+    wanted: &Wanted,
+    standing: &Standing,
+    current: Option<Leased>,
+    last: WallTime,
+) -> Result<Attempt, Error> {
+    let server = Claimant::server(wanted);
     let own = registry::upstream_lease(&server.node).filter(|own| {
         let wanted = server.worker_id;
         wanted.is_none_or(|worker_id| worker_id == own.worker_id)
     });
     let Some(own) = own else {
-        return Ok(Attempt::Ask(Box::new(register()), None));
+        return Ok(Attempt::Ask(Box::new(register(wanted)), None));
     };
-    let now = clock::now();
-    if own.ceiling <= now.max(last) {
+    let (now, setting) = (clock::now(), wanted.centre);
+    // Without a centre, there is no other one, either.
+    let is_of_setting = upstream_settings::upstream().is_none()
+        || own.setting == text_of(setting)
+        || standing.is_same == Some(setting);
+    if own.ceiling <= now.max(last) || !is_of_setting {
         return Ok(Attempt::Ask(Box::new(renew(&own)), None));
     }
-    let leased = raise(server, &own, current, last)?;
-    Ok(match own.ceiling <= now + upstream_settings::lease() / 2 {
-        true => Attempt::Ask(Box::new(renew(&own)), Some(leased)),
-        false => Attempt::Leased(leased),
+    shared
+        .upstream
+        .watch(clock::monotonic() + settings::server::loader_idle_timeout());
+    let connection = shared.upstream.state().connections;
+    let is_confirmed = standing.confirmed == Some((setting, connection));
+    let is_near = own.ceiling <= now + upstream_settings::lease() / 2;
+    let demand = (is_near || !is_confirmed).then(|| renew(&own));
+    let leased = raise(server, own, current, last)?;
+    Ok(match demand {
+        Some(demand) => Attempt::Ask(Box::new(demand), Some(leased)),
+        None => Attempt::Leased(leased),
     })
+}
+
+/// What the centre's silence means for the lease.
+pub fn unanswered(standing: &mut Standing, unfed: Unfed) {
+    if unfed == Unfed::SameAway {
+        standing.is_same = Some(upstream_settings::digest());
+    }
 }
 
 /// Raises the server's own ceiling, below that of the centre's lease.
 fn raise(
     server: Claimant,
-    own: &UpstreamLease,
+    own: UpstreamLease,
     current: Option<Leased>,
     last: WallTime,
 ) -> Result<Leased, Error> {
@@ -82,94 +116,104 @@ fn raise(
 }
 
 /// Begins a lease of the server's own with a worker id of the centre.
-fn begin(claimant: Claimant, own: &UpstreamLease) -> Result<Leased, Error> {
-    let (scheme, history) = (registration::scheme()?, database_history());
+fn begin(claimant: Claimant, own: UpstreamLease) -> Result<Leased, Error> {
+    let scheme = registration::scheme(&claimant.scheme)?;
+    let history = database_history();
     let row = registry::row(own.worker_id as i64);
     let begun = registration::begin(&claimant, &history, scheme, own.worker_id, row.as_ref(), 0)?;
-    registry::keep_upstream_lease(own);
+    registry::keep_upstream_lease(&own);
     begun.ok_or(Error::Contended)
 }
 
 /// Stores what the centre has answered, and leases accordingly. Runs as [`attempt`] does.
 pub fn store(
-    demand: &Demand,
-    reply: &Reply,
+    shared: &Shared,
+    wanted: &Wanted,
+    standing: &mut Standing,
+    (demand, reply): (&Demand, &Reply),
     current: Option<Leased>,
     last: WallTime,
 ) -> Result<Attempt, Error> {
-    match (*reply, demand) {
+    let setting = wanted.centre;
+    let of_registry = |from: &Registry, worker_id, nonce, token, ceiling| UpstreamLease {
+        worker_id,
+        nonce,
+        token,
+        ceiling,
+        registry: from.incarnation,
+        history: from.history.get(),
+        address: from.address.get(),
+        setting: text_of(setting),
+    };
+    match (reply, demand) {
         (
             Reply::Leased {
-                worker_id,
                 nonce,
                 token,
-                start_at,
-                ceiling,
-                layout,
-                epoch,
+                terms,
+                from,
             },
             _,
         ) => {
-            check_scheme(&layout.get(), epoch)?;
-            let own = UpstreamLease {
-                worker_id,
-                nonce,
-                token,
-                ceiling,
-            };
-            let server = Claimant::server();
+            let scheme = registration::scheme(&wanted.scheme)?;
+            if terms.scheme != scheme {
+                return Err(Error::OtherScheme {
+                    registered: terms.scheme,
+                    wanted: scheme,
+                });
+            }
+            let worker_id = terms.worker_id as u64;
+            let own = of_registry(from, worker_id, *nonce, *token, terms.ceiling);
+            let server = Claimant::server(wanted);
             let claimant = Claimant {
-                limit: Some(ceiling),
-                not_before: Some(start_at),
+                limit: Some(terms.ceiling),
+                not_before: Some(terms.start),
                 worker_id: Some(worker_id),
                 last: current
                     .map(|_| last)
                     .filter(|&last| lease::may_begin(last, server.clock)),
                 ..server
             };
-            begin(claimant, &own).map(Attempt::Leased)
+            let leased = begin(claimant, own)?;
+            standing.confirmed = Some((setting, from.connection));
+            Ok(Attempt::Leased(leased))
         }
         (
-            Reply::Renewed { token, ceiling },
+            Reply::Renewed {
+                token,
+                ceiling,
+                from,
+            },
             Demand::Renew {
                 worker_id, nonce, ..
             },
         ) => {
-            registry::keep_upstream_lease(&UpstreamLease {
-                worker_id: *worker_id,
-                nonce: *nonce,
-                token,
-                ceiling,
-            });
-            attempt(current, last)
+            let known = registry::upstream_lease(&lease::server_name());
+            if known.is_none_or(|known| known.registry != from.incarnation) {
+                forget();
+                return Ok(Attempt::Lost);
+            }
+            let own = of_registry(from, *worker_id, *nonce, *token, *ceiling);
+            registry::keep_upstream_lease(&own);
+            standing.confirmed = Some((setting, from.connection));
+            attempt(shared, wanted, standing, current, last)
         }
         (Reply::Renewed { .. } | Reply::Fed { .. }, _) => Err(Error::Contended),
     }
 }
 
-/// The centre has the same layout and epoch as this server.
-fn check_scheme(layout: &str, epoch: WallTime) -> Result<(), Error> {
-    let wanted = registration::scheme()?;
-    let layout = layout.parse::<Layout>().unwrap_or(wanted.layout);
-    let registered = Scheme { layout, epoch };
-    match registered == wanted {
-        true => Ok(()),
-        false => Err(Error::OtherScheme { registered, wanted }),
-    }
-}
-
 /// The leases from the centre are lost: another one is needed.
 pub fn forget() {
-    registry::forget_upstream_leases(&Claimant::server().node);
+    registry::forget_upstream_leases(&lease::server_name());
 }
 
-fn register() -> Demand {
+fn register(wanted: &Wanted) -> Demand {
     if let Some(again @ Demand::Register { .. }) = UNANSWERED.get() {
         return again;
     }
     Demand::Register {
         node: Text::of(&format!("shard {}", database_history())),
-        worker_id: settings::worker_id(),
+        worker_id: wanted.worker_id,
         nonce: *Uuid::new_v4().as_bytes(),
         ahead: upstream_settings::lease(),
     }
@@ -187,12 +231,13 @@ fn renew(own: &UpstreamLease) -> Demand {
         token: own.token,
         next_token: random_token(),
         ahead: upstream_settings::lease(),
+        address: Text::of(&own.address),
     }
 }
 
 /// A request that waits for the centre.
 struct UnderWay {
-    registry: Registry,
+    registry: OfDatabase,
     id: DemandId,
     demand: Demand,
 }
@@ -210,7 +255,7 @@ pub fn is_under_way() -> bool {
 }
 
 /// Asks the centre; `false` if that is not possible now. Raises no error.
-pub fn ask(shared: &Shared, registry: Registry, demand: Demand) -> bool {
+pub fn ask(shared: &Shared, registry: OfDatabase, demand: Demand) -> bool {
     if is_under_way() {
         return true;
     }
@@ -231,7 +276,7 @@ pub fn ask(shared: &Shared, registry: Registry, demand: Demand) -> bool {
 }
 
 /// What the centre has answered, if it has.
-pub fn answered(shared: &Shared) -> Option<(Registry, Demand, Answer)> {
+pub fn answered(shared: &Shared) -> Option<(OfDatabase, Demand, Answer)> {
     UNDER_WAY.with_borrow_mut(|under_way| {
         let it = under_way.as_ref()?;
         let Some(answer) = shared.upstream.collect(it.id) else {
@@ -241,7 +286,10 @@ pub fn answered(shared: &Shared) -> Option<(Registry, Demand, Answer)> {
         let UnderWay {
             registry, demand, ..
         } = under_way.take()?;
-        let is_settled = answer.is_ok_and(|_| true) || answer.is_err_and(|it| it.is_definite());
+        let is_settled = answer
+            .as_ref()
+            .err()
+            .is_none_or(|unfed| unfed.is_definite());
         if is_settled {
             UNANSWERED.set(None);
         }

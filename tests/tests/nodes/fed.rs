@@ -297,3 +297,16 @@ fn link_ends_when_it_is_idle_and_comes_back() {
     wait_until("its session has ended", || there.number(sessions) == 0);
     draw_many(&mut client, "orders", 100);
 }
+
+#[test]
+fn tag_is_not_fed_by_itself() {
+    let centre = Centre::start();
+    centre.create("orders", "");
+    centre.0.reload("leaf.upstream", &centre.upstream());
+    let mut client = centre.0.connect();
+    refused(
+        client.batch_execute("SELECT leaf_tag_attach('orders')"),
+        "22023",
+    );
+    assert_eq!(client.next("orders").expect("an id"), 1);
+}

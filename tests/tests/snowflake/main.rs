@@ -11,5 +11,6 @@ mod layouts;
 mod leases;
 mod registry;
 mod repeats;
+mod settings;
 mod vectors;
 mod workers;
