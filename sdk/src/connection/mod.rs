@@ -7,8 +7,11 @@
 //! - [`hosts`]: the hosts that they name.
 //! - [`targets`]: the hosts to try, each with the configuration of the driver.
 //! - [`ssl_mode`]: the values of `sslmode`, and which connections have TLS.
+//! - `certificates`: the files of TLS (feature `tls`).
 //! - [`tls`]: whether the options allow TLS, and what is verified.
 
+#[cfg(feature = "tls")]
+mod certificates;
 mod files;
 mod hosts;
 mod keywords;

@@ -32,7 +32,7 @@ pub(crate) struct Targets {
     pub(crate) needs: Needs,
     pub(super) ssl_mode: SslMode,
     #[cfg(feature = "tls")]
-    pub(super) certificates: super::tls::Certificates,
+    pub(super) certificates: super::certificates::Certificates,
 }
 
 /// Which servers will do.
@@ -113,7 +113,7 @@ impl Targets {
             },
             ssl_mode,
             #[cfg(feature = "tls")]
-            certificates: super::tls::Certificates::default(),
+            certificates: super::certificates::Certificates::default(),
         })
     }
 
@@ -137,7 +137,7 @@ impl Targets {
             needs,
             ssl_mode: ssl_mode(options)?,
             #[cfg(feature = "tls")]
-            certificates: super::tls::Certificates::of(options)?,
+            certificates: super::certificates::Certificates::of(options)?,
         })
     }
 

@@ -133,7 +133,9 @@ fn file_to_which_everybody_has_access_is_refused_with_a_hint() {
     let file = File::new(TOKENS);
     for mode in [0o644, 0o602, 0o601] {
         fs::set_permissions(&file.path, Permissions::from_mode(mode)).expect("its mode");
-        let refused = Serve::command(&server.connection_string(), &[&file.option()])
+        // It ends in any case: what it reads next is not there.
+        let options = [&file.option(), "--tls-cert=/nowhere", "--tls-key=/nowhere"];
+        let refused = Serve::command(&server.connection_string(), &options)
             .output()
             .expect("leafctl");
         assert_eq!(refused.status.code(), Some(2), "{mode:o}");
