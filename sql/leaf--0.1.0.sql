@@ -85,7 +85,7 @@ COMMENT ON COLUMN leaf.alloc.mask_version IS 'the version of the key with which 
 
 COMMENT ON COLUMN leaf.alloc.upstream_tag IS 'the tag of the centre from which the ids of a fed tag come; null if they are granted here';
 COMMENT ON COLUMN leaf.alloc.upstream_incarnation IS 'the identity of that tag: another tag with its name feeds nothing';
-COMMENT ON COLUMN leaf.alloc.fed_in IS 'history of the cluster in which the tag last fed tags of other clusters, and whether that was unreplicated; null once the tag was moved';
+COMMENT ON COLUMN leaf.alloc.fed_in IS 'history of the cluster in which the tag last fed tags of other clusters, and whether that was unreplicated; or in which it was moved since';
 COMMENT ON COLUMN leaf.alloc.stripes IS 'into how many stripes the numbers are cut; 1 if they are not';
 COMMENT ON COLUMN leaf.alloc.stripe IS 'the stripe, from 0, whose numbers are granted here: no two nodes may have the same one';
 COMMENT ON COLUMN leaf.alloc.stripe_width IS 'numbers in a block of a stripe; every block of them belongs to the next stripe';

@@ -89,6 +89,8 @@ pub enum Error {
         function: &'static str,
         table: &'static str,
     },
+    /// Which history of the cluster this is cannot be stored.
+    HistoryNotStored { path: String },
     /// A function that returns a record is not called in FROM.
     NotInFrom { function: &'static str },
 }
@@ -134,6 +136,12 @@ impl Problem for Error {
                 format!("cannot wait for {ids} during a grant"),
                 "Remove the trigger on a table of leaf that draws ids.",
             ),
+            Error::HistoryNotStored { path } => Report::new(
+                Code::ERRCODE_IO_ERROR,
+                format!("nothing is granted, because \"{path}\" cannot be written"),
+                "Make its folder and the file writable for the server.",
+            )
+            .detail("The next start would take what is granted now for something that an earlier copy has granted."),
             Error::NotStored => Report::new(
                 Code::ERRCODE_TRIGGERED_ACTION_EXCEPTION,
                 "a grant was not stored in leaf.alloc",

@@ -9,13 +9,13 @@
 //! are lost, never repeated: new segments are granted, and generators begin at their
 //! ceilings.
 
-use std::fs;
 use std::path::PathBuf;
 
 use leaf_core::file;
 use pgrx::{pg_guard, pg_sys};
 use serde::{Deserialize, Serialize};
 
+use crate::history;
 use crate::pg::control_file::{self, ControlFile};
 use crate::pg::{self, data_directory, process};
 use crate::segment::saved::{self as segments, SavedSlot};
@@ -24,6 +24,9 @@ use crate::snowflake::saved::{self as leases, SavedLease};
 
 /// The version of the file's format; a file of another version is not used.
 const VERSION: u32 = 5;
+
+/// More than the ids of all slots that a server can have take.
+const LARGEST: u64 = 1 << 30;
 
 #[derive(Serialize, Deserialize)]
 struct Saved {
@@ -60,7 +63,7 @@ pub fn at_server_start(shared: &Shared, control_file: Option<&ControlFile>) {
 
 /// Removes the file, and returns its content if it belongs to this start.
 fn take_file(control_file: Option<&ControlFile>) -> Option<Saved> {
-    let content = fs::read(path()).ok();
+    let content = file::read_small(&path(), LARGEST).ok().flatten();
     if let Err(error) = file::remove_durably(&path()) {
         // The file may exist again after a crash, so its ids must not be used now.
         pg::log(&format!(
@@ -90,6 +93,7 @@ unsafe extern "C-unwind" fn at_postmaster_exit(_code: i32, _argument: pg_sys::Da
     if !control_file.is_cleanly_shut_down() {
         return;
     }
+    history::at_server_stop(&control_file);
     let saved = Saved {
         version: VERSION,
         system_identifier: control_file.system_identifier,

@@ -8,6 +8,7 @@ use super::alloc_row::own_numbers;
 use super::statement::{ResultRow, bigint, bytes, column_of, execute, flag, query, uuid};
 use super::{relation, triggers};
 use crate::error::{Error, Problem};
+use crate::history;
 use crate::pg::datum::{
     bigint_arg, bigint_array_arg, flag_arg, optional_text_arg, string_arg, text_arg,
     text_array_arg, uuid_arg,
@@ -106,9 +107,11 @@ pub struct Changes<'a> {
 
 /// Changes the given columns of a tag's row.
 pub fn update(tag: &[u8], changes: &Changes<'_>) {
+    // What was fed before lies below the new position.
+    let moved_in = changes.max_id.map(|_| history::current());
     execute(
         "UPDATE leaf.alloc SET step = coalesce($2::integer, step), max_id = coalesce($3, max_id), \
-         floor = greatest(floor, $3), fed_in = CASE WHEN $3 IS NULL THEN fed_in END, max_value = coalesce($4, max_value), \
+         floor = greatest(floor, $3), fed_in = CASE WHEN $3 IS NULL THEN fed_in ELSE $7 END, max_value = coalesce($4, max_value), \
          description = coalesce($5, description), \
          max_step = nullif(coalesce($6::integer, max_step), 0) WHERE biz_tag = $1",
         &[
@@ -118,6 +121,7 @@ pub fn update(tag: &[u8], changes: &Changes<'_>) {
             bigint_arg(changes.max_value),
             optional_text_arg(changes.description),
             bigint_arg(changes.max_step.map(i64::from)),
+            optional_text_arg(moved_in.as_ref().map(|history| history.as_bytes())),
         ],
     );
 }
@@ -268,9 +272,11 @@ pub fn lock_for_grant(tags: &[&[u8]], history: &str, lost_grants: bool) -> Vec<F
         concat!(
             "SELECT d.n, ",
             columns!(),
-            ", a.fed_in IS NOT NULL AND (a.written_by <> a.xmin \
-                OR a.fed_in <> $2 AND a.fed_in <> $2 || ' unreplicated' \
-                   AND ($3 OR a.fed_in LIKE '% unreplicated' OR a.fed_in LIKE 'copy of %')) \
+            ", a.written_by <> a.xmin \
+               OR CASE WHEN a.fed_in IN ($2, $2 || ' unreplicated') THEN false \
+                       WHEN a.fed_in LIKE '% unreplicated' OR a.fed_in LIKE 'copy of %' THEN true \
+                       ELSE coalesce(a.history, '') <> $2 AND ($3 OR a.history LIKE 'copy of %') \
+                            OR a.fed_in <> $2 AND $3 END \
                FROM unnest($1) WITH ORDINALITY AS d(tag, n) JOIN leaf.alloc AS a ON a.biz_tag = d.tag \
                 FOR NO KEY UPDATE OF a SKIP LOCKED"
         ),
@@ -335,7 +341,8 @@ fn mark_busy(tags: &[&[u8]], found: &mut [Found]) {
 }
 
 /// Writes the grants of rows that [`lock_for_grant`] has locked. An error if a row was not
-/// changed to its grant, for example because of a trigger. `fed_in` is stored in the rows that
+/// changed to its grant, for example because of a trigger. A row that may lack numbers that were
+/// fed remains one until it is moved. `fed_in` is stored in the rows that
 /// have fed others.
 pub fn store_grants(grants: &[(&[u8], &Row)], history: &str, fed_in: &str) {
     let as_bigint = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
@@ -343,8 +350,11 @@ pub fn store_grants(grants: &[(&[u8], &Row)], history: &str, fed_in: &str) {
     let stored = query(
         "UPDATE leaf.alloc AS a \
             SET max_id = g.max_id, last_grant = g.last_grant, largest_reserve = g.largest_reserve, \
-                history = $5, fed_in = CASE WHEN g.has_fed <> 0 THEN $7 ELSE a.fed_in END \
-           FROM unnest($1, $2, $3, $4, $6) AS g(tag, max_id, last_grant, largest_reserve, has_fed) \
+                history = $5, \
+                fed_in = CASE WHEN g.has_fed <> 0 THEN $7 \
+                              WHEN g.may_lack = 0 OR a.fed_in LIKE 'copy of %' THEN a.fed_in \
+                              ELSE 'copy of ' || coalesce(a.fed_in, a.history, '') END \
+           FROM unnest($1, $2, $3, $4, $6, $8) AS g(tag, max_id, last_grant, largest_reserve, has_fed, may_lack) \
           WHERE a.biz_tag = g.tag RETURNING a.max_id = g.max_id",
         &[
             text_array_arg(grants.iter().map(|(tag, _)| *tag)),
@@ -354,6 +364,7 @@ pub fn store_grants(grants: &[(&[u8], &Row)], history: &str, fed_in: &str) {
             string_arg(history),
             bigint_array_arg(rows().map(|row| i64::from(row.has_fed))),
             string_arg(fed_in),
+            bigint_array_arg(rows().map(|row| i64::from(row.may_lack_feeds))),
         ],
         |row| column_of::<bool>(row, 1) == Some(true),
     );

@@ -123,12 +123,12 @@ impl AllocRow {
     }
 
     /// The row as it is after its tag was moved: nothing below its position is taken back, and
-    /// what was fed before lies below it.
-    pub fn moved(self) -> AllocRow {
+    /// what was fed before lies below it. `history` is the present one.
+    pub fn moved(self, history: &str) -> AllocRow {
         let floor = self.0.bigint(column::FLOOR).unwrap_or(i64::MIN);
         let floor = pg_sys::Datum::from(floor.max(self.max_id()));
         let row = self.0.with(column::FLOOR, floor);
-        AllocRow(row.with(column::FED_IN, None))
+        AllocRow(row).with_fed_in(history)
     }
 
     /// In which history the tag has fed others, if it has.

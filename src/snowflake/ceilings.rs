@@ -17,7 +17,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use leaf_core::file::{remove_durably, write_durably};
+use leaf_core::file::{self, remove_durably, write_durably};
 use leaf_core::time::WallTime;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -28,6 +28,9 @@ use crate::pg::{data_directory, guc, latch, process};
 /// How many worker ids are in one file: as many as the layout `leaf` has, and so few that
 /// a file is written quickly.
 pub const PER_FILE: u64 = 1024;
+
+/// More than [`PER_FILE`] ceilings take.
+const LARGEST: u64 = 1 << 20;
 
 /// The version of the file's format. A file of another version is an error, because its
 /// content is needed.
@@ -155,15 +158,11 @@ pub fn remove_of(is_gone: impl Fn(u32) -> bool) -> io::Result<()> {
 }
 
 fn load(path: &Path) -> io::Result<Content> {
-    let json = match fs::read(path) {
-        Ok(json) => json,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Ok(Content {
-                version: VERSION,
-                ceilings: BTreeMap::new(),
-            });
-        }
-        Err(error) => return Err(error),
+    let Some(json) = file::read_small(path, LARGEST)? else {
+        return Ok(Content {
+            version: VERSION,
+            ceilings: BTreeMap::new(),
+        });
     };
     let content: Content = serde_json::from_slice(&json)?;
     match content.version {

@@ -110,7 +110,7 @@ fn check(old: &AllocRow, new: AllocRow) -> AllocRow {
         .raise();
     }
     if new.max_id() > old.max_id() {
-        return new.moved();
+        return new.moved(&history::current());
     }
     if trigger::is_replica() {
         let max_id = old.max_id();

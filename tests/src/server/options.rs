@@ -104,18 +104,30 @@ impl Options {
 
     /// Starts a standby of `primary`, from a base backup.
     pub fn start_standby_of(self, primary: &Server) -> Server {
-        let bindir = &primary.bindir;
-        let mut server = Server::prepare(bindir, |data| {
-            run(command(&bindir.join("pg_basebackup"))
-                .arg("-h")
-                .arg(primary.socket.path())
-                .args("-U postgres --no-sync -c fast -X stream -R -D".split(' '))
-                .arg(data));
-        });
+        let mut server = base_backup(primary, "-R");
         // The backup brought the primary's configuration with it.
         server.come_up(&self);
         server
     }
+
+    /// A base backup of `primary` that is to be started.
+    pub fn start_backup_of(self, primary: &Server) -> Server {
+        let server = base_backup(primary, "-v");
+        server.configure(&self.settings);
+        server
+    }
+}
+
+fn base_backup(primary: &Server, option: &str) -> Server {
+    let bindir = &primary.bindir;
+    Server::prepare(bindir, |data| {
+        run(command(&bindir.join("pg_basebackup"))
+            .arg("-h")
+            .arg(primary.socket.path())
+            .args("-U postgres --no-sync -c fast -X stream".split(' '))
+            .args([option, "-D"])
+            .arg(data));
+    })
 }
 
 /// A statement that hangs is to fail its test, not to hold up the suite.

@@ -343,3 +343,119 @@ fn cancel_does_not_make_the_loader_believe_in_a_confirmation() {
         refused(session.join().expect("a session"), "55P03");
     });
 }
+
+/// Starts a server without leaf for a moment, as when somebody looks whether a backup is good.
+fn run_without_leaf(server: &mut Server, end: Mode) {
+    server.configure("shared_preload_libraries = ''\n");
+    server.start_again();
+    server
+        .connect()
+        .run("CREATE TABLE IF NOT EXISTS looked_at (); CHECKPOINT");
+    server.stop(end);
+    server.unconfigure("shared_preload_libraries");
+    server.configure("shared_preload_libraries = 'leaf'\n");
+}
+
+#[test]
+fn copy_that_ran_without_leaf_first_is_another_history() {
+    for end in [Mode::Fast, Mode::Immediate] {
+        let mut primary = primary();
+        let mut ledger = Ledger::new();
+        ledger.add(draw_many(&mut primary.connect(), "orders", 500));
+        let mut snowflakes = Ledger::new();
+        snowflakes.add(primary.connect().snowflakes(10).expect("ids"));
+        let mut copy = Server::options().start_backup_of(&primary);
+        ledger.add(draw_many(&mut primary.connect(), "orders", 3_000));
+        run_without_leaf(&mut copy, end);
+        copy.start_again();
+        for server in [&primary, &copy] {
+            snowflakes.add(server.connect().snowflakes(2_000).expect("ids"));
+        }
+        primary.kill_postmaster();
+        ledger.add(draw_many(&mut copy.connect(), "orders", 3_000));
+    }
+}
+
+#[test]
+fn server_that_ran_without_leaf_is_another_history() {
+    let mut server = primary();
+    let mut ledger = Ledger::new();
+    ledger.add(draw_many(&mut server.connect(), "orders", 500));
+    server.stop(Mode::Fast);
+    run_without_leaf(&mut server, Mode::Fast);
+    server.start_again();
+    let ids = draw_many(&mut server.connect(), "orders", 500);
+    assert!(ids[0] > 10_000, "{}", ids[0]);
+    ledger.add(ids);
+}
+
+#[test]
+fn new_history_that_cannot_be_stored_grants_nothing() {
+    let primary = primary();
+    primary.connect().next("orders").expect("an id");
+    let mut copy = Server::options().start_backup_of(&primary);
+    let folder = copy.data().join("leaf");
+    let kept = copy.data().join("kept");
+    // In the way of a new file is a folder of the same name.
+    fs::rename(folder.join("history"), &kept).expect("a file");
+    fs::create_dir(folder.join("history")).expect("a folder");
+    copy.start_again();
+    let mut client = copy.connect();
+    client.run("SET leaf.wait_timeout = '300ms'");
+    let error = refused(client.next("orders"), "55P03");
+    assert!(
+        error.detail().is_some_and(|it| it.contains("leaf/history")),
+        "{error:?}"
+    );
+    refused(
+        client.batch_execute("SELECT leaf_tag_create('new')"),
+        "58030",
+    );
+    // It goes on as soon as it can be stored, in a history of its own.
+    fs::remove_dir(folder.join("history")).expect("a folder");
+    client.run("RESET leaf.wait_timeout");
+    assert!(client.next("orders").expect("an id") > 10_000);
+    client.run("SELECT leaf_tag_create('new')");
+}
+
+#[test]
+fn files_of_leaf_that_are_none_hold_up_nothing() {
+    let mut server = primary();
+    server.connect().snowflake().expect("an id");
+    let mut last = server.connect().next("orders").expect("an id");
+    for name in [
+        "leaf/history".to_owned(),
+        "pg_stat_tmp/leaf.ranges".to_owned(),
+    ] {
+        server.stop(Mode::Fast);
+        let path = server.data().join(&name);
+        fs::remove_file(&path).unwrap_or_default();
+        assert!(
+            std::process::Command::new("mkfifo")
+                .arg(&path)
+                .status()
+                .expect("mkfifo")
+                .success()
+        );
+        server.start_again();
+        let id = server.connect().next("orders").expect("an id");
+        assert!(id > last, "{name}");
+        last = id;
+    }
+    let database = server
+        .connect()
+        .number("SELECT oid::bigint FROM pg_database WHERE datname = 'postgres'");
+    let path = server.data().join(format!("leaf/snowflake.{database}"));
+    fs::remove_file(&path).expect("ceilings");
+    assert!(
+        std::process::Command::new("mkfifo")
+            .arg(&path)
+            .status()
+            .expect("mkfifo")
+            .success()
+    );
+    let mut client = server.connect();
+    client.run("SET leaf.wait_timeout = '1s'");
+    refused(client.snowflake(), "55P03");
+    draw_many(&mut client, "orders", 5_000);
+}

@@ -1,7 +1,7 @@
 //! A centre that has lost numbers that shards have got: it feeds nobody before somebody has
 //! moved the tag past them.
 
-use leaf_tests::{Centre, Draw, Mode, Server, attach, draw_many, refused};
+use leaf_tests::{Centre, Draw, Mode, Server, attach, draw_many, refused, wait_until};
 use std::fs;
 
 /// A shard that finds the centre at one of these servers.
@@ -110,4 +110,68 @@ fn promoted_synchronous_standby_of_a_centre_feeds_on() {
     standby.promote();
     let after = draw_many(&mut shard.connect(), "orders", 5000);
     assert!(after.first() > before.last());
+}
+
+/// A centre whose grants a synchronous standby confirms, a stopped copy of it from before the
+/// shard has drawn, and the folder with its archive.
+fn centre_with_backup_and_archive() -> (Centre, Server, Server, Server, String) {
+    let centre = Centre::of(
+        Server::options()
+            .set("archive_mode", "on")
+            .set("wal_level", "replica"),
+    );
+    let archive = centre.0.make_folder("archive").display().to_string();
+    centre
+        .0
+        .reload("archive_command", &format!("cp %p {archive}/%f"));
+    centre.create("orders", "");
+    let no_standby = || {
+        Server::options()
+            .set("synchronous_standby_names", "")
+            .set("archive_mode", "off")
+    };
+    let standby = no_standby().start_standby_of(&centre.0);
+    let mut backup = no_standby().start_standby_of(&centre.0);
+    for copy in [&standby, &backup] {
+        copy.catch_up_with(&centre.0);
+    }
+    backup.stop(Mode::Fast);
+    centre.0.reload("synchronous_standby_names", "*");
+    let shard = shard_of(&[&centre.0, &backup]);
+    attach_small(&shard);
+    draw_many(&mut shard.connect(), "orders", 500);
+    (centre, standby, backup, shard, archive)
+}
+
+#[test]
+fn centre_restored_from_an_archive_as_a_standby_feeds_only_once_the_tag_was_moved() {
+    let (mut centre, standby, mut backup, shard, archive) = centre_with_backup_and_archive();
+    let mut there = centre.0.connect();
+    there.run("SELECT pg_switch_wal()");
+    wait_until("the segment is archived", || {
+        there.number("SELECT archived_count FROM pg_stat_archiver") > 0
+    });
+    draw_many(&mut shard.connect(), "orders", 5000);
+    centre.0.stop(Mode::Immediate);
+    drop(standby);
+    backup.configure(&format!(
+        "restore_command = 'cp {archive}/%f %p'\nprimary_conninfo = ''\n"
+    ));
+    backup.start_again();
+    backup.promote();
+    feeds_only_once_it_was_moved(&backup, &shard);
+}
+
+#[test]
+fn centre_restored_from_a_replicated_one_feeds_only_once_the_tag_was_moved() {
+    let (mut centre, standby, mut backup, shard, _) = centre_with_backup_and_archive();
+    draw_many(&mut shard.connect(), "orders", 5000);
+    centre.0.stop(Mode::Immediate);
+    drop(standby);
+    fs::remove_file(backup.data().join("standby.signal")).expect("a standby");
+    backup.write("recovery.signal", b"");
+    backup.configure("restore_command = 'false'\nprimary_conninfo = ''\n");
+    backup.start_again();
+    backup.ends_recovery();
+    feeds_only_once_it_was_moved(&backup, &shard);
 }
