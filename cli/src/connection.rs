@@ -45,7 +45,7 @@ pub struct Args {
     password: bool,
 }
 
-/// Whether the server must take writes. A connection string can say so, too.
+/// Whether the server must not be a standby. A connection string can say more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     Any,
@@ -82,7 +82,7 @@ impl Args {
     fn config_of(&self, dbname: Option<&String>, access: Access) -> Result<Config, Failure> {
         let mut params = vec![("fallback_application_name", APPLICATION)];
         if access == Access::ReadWrite {
-            params.push(("target_session_attrs", "read-write"));
+            params.push(("target_session_attrs", "primary"));
         }
         let given = [
             ("host", &self.host),
@@ -141,6 +141,7 @@ fn is_password_missing(error: &leaf_sdk::Error) -> bool {
 
 fn about_hosts(error: leaf_sdk::Error, config: &Config) -> Failure {
     let is_refused = error.sqlstate().is_some();
+    let is_of_tls = is_of_tls(&error);
     let failure = Failure::from(error);
     if !failure.is_unreachable() && !is_refused {
         return failure;
@@ -149,8 +150,16 @@ fn about_hosts(error: leaf_sdk::Error, config: &Config) -> Failure {
     let failure = Failure::new(Code::Unreachable, failure.text()).about(hosts);
     match is_refused {
         true => failure,
+        false if is_of_tls => failure.hint(
+            "check sslmode, the file of root certificates that sslrootcert names, and the host's name",
+        ),
         false => failure.hint("check that the server runs there and accepts connections"),
     }
+}
+
+/// The driver has no other sign of it.
+fn is_of_tls(error: &leaf_sdk::Error) -> bool {
+    matches!(error, leaf_sdk::Error::Connection(cause) if cause.to_string().contains("TLS handshake"))
 }
 
 fn ask(user: &str) -> Result<String, Failure> {

@@ -4,7 +4,7 @@
 #     docker run --rm leafctl status --help
 #
 # TLS to a server whose certificate a public authority has signed needs the certificates of
-# the host: -v /etc/ssl/certs:/etc/ssl/certs:ro
+# the host: -v /etc/ssl/certs:/usr/lib/ssl/certs:ro
 ARG BASE=docker.io/library/debian:bookworm-slim
 FROM ${BASE}
 
@@ -26,4 +26,4 @@ CMD ["serve", "--listen=0.0.0.0:8080"]
 # The shell's own connections: nothing else here speaks HTTP. Docker's form of a command in
 # one string is run by sh, which has none.
 HEALTHCHECK --interval=10s --timeout=5s --start-period=30s --retries=3 \
-    CMD ["bash", "-c", "exec 3<>/dev/tcp/127.0.0.1/8080 && printf 'GET /readyz HTTP/1.1\\r\\nHost: leafctl\\r\\nConnection: close\\r\\n\\r\\n' >&3 && read -r _ status _ <&3 && [ \"$status\" = 200 ]"]
+    CMD ["bash", "-c", "exec 3<>/dev/tcp/127.0.0.1/8080 && printf 'GET /readyz HTTP/1.1\\r\\nHost: localhost\\r\\nConnection: close\\r\\n\\r\\n' >&3 && read -r _ status _ <&3 && [ \"$status\" = 200 ]"]

@@ -5,6 +5,8 @@ use std::time::Duration;
 use leaf_core::StepPolicy;
 
 use crate::Error;
+#[cfg(feature = "tls")]
+use crate::connection::Connector;
 use crate::connection::{Targets, TlsUse};
 
 /// More connections than this are a mistake.
@@ -25,7 +27,7 @@ pub struct Config {
     pub(crate) targets: Targets,
     pub(crate) max_connections: usize,
     #[cfg(feature = "tls")]
-    pub(crate) tls: Option<rustls::ClientConfig>,
+    pub(crate) tls: Option<Connector>,
     pub(crate) use_of_tls: TlsUse,
     pub(crate) steps: StepPolicy,
     pub(crate) min_step: u64,
@@ -41,7 +43,7 @@ pub struct Config {
 impl Config {
     /// A configuration for a connection string as libpq takes it: a URI or
     /// `key=value` pairs, with one host or several, of which the first one that answers
-    /// and takes writes is used.
+    /// and is no standby is used.
     ///
     /// Keywords mean what they mean in libpq, with these exceptions: without
     /// `connect_timeout`, each host has 5 seconds to answer; TLS needs
@@ -328,35 +330,34 @@ impl Config {
     /// ```
     #[cfg(feature = "tls")]
     pub fn tls(self) -> Result<Config, Error> {
-        let tls = crate::connection::client_config(&self.targets)?;
-        Ok(self.tls_config(tls))
+        let tls = Connector::verified(&self.targets)?;
+        Ok(self.always_with(tls))
     }
 
     /// Connects with TLS only, configured by the caller, who decides what is verified.
     ///
     /// ```
-    /// use std::sync::Arc;
+    /// use openssl::ssl::{SslConnector, SslMethod};
     ///
-    /// // Add the root certificates to trust.
-    /// let provider = Arc::new(rustls::crypto::ring::default_provider());
-    /// let roots = rustls::RootCertStore::empty();
-    /// let tls = rustls::ClientConfig::builder_with_provider(provider)
-    ///     .with_safe_default_protocol_versions()?
-    ///     .with_root_certificates(roots)
-    ///     .with_no_client_auth();
+    /// let tls = SslConnector::builder(SslMethod::tls_client())?.build();
     /// let config = leaf_sdk::Config::new("host=db user=shop sslmode=require")?.tls_config(tls);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[cfg(feature = "tls")]
-    pub fn tls_config(mut self, tls: rustls::ClientConfig) -> Config {
+    pub fn tls_config(self, tls: openssl::ssl::SslConnector) -> Config {
+        self.always_with(Connector::new(tls))
+    }
+
+    #[cfg(feature = "tls")]
+    fn always_with(mut self, tls: Connector) -> Config {
         self.tls = Some(tls);
         self.use_of_tls = TlsUse::Always;
         self
     }
 
-    /// Connects with TLS where `sslmode` says so, and verifies what libpq verifies then:
-    /// with `prefer`, the default, TLS is used if the server has it, and nothing is
-    /// verified; nor is it with `require`, unless `sslrootcert` names a file. Connections
+    /// Connects with TLS where `sslmode` says so, and verifies what libpq verifies then, with the
+    /// files that libpq uses, in `~/.postgresql` by default. With `prefer`, the default, and
+    /// `allow`, a server that refuses one kind of connection gets the other. Connections
     /// over Unix-domain sockets have no TLS. For programs that are to connect as `psql`
     /// does; services use [`tls`](Config::tls).
     ///
@@ -369,7 +370,7 @@ impl Config {
     /// ```
     #[cfg(feature = "tls")]
     pub fn tls_by_mode(mut self) -> Result<Config, Error> {
-        self.tls = Some(crate::connection::client_config_by_mode(&self.targets)?);
+        self.tls = Some(Connector::by_mode(&self.targets)?);
         self.use_of_tls = TlsUse::ByMode;
         Ok(self)
     }

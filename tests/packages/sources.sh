@@ -3,22 +3,31 @@
 
 ## Builds
 
-# Builds packages in the copy: below another path, with another home of cargo, umask, time
-# zone and language.
+# Empties a home of cargo, as that of a new machine: it may name a mirror, and has no crate.
+new_cargo_home() { # new_cargo_home FOLDER
+    rm -rf "$1"
+    mkdir -p "$1"
+    cp -p "${CARGO_HOME:-$HOME/.cargo}"/config.toml "$1/" 2>/dev/null || true
+}
+
+# Builds packages in the copy, as the first command on another machine: below another path, with
+# a new home of cargo, another umask, time zone and language.
 package_elsewhere() { # package_elsewhere RESULT
     (
         cd "$elsewhere/a checkout" || exit
+        new_cargo_home "$elsewhere/cargo-home"
         umask 077
         TZ=Pacific/Chatham LC_ALL=C LANG=de_DE.UTF-8 CARGO_HOME=$elsewhere/cargo-home CARGO_TARGET_DIR=$elsewhere/target \
-            LEAF_PACKAGE_BUILD=$elsewhere/build LEAF_PACKAGES=$1 unshare --mount sh -euc '
-                mount --bind "$1" "$CARGO_HOME"
-                exec scripts/package' - "$(cd "${CARGO_HOME:-$HOME/.cargo}" && pwd -P)"
+            LEAF_PACKAGE_BUILD=$elsewhere/build LEAF_PACKAGES=$1 scripts/package
     )
 }
 
-# Makes the next version of the copy, with an update script, as if the present one were released.
+# Makes the next version of the copy, with an update script, as if the present one were released;
+# that, too, as the first command on a machine.
 make_next_version() {
     cd "$elsewhere/a checkout"
+    new_cargo_home "$scratch/cargo-home"
+    export CARGO_HOME=$scratch/cargo-home
     (cd sql && sha256sum "leaf--$version.sql" >>released.sha256)
     scripts/begin-version "$next_version" >/dev/null
     echo "CREATE FUNCTION leaf_next_version() RETURNS text LANGUAGE sql RETURN '$next_version';" |
@@ -32,7 +41,7 @@ build_all() { # build_all MAJOR
     version=$(project_version)
     next_version=${version%.*}.$((${version##*.} + 1))
     elsewhere=$cache/packages-$(printf '%s' "$root" | cksum | cut -d' ' -f1)
-    mkdir -p "$elsewhere/cargo-home"
+    mkdir -p "$elsewhere"
     LEAF_PACKAGES=$first build "packages, PostgreSQL $1" scripts/package
     rm -rf "$elsewhere/a checkout"
     copy_sources "$elsewhere/a checkout"

@@ -1,6 +1,16 @@
 //! Certificates for a server of this machine, and clients that trust it.
 
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use openssl::asn1::Asn1Time;
+use openssl::hash::MessageDigest;
+use openssl::pkey::PKey;
+use openssl::ssl::{SslConnector, SslMethod};
+use openssl::x509::store::X509StoreBuilder;
+use openssl::x509::{X509, X509Name};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, CertifiedIssuer,
+    DistinguishedName, DnType, IsCa, KeyIdMethod, KeyPair, RevokedCertParams, SanType,
+    date_time_ymd,
+};
 use rustls::{ClientConfig, RootCertStore};
 use std::sync::Arc;
 
@@ -9,30 +19,109 @@ use std::sync::Arc;
 pub struct Tls {
     pub(crate) certificate: String,
     pub(crate) key: String,
-    authority: String,
-    roots: RootCertStore,
+    authority: Arc<CertifiedIssuer<'static, KeyPair>>,
+}
+
+/// The serial number of the server's certificate.
+const SERIAL: u64 = 1_001;
+
+fn key() -> KeyPair {
+    KeyPair::generate().expect("a key")
+}
+
+fn named(name: &str) -> CertificateParams {
+    let mut params = CertificateParams::default();
+    params.distinguished_name = DistinguishedName::new();
+    params.distinguished_name.push(DnType::CommonName, name);
+    params
 }
 
 impl Tls {
-    /// For a server on 127.0.0.1, issued by an authority of its own.
+    /// For a server on 127.0.0.1, which is also `localhost`, issued by an authority of its own.
     pub fn new() -> Tls {
-        let mut params = CertificateParams::default();
+        let mut params = named("authority");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let key = || KeyPair::generate().expect("a key");
         let authority = CertifiedIssuer::self_signed(params, key()).expect("an authority");
-        let server = CertificateParams::new(["127.0.0.1".to_owned()]).expect("a name");
+        let mut server = named("localhost");
+        server.serial_number = Some(SERIAL.into());
+        server.subject_alt_names = vec![
+            SanType::DnsName("localhost".try_into().expect("a name")),
+            SanType::IpAddress([127, 0, 0, 1].into()),
+        ];
         let server_key = key();
-        let certificate = server
-            .signed_by(&server_key, &authority)
-            .expect("a certificate");
-        let mut roots = RootCertStore::empty();
-        roots.add(authority.der().clone()).expect("a root");
+        let certificate = server.signed_by(&server_key, &authority);
         Tls {
-            certificate: certificate.pem(),
+            certificate: certificate.expect("a certificate").pem(),
             key: server_key.serialize_pem(),
-            authority: authority.pem(),
-            roots,
+            authority: Arc::new(authority),
         }
+    }
+
+    /// For `localhost`, as PostgreSQL's manual has it signed by an authority: without extensions.
+    pub fn signed_as_in_the_manual() -> Tls {
+        let tls = Tls::new();
+        let key = PKey::private_key_from_pem(tls.key.as_bytes()).expect("a key");
+        let authority = X509::from_pem(tls.authority().as_bytes()).expect("a certificate");
+        let signing = tls.authority.key().serialize_pem();
+        let signing = PKey::private_key_from_pem(signing.as_bytes()).expect("a key");
+        let make = || {
+            let mut name = X509Name::builder()?;
+            name.append_entry_by_text("CN", "localhost")?;
+            let mut made = X509::builder()?;
+            // The first version counts from 0.
+            made.set_version(0)?;
+            made.set_subject_name(&name.build())?;
+            made.set_issuer_name(authority.subject_name())?;
+            made.set_not_before(Asn1Time::days_from_now(0)?.as_ref())?;
+            made.set_not_after(Asn1Time::days_from_now(365)?.as_ref())?;
+            made.set_pubkey(&key)?;
+            made.sign(&signing, MessageDigest::sha256())?;
+            made.build().to_pem()
+        };
+        let certificate = make().expect("a certificate");
+        let certificate = String::from_utf8(certificate).expect("PEM");
+        Tls { certificate, ..tls }
+    }
+
+    /// For `localhost`, as PostgreSQL's manual has it signed by itself: its own authority.
+    pub fn self_signed() -> Tls {
+        let mut params = named("localhost");
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let authority = CertifiedIssuer::self_signed(params, key()).expect("an authority");
+        Tls {
+            certificate: authority.pem(),
+            key: authority.key().serialize_pem(),
+            authority: Arc::new(authority),
+        }
+    }
+
+    /// A certificate and key of the authority for a client, a role of the server.
+    pub fn of_client(&self, role: &str) -> (String, String) {
+        let key = key();
+        let certificate = named(role).signed_by(&key, &*self.authority);
+        (
+            certificate.expect("a certificate").pem(),
+            key.serialize_pem(),
+        )
+    }
+
+    /// The authority's list in which the server's certificate is revoked.
+    pub fn revocation(&self) -> String {
+        let list = CertificateRevocationListParams {
+            this_update: date_time_ymd(2024, 1, 1),
+            next_update: date_time_ymd(2124, 1, 1),
+            crl_number: 1.into(),
+            issuing_distribution_point: None,
+            revoked_certs: vec![RevokedCertParams {
+                serial_number: SERIAL.into(),
+                revocation_time: date_time_ymd(2024, 1, 1),
+                reason_code: None,
+                invalidity_date: None,
+            }],
+            key_identifier_method: KeyIdMethod::Sha256,
+        };
+        let signed = list.signed_by(&*self.authority).expect("a list");
+        signed.pem().expect("PEM")
     }
 
     /// The server's certificate, as the content of a file.
@@ -46,17 +135,29 @@ impl Tls {
     }
 
     /// The authority's certificate, as the content of a file.
-    pub fn authority(&self) -> &str {
-        &self.authority
+    pub fn authority(&self) -> String {
+        self.authority.pem()
     }
 
-    /// The configuration of a client that trusts this authority alone.
+    /// The configuration of a client library that trusts this authority alone.
+    pub fn connector(&self) -> SslConnector {
+        let mut roots = X509StoreBuilder::new().expect("a store");
+        let authority = X509::from_pem(self.authority().as_bytes()).expect("a certificate");
+        roots.add_cert(authority).expect("a root");
+        let mut builder = SslConnector::builder(SslMethod::tls_client()).expect("OpenSSL");
+        builder.set_cert_store(roots.build());
+        builder.build()
+    }
+
+    /// The same for a client of HTTP.
     pub fn client(&self) -> ClientConfig {
+        let mut roots = RootCertStore::empty();
+        roots.add(self.authority.der().clone()).expect("a root");
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .expect("the provider's versions")
-            .with_root_certificates(self.roots.clone())
+            .with_root_certificates(roots)
             .with_no_client_auth()
     }
 }

@@ -199,12 +199,12 @@ impl From<&Error> for Problem {
             Error::Clock(_) => CLOCK,
             Error::Closed => CLOSING,
             Error::Timeout { .. } | Error::LeaseLost(_) | Error::Connection(_) => NO_IDS,
-            error if error.is_retryable() => NO_IDS,
             error => match error.sqlstate().map(SqlState::code) {
                 // A name that cannot be one.
                 Some("22023") => BAD_TAG,
                 // A character that the database cannot store.
                 Some("22P05") => UNKNOWN_TAG,
+                _ if error.is_retryable() => NO_IDS,
                 _ => DATABASE,
             },
         }

@@ -22,7 +22,7 @@ pub(super) enum Meaning {
 
 use Meaning::{Known, Only, Unsupported, Unused};
 
-const TLS: &str = "configure this with Config::tls_config";
+const KEY: &str = "use a certificate whose key has no password";
 const AUTHENTICATION: &str = "the driver does not have it";
 
 const fn of(name: &'static str, variable: Option<&'static str>, meaning: Meaning) -> Keyword {
@@ -73,28 +73,29 @@ pub(super) const KEYWORDS: &[Keyword] = &[
     of("krbsrvname", Some("PGKRBSRVNAME"), Unused),
     of("gsslib", Some("PGGSSLIB"), Unused),
     of("gssdelegation", Some("PGGSSDELEGATION"), Unused),
-    of("sslcompression", Some("PGSSLCOMPRESSION"), Only(&["0"])),
-    of("sslsni", Some("PGSSLSNI"), Only(&["1"])),
+    // Nothing is compressed.
+    of("sslcompression", Some("PGSSLCOMPRESSION"), Unused),
+    of("sslsni", Some("PGSSLSNI"), Known),
     of(
         "sslcertmode",
         Some("PGSSLCERTMODE"),
         Only(&["disable", "allow"]),
     ),
-    of("sslcert", Some("PGSSLCERT"), Unsupported(TLS)),
-    of("sslkey", Some("PGSSLKEY"), Unsupported(TLS)),
-    of("sslpassword", None, Unsupported(TLS)),
-    of("sslcrl", Some("PGSSLCRL"), Unsupported(TLS)),
-    of("sslcrldir", Some("PGSSLCRLDIR"), Unsupported(TLS)),
-    of("sslkeylogfile", None, Unsupported(TLS)),
+    of("sslcert", Some("PGSSLCERT"), Known),
+    of("sslkey", Some("PGSSLKEY"), Known),
+    of("sslpassword", None, Unsupported(KEY)),
+    of("sslcrl", Some("PGSSLCRL"), Known),
+    of("sslcrldir", Some("PGSSLCRLDIR"), Known),
+    of("sslkeylogfile", None, Unsupported("leave it out")),
     of(
         "ssl_min_protocol_version",
         Some("PGSSLMINPROTOCOLVERSION"),
-        Only(&["TLSv1", "TLSv1.1", "TLSv1.2"]),
+        Known,
     ),
     of(
         "ssl_max_protocol_version",
         Some("PGSSLMAXPROTOCOLVERSION"),
-        Only(&["TLSv1.3"]),
+        Known,
     ),
     of(
         "min_protocol_version",

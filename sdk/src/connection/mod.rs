@@ -7,8 +7,11 @@
 //! - [`hosts`]: the hosts that they name.
 //! - [`targets`]: the hosts to try, each with the configuration of the driver.
 //! - [`ssl_mode`]: the values of `sslmode`, and which connections have TLS.
+//! - `certificates`: the files of TLS (feature `tls`).
 //! - [`tls`]: whether the options allow TLS, and what is verified.
 
+#[cfg(feature = "tls")]
+mod certificates;
 mod files;
 mod hosts;
 mod keywords;
@@ -19,6 +22,6 @@ mod targets;
 mod tls;
 
 pub(crate) use ssl_mode::TlsUse;
-pub(crate) use targets::Targets;
+pub(crate) use targets::{Needs, Targets};
 #[cfg(feature = "tls")]
-pub(crate) use tls::{client_config, client_config_by_mode};
+pub(crate) use tls::Connector;

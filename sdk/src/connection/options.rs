@@ -210,7 +210,7 @@ mod tests {
     fn unknown_and_unsupported_options_are_named() {
         for (text, word) in [
             ("hots=db", "\"hots\""),
-            ("host=db sslcert=file", "tls_config"),
+            ("host=db sslpassword=x", "key has no password"),
             ("host=db gssencmode=require", "\"require\""),
             ("host=db replication=database", "\"replication\""),
         ] {

@@ -29,12 +29,13 @@ impl SslMode {
         name.map_or("", |(name, _)| name)
     }
 
-    /// The driver's mode. It does not know the others.
-    pub(super) fn of_driver(self) -> DriverMode {
+    /// The driver's modes with which a host is tried, one after the other, as libpq does.
+    pub(super) fn of_driver(self) -> &'static [DriverMode] {
         match self {
-            SslMode::Disable | SslMode::Allow => DriverMode::Disable,
-            SslMode::Prefer => DriverMode::Prefer,
-            _ => DriverMode::Require,
+            SslMode::Disable => &[DriverMode::Disable],
+            SslMode::Allow => &[DriverMode::Disable, DriverMode::Require],
+            SslMode::Prefer => &[DriverMode::Prefer, DriverMode::Disable],
+            _ => &[DriverMode::Require],
         }
     }
 

@@ -28,14 +28,21 @@ pub(crate) struct Targets {
     /// For each host, `None` without limit.
     pub(crate) connect_timeout: Option<Duration>,
     is_shuffled: bool,
-    /// Whether `target_session_attrs` says that the server must take writes, which one
-    /// that provides ids must in any case.
-    #[cfg_attr(not(feature = "async"), allow(dead_code))]
-    pub(crate) must_take_writes: bool,
+    /// What `target_session_attrs` says.
+    pub(crate) needs: Needs,
     pub(super) ssl_mode: SslMode,
-    /// The file with root certificates, `None` for those of the system.
-    #[cfg_attr(not(feature = "tls"), allow(dead_code))]
-    pub(super) root_cert: Option<String>,
+    #[cfg(feature = "tls")]
+    pub(super) certificates: super::certificates::Certificates,
+}
+
+/// Which servers will do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Needs {
+    Any,
+    /// One that is no standby, as all have to be that provide ids.
+    Primary,
+    /// One whose transactions are not read-only by default either.
+    Writes,
 }
 
 impl Targets {
@@ -100,21 +107,24 @@ impl Targets {
             )?,
             connect_timeout: Some(*config.get_connect_timeout().unwrap_or(&CONNECT_TIMEOUT)),
             is_shuffled: config.get_load_balance_hosts() == LoadBalanceHosts::Random,
-            must_take_writes: config.get_target_session_attrs() == TargetSessionAttrs::ReadWrite,
+            needs: match config.get_target_session_attrs() {
+                TargetSessionAttrs::ReadWrite => Needs::Writes,
+                _ => Needs::Any,
+            },
             ssl_mode,
-            root_cert: None,
+            #[cfg(feature = "tls")]
+            certificates: super::certificates::Certificates::default(),
         })
     }
 
     fn of_options(options: &Options) -> Result<Targets, Error> {
-        let target = options.get("target_session_attrs").unwrap_or("any");
-        match target {
-            // Ids come from a server that takes writes.
-            "any" | "read-write" | "primary" => {}
-            "read-only" | "standby" | "prefer-standby" => return Err(read_only(target)),
+        let needs = match options.get("target_session_attrs").unwrap_or("any") {
+            "any" => Needs::Any,
+            "primary" => Needs::Primary,
+            "read-write" => Needs::Writes,
+            other @ ("read-only" | "standby" | "prefer-standby") => return Err(read_only(other)),
             other => return Err(invalid("target_session_attrs", other)),
-        }
-        let (ssl_mode, root_cert) = ssl(options)?;
+        };
         let is_shuffled = [("disable", false), ("random", true)];
         Ok(Targets {
             common: common(options)?,
@@ -124,9 +134,10 @@ impl Targets {
                 Some(seconds) => seconds_above_zero(seconds),
             },
             is_shuffled: options.choice("load_balance_hosts", false, &is_shuffled)?,
-            must_take_writes: target != "any",
-            ssl_mode,
-            root_cert,
+            needs,
+            ssl_mode: ssl_mode(options)?,
+            #[cfg(feature = "tls")]
+            certificates: super::certificates::Certificates::of(options)?,
         })
     }
 
@@ -142,20 +153,31 @@ impl Targets {
         self.common.get_ssl_negotiation() == SslNegotiation::Direct
     }
 
+    /// The driver's modes with which to try a host, one after the other.
+    pub(crate) fn ssl_modes(
+        &self,
+        host: &tokio_postgres::Config,
+        use_of_tls: TlsUse,
+    ) -> &'static [DriverMode] {
+        match use_of_tls {
+            TlsUse::Never => &[DriverMode::Disable],
+            TlsUse::Always => &[DriverMode::Require],
+            // A Unix-domain socket has no TLS.
+            TlsUse::ByMode => match host.get_hosts() {
+                [Host::Tcp(_), ..] => self.ssl_mode.of_driver(),
+                _ => &[DriverMode::Disable],
+            },
+        }
+    }
+
     /// The driver's configuration of each host, in the order in which to try them.
-    pub(crate) fn each_host(&self, use_of_tls: TlsUse) -> Vec<tokio_postgres::Config> {
+    pub(crate) fn each_host(&self) -> Vec<tokio_postgres::Config> {
         let mut hosts: Vec<&Target> = self.hosts.iter().collect();
         if self.is_shuffled {
             fastrand::shuffle(&mut hosts);
         }
         let configure = |target: &Target| {
             let mut config = self.common.clone();
-            config.ssl_mode(match use_of_tls {
-                TlsUse::Never => DriverMode::Disable,
-                TlsUse::Always => DriverMode::Require,
-                TlsUse::ByMode if !target.is_on_network() => DriverMode::Disable,
-                TlsUse::ByMode => self.ssl_mode.of_driver(),
-            });
             match &target.host {
                 Host::Tcp(name) => config.host(name),
                 Host::Unix(folder) => config.host_path(folder),
@@ -248,19 +270,17 @@ fn common(options: &Options) -> Result<tokio_postgres::Config, Error> {
             ("require", ChannelBinding::Require),
         ],
     )?);
-    config.target_session_attrs(TargetSessionAttrs::ReadWrite);
     Ok(config)
 }
 
-/// `sslmode` and the file that `sslrootcert` names.
-fn ssl(options: &Options) -> Result<(SslMode, Option<String>), Error> {
+fn ssl_mode(options: &Options) -> Result<SslMode, Error> {
     let mode = options.choice("sslmode", SslMode::Prefer, &SslMode::NAMES)?;
     match (options.get("sslrootcert"), options.get("sslmode")) {
-        (Some("system"), None | Some("verify-full")) => Ok((SslMode::VerifyFull, None)),
+        (Some("system"), None | Some("verify-full")) => Ok(SslMode::VerifyFull),
         (Some("system"), Some(mode)) => Err(bad(format!(
             "weak sslmode \"{mode}\" may not be used with sslrootcert=system (use \"verify-full\")"
         ))),
-        (file, _) => Ok((mode, file.map(str::to_owned))),
+        _ => Ok(mode),
     }
 }
 
@@ -299,7 +319,6 @@ fn without_hosts(config: &tokio_postgres::Config) -> tokio_postgres::Config {
     }
     copy.ssl_negotiation(config.get_ssl_negotiation());
     copy.channel_binding(config.get_channel_binding());
-    copy.target_session_attrs(TargetSessionAttrs::ReadWrite);
     copy
 }
 
@@ -371,10 +390,12 @@ mod tests {
                       keepalives_retries=11 channel_binding=require";
         let driver: tokio_postgres::Config = string.parse().expect("a configuration");
         let kept = Targets::of_driver(&driver).expect("a configuration");
-        let mut expected = driver.clone();
-        expected.target_session_attrs(TargetSessionAttrs::ReadWrite);
-        let mut host = kept.each_host(TlsUse::Always).remove(0);
+        let mut host = kept.each_host().remove(0);
+        let [mode] = kept.ssl_modes(&host, TlsUse::Always) else {
+            panic!("one attempt");
+        };
+        host.ssl_mode(*mode);
         host.connect_timeout(kept.connect_timeout.expect("a limit"));
-        assert_eq!(host, expected);
+        assert_eq!(host, driver);
     }
 }

@@ -36,149 +36,123 @@ impl Targets {
 }
 
 #[cfg(feature = "tls")]
-pub(crate) use verify::{client_config, client_config_by_mode};
+pub(crate) use connector::Connector;
 
 #[cfg(feature = "tls")]
-mod verify {
-    use std::sync::Arc;
+mod connector {
+    use std::fmt;
+    use std::path::PathBuf;
 
-    use rustls::client::WebPkiServerVerifier;
-    use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-    use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
-    use rustls::pki_types::pem::PemObject;
-    use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-    use rustls::{
-        CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
-    };
+    use openssl::error::ErrorStack;
+    use openssl::ssl::{SslConnector, SslMethod, SslVerifyMode};
+    use postgres_openssl::{MakeTlsConnector, TlsConnector, set_postgresql_alpn};
+    use tokio_postgres::Socket;
+    use tokio_postgres::config::Host;
+    use tokio_postgres::tls::MakeTlsConnect;
 
     use super::{SslMode, Targets};
     use crate::Error;
+    use crate::connection::certificates::{identify, of_user, trust};
+    use crate::connection::options::bad;
 
-    /// TLS with what `sslrootcert` names as roots, the system's by default. The name in
-    /// the certificate is verified, too, except with `sslmode=verify-ca`.
-    pub(crate) fn client_config(targets: &Targets) -> Result<ClientConfig, Error> {
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let verifier = verifier(targets, &provider)?;
-        let verifier = match targets.ssl_mode {
-            SslMode::VerifyCa => any_name(&provider, Some(verifier)),
-            _ => verifier,
-        };
-        with_verifier(provider, verifier)
-    }
+    /// Makes TLS of connections.
+    #[derive(Clone)]
+    pub(crate) struct Connector(MakeTlsConnector);
 
-    /// TLS that verifies what libpq verifies with this `sslmode`: nothing with `prefer`, and
-    /// with `require` only if `sslrootcert` names a file.
-    pub(crate) fn client_config_by_mode(targets: &Targets) -> Result<ClientConfig, Error> {
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let verifier = match (targets.ssl_mode, &targets.root_cert) {
-            (SslMode::VerifyFull, _) => verifier(targets, &provider)?,
-            (SslMode::VerifyCa, _) | (SslMode::Require, Some(_)) => {
-                any_name(&provider, Some(verifier(targets, &provider)?))
-            }
-            _ => any_name(&provider, None),
-        };
-        with_verifier(provider, verifier)
-    }
-
-    fn with_verifier(
-        provider: Arc<CryptoProvider>,
-        verifier: Arc<dyn ServerCertVerifier>,
-    ) -> Result<ClientConfig, Error> {
-        let builder = ClientConfig::builder_with_provider(provider);
-        let config = builder
-            .with_safe_default_protocol_versions()
-            .map_err(|error| Error::Config(error.to_string()))?
-            .dangerous()
-            .with_custom_certificate_verifier(verifier)
-            .with_no_client_auth();
-        Ok(config)
-    }
-
-    fn verifier(
-        targets: &Targets,
-        provider: &Arc<CryptoProvider>,
-    ) -> Result<Arc<dyn ServerCertVerifier>, Error> {
-        let Some(file) = &targets.root_cert else {
-            let system = rustls_platform_verifier::Verifier::new(provider.clone());
-            let system = system.map_err(|error| Error::Config(error.to_string()))?;
-            return Ok(Arc::new(system));
-        };
-        let bad = |error: &dyn std::fmt::Display| {
-            Error::Config(format!(
-                "could not use the root certificates in {file}: {error}"
-            ))
-        };
-        let mut roots = RootCertStore::empty();
-        for certificate in CertificateDer::pem_file_iter(file).map_err(|error| bad(&error))? {
-            let certificate = certificate.map_err(|error| bad(&error))?;
-            roots.add(certificate).map_err(|error| bad(&error))?;
+    impl fmt::Debug for Connector {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.debug_tuple("Connector").finish_non_exhaustive()
         }
-        let verifier =
-            WebPkiServerVerifier::builder_with_provider(roots.into(), provider.clone()).build();
-        Ok(verifier.map_err(|error| bad(&error))?)
     }
 
-    fn any_name(
-        provider: &Arc<CryptoProvider>,
-        issuer: Option<Arc<dyn ServerCertVerifier>>,
-    ) -> Arc<dyn ServerCertVerifier> {
-        let provider = provider.clone();
-        Arc::new(AnyName { provider, issuer })
-    }
+    impl Connector {
+        /// TLS that the caller has configured.
+        pub(crate) fn new(connector: SslConnector) -> Connector {
+            Connector(MakeTlsConnector::new(connector))
+        }
 
-    /// Verifies that the server has the key of its certificate and, if there is an issuer's
-    /// verifier, who issued that, but not to whom.
-    #[derive(Debug)]
-    struct AnyName {
-        provider: Arc<CryptoProvider>,
-        issuer: Option<Arc<dyn ServerCertVerifier>>,
-    }
-
-    impl ServerCertVerifier for AnyName {
-        fn verify_server_cert(
-            &self,
-            certificate: &CertificateDer<'_>,
-            intermediates: &[CertificateDer<'_>],
-            name: &ServerName<'_>,
-            ocsp: &[u8],
-            now: UnixTime,
-        ) -> Result<ServerCertVerified, rustls::Error> {
-            let Some(issuer) = &self.issuer else {
-                return Ok(ServerCertVerified::assertion());
+        /// TLS that verifies the server's certificate with what `sslrootcert` names as roots, by
+        /// default those of the system. The name in the certificate is verified, too, except with
+        /// `sslmode=verify-ca`.
+        pub(crate) fn verified(targets: &Targets) -> Result<Connector, Error> {
+            let roots = match targets.certificates.roots.as_deref() {
+                None | Some("system") => Roots::System,
+                Some(file) => Roots::File(file.into()),
             };
-            // The name is checked last.
-            match issuer.verify_server_cert(certificate, intermediates, name, ocsp, now) {
-                Err(rustls::Error::InvalidCertificate(
-                    CertificateError::NotValidForName
-                    | CertificateError::NotValidForNameContext { .. },
-                )) => Ok(ServerCertVerified::assertion()),
-                verified => verified,
+            Connector::with(targets, roots, targets.ssl_mode != SslMode::VerifyCa)
+        }
+
+        /// TLS that verifies what libpq verifies: what the server's certificate is signed with,
+        /// if there is a file of roots, and with `sslmode=verify-full` its name.
+        pub(crate) fn by_mode(targets: &Targets) -> Result<Connector, Error> {
+            let is_verified = matches!(targets.ssl_mode, SslMode::VerifyCa | SslMode::VerifyFull);
+            let file = match targets.certificates.roots.as_deref() {
+                Some("system") => None,
+                Some(file) => Some(PathBuf::from(file)),
+                None => of_user("root.crt"),
+            };
+            let roots = match file {
+                None => Roots::System,
+                Some(file) if file.exists() => Roots::File(file),
+                Some(file) if is_verified && targets.has_network_host() => {
+                    return Err(bad(format!(
+                        "root certificate file \"{}\" does not exist; provide the file, use the \
+                         roots that the system trusts with sslrootcert=system, or change sslmode \
+                         to disable the verification of the server's certificate",
+                        file.display()
+                    )));
+                }
+                Some(_) => Roots::None,
+            };
+            Connector::with(targets, roots, targets.ssl_mode == SslMode::VerifyFull)
+        }
+
+        fn with(targets: &Targets, roots: Roots, verifies_name: bool) -> Result<Connector, Error> {
+            let certificates = &targets.certificates;
+            let failed = |error: ErrorStack| bad(format!("could not prepare TLS: {error}"));
+            let mut builder = SslConnector::builder(SslMethod::tls_client()).map_err(failed)?;
+            let (oldest, newest) = (certificates.oldest, certificates.newest);
+            builder.set_min_proto_version(oldest).map_err(failed)?;
+            builder.set_max_proto_version(newest).map_err(failed)?;
+            set_postgresql_alpn(&mut builder).map_err(failed)?;
+            match &roots {
+                Roots::System => {}
+                Roots::None => builder.set_verify(SslVerifyMode::NONE),
+                Roots::File(file) => trust(&mut builder, file, certificates)?,
             }
+            if !certificates.is_own_hidden {
+                identify(&mut builder, certificates)?;
+            }
+            let mut connector = MakeTlsConnector::new(builder.build());
+            let names_host = !certificates.is_name_hidden;
+            connector.set_callback(move |connection, _| {
+                connection.set_verify_hostname(verifies_name);
+                connection.set_use_server_name_indication(names_host);
+                Ok(())
+            });
+            Ok(Connector(connector))
         }
 
-        fn verify_tls12_signature(
+        /// For a connection to a host.
+        pub(crate) fn for_host(
             &self,
-            message: &[u8],
-            certificate: &CertificateDer<'_>,
-            signature: &DigitallySignedStruct,
-        ) -> Result<HandshakeSignatureValid, rustls::Error> {
-            let algorithms = &self.provider.signature_verification_algorithms;
-            verify_tls12_signature(message, certificate, signature, algorithms)
+            host: &tokio_postgres::Config,
+        ) -> Result<TlsConnector, Error> {
+            let name = match host.get_hosts() {
+                [Host::Tcp(name), ..] => name.as_str(),
+                _ => "",
+            };
+            let mut connector = self.0.clone();
+            let made = MakeTlsConnect::<Socket>::make_tls_connect(&mut connector, name);
+            made.map_err(|error| bad(format!("could not prepare TLS: {error}")))
         }
+    }
 
-        fn verify_tls13_signature(
-            &self,
-            message: &[u8],
-            certificate: &CertificateDer<'_>,
-            signature: &DigitallySignedStruct,
-        ) -> Result<HandshakeSignatureValid, rustls::Error> {
-            let algorithms = &self.provider.signature_verification_algorithms;
-            verify_tls13_signature(message, certificate, signature, algorithms)
-        }
-
-        fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-            let algorithms = &self.provider.signature_verification_algorithms;
-            algorithms.supported_schemes()
-        }
+    /// What the server's certificate must be signed with.
+    enum Roots {
+        System,
+        File(PathBuf),
+        /// Anything will do.
+        None,
     }
 }

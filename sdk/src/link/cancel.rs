@@ -5,37 +5,13 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpStream, UnixStream};
-use tokio_postgres::config::Host;
 
-/// A connection to a server, of either kind.
-trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
-
-impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+use super::stream::Stream;
 
 /// A connection that ends when the server ends it, which shows that the request was
 /// carried out. The driver would end it at once, and a pooler that has not passed on the
 /// request by then may not bear that (PgBouncer 1.18 crashes).
-pub(super) struct UntilClosed(Box<dyn Stream>);
-
-impl UntilClosed {
-    /// Connects to the server, whose configuration names one host.
-    pub(super) async fn connect(server: &tokio_postgres::Config) -> io::Result<UntilClosed> {
-        let port = server.get_ports().first().copied().unwrap_or(5432);
-        let stream: Box<dyn Stream> = match (server.get_hosts(), server.get_hostaddrs()) {
-            (_, [address, ..]) => Box::new(TcpStream::connect((*address, port)).await?),
-            ([Host::Tcp(name), ..], []) => {
-                Box::new(TcpStream::connect((name.as_str(), port)).await?)
-            }
-            ([Host::Unix(folder), ..], []) => {
-                let path = folder.join(format!(".s.PGSQL.{port}"));
-                Box::new(UnixStream::connect(path).await?)
-            }
-            ([], []) => return Err(io::ErrorKind::InvalidInput.into()),
-        };
-        Ok(UntilClosed(stream))
-    }
-}
+pub(super) struct UntilClosed(pub(super) Stream);
 
 impl AsyncRead for UntilClosed {
     fn poll_read(

@@ -3,7 +3,6 @@
 use std::fmt;
 
 use tokio_postgres::Client;
-use tokio_postgres::config::TargetSessionAttrs;
 
 use super::Session;
 use crate::{Config, Error};
@@ -27,8 +26,8 @@ impl fmt::Debug for Connection {
 }
 
 impl Connection {
-    /// Connects to the first host that answers in time, and that takes writes, if
-    /// `target_session_attrs` says so.
+    /// Connects to the first host that answers in time, and that is what
+    /// `target_session_attrs` asks for.
     ///
     /// # Errors
     /// That of a host that may answer later, if there is one, otherwise that of the last
@@ -42,11 +41,7 @@ impl Connection {
     /// ```
     pub async fn open(config: &Config) -> Result<Connection, Error> {
         config.check()?;
-        let attributes = match config.targets.must_take_writes {
-            true => TargetSessionAttrs::ReadWrite,
-            false => TargetSessionAttrs::Any,
-        };
-        let session = Session::connect_to(config, attributes).await?;
+        let session = Session::connect(config, config.targets.needs).await?;
         Ok(Connection(session))
     }
 

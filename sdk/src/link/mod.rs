@@ -8,11 +8,13 @@
 //! - [`session`]: one connection.
 //! - [`connection`]: one for a program's own statements.
 //! - [`cancel`]: the connection on which a statement is cancelled.
+//! - [`stream`]: the bytes of a connection.
 
 mod cancel;
 #[cfg(feature = "async")]
 mod connection;
 mod session;
+mod stream;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,6 +25,7 @@ use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 use tokio::task::JoinSet;
 
 use crate::calls::statement::Statement;
+use crate::connection::Needs;
 use crate::events::TARGET;
 use crate::{Config, Error};
 
@@ -169,7 +172,8 @@ impl Link {
         if let Some(error) = failure.as_ref().filter(|_| has_waited) {
             return Err(error.clone());
         }
-        let connected = Session::connect(&self.config).await;
+        let connected =
+            Session::connect(&self.config, self.config.targets.needs.max(Needs::Primary)).await;
         *failure = connected.as_ref().err().cloned();
         let session = connected?;
         let before = self.address.lock().replace(session.address());

@@ -1,17 +1,25 @@
 //! One connection to the server.
 
+use std::io;
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
-use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
-use tokio_postgres::tls::MakeTlsConnect;
-use tokio_postgres::{Client, NoTls, Socket};
+use tokio_postgres::config::Host;
+#[cfg(feature = "tls")]
+use tokio_postgres::config::SslMode;
+use tokio_postgres::tls::TlsConnect;
+use tokio_postgres::{Client, NoTls};
 
 use super::cancel::UntilClosed;
+use super::stream::Stream;
 use crate::calls::statement::Statement;
-use crate::cause::text;
+use crate::cause::{Cause, text};
+use crate::connection::Needs;
 use crate::events::TARGET;
 use crate::{Config, Error};
+
+#[cfg(feature = "tls")]
+use crate::connection::Connector;
 
 /// One connection. When this is dropped, it ends after the answers that are missing.
 pub(crate) struct Session {
@@ -20,41 +28,24 @@ pub(crate) struct Session {
     connection: JoinHandle<()>,
     /// The host that it is to.
     server: tokio_postgres::Config,
-    tls: Tls,
+    #[cfg(feature = "tls")]
+    tls: Option<Connector>,
     /// Locked while a statement is executed: a request to cancel is meant for that one.
     pub(super) alone: tokio::sync::Mutex<()>,
 }
 
-/// How connections of a handle are encrypted, requests to cancel included.
-#[derive(Clone)]
-enum Tls {
-    None,
-    #[cfg(feature = "tls")]
-    Rustls(Box<tokio_postgres_rustls::MakeRustlsConnect>),
-}
-
 impl Session {
-    /// Connects to the first host that answers in time and takes writes.
+    /// Connects to the first host that answers in time and is what is needed.
     ///
     /// # Errors
     /// That of a host that may answer later, if there is one, otherwise that of the
     /// last host.
-    pub(super) async fn connect(config: &Config) -> Result<Session, Error> {
-        Session::connect_to(config, TargetSessionAttrs::ReadWrite).await
-    }
-
-    /// Like [`connect`](Self::connect), for a server that can do this.
-    pub(super) async fn connect_to(
-        config: &Config,
-        attributes: TargetSessionAttrs,
-    ) -> Result<Session, Error> {
-        let tls = Tls::of(config);
+    pub(super) async fn connect(config: &Config, needs: Needs) -> Result<Session, Error> {
         let limit = config.targets.connect_timeout;
         let mut failure: Option<Error> = None;
-        for mut host in config.targets.each_host(config.use_of_tls) {
-            host.target_session_attrs(attributes);
+        for host in config.targets.each_host() {
             for address in addresses(host, limit).await {
-                match in_time(limit, connect(&address, &tls)).await {
+                match connect(&address, config, needs).await {
                     Ok(session) => return Ok(session),
                     Err(error) => {
                         let error = name_host(error, &address);
@@ -91,6 +82,23 @@ impl Session {
         let _ = self.connection.await;
     }
 
+    /// Whether the server is what is needed; an error otherwise.
+    async fn check(&self, needs: Needs) -> Result<(), Error> {
+        let sql = match needs {
+            Needs::Any => return Ok(()),
+            // A role whose transactions are read-only by default gets ids nevertheless.
+            Needs::Primary => "SELECT pg_catalog.pg_is_in_recovery()",
+            Needs::Writes => "SELECT pg_catalog.current_setting('transaction_read_only')::boolean",
+        };
+        let row = self.client.query_typed(sql, &[]).await?;
+        let refuses = row.first().is_none_or(|row| row.get(0));
+        match (refuses, needs) {
+            (false, _) => Ok(()),
+            (true, Needs::Writes) => Err(not_it("the session takes no writes")),
+            (true, _) => Err(not_it("the server is a standby")),
+        }
+    }
+
     /// Executes a statement.
     pub(super) async fn query<T>(&self, statement: Statement<'_, T>) -> Result<T, Error> {
         let rows = self.client.query_typed(statement.sql, &statement.params);
@@ -101,35 +109,19 @@ impl Session {
     /// server has received the request.
     pub(super) async fn cancel(&self) -> Result<(), Error> {
         let token = self.client.cancel_token();
-        let stream = UntilClosed::connect(&self.server).await?;
-        match &self.tls {
-            Tls::None => token.cancel_query_raw(stream, NoTls).await?,
-            #[cfg(feature = "tls")]
-            Tls::Rustls(tls) => {
-                let name = match self.server.get_hosts() {
-                    [Host::Tcp(name), ..] => name.as_str(),
-                    _ => "",
-                };
-                let mut tls = *tls.clone();
-                let connect = MakeTlsConnect::<UntilClosed>::make_tls_connect(&mut tls, name);
-                let connect = connect.map_err(|error| Error::Config(error.to_string()))?;
-                token.cancel_query_raw(stream, connect).await?;
-            }
+        let stream = UntilClosed(Stream::connect(&self.server).await?.0);
+        #[cfg(feature = "tls")]
+        if let Some(tls) = &self.tls {
+            let tls = tls.for_host(&self.server)?;
+            return Ok(token.cancel_query_raw(stream, tls).await?);
         }
-        Ok(())
+        Ok(token.cancel_query_raw(stream, NoTls).await?)
     }
 }
 
-impl Tls {
-    fn of(config: &Config) -> Tls {
-        #[cfg(feature = "tls")]
-        if let Some(tls) = &config.tls {
-            let tls = tokio_postgres_rustls::MakeRustlsConnect::new(tls.clone());
-            return Tls::Rustls(Box::new(tls));
-        }
-        let _ = config;
-        Tls::None
-    }
+/// Another server, or this one later, may be what is needed.
+fn not_it(why: &str) -> Error {
+    Error::Connection(Cause::of_driver(io::Error::other(why)))
 }
 
 /// Says which host did not answer in time.
@@ -168,24 +160,62 @@ async fn addresses(
     found.map(configure).collect()
 }
 
-async fn connect(host: &tokio_postgres::Config, tls: &Tls) -> Result<Session, Error> {
-    let session = match tls {
-        // A Unix-domain socket has no name that the others would be prepared for.
-        _ if host.get_ssl_mode() == SslMode::Disable => open(host, NoTls, &Tls::None).await,
-        Tls::None => open(host, NoTls, tls).await,
-        #[cfg(feature = "tls")]
-        Tls::Rustls(rustls) => open(host, *rustls.clone(), tls).await,
-    }?;
-    tracing::debug!(target: TARGET, host = ?host.get_hosts(), "connected");
-    Ok(session)
+/// Connects to an address, with and without TLS as the options say, one after the other.
+async fn connect(
+    host: &tokio_postgres::Config,
+    config: &Config,
+    needs: Needs,
+) -> Result<Session, Error> {
+    let limit = config.targets.connect_timeout;
+    let mut failure = None;
+    for &mode in config.targets.ssl_modes(host, config.use_of_tls) {
+        let mut host = host.clone();
+        host.ssl_mode(mode);
+        match in_time(limit, login(&host, config)).await {
+            Ok(session) => {
+                in_time(limit, session.check(needs)).await?;
+                tracing::debug!(target: TARGET, host = ?host.get_hosts(), "connected");
+                return Ok(session);
+            }
+            Err(error @ Error::Timeout { .. }) => return Err(error),
+            // A server that has answered says more than a handshake that has failed.
+            Err(error) => {
+                failure = failure
+                    .filter(|earlier: &Error| earlier.sqlstate().is_some())
+                    .or(Some(error));
+            }
+        }
+    }
+    Err(failure.unwrap_or(Error::Closed))
 }
 
-async fn open<T>(host: &tokio_postgres::Config, make_tls: T, tls: &Tls) -> Result<Session, Error>
+async fn login(host: &tokio_postgres::Config, config: &Config) -> Result<Session, Error> {
+    #[cfg(feature = "tls")]
+    if let Some(tls) = config
+        .tls
+        .as_ref()
+        .filter(|_| host.get_ssl_mode() != SslMode::Disable)
+    {
+        let mut session = open(host, tls.for_host(host)?).await?;
+        session.tls = Some(tls.clone());
+        return Ok(session);
+    }
+    let _ = config;
+    open(host, NoTls).await
+}
+
+async fn open<T>(host: &tokio_postgres::Config, tls: T) -> Result<Session, Error>
 where
-    T: MakeTlsConnect<Socket>,
+    T: TlsConnect<Stream>,
     T::Stream: Send + 'static,
 {
-    let (client, connection) = host.connect(make_tls).await?;
+    let connected = Stream::connect(host).await;
+    let (stream, allowance) = connected.map_err(|error| {
+        let text = format!("error connecting to server: {error}");
+        Error::Connection(Cause::of_driver(io::Error::new(error.kind(), text)))
+    })?;
+    let (client, connection) = host.connect_raw(stream, tls).await?;
+    allowance.lift();
     let connection = tokio::spawn(async move {
         if let Err(error) = connection.await {
             tracing::debug!(target: TARGET, error = text(&error), "the connection has ended");
@@ -195,7 +225,8 @@ where
         client,
         connection,
         server: host.clone(),
-        tls: tls.clone(),
+        #[cfg(feature = "tls")]
+        tls: None,
         alone: tokio::sync::Mutex::default(),
     })
 }

@@ -380,6 +380,16 @@ mod tests {
         assert!(tag.buffer.draw().is_none());
     }
 
+    /// The later ones first: the server takes ids back only from the end.
+    #[test]
+    fn close_returns_the_rests_of_both_blocks() {
+        let tag = tag();
+        publish(&tag, 1, 10, "a");
+        publish(&tag, 11, 20, "a");
+        tag.buffer.draw().expect("an id");
+        assert_eq!(tag.close(), [rest(11, 20), rest(2, 10)]);
+    }
+
     #[test]
     fn block_of_another_life_discards_the_rest_of_the_earlier_one() {
         let tag = tag();

@@ -76,4 +76,10 @@ fn refused(source: &impl IdSource) {
     is_forked(source.next().err());
     is_forked(source.next_timeout(Duration::MAX).err());
     is_forked(source.next_n(10).err());
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_all().build().expect("a runtime");
+    is_forked(runtime.block_on(source.next_async()).err());
+    is_forked(runtime.block_on(source.next_n_async(10)).err());
+    is_forked(source.ready().err());
+    is_forked(runtime.block_on(source.ready_async()).err());
 }

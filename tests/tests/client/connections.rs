@@ -5,6 +5,7 @@ use crate::PATIENCE;
 use leaf_sdk::{Config, Error, Leaf};
 use leaf_tests::postgres::Client;
 use leaf_tests::{Draw, Mode, Server, Tls, wait_until};
+use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::time::Duration;
 
@@ -102,7 +103,7 @@ fn statement_given_up_is_cancelled_over_tls() {
     server.connect().run("SELECT pg_reload_conf()");
     let config = config(&string)
         .query_timeout(Duration::from_secs(1))
-        .tls_config(tls.client());
+        .tls_config(tls.connector());
     let leaf = Leaf::new(config).expect("a handle");
     wait_for_the_lock(&server, &leaf);
     wait_until("it is given up", || {
@@ -163,4 +164,32 @@ fn connections_are_few() {
     }
     let all = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'leaf-sdk'";
     assert_eq!(client.number(all), 2);
+}
+
+/// More than an impostor of the server may send, and more than sockets keep.
+const MUCH: usize = 128 << 20;
+
+#[test]
+fn impostor_of_the_server_cannot_fill_the_memory() {
+    let impostor = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = impostor.local_addr().expect("an address").port();
+    let sending = std::thread::spawn(move || {
+        let (mut client, _) = impostor.accept().expect("a client");
+        let _ = client.read(&mut [0; 1024]);
+        // A message of two gigabytes.
+        let mut sent = client.write(b"E\x7f\xff\xff\xff").expect("a header");
+        let zeros = vec![0; 1 << 16];
+        while sent < MUCH {
+            match client.write(&zeros) {
+                Ok(count) => sent += count,
+                Err(_) => break,
+            }
+        }
+        sent
+    });
+    let string = format!("host=127.0.0.1 port={port} user=postgres dbname=postgres");
+    let leaf = Leaf::new(config(&string)).expect("a handle");
+    let error = leaf.connect().expect_err("no server");
+    assert!(error.to_string().contains("too much"), "{error}");
+    assert!(sending.join().expect("no panic") < MUCH);
 }

@@ -33,6 +33,26 @@ fn of_several_hosts_the_one_that_takes_writes_is_used() {
 }
 
 #[test]
+fn role_whose_transactions_are_read_only_gets_ids() {
+    let (server, mut client) = Server::with_orders(1000);
+    client.run(
+        "CREATE ROLE reader LOGIN; ALTER ROLE reader SET default_transaction_read_only = on;
+         SELECT leaf_tag_grant('orders', 'reader')",
+    );
+    let string = server
+        .connection_string()
+        .replace("user=postgres", "user=reader");
+    let config = Config::new(&string).expect("a connection string");
+    let leaf = Leaf::new(config.timeout(Duration::from_secs(60))).expect("a handle");
+    leaf.segment("orders").next().expect("an id");
+    let config = Config::new(&format!("{string} target_session_attrs=read-write"));
+    let config = config.expect("a connection string");
+    let strict = Leaf::new(config).expect("a handle");
+    let refused = strict.connect().expect_err("as libpq has it");
+    assert!(refused.to_string().contains("takes no writes"), "{refused}");
+}
+
+#[test]
 fn process_has_one_handle() {
     let server = Server::start();
     server.connect().run("SELECT leaf_tag_create('orders')");

@@ -222,7 +222,8 @@ fn close_hands_back_what_was_not_used() {
     let mut client = server.connect();
     let leaf = leaf(&server);
     let orders = leaf.segment("orders");
-    let last = orders.next_n(10).expect("ids")[9].get();
+    let last = orders.next_n(500).expect("ids")[499].get();
+    wait_until("there are two buffers", || orders.stats().buffered > 1_000);
     leaf.close().expect("the server answers");
     assert_eq!(
         client.number("SELECT max_id FROM leaf.alloc WHERE biz_tag = 'orders'"),

@@ -23,7 +23,7 @@ fn connection_is_encrypted() {
     let server = server(&tls);
     let config = config(&server, "require")
         .timeout(Duration::from_secs(60))
-        .tls_config(tls.client());
+        .tls_config(tls.connector());
     let leaf = Leaf::new(config).expect("a handle");
     leaf.segment("orders").next().expect("an id");
     let encrypted = "SELECT count(*) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid)
@@ -50,7 +50,7 @@ fn refused(config: Config) -> String {
 #[test]
 fn server_of_another_authority_is_not_trusted() {
     let server = server(&Tls::new());
-    let stranger = config(&server, "require").tls_config(Tls::new().client());
+    let stranger = config(&server, "require").tls_config(Tls::new().connector());
     let message = refused(stranger);
     assert!(message.contains("certificate"), "{message}");
 }
@@ -63,14 +63,14 @@ fn tls_is_never_replaced_by_plain_text() {
     for sslmode in ["", "sslmode=''", "sslmode=prefer", "sslmode=allow"] {
         let string = format!("{} {sslmode}", relay.connection_string());
         let config = Config::new(&string).expect("a connection string");
-        let message = refused(config.tls_config(Tls::new().client()));
+        let message = refused(config.tls_config(Tls::new().connector()));
         assert!(message.contains("TLS"), "{sslmode}: {message}");
     }
 }
 
 #[test]
 fn tls_options_that_contradict_each_other_are_refused() {
-    let tls = || Tls::new().client();
+    let tls = || Tls::new().connector();
     let config = |options: &str| {
         let string = format!("host=127.0.0.1 user=postgres {options}");
         Config::new(&string).expect("a connection string")

@@ -1,8 +1,9 @@
-//! Connections as psql makes them: options, environment, files, URLs, TLS and passwords.
+//! Connections as psql makes them: options, environment, files, URLs and passwords.
 
 use leaf_tests::postgres;
-use leaf_tests::{Draw, Pooler, Said, Server, Terminal, Tls, leafctl, leafctl_on};
+use leaf_tests::{Draw, Pooler, Said, Server, Terminal, leafctl, leafctl_on};
 use std::fs;
+use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
@@ -93,6 +94,13 @@ fn server_that_is_not_there_is_an_error_of_one_line_with_its_own_code() {
         let error = Said::by(leafctl().arg("status").args(&arguments)).failed(3);
         assert!(error.contains("hint"), "{error}");
     }
+    // It accepts and never answers.
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = silent.local_addr().expect("an address").port().to_string();
+    let mut status = leafctl();
+    status.env("PGCONNECT_TIMEOUT", "1");
+    let error = Said::by(status.args(["status", "-h", "127.0.0.1", "-p", &port])).failed(3);
+    assert!(error.contains("did not answer"), "{error}");
     let server = Server::start();
     let error = Said::by(leafctl_on(&server).args(["status", "-d", "nothing"])).failed(3);
     assert!(
@@ -145,73 +153,6 @@ fn password_is_asked_for_at_a_terminal_and_not_shown() {
     let terminal = Terminal::start(&format!("{program} status -w -U shop"), &variables, 100, 20);
     let screen = terminal.wait_for("exit 3");
     assert!(!screen.contains("Password for"), "{screen}");
-}
-
-#[test]
-fn tls_is_as_sslmode_says() {
-    let tls = Tls::new();
-    let server = Server::options().tls(&tls).start();
-    let folder = tempfile::tempdir().expect("a folder");
-    let roots = folder.path().join("roots.pem");
-    fs::write(&roots, tls.authority()).expect("a file");
-    let others = folder.path().join("others.pem");
-    fs::write(&others, Tls::new().authority()).expect("a file");
-    let (roots, others) = (
-        roots.to_str().expect("a path"),
-        others.to_str().expect("a path"),
-    );
-    let port = server.port();
-    // Whether the connection is encrypted, or its error.
-    let is_encrypted = |host: &str, mode: &str| {
-        let string = format!("host={host} port={port} user=postgres dbname=postgres {mode}");
-        let said = Said::by(leafctl().args(["bench", "-T", "0.5", "--tag", "tls", "-d", &string]));
-        (said.code, said.err)
-    };
-    let mut client = server.connect();
-    client.run("SELECT leaf_tag_create('tls'); CREATE TABLE seen (ssl boolean)");
-    for (mode, ssl) in [
-        ("sslmode=disable", Some(false)),
-        ("", Some(true)),
-        ("sslmode=prefer", Some(true)),
-        ("sslmode=require", Some(true)),
-        (&format!("sslmode=require sslrootcert={roots}"), Some(true)),
-        (&format!("sslmode=require sslrootcert={others}"), None),
-        (
-            &format!("sslmode=verify-full sslrootcert={roots}"),
-            Some(true),
-        ),
-        (&format!("sslmode=verify-ca sslrootcert={others}"), None),
-        ("sslmode=verify-full", None),
-    ] {
-        let calls = std::thread::scope(|scope| {
-            let calling = scope.spawn(|| is_encrypted("127.0.0.1", mode));
-            while !calling.is_finished() {
-                client.run(
-                    "INSERT INTO seen SELECT ssl FROM pg_stat_ssl JOIN pg_stat_activity USING (pid)
-                      WHERE application_name = 'leafctl' AND client_addr IS NOT NULL",
-                );
-            }
-            calling.join().expect("it ends")
-        });
-        let seen =
-            client.text("SELECT coalesce(string_agg(DISTINCT ssl::text, ' '), '') FROM seen");
-        client.run("TRUNCATE seen");
-        match ssl {
-            Some(ssl) => assert_eq!(
-                (calls.0, seen.as_str()),
-                (Some(0), if ssl { "true" } else { "false" }),
-                "{mode} {}",
-                calls.1
-            ),
-            None => {
-                assert_eq!(calls.0, Some(3), "{mode}: {}", calls.1);
-                assert!(calls.1.contains("certificate"), "{mode}: {}", calls.1);
-            }
-        }
-    }
-    // A Unix-domain socket has no TLS, whatever the mode.
-    let (code, error) = is_encrypted(&server.host(), "sslmode=verify-full");
-    assert_eq!(code, Some(0), "{error}");
 }
 
 #[test]

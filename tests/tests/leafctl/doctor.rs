@@ -119,6 +119,12 @@ fn columns_behind_too_small_and_without_their_tag_are_found() {
         &server,
         "error column numbered.id: it has 50, but tag \"it's\" stands at 1",
     );
+    // The very next id.
+    client.run("UPDATE numbered SET id = 1");
+    finds(
+        &server,
+        "error column numbered.id: it has 1, but tag \"it's\" stands at 1",
+    );
 }
 
 #[test]

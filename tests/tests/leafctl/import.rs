@@ -126,6 +126,9 @@ fn tinyid_needs_all_its_databases_and_begins_above_them() {
     import(&server, &["tinyid", &a, &a]).failed(1);
     import(&server, &["tinyid", &a, &b]).done();
     assert_eq!(server.connect().next("orders").expect("an id"), 5_001);
+    let server = Server::start();
+    import(&server, &["tinyid", &b, &a]).done();
+    assert_eq!(server.connect().next("orders").expect("an id"), 5_001);
 }
 
 #[test]
@@ -151,6 +154,11 @@ fn ticket_tables_begin_above_the_highest() {
     )
     .done();
     assert_eq!(server.connect().next("tickets").expect("an id"), 251);
+    // An empty table has given ids nevertheless.
+    old.run("mysql", "USE even; DELETE FROM Tickets64");
+    let empty = dump(&old, folder.path(), &["even"]);
+    import(&server, &["tickets", "--tag", "more", &empty]).done();
+    assert_eq!(server.connect().next("more").expect("an id"), 251);
 }
 
 #[test]

@@ -12,4 +12,5 @@ mod manual;
 mod printable;
 mod status;
 mod tags;
+mod tls;
 mod top;

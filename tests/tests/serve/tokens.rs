@@ -128,17 +128,21 @@ fn file_is_read_again_on_sighup_and_a_wrong_one_is_not_taken() {
 }
 
 #[test]
-fn file_that_everybody_may_read_is_refused_with_a_hint() {
+fn file_to_which_everybody_has_access_is_refused_with_a_hint() {
     let server = Server::start();
     let file = File::new(TOKENS);
-    fs::set_permissions(&file.path, Permissions::from_mode(0o644)).expect("its mode");
-    let refused = Serve::command(&server.connection_string(), &[&file.option()])
-        .output()
-        .expect("leafctl");
-    assert_eq!(refused.status.code(), Some(2));
-    let said = String::from_utf8_lossy(&refused.stderr);
-    assert!(
-        said.contains("chmod o=") && said.lines().count() == 1,
-        "{said}"
-    );
+    for mode in [0o644, 0o602, 0o601] {
+        fs::set_permissions(&file.path, Permissions::from_mode(mode)).expect("its mode");
+        // It ends in any case: what it reads next is not there.
+        let options = [&file.option(), "--tls-cert=/nowhere", "--tls-key=/nowhere"];
+        let refused = Serve::command(&server.connection_string(), &options)
+            .output()
+            .expect("leafctl");
+        assert_eq!(refused.status.code(), Some(2), "{mode:o}");
+        let said = String::from_utf8_lossy(&refused.stderr);
+        assert!(
+            said.contains("chmod o=") && said.lines().count() == 1,
+            "{said}"
+        );
+    }
 }
