@@ -410,8 +410,8 @@ COMMENT ON FUNCTION leaf_tag_align(text)
 REVOKE EXECUTE ON FUNCTION leaf_tag_align(text) FROM PUBLIC;
 
 /*
- * Taking over columns whose values come from a sequence. The caller is the owner of the
- * table, and everything but the row of the tag is done with the caller's privileges.
+ * Taking over columns whose values come from a sequence. The caller has the privileges of the
+ * table's owner, as whom everything is done but writing the row of the tag.
  */
 CREATE FUNCTION leaf_column_adopt(
         "table" regclass, "column" name, tag text DEFAULT NULL, kind text DEFAULT 'segment') RETURNS text

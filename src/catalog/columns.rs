@@ -10,14 +10,13 @@ use super::statement::{
 };
 use crate::error::{Error, Problem};
 use crate::pg::column::Summary;
-use crate::pg::datum::{bigint_arg, bigint_array_arg, text_arg};
-use crate::pg::{display, expression, relation_name};
+use crate::pg::datum::{Arg, bigint_arg, bigint_array_arg, text_arg};
+use crate::pg::{display, expression, relation_name, role};
 
 /// A column, or what stands in the way of adopting it.
 #[derive(Clone, Debug)]
 pub struct Column {
-    /// The OID of the table.
-    table: i64,
+    pub table: Oid,
     attribute: Vec<u8>,
     /// The table, qualified and quoted.
     pub table_name: String,
@@ -36,8 +35,11 @@ pub struct Column {
     pub is_inherited: bool,
     /// Whether the current role has the privileges of the table's owner.
     pub is_owned: bool,
-    /// The name of the table's owner.
+    /// The table's owner, and its name.
+    owner_oid: Oid,
     pub owner: Vec<u8>,
+    /// Whether the owner may create sequences in the table's schema.
+    may_create: bool,
     /// The largest number of the column's type; `None` if that is not `smallint`, `integer`
     /// or `bigint`.
     pub largest: Option<i64>,
@@ -68,16 +70,17 @@ pub fn find(table: Oid, attribute: &[u8]) -> Option<Column> {
                 pg_get_expr(d.adbin, d.adrelid), d.adbin::text, \
                 EXISTS (SELECT FROM pg_depend AS e JOIN pg_extension AS x ON x.oid = e.refobjid \
                          WHERE e.classid = 'pg_class'::regclass AND e.objid = c.oid AND e.deptype = 'e' \
-                           AND e.refclassid = 'pg_extension'::regclass AND x.extname = 'leaf') \
+                           AND e.refclassid = 'pg_extension'::regclass AND x.extname = 'leaf'), \
+                c.relowner::bigint, has_schema_privilege(c.relowner, n.oid, 'CREATE') \
            FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace \
            JOIN pg_roles AS r ON r.oid = c.relowner \
            JOIN pg_attribute AS f ON f.attrelid = c.oid AND f.attname = $2::name \
                                  AND f.attnum > 0 AND NOT f.attisdropped \
            LEFT JOIN pg_attrdef AS d ON d.adrelid = c.oid AND d.adnum = f.attnum \
           WHERE c.oid = $1::oid",
-        &[bigint_arg(i64::from(table.to_u32())), text_arg(attribute)],
+        &[oid_arg(table), text_arg(attribute)],
         |row| Column {
-            table: bigint(row, 1),
+            table: oid(bigint(row, 1)),
             attribute: bytes(row, 2).unwrap_or_default(),
             table_name: text(row, 3),
             name: text(row, 4),
@@ -93,6 +96,8 @@ pub fn find(table: Oid, attribute: &[u8]) -> Option<Column> {
             is_computed: flag(row, 13),
             default: optional_text(row, 14),
             expression: bytes(row, 15).unwrap_or_default(),
+            owner_oid: oid(bigint(row, 17)),
+            may_create: flag(row, 18),
         },
     )
     .pop()
@@ -102,7 +107,7 @@ pub fn find(table: Oid, attribute: &[u8]) -> Option<Column> {
 pub fn name_of(relation: Oid) -> String {
     let names = query_latest(
         "SELECT $1::oid::regclass::text",
-        &[bigint_arg(i64::from(relation.to_u32()))],
+        &[oid_arg(relation)],
         |row| text(row, 1),
     );
     names.into_iter().next().unwrap_or_default()
@@ -117,22 +122,16 @@ impl Column {
                  SELECT $1::oid UNION \
                  SELECT i.inhrelid FROM pg_inherits AS i JOIN tree AS t ON t.oid = i.inhparent) \
              SELECT oid::bigint FROM tree ORDER BY oid",
-            &[bigint_arg(self.table)],
+            &[oid_arg(self.table)],
             |row| oid(bigint(row, 1)),
         )
-    }
-
-    /// The tables and the sequences of the column.
-    pub fn relations(&self) -> Vec<Oid> {
-        let sequences = self.sequences().into_iter().map(|sequence| sequence.oid);
-        self.tables().into_iter().chain(sequences).collect()
     }
 
     /// What the tables have in the column, including numbers up to `limit`; `None` if one of
     /// them cannot be read here, because it is a foreign table.
     pub fn summary(&self, limit: i64) -> Option<Summary> {
         let mut all = Summary::default();
-        for member in defaults::members(self.table, &self.attribute) {
+        for member in defaults::members(number(self.table), &self.attribute) {
             let summary = member.column?.summary(limit, |_| true)?;
             all.largest = all.largest.max(summary.largest);
             all.has_outliers |= summary.has_outliers;
@@ -171,12 +170,30 @@ impl Column {
 
     /// Alters the column.
     pub fn alter(&self, change: &str) {
+        self.as_owner(&self.alteration(change));
+    }
+
+    fn alteration(&self, change: &str) -> String {
         let Column {
             table_name, name, ..
         } = self;
-        command(&format!(
-            "ALTER TABLE {table_name} ALTER COLUMN {name} {change}"
-        ));
+        format!("ALTER TABLE {table_name} ALTER COLUMN {name} {change}")
+    }
+
+    /// Runs a command as the owner of the table: triggers of others that it sets off, and
+    /// objects of others that have taken a name meanwhile, get no more rights than the owner has.
+    pub fn as_owner(&self, change: &str) {
+        role::acting_as(self.owner_oid, || command(change));
+    }
+
+    /// Runs a command that creates a sequence as the owner of the table, or as the current role
+    /// if only that may be allowed to.
+    fn as_creator(&self, change: &str) {
+        let creator = match self.may_create {
+            true => self.owner_oid,
+            false => role::current(),
+        };
+        role::acting_as(creator, || command(change));
     }
 
     /// Whether the default of another column draws from a tag.
@@ -189,7 +206,7 @@ impl Column {
 
     /// The sequences of the column, also of the tables below, which come last.
     pub fn sequences(&self) -> Vec<Sequence> {
-        sequences::of_column(self.table, &self.attribute)
+        sequences::of_column(number(self.table), &self.attribute)
     }
 
     /// The names of the roles that may insert, into the table, a table below it, or a view
@@ -218,7 +235,7 @@ impl Column {
              SELECT r.rolname::text FROM pg_roles AS r \
               WHERE r.rolname = 'pg_write_all_data' \
                 AND EXISTS (SELECT FROM pg_auth_members AS m WHERE m.roleid = r.oid)",
-            &[bigint_arg(self.table)],
+            &[oid_arg(self.table)],
             |row| bytes(row, 1).unwrap_or_default(),
         )
     }
@@ -230,7 +247,7 @@ impl Column {
             "SELECT c.relname::text, c.relnamespace::bigint, quote_ident(n.nspname) \
                FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace \
               WHERE c.oid = $1::oid",
-            &[bigint_arg(self.table)],
+            &[oid_arg(self.table)],
             |row| {
                 let table = bytes(row, 1).unwrap_or_default();
                 let free =
@@ -239,7 +256,8 @@ impl Column {
             },
         );
         let name = names.join("");
-        self.create_sequence(&name, &format!("START WITH {start}"));
+        let min = start.min(1);
+        self.create_sequence(&name, &format!("MINVALUE {min} START WITH {start}"));
         let literal = literal(&name);
         self.alter(&format!("SET DEFAULT nextval({literal}::regclass)"));
         name
@@ -247,24 +265,66 @@ impl Column {
 
     /// Creates a sequence that belongs to the column.
     pub fn create_sequence(&self, name: &str, options: &str) {
-        command(&format!("CREATE SEQUENCE {name} {options}"));
-        let owner = quoted(&self.owner);
-        command(&format!("ALTER SEQUENCE {name} OWNER TO {owner}"));
+        self.as_creator(&format!("CREATE SEQUENCE {name} {options}"));
+        if !self.may_create {
+            let owner = quoted(&self.owner);
+            self.as_creator(&format!("ALTER SEQUENCE {name} OWNER TO {owner}"));
+        }
         let Column {
             table_name,
             name: column,
             ..
         } = self;
-        command(&format!(
+        self.as_owner(&format!(
             "ALTER SEQUENCE {name} OWNED BY {table_name}.{column}"
         ));
+    }
+
+    /// Makes the column an identity column, `ALWAYS` or `BY DEFAULT`.
+    pub fn add_identity(&self, generated: &str, options: &str) {
+        self.as_creator(&self.alteration(&format!(
+            "ADD GENERATED {generated} AS IDENTITY ({options})"
+        )));
+    }
+
+    /// Sets a sequence to its end, so that it has no value left. `TRUNCATE ... RESTART IDENTITY`
+    /// gives it back its last value only.
+    pub fn exhaust(&self, sequence: &Sequence) {
+        let (name, end) = (&sequence.name, sequence.end());
+        // A restart gives the sequence another file, which a rollback discards, as it does what
+        // setval writes to it.
+        self.as_owner(&format!(
+            "ALTER SEQUENCE {name} NO CYCLE START WITH {end} RESTART WITH {end}"
+        ));
+        let literal = literal(name);
+        self.as_owner(&format!("SELECT setval({literal}::regclass, {end}, true)"));
+    }
+
+    /// Comments on a sequence.
+    pub fn comment(&self, sequence: &Sequence, comment: &str) {
+        let comment = literal(comment);
+        self.as_owner(&format!(
+            "COMMENT ON SEQUENCE {} IS {comment}",
+            sequence.name
+        ));
+    }
+
+    /// Allows all who may insert to draw from a sequence.
+    pub fn grant_usage(&self, sequence: &str) {
+        for role in self.inserters() {
+            let role = match role.as_slice() {
+                b"public" => "PUBLIC".to_owned(),
+                role => quoted(role),
+            };
+            self.as_owner(&format!("GRANT USAGE ON SEQUENCE {sequence} TO {role}"));
+        }
     }
 }
 
 /// Whether a session that waits for a lock of this transaction has locked one of the
 /// relations.
 pub fn is_awaited_by_holder(relations: &[Oid]) -> bool {
-    let relations = relations.iter().map(|oid| i64::from(oid.to_u32()));
+    let relations = relations.iter().map(|&oid| number(oid));
     let found = query_latest(
         "SELECT EXISTS ( \
              SELECT FROM pg_locks AS w \
@@ -289,10 +349,7 @@ fn function(sibling: Oid, name: &str) -> Option<(Oid, String)> {
            JOIN pg_namespace AS n ON n.oid = f.pronamespace \
           WHERE s.oid = $1::oid AND f.proname = $2::name AND f.prolang = s.prolang \
           ORDER BY f.pronargs LIMIT 1",
-        &[
-            bigint_arg(i64::from(sibling.to_u32())),
-            text_arg(name.as_bytes()),
-        ],
+        &[oid_arg(sibling), text_arg(name.as_bytes())],
         |row| (oid(bigint(row, 1)), text(row, 2)),
     );
     found.into_iter().next()
@@ -305,4 +362,12 @@ fn call_with(function: &str, tag: &[u8]) -> String {
 
 fn oid(number: i64) -> Oid {
     Oid::from(number as u32)
+}
+
+fn number(oid: Oid) -> i64 {
+    i64::from(oid.to_u32())
+}
+
+fn oid_arg(oid: Oid) -> Arg {
+    bigint_arg(number(oid))
 }

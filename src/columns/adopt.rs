@@ -9,7 +9,7 @@ use super::error::Error;
 use super::{locking, look};
 use crate::catalog::alloc::{self, NewTag};
 use crate::catalog::columns::Column;
-use crate::catalog::sequences::{self, Sequence, SequenceKind};
+use crate::catalog::sequences::{Sequence, SequenceKind};
 use crate::catalog::{self, privileges};
 use crate::error::Problem;
 use crate::pg::encoding::encode;
@@ -44,11 +44,12 @@ pub fn adopt(
 ) -> Option<Vec<u8>> {
     // Nothing is locked before it is clear that the role may do this.
     let before = look::at(table, attribute);
-    check(&before, kind, sibling);
-    locking::retrying(&before.table_name, &before.relations(), || {
-        let column = locking::lock_column(table, attribute);
-        check(&column, kind, sibling);
-        let sequences = sequences_of(&column);
+    let sequences = look::sequences_of(&before);
+    check(&before, &sequences, kind, sibling);
+    let relations = locking::relations(&before, &sequences);
+    locking::retrying(&before.table_name, &relations, || {
+        let (column, sequences) = locking::lock_column(table, attribute);
+        check(&column, &sequences, kind, sibling);
         let tag = match kind {
             Kind::Segment { tag } => Some(match tag {
                 Some(tag) => tag.to_vec(),
@@ -59,7 +60,6 @@ pub fn adopt(
         if let Some(tag) = &tag {
             check_tag(tag);
         }
-        // Fencing locks the sequences, so that nothing is handed out after the look at them.
         let handed_out = fence(&column, &sequences);
         match &tag {
             Some(tag) => create_tag(&column, tag, handed_out),
@@ -71,7 +71,7 @@ pub fn adopt(
 }
 
 /// Raises an error if the column cannot be adopted.
-fn check(column: &Column, kind: Kind<'_>, sibling: Oid) {
+fn check(column: &Column, sequences: &[Sequence], kind: Kind<'_>, sibling: Oid) {
     let name = || look::full_name(column);
     let wanted = match kind {
         Kind::Segment { .. } => "bigint, integer or smallint",
@@ -96,11 +96,12 @@ fn check(column: &Column, kind: Kind<'_>, sibling: Oid) {
         let role = display(role::name_of(user).to_bytes());
         Error::MayNotCreate { role }.raise();
     }
+    check_sequences(column, sequences);
 }
 
-/// The sequences from which the column takes its values, and that belong to it.
-fn sequences_of(column: &Column) -> Vec<Sequence> {
-    let sequences = column.sequences();
+/// Raises an error if the column takes its values from anything but its sequences, or anything
+/// else from these.
+fn check_sequences(column: &Column, sequences: &[Sequence]) {
     if let Some(default) = &column.default
         && !sequences.iter().any(|it| it.nextval == *default)
     {
@@ -110,14 +111,10 @@ fn sequences_of(column: &Column) -> Vec<Sequence> {
         }
         .raise();
     }
-    for sequence in &sequences {
+    for sequence in sequences {
         if let Some(column) = &sequence.identity_below {
             let column = column.clone();
             Error::IdentityBelow { column }.raise();
-        }
-        if !sequence.is_owned {
-            let relation = sequence.name.clone();
-            Error::NotOwner { relation }.raise();
         }
         if let Some(columns) = &sequence.other_columns {
             Error::SharedSequence {
@@ -127,7 +124,6 @@ fn sequences_of(column: &Column) -> Vec<Sequence> {
             .raise();
         }
     }
-    sequences
 }
 
 /// Keeps the sequences from handing out values, and returns the largest one that they may
@@ -135,11 +131,10 @@ fn sequences_of(column: &Column) -> Vec<Sequence> {
 fn fence(column: &Column, sequences: &[Sequence]) -> Option<i64> {
     let mut largest = None;
     for sequence in sequences {
-        locking::lock(&[sequence.oid]);
         largest = largest.max(sequence.handed_out());
         let comment = match sequence.kind {
             SequenceKind::Owned | SequenceKind::Used => {
-                sequences::exhaust(&sequence.name, sequence.end());
+                column.exhaust(sequence);
                 continue;
             }
             SequenceKind::Always => ALWAYS,
@@ -154,8 +149,8 @@ fn fence(column: &Column, sequences: &[Sequence]) -> Option<i64> {
                 ..
             } = sequence;
             column.create_sequence(name, &format!("AS {type_name} {options}"));
-            sequences::comment(&sequence.name, comment);
-            sequences::exhaust(&sequence.name, sequence.end());
+            column.comment(sequence, comment);
+            column.exhaust(sequence);
         }
     }
     largest

@@ -30,6 +30,11 @@ pub enum Error {
     NotOwner {
         relation: String,
     },
+    /// A sequence of the column belongs to another role than the table.
+    SequenceOfOther {
+        sequence: String,
+        owner: String,
+    },
     WrongType {
         column: String,
         wanted: &'static str,
@@ -82,6 +87,10 @@ pub enum Error {
         sequence: String,
         start: i64,
     },
+    /// The table, or its schema, got another name while the column was released.
+    Changed {
+        table: String,
+    },
     /// A session that has locked the table waits for a lock of the transaction.
     Deadlock {
         table: String,
@@ -124,6 +133,13 @@ impl Problem for Error {
                 Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
                 format!("must be owner of {relation}"),
                 "Use the role of the owner, a member of it, or a superuser.",
+            ),
+            Error::SequenceOfOther { sequence, owner } => Report::new(
+                Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
+                format!(
+                    "sequence {sequence} does not belong to role \"{owner}\", who owns the table"
+                ),
+                "Use ALTER SEQUENCE ... OWNER TO first, or drop the default that uses the sequence.",
             ),
             Error::WrongType { column, wanted } => Report::new(
                 Code::ERRCODE_DATATYPE_MISMATCH,
@@ -197,6 +213,11 @@ impl Problem for Error {
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 format!("sequence {sequence} ends below {start}, where it would have to go on"),
                 "Use ALTER SEQUENCE ... NO MAXVALUE first.",
+            ),
+            Error::Changed { table } => Report::new(
+                Code::ERRCODE_T_R_SERIALIZATION_FAILURE,
+                format!("table {table} was changed meanwhile"),
+                "Repeat the call.",
             ),
             Error::Deadlock { table } => Report::new(
                 Code::ERRCODE_T_R_DEADLOCK_DETECTED,

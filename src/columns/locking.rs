@@ -12,6 +12,7 @@ use pgrx::pg_sys::Oid;
 use super::error::Error;
 use super::look;
 use crate::catalog::columns::{self, Column};
+use crate::catalog::sequences::Sequence;
 use crate::error::Problem;
 use crate::pg::wait_event::WaitEvent;
 use crate::pg::{guc, latch, process, relation_lock, sub_xact};
@@ -53,17 +54,28 @@ pub fn retrying<R>(table: &str, relations: &[Oid], work: impl Fn() -> R) -> R {
     }
 }
 
-/// Locks a table and those below it exclusively, and returns the column as it is then.
-pub fn lock_column(table: Oid, attribute: &[u8]) -> Column {
-    lock(&[table]);
-    // No other table gets below it any more.
-    lock(&look::at(table, attribute).tables());
-    look::at(table, attribute)
+/// Locks a table, those below it, and the column's sequences exclusively. Returns the column and
+/// its sequences as they are then: whatever was looked up before a lock was waited for, a name
+/// above all, may mean something else by now.
+pub fn lock_column(table: Oid, attribute: &[u8]) -> (Column, Vec<Sequence>) {
+    let mut locked = Vec::new();
+    loop {
+        let column = look::at(table, attribute);
+        let sequences = look::sequences_of(&column);
+        let mut wanted = relations(&column, &sequences);
+        wanted.retain(|relation| !locked.contains(relation));
+        if wanted.is_empty() {
+            return (column, sequences);
+        }
+        for relation in wanted {
+            relation_lock::exclusively(relation);
+            locked.push(relation);
+        }
+    }
 }
 
-/// Locks tables or sequences exclusively.
-pub fn lock(relations: &[Oid]) {
-    for &relation in relations {
-        relation_lock::exclusively(relation);
-    }
+/// What is locked for a column, in this order.
+pub fn relations(column: &Column, sequences: &[Sequence]) -> Vec<Oid> {
+    let sequences = sequences.iter().map(|sequence| sequence.oid);
+    column.tables().into_iter().chain(sequences).collect()
 }

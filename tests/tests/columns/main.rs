@@ -2,6 +2,7 @@
 
 mod adopt;
 mod load;
+mod owners;
 mod release;
 mod sequences;
 
