@@ -3,7 +3,7 @@
 
 use pgrx::pg_sys::Oid;
 
-use super::defaults;
+use super::defaults::{self, DefaultOfTag};
 use super::sequences::{self, Sequence};
 use super::statement::{
     bigint, bytes, column_of, command, flag, literal, optional_text, query_latest, quoted, text,
@@ -36,7 +36,7 @@ pub struct Column {
     /// Whether the current role has the privileges of the table's owner.
     pub is_owned: bool,
     /// The table's owner, and its name.
-    owner_oid: Oid,
+    pub owner_oid: Oid,
     pub owner: Vec<u8>,
     /// Whether the owner may create sequences in the table's schema.
     may_create: bool,
@@ -196,12 +196,9 @@ impl Column {
         role::acting_as(creator, || command(change));
     }
 
-    /// Whether the default of another column draws from a tag.
-    pub fn shares(&self, tag: &[u8], sibling: Oid) -> bool {
-        let own = self.tables();
-        let columns = defaults::of_tags(sibling).into_iter();
-        let mut of_tag = columns.filter(|it| it.tag.as_deref() == Some(tag));
-        of_tag.any(|it| !own.contains(&oid(it.table)) || !it.is_of(&self.attribute))
+    /// Whether a default is the column's, or that of a table below.
+    pub fn has(&self, default: &DefaultOfTag) -> bool {
+        default.is_of(&self.attribute) && self.tables().contains(&oid(default.table))
     }
 
     /// The sequences of the column, also of the tables below, which come last.
@@ -211,6 +208,7 @@ impl Column {
 
     /// The names of the roles that may insert, into the table, a table below it, or a view
     /// or another table with a rule through which rows get there; `public` for all roles.
+    /// Anybody can create views and rules: they count if their owner may insert, as whom they do.
     pub fn inserters(&self) -> Vec<Vec<u8>> {
         query_latest(
             "WITH RECURSIVE tree(oid) AS ( \
@@ -218,8 +216,8 @@ impl Column {
                  SELECT x.oid FROM tree AS t CROSS JOIN LATERAL ( \
                      SELECT i.inhrelid FROM pg_inherits AS i WHERE i.inhparent = t.oid UNION \
                      SELECT w.ev_class FROM pg_depend AS p JOIN pg_rewrite AS w ON w.oid = p.objid \
-                        AND (w.ev_type = '3' \
-                             OR EXISTS (SELECT FROM pg_class AS v WHERE v.oid = w.ev_class AND v.relkind = 'v')) \
+                       JOIN pg_class AS v ON v.oid = w.ev_class AND (w.ev_type = '3' OR v.relkind = 'v') \
+                        AND has_any_column_privilege(v.relowner, t.oid, 'INSERT') \
                       WHERE p.classid = 'pg_rewrite'::regclass \
                         AND p.refclassid = 'pg_class'::regclass AND p.refobjid = t.oid) AS x(oid)), \
              acls AS ( \

@@ -29,7 +29,8 @@ pub struct Sequence {
     pub is_as_long_as_its_type: bool,
     /// The column of a table below whose identity it is.
     pub identity_below: Option<String>,
-    /// Other columns whose default uses it, or whose identity it is.
+    /// Other columns whose default uses it, or whose identity it is, in tables whose owner may
+    /// use it: no right is needed to set such a default.
     pub other_columns: Option<String>,
     pub comment: Option<String>,
     /// Whether the owner of the table has the privileges of its owner.
@@ -92,6 +93,8 @@ pub fn of_column(table: i64, attribute: &[u8]) -> Vec<Sequence> {
                               WHERE p.classid = 'pg_class'::regclass AND p.objid = s.seqrelid \
                                 AND p.refclassid = 'pg_class'::regclass AND p.deptype = 'i') AS u(relation, number) \
                        JOIN pg_attribute AS f ON f.attrelid = u.relation AND f.attnum = u.number \
+                       JOIN pg_class AS c ON c.oid = u.relation \
+                        AND has_sequence_privilege(c.relowner, s.seqrelid, 'USAGE, UPDATE') \
                       WHERE NOT EXISTS (SELECT FROM columns AS c \
                                          WHERE c.attrelid = u.relation AND c.attnum = u.number)), \
                     obj_description(s.seqrelid, 'pg_class'), \

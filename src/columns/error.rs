@@ -54,6 +54,11 @@ pub enum Error {
     NotAdopted {
         column: String,
     },
+    /// Others draw from the tag of the column, or could.
+    TagLivesOn {
+        tag: String,
+        why: String,
+    },
     /// Other columns take their values from the same sequence.
     SharedSequence {
         sequence: String,
@@ -169,6 +174,12 @@ impl Problem for Error {
                 ),
                 "Only a column with the default that leaf_column_adopt sets can be released.",
             ),
+            Error::TagLivesOn { tag, why } => Report::new(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!("tag \"{tag}\" would go on handing out the numbers of the sequence"),
+                "Take the default away with ALTER TABLE, and choose a range of numbers for the column that the tag does not reach.",
+            )
+            .detail(why),
             Error::SharedSequence { sequence, columns } => Report::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 format!("sequence {sequence} is also used by other columns"),

@@ -7,27 +7,25 @@ use super::error::Error;
 use super::{locking, look};
 use crate::catalog::columns::Column;
 use crate::catalog::sequences::Sequence;
-use crate::catalog::{self, alloc, registry};
+use crate::catalog::{self, alloc, privileges, registry};
 use crate::error::Problem;
 use crate::history;
 use crate::pg::{clock, display};
+use crate::segment::align::columns_of;
 use crate::segment::error::Error as TagError;
-use crate::segment::owner::{check_owner, require_owner};
 use crate::snowflake::source;
 
 /// Gives a column a sequence or an identity again, above its values and everything that was
-/// granted, and drops its tag unless other columns draw from it. Returns the sequence.
-/// `sibling` is any function of the extension.
+/// granted, and drops its tag. Returns the sequence. `sibling` is any function of the extension.
 pub fn release(table: Oid, attribute: &[u8], sibling: Oid) -> Oid {
     let before = look::at(table, attribute);
-    // The tag's row is not locked before the tables are: sessions that have locked these may
-    // be waiting for ids.
-    check_adopted(&before, sibling, check_owner);
+    check(&before, sibling);
     let relations = locking::relations(&before, &look::sequences_of(&before));
     locking::retrying(&before.table_name, &relations, || {
         let (column, sequences) = locking::lock_column(table, attribute);
-        check_adopted(&column, sibling, require_owner);
-        let tag = column.tag(sibling);
+        // The tag's row is not locked before the tables are: sessions that have locked these may
+        // be waiting for ids.
+        let tag = check(&column, sibling);
         let granted = match &tag {
             Some(tag) => granted_by(tag),
             None => source::scheme().floor(registry::latest_ceiling().max(clock::now())),
@@ -44,9 +42,7 @@ pub fn release(table: Oid, attribute: &[u8], sibling: Oid) -> Oid {
         let start = start.max(handed_out(&sequences));
         column.alter("DROP DEFAULT");
         restore(&column, &sequences, start);
-        if let Some(tag) = &tag
-            && !column.shares(tag, sibling)
-        {
+        if let Some(tag) = &tag {
             catalog::as_owner(|| alloc::delete(tag));
         }
         // The commands name the table, whose schema may have got another name meanwhile.
@@ -59,25 +55,56 @@ pub fn release(table: Oid, attribute: &[u8], sibling: Oid) -> Oid {
     })
 }
 
-/// Raises an error unless the column draws from leaf. `check_tag` is called with its tag.
-fn check_adopted(column: &Column, sibling: Oid, check_tag: impl Fn(&[u8])) {
+/// The tag that the column draws from, if it draws from one; an error if it does not draw from
+/// leaf, or if the tag would live on: it would hand out the numbers of the sequence.
+fn check(column: &Column, sibling: Oid) -> Option<Vec<u8>> {
     let tag = column.tag(sibling);
     if tag.is_none() && !column.is_snowflake(sibling) {
         let column = look::full_name(column);
         Error::NotAdopted { column }.raise();
     }
-    if let Some(tag) = tag {
-        check_tag(&tag);
+    let tag = tag?;
+    let Some((owner, has_blocks)) = privileges::owner_and_blocks(&tag) else {
+        let tag = display(&tag);
+        TagError::NoSuchTag { tag }.raise()
+    };
+    let lives_on = |why| -> ! {
+        let tag = display(&tag);
+        Error::TagLivesOn { tag, why }.raise()
+    };
+    if owner != column.owner {
+        lives_on(format!("The tag belongs to role \"{}\".", display(&owner)));
     }
+    let others = columns_of(&tag, sibling).into_iter();
+    let others: Vec<_> = others
+        .filter(|it| !column.has(it))
+        .map(|it| display(&it.column))
+        .collect();
+    if !others.is_empty() {
+        lives_on(format!("Also drawn from by: {}.", others.join(", ")));
+    }
+    if has_blocks {
+        lives_on("Blocks of its ids were reserved.".to_owned());
+    }
+    Some(tag)
 }
 
-/// The first number that a tag has not granted. Locks its row, so that it grants no more.
+/// The first number from which on a tag has handed out nothing; an error if its numbers are not
+/// its own. Locks its row, so that it grants no more.
 fn granted_by(tag: &[u8]) -> i64 {
     let row = catalog::as_owner(|| alloc::lock(tag, &history::current()));
-    if row.is_some_and(|row| row.position.numbers.stripe().width().is_some()) {
+    let Some(row) = row else {
+        TagError::NoSuchTag { tag: display(tag) }.raise()
+    };
+    if row.position.numbers.stripe().width().is_some() {
         TagError::StripedColumn { tag: display(tag) }.raise();
     }
-    row.map_or(i64::MIN, |row| row.position.max_id)
+    if row.upstream.is_some() {
+        let tag = display(tag);
+        let why = "Its ids come from a centre.".to_owned();
+        Error::TagLivesOn { tag, why }.raise();
+    }
+    row.position.max_id
 }
 
 /// The first number above what the column's sequences have handed out since somebody has taken

@@ -1,7 +1,7 @@
 //! Objects of other roles: nothing of theirs is executed with the rights of whoever adopts or
 //! releases a column, and nothing of theirs stands in the way of others.
 
-use super::World;
+use super::{World, insert};
 use leaf_tests::postgres::Client;
 use leaf_tests::{Draw, Server, refused, wait_until};
 use std::thread;
@@ -148,4 +148,79 @@ fn sequence_of_another_role_is_left_alone() {
     let release = "SELECT leaf_column_release('mal.p', 'id')";
     refused(world.admin.batch_execute(release), "42501");
     assert_eq!(world.app.number("SELECT nextval('numbers')"), 500);
+}
+
+/// CREATE VIEW needs no right on the table.
+#[test]
+fn view_or_rule_of_a_stranger_makes_nobody_a_grantee() {
+    let mut world = World::new();
+    world.admin.run(
+        "CREATE ROLE mallory LOGIN; CREATE SCHEMA mal AUTHORIZATION mallory;
+         GRANT USAGE ON SCHEMA app TO mallory; GRANT USAGE ON SCHEMA mal TO PUBLIC",
+    );
+    world
+        .app
+        .run("CREATE TABLE orders (id bigserial, n int); GRANT INSERT (n) ON orders TO clerk");
+    let mut mallory = world.server.connect_as("mallory", "postgres");
+    mallory.run(
+        "CREATE VIEW mal.v AS SELECT n FROM app.orders; GRANT INSERT ON mal.v TO PUBLIC;
+         CREATE VIEW mal.w AS TABLE mal.v; CREATE TABLE mal.t (n int);
+         CREATE RULE r AS ON INSERT TO mal.t DO INSTEAD INSERT INTO app.orders (n) VALUES (new.n)",
+    );
+    mallory.fails("INSERT INTO mal.v VALUES (1)", "42501");
+    world
+        .app
+        .run("SELECT leaf_column_adopt('orders', 'id', 't')");
+    refused(mallory.next("t"), "42501");
+    refused(mallory.reserve("t", 1_000_000_000), "42501");
+    let grantees = "SELECT grantees::text FROM leaf.alloc";
+    assert_eq!(world.admin.text(grantees), "{clerk}");
+    world.app.run("SELECT leaf_column_release('orders', 'id')");
+    mallory.fails("SELECT nextval('app.orders_id_seq')", "42501");
+}
+
+/// No right is needed to set it.
+#[test]
+fn default_of_a_stranger_is_in_nobodys_way() {
+    let mut world = World::new();
+    world.admin.run(
+        "CREATE ROLE mallory LOGIN; CREATE SCHEMA mal AUTHORIZATION mallory; GRANT USAGE ON SCHEMA app TO mallory",
+    );
+    let mut mallory = world.server.connect_as("mallory", "postgres");
+    world.app.run("CREATE TABLE orders (id bigserial)");
+    mallory.run("CREATE TABLE mal.z (id bigint DEFAULT nextval('app.orders_id_seq'))");
+    world
+        .app
+        .run("SELECT leaf_column_adopt('orders', 'id', 't')");
+    mallory.run("CREATE TABLE mal.y (id bigint DEFAULT leaf_segment_next('t'))");
+    let id = insert(&mut world.app);
+    world.app.run("SELECT leaf_column_release('orders', 'id')");
+    refused(world.app.next("t"), "42704");
+    assert!(insert(&mut world.app) > id);
+    world
+        .app
+        .run("SELECT leaf_tag_create('t'); SELECT leaf_tag_drop('t')");
+    // Those of a role that may draw count.
+    world
+        .app
+        .run("SELECT leaf_tag_create('t'); SELECT leaf_tag_grant('t', 'mallory')");
+    refused(
+        world.app.batch_execute("SELECT leaf_tag_drop('t')"),
+        "2BP01",
+    );
+}
+
+#[test]
+fn tag_of_another_role_is_not_dropped_by_a_release() {
+    let mut world = World::new();
+    world
+        .admin
+        .run("CREATE ROLE mallory LOGIN; CREATE SCHEMA mal AUTHORIZATION mallory");
+    world.app.run("SELECT leaf_tag_create('victim')");
+    let mut mallory = world.server.connect_as("mallory", "postgres");
+    mallory.run("CREATE TABLE mal.t (id bigint DEFAULT leaf_segment_next('victim'))");
+    let release = "SELECT leaf_column_release('mal.t', 'id')";
+    let error = refused(world.admin.batch_execute(release), "55000");
+    assert_eq!(error.detail(), Some("The tag belongs to role \"app\"."));
+    world.app.next("victim").expect("the tag is still there");
 }

@@ -310,3 +310,34 @@ fn column_that_changes_while_its_table_is_locked_is_not_read() {
         }
     }
 }
+
+/// The owner of the tag, or an administrator, aligns as a matter of routine.
+#[test]
+fn table_of_a_grantee_exhausts_no_tag() {
+    let (_server, mut client) = Server::with_orders(1000);
+    client.run(
+        "CREATE ROLE grantee; CREATE SCHEMA own AUTHORIZATION grantee;
+         SELECT leaf_tag_grant('orders', 'public');
+         SELECT leaf_tag_create('small', max_value => 2147483647); SELECT leaf_tag_grant('small', 'public');
+         SET ROLE grantee;
+         CREATE TABLE own.far (id bigint DEFAULT leaf_segment_next('orders'));
+         INSERT INTO own.far VALUES (9223372036854775806), (1000000002), (777);
+         CREATE TABLE own.a (id bigint DEFAULT leaf_segment_next('small'));
+         CREATE TABLE own.b (id bigint DEFAULT leaf_segment_next('small'));
+         INSERT INTO own.a VALUES (2147483646), (1000000000);
+         INSERT INTO own.b VALUES (2000000000), (1000000010);
+         RESET ROLE;
+         CREATE TABLE mine (id bigint DEFAULT leaf_segment_next('orders'));
+         INSERT INTO mine VALUES (5000000000)",
+    );
+    let aligned = "SELECT string_agg(concat_ws(' ', used_in, highest, moved, ignored), ', ')
+                     FROM leaf_tag_align()";
+    let far = "values far ahead of the tag in tables whose owner does not own it";
+    assert_eq!(
+        client.text(aligned),
+        format!(
+            "own.far.id 777 t {far}, public.mine.id 5000000000 t, \
+             own.a.id 1000000000 t {far}, own.b.id f {far}"
+        )
+    );
+}
