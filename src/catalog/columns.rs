@@ -10,14 +10,14 @@ use super::statement::{
 };
 use crate::error::{Error, Problem};
 use crate::pg::column::Summary;
-use crate::pg::datum::{Arg, bigint_arg, bigint_array_arg, text_arg};
+use crate::pg::datum::{Arg, bigint_arg, text_arg};
 use crate::pg::{display, expression, relation_name, role};
 
 /// A column, or what stands in the way of adopting it.
 #[derive(Clone, Debug)]
 pub struct Column {
     pub table: Oid,
-    attribute: Vec<u8>,
+    pub attribute: Vec<u8>,
     /// The table, qualified and quoted.
     pub table_name: String,
     /// The column, quoted.
@@ -105,8 +105,21 @@ pub fn find(table: Oid, attribute: &[u8]) -> Option<Column> {
 
 /// The name of a relation, qualified and quoted as necessary.
 pub fn name_of(relation: Oid) -> String {
+    named(relation, "$1::oid::regclass::text")
+}
+
+/// What a relation is, with its name: `table shop.orders`.
+pub fn kind_and_name_of(relation: Oid) -> String {
+    named(
+        relation,
+        "(SELECT CASE c.relkind WHEN 'S' THEN 'sequence ' WHEN 'i' THEN 'index ' ELSE 'table ' END \
+            FROM pg_class AS c WHERE c.oid = $1::oid) || $1::oid::regclass::text",
+    )
+}
+
+fn named(relation: Oid, expression: &str) -> String {
     let names = query_latest(
-        "SELECT $1::oid::regclass::text",
+        &format!("SELECT {expression}"),
         &[oid_arg(relation)],
         |row| text(row, 1),
     );
@@ -319,20 +332,30 @@ impl Column {
     }
 }
 
-/// Whether a session that waits for a lock of this transaction has locked one of the
-/// relations.
-pub fn is_awaited_by_holder(relations: &[Oid]) -> bool {
-    let relations = relations.iter().map(|&oid| number(oid));
+/// Whether this transaction has locked a relation of users.
+pub fn locks_are_held() -> bool {
+    let found = query_latest(
+        "SELECT EXISTS (SELECT FROM pg_locks AS l JOIN pg_class AS c ON c.oid = l.relation \
+                         WHERE l.pid = pg_backend_pid() AND l.granted AND c.oid >= 16384 \
+                           AND c.relnamespace <> 'leaf'::regnamespace)",
+        &[],
+        |row| flag(row, 1),
+    );
+    found == [true]
+}
+
+/// Whether a session that waits for a lock of this transaction has locked a relation.
+pub fn is_awaited_by_holder(relation: Oid) -> bool {
     let found = query_latest(
         "SELECT EXISTS ( \
              SELECT FROM pg_locks AS w \
               WHERE NOT w.granted AND w.pid <> pg_backend_pid() \
                 AND w.pid IN (SELECT h.pid FROM pg_locks AS h \
-                               WHERE h.granted AND h.relation::bigint = ANY ($1) \
+                               WHERE h.granted AND h.relation = $1::oid \
                                  AND h.database = (SELECT d.oid FROM pg_database AS d \
                                                     WHERE d.datname = current_database())) \
                 AND pg_backend_pid() = ANY (pg_blocking_pids(w.pid)))",
-        &[bigint_array_arg(relations)],
+        &[oid_arg(relation)],
         |row| flag(row, 1),
     );
     found == [true]

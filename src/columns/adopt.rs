@@ -15,6 +15,7 @@ use crate::error::Problem;
 use crate::pg::encoding::encode;
 use crate::pg::{clock, display, role};
 use crate::segment::error::Error as TagError;
+use crate::segment::owner::require_readable;
 use crate::snowflake::source;
 
 /// What a column is to draw.
@@ -46,28 +47,34 @@ pub fn adopt(
     let before = look::at(table, attribute);
     let sequences = look::sequences_of(&before);
     check(&before, &sequences, kind, sibling);
-    let relations = locking::relations(&before, &sequences);
-    locking::retrying(&before.table_name, &relations, || {
-        let (column, sequences) = locking::lock_column(table, attribute);
-        check(&column, &sequences, kind, sibling);
-        let tag = match kind {
-            Kind::Segment { tag } => Some(match tag {
-                Some(tag) => tag.to_vec(),
-                None => encode(&column.plain_name),
-            }),
-            Kind::Snowflake => None,
-        };
+    let tag = tag_of(&before, kind);
+    if let Some(tag) = &tag {
+        check_tag(tag);
+        require_readable(tag);
+    }
+    locking::locked(&before, tag.as_deref(), |column, sequences| {
+        check(column, sequences, kind, sibling);
+        let tag = tag_of(column, kind);
         if let Some(tag) = &tag {
             check_tag(tag);
         }
-        let handed_out = fence(&column, &sequences);
+        let handed_out = fence(column, sequences);
         match &tag {
-            Some(tag) => create_tag(&column, tag, handed_out),
-            None => require_below_now(&column, handed_out),
+            Some(tag) => create_tag(column, tag, handed_out),
+            None => require_below_now(column, handed_out),
         }
         column.set_default(tag.as_deref(), sibling);
         tag
     })
+}
+
+/// The tag that the column is to draw from, if it is to draw from one.
+fn tag_of(column: &Column, kind: Kind<'_>) -> Option<Vec<u8>> {
+    match kind {
+        Kind::Segment { tag: Some(tag) } => Some(tag.to_vec()),
+        Kind::Segment { tag: None } => Some(encode(&column.plain_name)),
+        Kind::Snowflake => None,
+    }
 }
 
 /// Raises an error if the column cannot be adopted.

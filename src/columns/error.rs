@@ -102,7 +102,7 @@ pub enum Error {
     },
     /// The locks were not available within `lock_timeout`.
     Locked {
-        table: String,
+        relation: String,
     },
 }
 
@@ -235,10 +235,10 @@ impl Problem for Error {
                 format!("table {table} is locked by a session that waits for this transaction"),
                 "Make the call at the beginning of a transaction that has locked no other table.",
             ),
-            Error::Locked { table } => Report::new(
+            Error::Locked { relation } => Report::new(
                 Code::ERRCODE_LOCK_NOT_AVAILABLE,
-                format!("table {table} or its sequence could not be locked within lock_timeout"),
-                "Wait until long transactions on the table have ended, or raise lock_timeout.",
+                format!("{relation} could not be locked within lock_timeout"),
+                "Wait until long transactions that use it have ended, or raise lock_timeout.",
             ),
         }
     }

@@ -7,25 +7,26 @@ use super::error::Error;
 use super::{locking, look};
 use crate::catalog::columns::Column;
 use crate::catalog::sequences::Sequence;
-use crate::catalog::{self, alloc, privileges, registry};
+use crate::catalog::{self, alloc, registry};
 use crate::error::Problem;
 use crate::history;
+use crate::patience::{Ids, Patience};
 use crate::pg::{clock, display};
 use crate::segment::align::columns_of;
 use crate::segment::error::Error as TagError;
+use crate::segment::look_up;
 use crate::snowflake::source;
 
 /// Gives a column a sequence or an identity again, above its values and everything that was
 /// granted, and drops its tag. Returns the sequence. `sibling` is any function of the extension.
 pub fn release(table: Oid, attribute: &[u8], sibling: Oid) -> Oid {
     let before = look::at(table, attribute);
-    check(&before, sibling);
-    let relations = locking::relations(&before, &look::sequences_of(&before));
-    locking::retrying(&before.table_name, &relations, || {
-        let (column, sequences) = locking::lock_column(table, attribute);
+    look::sequences_of(&before);
+    let tag = check(&before, sibling);
+    locking::locked(&before, tag.as_deref(), |column, sequences| {
         // The tag's row is not locked before the tables are: sessions that have locked these may
         // be waiting for ids.
-        let tag = check(&column, sibling);
+        let tag = check(column, sibling);
         let granted = match &tag {
             Some(tag) => granted_by(tag),
             None => source::scheme().floor(registry::latest_ceiling().max(clock::now())),
@@ -35,13 +36,13 @@ pub fn release(table: Oid, attribute: &[u8], sibling: Oid) -> Oid {
                 granted.max(summary.largest.map_or(i64::MIN, |id| id.saturating_add(1)))
             }
             None => {
-                let column = look::full_name(&column);
+                let column = look::full_name(column);
                 Error::Unreadable { column }.raise()
             }
         };
-        let start = start.max(handed_out(&sequences));
+        let start = start.max(handed_out(sequences));
         column.alter("DROP DEFAULT");
-        restore(&column, &sequences, start);
+        restore(column, sequences, start);
         if let Some(tag) = &tag {
             catalog::as_owner(|| alloc::delete(tag));
         }
@@ -64,7 +65,8 @@ fn check(column: &Column, sibling: Oid) -> Option<Vec<u8>> {
         Error::NotAdopted { column }.raise();
     }
     let tag = tag?;
-    let Some((owner, has_blocks)) = privileges::owner_and_blocks(&tag) else {
+    let readable = look_up::wait_until_readable(&Patience::new(Ids::OfTag(&tag)));
+    let Some((owner, has_blocks)) = readable.owner_and_blocks(&tag) else {
         let tag = display(&tag);
         TagError::NoSuchTag { tag }.raise()
     };

@@ -52,7 +52,7 @@ mod grants;
 mod job;
 mod jobs;
 pub mod key;
-mod look_up;
+pub mod look_up;
 pub mod masks;
 pub mod own_tags;
 pub mod owner;
