@@ -409,7 +409,16 @@ fn adoption_gets_the_table_although_transactions_overlap() {
     thread::scope(|scope| {
         one.run("BEGIN; INSERT INTO orders (n) VALUES (1)");
         let adoption = scope.spawn(move || app.run("SELECT leaf_column_adopt('orders', 'id')"));
+        let mut waits_for = |least: &str| {
+            admin.number(&format!(
+                "SELECT count(*) FROM pg_locks WHERE pid = {pid} AND NOT granted
+                    AND clock_timestamp() - waitstart > interval '{least}'"
+            )) > 0
+        };
         for _ in 0..10 {
+            wait_until("the adoption waits", || {
+                adoption.is_finished() || waits_for("0")
+            });
             // A transaction ends when the next one has begun, or the adoption has kept it from
             // that for long.
             let next = scope.spawn(move || {
@@ -417,11 +426,7 @@ fn adoption_gets_the_table_although_transactions_overlap() {
                 other
             });
             wait_until("the next transaction inserts, or waits", || {
-                next.is_finished()
-                    || admin.number(&format!(
-                        "SELECT count(*) FROM pg_locks WHERE pid = {pid} AND NOT granted
-                            AND clock_timestamp() - waitstart > interval '200 ms'"
-                    )) > 0
+                next.is_finished() || waits_for("200 ms")
             });
             one.run("COMMIT");
             (one, other) = (next.join().expect("no insert fails"), one);
