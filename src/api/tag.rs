@@ -1,5 +1,7 @@
 //! Managing tags: create, alter, drop, grant, revoke.
 
+use std::ffi::CStr;
+
 use leaf_core::grant::{MAX_ID, OwnNumbers, Position, Stripe};
 use pgrx::pg_sys;
 
@@ -176,7 +178,11 @@ fn leaf_tag_grant(call: Call<'_>) {
 
 fn leaf_tag_revoke(call: Call<'_>) {
     shmem::require();
-    let (tag, grantee) = (args::tag(call.text(0)), args::grantee(call.name(1)));
+    let (tag, role) = (args::tag(call.text(0)), call.name(1));
     require_owner(tag);
-    catalog::as_owner(|| alloc::remove_grantee(tag, &grantee));
+    let remove = |grantee: &CStr| catalog::as_owner(|| alloc::remove_grantee(tag, grantee));
+    // By the name that is stored, whether or not a role still has it.
+    if !role.is_some_and(remove) {
+        remove(&args::grantee(role));
+    }
 }

@@ -156,13 +156,14 @@ pub fn add_grantee(tag: &[u8], grantee: &CStr) {
     );
 }
 
-/// Removes a grantee.
-pub fn remove_grantee(tag: &[u8], grantee: &CStr) {
-    execute(
+/// Removes a grantee; `false` if there is none of that name.
+pub fn remove_grantee(tag: &[u8], grantee: &CStr) -> bool {
+    let changed = execute(
         "UPDATE leaf.alloc SET grantees = array_remove(grantees, $2::name) \
          WHERE biz_tag = $1 AND $2::name = ANY (grantees)",
         &[text_arg(tag), text_arg(grantee.to_bytes())],
     );
+    changed > 0
 }
 
 /// Begins another version of the key of a tag's masks and returns it; `None` if there are no

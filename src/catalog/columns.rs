@@ -11,6 +11,7 @@ use super::statement::{
 use crate::error::{Error, Problem};
 use crate::pg::column::Summary;
 use crate::pg::datum::{Arg, bigint_arg, text_arg};
+use crate::pg::expression::{Constant, PlainCall};
 use crate::pg::{display, expression, relation_name, role};
 
 /// A column, or what stands in the way of adopting it.
@@ -46,11 +47,10 @@ pub struct Column {
     pub is_not_null: bool,
     /// Whether the column is computed from others.
     pub is_computed: bool,
-    /// The default, as PostgreSQL prints it with nothing but `pg_catalog` in the search
-    /// path.
+    /// The default, for messages.
     pub default: Option<String>,
     /// The default as PostgreSQL stores it.
-    expression: Vec<u8>,
+    expression: Option<Vec<u8>>,
 }
 
 /// A column by its name; `None` if the table has no such column. `None` also if the table no
@@ -95,7 +95,7 @@ pub fn find(table: Oid, attribute: &[u8]) -> Option<Column> {
             is_not_null: flag(row, 12),
             is_computed: flag(row, 13),
             default: optional_text(row, 14),
-            expression: bytes(row, 15).unwrap_or_default(),
+            expression: bytes(row, 15),
             owner_oid: oid(bigint(row, 17)),
             may_create: flag(row, 18),
         },
@@ -154,26 +154,51 @@ impl Column {
 
     /// The tag that the default draws from, if it is a plain call of `leaf_segment_next`.
     pub fn tag(&self, sibling: Oid) -> Option<Vec<u8>> {
-        let (function, name) = function(sibling, "leaf_segment_next")?;
-        let expression = defaults::c_string(self.expression.clone());
-        let mut arguments = expression::constant_arguments(&expression, function);
-        let tag = match (arguments.pop(), arguments.is_empty()) {
-            (Some(Some(tag)), true) => tag,
-            _ => return None,
-        };
-        (self.default.as_ref() == Some(&call_with(&name, &tag))).then_some(tag)
+        let (function, _) = function(sibling, "leaf_segment_next")?;
+        match self.plain_call()? {
+            PlainCall {
+                function: called,
+                argument: Some(Constant::Text(tag)),
+            } if called == function => Some(tag),
+            _ => None,
+        }
+    }
+
+    /// The sequence that the default draws from, if it is a plain call of `nextval`.
+    pub fn sequence(&self) -> Option<Oid> {
+        match self.plain_call()? {
+            PlainCall {
+                function: expression::NEXTVAL,
+                argument: Some(Constant::Relation(sequence)),
+            } => Some(sequence),
+            _ => None,
+        }
+    }
+
+    /// What the default is, if it is a plain call. Not as it is printed, which depends on
+    /// settings and on the search path.
+    fn plain_call(&self) -> Option<PlainCall> {
+        let expression = self.expression.as_ref()?;
+        expression::plain_call(&defaults::c_string(expression.clone()))
     }
 
     /// Whether the default is a plain call of `leaf_snowflake_next`.
     pub fn is_snowflake(&self, sibling: Oid) -> bool {
-        let function = function(sibling, "leaf_snowflake_next");
-        function.is_some_and(|(_, name)| self.default == Some(format!("{name}()")))
+        let function = function(sibling, "leaf_snowflake_next").map(|(function, _)| function);
+        function.is_some() && function == self.plain_call().map(|call| call.function)
+    }
+
+    /// Sets the default to draw from a sequence.
+    pub fn use_sequence(&self, sequence: &str) {
+        let literal = literal(sequence);
+        self.alter(&format!("SET DEFAULT nextval({literal}::regclass)"));
     }
 
     /// Sets the default to draw from a tag, or, without one, to snowflake ids.
     pub fn set_default(&self, tag: Option<&[u8]>, sibling: Oid) {
         let call = match tag {
-            Some(tag) => function(sibling, "leaf_segment_next").map(|it| call_with(&it.1, tag)),
+            Some(tag) => function(sibling, "leaf_segment_next")
+                .map(|it| format!("{}({}::text)", it.1, literal(&display(tag)))),
             None => function(sibling, "leaf_snowflake_next").map(|it| format!("{}()", it.1)),
         };
         // The extension may have been dropped meanwhile.
@@ -269,8 +294,7 @@ impl Column {
         let name = names.join("");
         let min = start.min(1);
         self.create_sequence(&name, &format!("MINVALUE {min} START WITH {start}"));
-        let literal = literal(&name);
-        self.alter(&format!("SET DEFAULT nextval({literal}::regclass)"));
+        self.use_sequence(&name);
         name
     }
 
@@ -281,14 +305,22 @@ impl Column {
             let owner = quoted(&self.owner);
             self.as_creator(&format!("ALTER SEQUENCE {name} OWNER TO {owner}"));
         }
+        self.own(name);
+    }
+
+    /// Makes a sequence belong to the column.
+    pub fn own(&self, sequence: &str) {
         let Column {
-            table_name,
-            name: column,
-            ..
+            table_name, name, ..
         } = self;
         self.as_owner(&format!(
-            "ALTER SEQUENCE {name} OWNED BY {table_name}.{column}"
+            "ALTER SEQUENCE {sequence} OWNED BY {table_name}.{name}"
         ));
+    }
+
+    /// Makes a sequence belong to no column.
+    pub fn disown(&self, sequence: &str) {
+        self.as_owner(&format!("ALTER SEQUENCE {sequence} OWNED BY NONE"));
     }
 
     /// Makes the column an identity column, `ALWAYS` or `BY DEFAULT`.
@@ -311,7 +343,7 @@ impl Column {
         self.as_owner(&format!("SELECT setval({literal}::regclass, {end}, true)"));
     }
 
-    /// Comments on a sequence.
+    /// Comments on a sequence; an empty comment is none.
     pub fn comment(&self, sequence: &Sequence, comment: &str) {
         let comment = literal(comment);
         self.as_owner(&format!(
@@ -374,11 +406,6 @@ fn function(sibling: Oid, name: &str) -> Option<(Oid, String)> {
         |row| (oid(bigint(row, 1)), text(row, 2)),
     );
     found.into_iter().next()
-}
-
-/// How PostgreSQL prints a call with a constant.
-fn call_with(function: &str, tag: &[u8]) -> String {
-    format!("{function}({}::text)", literal(&display(tag)))
 }
 
 fn oid(number: i64) -> Oid {

@@ -13,9 +13,9 @@ pub struct Sequence {
     pub oid: Oid,
     /// Qualified and quoted.
     pub name: String,
-    /// How PostgreSQL prints `nextval` of it.
-    pub nextval: String,
     pub kind: SequenceKind,
+    /// Whether the default of the table itself uses it, and the column could own it.
+    pub may_be_owned: bool,
     /// What `ALTER TABLE ... ADD GENERATED` or `CREATE SEQUENCE` needs to make it again, but
     /// its type.
     pub options: String,
@@ -77,7 +77,8 @@ pub fn of_column(table: i64, attribute: &[u8]) -> Vec<Sequence> {
                      ON p.classid = 'pg_attrdef'::regclass AND p.objid = c.expression \
                     AND p.refclassid = 'pg_class'::regclass) \
              SELECT s.seqrelid::bigint, format('%I.%I', n.nspname, r.relname), \
-                    'nextval(''' || replace(s.seqrelid::regclass::text, '''', '''''') || '''::regclass)', \
+                    EXISTS (SELECT FROM found AS f WHERE f.oid = s.seqrelid AND f.attrelid = $1::oid AND f.kind = 4) \
+                    AND r.relowner = o.relowner AND r.relnamespace = o.relnamespace, \
                     (SELECT min(kind) FROM found WHERE oid = s.seqrelid)::bigint, \
                     format('INCREMENT BY %s MINVALUE %s %s CACHE %s', \
                            s.seqincrement, s.seqmin, \
@@ -115,7 +116,7 @@ pub fn of_column(table: i64, attribute: &[u8]) -> Vec<Sequence> {
         |row| Sequence {
             oid: oid(bigint(row, 1)),
             name: text(row, 2),
-            nextval: text(row, 3),
+            may_be_owned: flag(row, 3),
             kind: match bigint(row, 4) {
                 1 => SequenceKind::Always,
                 2 => SequenceKind::ByDefault,

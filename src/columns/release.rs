@@ -2,7 +2,7 @@
 
 use pgrx::pg_sys::Oid;
 
-use super::adopt::{ALWAYS, BY_DEFAULT};
+use super::adopt::{ALWAYS, BY_DEFAULT, NOT_OWNED};
 use super::error::Error;
 use super::{locking, look};
 use crate::catalog::columns::Column;
@@ -136,7 +136,8 @@ fn restore(column: &Column, sequences: &[Sequence], start: i64) {
         let column = look::full_name(column);
         Error::NothingLeft { column, largest }.raise();
     }
-    match sequences.first() {
+    let is_marked = |it: &&Sequence| was(it).is_some() || comment_before(it).is_some();
+    match sequences.iter().find(is_marked).or(sequences.first()) {
         Some(sequence)
             if sequence.increment > 0
                 && start > sequence.max
@@ -152,8 +153,12 @@ fn restore(column: &Column, sequences: &[Sequence], start: i64) {
             }
             None => {
                 column.as_owner(&sequence.restart(start));
-                column.alter(&format!("SET DEFAULT {}", sequence.nextval));
+                column.use_sequence(&sequence.name);
                 column.grant_usage(&sequence.name);
+                if let Some(comment) = comment_before(sequence) {
+                    column.disown(&sequence.name);
+                    column.comment(sequence, comment);
+                }
             }
         },
         None if column.is_not_null => {
@@ -162,4 +167,10 @@ fn restore(column: &Column, sequences: &[Sequence], start: i64) {
         }
         None => column.grant_usage(&column.create_default_sequence(start)),
     }
+}
+
+/// The comment of a sequence that the column used without owning it, before it was adopted.
+fn comment_before(sequence: &Sequence) -> Option<&str> {
+    let rest = sequence.comment.as_deref()?.strip_prefix(NOT_OWNED)?;
+    Some(rest.strip_prefix('\n').unwrap_or(rest))
 }

@@ -341,3 +341,24 @@ fn table_of_a_grantee_exhausts_no_tag() {
         )
     );
 }
+
+#[test]
+fn cast_that_shortens_the_name_of_a_tag_is_followed() {
+    let (_server, mut client) = Server::with_orders(1000);
+    client.run(
+        "SELECT leaf_tag_create('ab'), leaf_tag_create('abc');
+         CREATE TABLE t (id bigint DEFAULT leaf_segment_next('abc'::varchar(2)));
+         INSERT INTO t VALUES (5000);
+         CREATE TABLE u (id bigint DEFAULT leaf_segment_next('ab cd'::char(3)));
+         INSERT INTO u VALUES (7000)",
+    );
+    let aligned = "SELECT string_agg(concat_ws(' ', biz_tag, used_in, highest, moved), ', ')
+                     FROM leaf_tag_align()";
+    assert_eq!(
+        client.text(aligned),
+        "ab public.t.id 5000 t, ab public.u.id 7000 t"
+    );
+    assert_eq!(client.next("ab").expect("an id"), 7001);
+    refused(client.batch_execute("SELECT leaf_tag_drop('ab')"), "2BP01");
+    client.run("SELECT leaf_tag_drop('abc')");
+}
