@@ -16,7 +16,16 @@ pub fn select_latest<R>(
     args: &[Arg],
     read: impl Fn(&SpiHeapTupleData<'_>) -> R,
 ) -> Vec<R> {
-    run(statement, args, true, read).1
+    run(statement, args, latest, true, read).1
+}
+
+/// The same in the snapshot of the query that is being executed.
+pub fn select<R>(
+    statement: &str,
+    args: &[Arg],
+    read: impl Fn(&SpiHeapTupleData<'_>) -> R,
+) -> Vec<R> {
+    run(statement, args, std::ptr::null_mut, true, read).1
 }
 
 /// The same for any statement, which may write. Also returns how many rows it processed.
@@ -25,12 +34,19 @@ pub fn execute_latest<R>(
     args: &[Arg],
     read: impl Fn(&SpiHeapTupleData<'_>) -> R,
 ) -> (usize, Vec<R>) {
-    run(statement, args, false, read)
+    run(statement, args, latest, false, read)
 }
 
+fn latest() -> pg_sys::Snapshot {
+    // SAFETY: inside a transaction.
+    unsafe { pg_sys::GetLatestSnapshot() }
+}
+
+/// If `snapshot` is null, SPI takes that of the query.
 fn run<R>(
     statement: &str,
     args: &[Arg],
+    snapshot: impl FnOnce() -> pg_sys::Snapshot,
     read_only: bool,
     read: impl Fn(&SpiHeapTupleData<'_>) -> R,
 ) -> (usize, Vec<R>) {
@@ -56,7 +72,7 @@ fn run<R>(
                 plan,
                 values.as_mut_ptr(),
                 nulls.as_ptr(),
-                pg_sys::GetLatestSnapshot(),
+                snapshot(),
                 std::ptr::null_mut(),
                 read_only,
                 !read_only,

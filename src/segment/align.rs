@@ -15,11 +15,12 @@ use super::key::key;
 use super::look_up;
 use crate::catalog::defaults::{self, DefaultOfTag};
 use crate::catalog::permissions::Permissions;
-use crate::catalog::{self, alloc};
+use crate::catalog::{self, alloc, relation};
 use crate::error::Problem;
 use crate::history;
 use crate::patience::{Ids, Patience};
 use crate::pg::display;
+use crate::pg::relation_lock::{self, Lock};
 use crate::settings::segment::max_reserve;
 use crate::shmem;
 
@@ -51,6 +52,7 @@ pub struct Aligned {
 
 /// Aligns one tag, or all tags. `sibling` is any function of the extension.
 pub fn align(tag: Option<&[u8]>, sibling: pg_sys::Oid) -> Vec<Aligned> {
+    lock_catalog(tag);
     if let Some(tag) = tag
         && state_of(tag).is_none()
     {
@@ -68,6 +70,15 @@ pub fn align(tag: Option<&[u8]>, sibling: pg_sys::Oid) -> Vec<Aligned> {
     }
     keep(&aligned);
     aligned
+}
+
+/// Locks `leaf.alloc` for reading and writing: nothing waits for the table later.
+fn lock_catalog(tag: Option<&[u8]>) {
+    let patience = Patience::new(tag.map_or(Ids::OfTags, Ids::OfTag));
+    let _readable = look_up::wait_until_readable(&patience);
+    while !relation_lock::lock_at_once(relation::require_alloc(), Lock::ForWriting) {
+        patience.nap_or_give_up("table \"leaf.alloc\" is locked by another transaction");
+    }
 }
 
 /// Keeps the ids that were found in use: unused ids that would be taken back could be among

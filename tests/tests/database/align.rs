@@ -362,3 +362,24 @@ fn cast_that_shortens_the_name_of_a_tag_is_followed() {
     refused(client.batch_execute("SELECT leaf_tag_drop('ab')"), "2BP01");
     client.run("SELECT leaf_tag_drop('abc')");
 }
+
+#[test]
+fn alignment_waits_for_the_catalog_no_longer_than_other_calls() {
+    let (server, mut client) = Server::with_orders(1000);
+    client.run(
+        "CREATE TABLE t (id bigint DEFAULT leaf_segment_next('orders')); INSERT INTO t VALUES (5000);
+         SET leaf.wait_timeout = '300ms'; SET statement_timeout = '30s'",
+    );
+    let mut locker = server.connect();
+    for mode in ["ACCESS EXCLUSIVE", "SHARE"] {
+        locker.run(&format!("BEGIN; LOCK leaf.alloc IN {mode} MODE"));
+        for call in ["leaf_tag_align()", "leaf_tag_align('orders')"] {
+            let call = format!("SELECT * FROM {call}");
+            let error = refused(client.batch_execute(&call), "55P03");
+            assert!(error.detail().is_some_and(|it| it.contains("leaf.alloc")));
+        }
+        locker.run("ROLLBACK");
+    }
+    client.run("SELECT * FROM leaf_tag_align()");
+    assert_eq!(client.next("orders").expect("an id"), 5001);
+}
