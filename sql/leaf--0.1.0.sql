@@ -438,8 +438,8 @@ COMMENT ON FUNCTION leaf_tag_align(text)
 REVOKE EXECUTE ON FUNCTION leaf_tag_align(text) FROM PUBLIC;
 
 /*
- * Taking over columns whose values come from a sequence. The caller is the owner of the
- * table, and everything but the row of the tag is done with the caller's privileges.
+ * Taking over columns whose values come from a sequence. The caller has the privileges of the
+ * table's owner, as whom everything is done but writing the row of the tag.
  */
 CREATE FUNCTION leaf_column_adopt(
         "table" regclass, "column" name, tag text DEFAULT NULL, kind text DEFAULT 'segment') RETURNS text
@@ -518,7 +518,7 @@ CREATE FUNCTION leaf_segment_stats(
         OUT last_error text,
         OUT last_error_at timestamptz,
         OUT stats_reset timestamptz) RETURNS record
-    LANGUAGE c VOLATILE STRICT PARALLEL SAFE
+    LANGUAGE c VOLATILE PARALLEL SAFE
     AS 'MODULE_PATHNAME', 'leaf_segment_stats';
 COMMENT ON FUNCTION leaf_segment_stats(text, bigint, integer, bigint, boolean, integer, integer, bigint, bigint, integer, integer)
     IS 'statistics of a tag in shared memory, for members of pg_monitor and owners of the tag';
@@ -529,17 +529,20 @@ CREATE FUNCTION leaf_segment_slots() RETURNS SETOF text
 COMMENT ON FUNCTION leaf_segment_slots() IS 'the tags of this database that are in shared memory';
 REVOKE EXECUTE ON FUNCTION leaf_segment_slots() FROM PUBLIC;
 
--- OFFSET 0: the rows that the role may see are selected before the function is called.
+-- The rows of leaf.alloc that the role may see; if the table is locked, what memory has of them.
+CREATE FUNCTION leaf_alloc_stats(
+        OUT biz_tag varchar, OUT max_id bigint, OUT max_value bigint, OUT step integer, OUT upstream_tag varchar,
+        OUT stripes integer, OUT stripe integer, OUT stripe_width bigint, OUT striped_from bigint,
+        OUT earlier_stripes integer, OUT earlier_stripe integer) RETURNS SETOF record
+    LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 1000
+    AS 'MODULE_PATHNAME', 'leaf_alloc_stats';
+COMMENT ON FUNCTION leaf_alloc_stats()
+    IS 'the tags that a member of pg_monitor or an owner sees in leaf.stat_segment; it waits for no lock';
+
 CREATE VIEW leaf.stat_segment WITH (security_barrier) AS
-SELECT a.biz_tag, nullif(a.max_id, -9223372036854775808) - 1 AS granted_up_to, a.max_value, a.upstream_tag, s.*
-  FROM (SELECT t.biz_tag, t.max_id, t.max_value, t.step, t.upstream_tag, t.stripes, t.stripe, t.stripe_width,
-               t.striped_from, t.earlier_stripes, t.earlier_stripe
-          FROM leaf.alloc AS t
-         WHERE pg_catalog.pg_has_role('pg_monitor', 'USAGE')
-            OR EXISTS (SELECT FROM pg_catalog.pg_roles AS r
-                        WHERE r.rolname OPERATOR(pg_catalog.=) t.owner
-                          AND pg_catalog.pg_has_role(r.oid, 'USAGE'))
-        OFFSET 0) AS a,
+SELECT a.biz_tag::varchar(128) AS biz_tag, nullif(a.max_id, -9223372036854775808) - 1 AS granted_up_to, a.max_value,
+       a.upstream_tag::varchar(128) AS upstream_tag, s.*
+  FROM leaf_alloc_stats() AS a,
        leaf_segment_stats(a.biz_tag::text, a.max_id, a.step, a.max_value, a.upstream_tag IS NOT NULL,
                           a.stripes, a.stripe, a.stripe_width, a.striped_from, a.earlier_stripes, a.earlier_stripe) AS s;
 COMMENT ON VIEW leaf.stat_segment IS 'one row per tag: position, buffers, loads, waits and errors since it was last brought into memory';

@@ -21,13 +21,15 @@ const LONGEST_NAP: Duration = Duration::from_millis(100);
 #[derive(Clone, Copy, Debug)]
 pub enum Ids<'t> {
     OfTag(&'t [u8]),
+    /// Ids of all tags.
+    OfTags,
     Snowflake,
 }
 
 impl Ids<'_> {
     fn wait_event(self) -> WaitEvent {
         match self {
-            Ids::OfTag(_) => WaitEvent::Segment,
+            Ids::OfTag(_) | Ids::OfTags => WaitEvent::Segment,
             Ids::Snowflake => WaitEvent::Snowflake,
         }
     }
@@ -37,6 +39,7 @@ impl fmt::Display for Ids<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Ids::OfTag(tag) => write!(f, "ids for tag \"{}\"", pg::display(tag)),
+            Ids::OfTags => f.write_str("ids for tags"),
             Ids::Snowflake => f.write_str("snowflake ids"),
         }
     }

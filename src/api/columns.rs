@@ -36,7 +36,7 @@ fn leaf_column_adopt(call: Call<'_>) -> Option<Vec<u8>> {
 }
 
 /// Gives a column a sequence again. Returns the sequence.
-fn leaf_column_release(call: Call<'_>) -> Option<Oid> {
+fn leaf_column_release(call: Call<'_>) -> Oid {
     shmem::require();
     xact::require_writable(c"leaf_column_release()");
     let (table, column) = column(call);

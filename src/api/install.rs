@@ -9,8 +9,8 @@ use crate::shmem;
 
 sql_functions!(leaf_install_schema);
 
-/// Warns if the server does not load leaf. Creates schema `leaf`, unless the extension is created in it: it then exists, and
-/// keeps its owner.
+/// Warns if the server does not load leaf. Creates schema `leaf`, unless the extension is created
+/// in it: it then exists, and keeps its owner.
 fn leaf_install_schema(call: Call<'_>) {
     if shmem::get().is_none() {
         let libraries = guc::text(c"shared_preload_libraries");
@@ -26,6 +26,12 @@ fn leaf_install_schema(call: Call<'_>) {
         );
     }
     match call.text(0) {
+        Some(b"pg_catalog") => Report::new(
+            Code::ERRCODE_FEATURE_NOT_SUPPORTED,
+            "leaf cannot be created in schema pg_catalog",
+            "Choose another schema, such as public.",
+        )
+        .raise(),
         Some(b"leaf") => check_owner(),
         _ => Spi::run("CREATE SCHEMA leaf").unwrap_or_else(|error| pgrx::error!("{error}")),
     }

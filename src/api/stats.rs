@@ -9,20 +9,23 @@ use leaf_core::snowflake::Scheme;
 use leaf_core::time::WallTime;
 
 use super::args;
-use crate::catalog::{alloc_row, relation};
+use crate::catalog::alloc::{self, ShownRow};
+use crate::catalog::{self, alloc_row, relation};
 use crate::pg::call::{Call, Datum, sql_functions};
 use crate::pg::rows::Record;
-use crate::pg::{clock, database, role};
+use crate::pg::{clock, database, heap, report, role};
 use crate::segment::key::key;
 use crate::segment::owner::check_owner_if_exists;
 use crate::shmem;
 use crate::shmem::failures::Failures;
 use crate::shmem::generators::{GeneratorSlot, Lease};
+use crate::shmem::key::OwnedKey;
 use crate::shmem::slot::Slot;
 use crate::shmem::waits::WaitCounts;
 use crate::snowflake::source;
 
 sql_functions!(
+    leaf_alloc_stats,
     leaf_segment_stats,
     leaf_segment_slots,
     leaf_snowflake_stats,
@@ -30,19 +33,63 @@ sql_functions!(
     leaf_stat_reset
 );
 
+/// The rows of the tags that the role may see: its own, or all for members of `pg_monitor`. Whoever
+/// watches leaf must not hang while `leaf.alloc` is locked. Then there is what memory has, which
+/// does not know the owners: for members of `pg_monitor` only, and of the row no more than how far
+/// it was granted.
+fn leaf_alloc_stats(call: Call<'_>) -> Datum {
+    call.each(|| {
+        let shared = shmem::require();
+        let alloc = relation::require_alloc();
+        let user = role::current();
+        let mut relations = [Some(alloc), relation::alloc_index()].into_iter().flatten();
+        let rows = if relations.all(heap::lock_for_reading_at_once) {
+            catalog::as_owner(|| alloc::shown_to(user))
+        } else {
+            report::warn(
+                "table \"leaf.alloc\" is locked by another transaction",
+                "Only what is in memory is shown of tags, to members of pg_monitor.",
+            );
+            let mut keys = shared.index.keys_of(database::current(), alloc.to_u32());
+            keys.retain(|_| role::is_monitor(user));
+            let seen = |key: OwnedKey| {
+                let mut granted_to = i64::MIN;
+                shared.index.with(key.as_ref(), |slot| {
+                    granted_to = slot.state.read().high_water;
+                });
+                ShownRow::of_memory(key.tag, granted_to)
+            };
+            keys.into_iter().map(seen).collect()
+        };
+        rows.into_iter().map(|row| {
+            let [max_id, max_value, stripe_width, striped_from] = row.bigints;
+            let [step, stripes, stripe, earlier_stripes, earlier_stripe] = row.integers;
+            Record::new()
+                .with("biz_tag", row.tag)
+                .with("max_id", max_id)
+                .with("max_value", max_value)
+                .with("step", step)
+                .with("upstream_tag", row.upstream_tag)
+                .with("stripes", stripes)
+                .with("stripe", stripe)
+                .with("stripe_width", stripe_width)
+                .with("striped_from", striped_from)
+                .with("earlier_stripes", earlier_stripes)
+                .with("earlier_stripe", earlier_stripe)
+        })
+    })
+}
+
+/// Why values of a row are missing.
+const LOCKED: &str = "table \"leaf.alloc\" is locked by another transaction";
+
 /// A tag in shared memory. The arguments are the tag, `max_id`, `step` and `max_value` of its
-/// row, whether it is fed, and its stripe, which are shown for values that are not in shared memory. Only for members of
-/// `pg_monitor` and owners of the tag.
+/// row, whether it is fed, and its stripe, which are shown for values that are not in shared memory;
+/// they are missing while the row cannot be read. Only for members of `pg_monitor` and owners of
+/// the tag.
 fn leaf_segment_stats(call: Call<'_>) -> Record {
     let shared = shmem::require();
     let tag = args::given(call.text(0), "tag");
-    let max_id = args::given(call.bigint(1), "max_id");
-    let step = i64::from(args::given(call.integer(2), "step"));
-    let max_value = args::given(call.bigint(3), "max_value");
-    let is_fed = args::given(call.boolean(4), "is_fed");
-    let integer = |number| args::given(call.integer(number), "stripe");
-    let bigint = |number| args::given(call.bigint(number), "stripe");
-    let numbers = alloc_row::own_numbers([5, 6, 9, 10].map(integer), [7, 8].map(bigint));
     let mut seen = SeenSlot::default();
     // A row of an older snapshot may be gone.
     if role::is_monitor(role::current()) || check_owner_if_exists(tag) {
@@ -51,27 +98,41 @@ fn leaf_segment_stats(call: Call<'_>) -> Record {
             .with(key(tag), |slot| seen = SeenSlot::of(slot));
     }
     let SeenSlot { levels, waits, .. } = seen;
+    let row = row_of(call);
     // What the row has not granted, and what is left in the buffers. What the centre has left
     // is not known here.
-    let row = Position {
-        max_id,
-        max_value,
-        numbers,
-    };
-    let next = row.next().unwrap_or(max_id);
-    let ungranted = match is_fed {
+    let ungranted = row.as_ref().map(|row| match row.is_fed {
         true => 0,
-        false => row.left(),
-    };
-    let left = ungranted.saturating_add(levels.current + levels.next);
-    let record = Record::new()
-        .with("position", levels.position.unwrap_or(next))
-        .with("ids_left", i64::try_from(left).unwrap_or(i64::MAX))
+        false => row.position.left(),
+    });
+    let left = ungranted.map(|ungranted| ungranted.saturating_add(levels.current + levels.next));
+    let used = row.as_ref().zip(left).filter(|(row, _)| !row.is_fed);
+    let next = row
+        .as_ref()
+        .map(|row| row.position.next().unwrap_or(row.position.max_id));
+    let step = row.as_ref().map_or(0, |row| row.step);
+    let mut record = Record::new();
+    if row.is_none() {
+        record = record
+            .with("last_error", LOCKED.to_owned())
+            .with("last_error_at", clock::now());
+    }
+    let record = record
+        .with("position", levels.position.or(next).or(call.bigint(1)))
+        .with(
+            "ids_left",
+            left.map(|left| i64::try_from(left).unwrap_or(i64::MAX)),
+        )
         .with(
             "used_percent",
-            used_percent(left, max_value, &numbers).filter(|_| !is_fed),
+            used.and_then(|(row, left)| {
+                used_percent(left, row.position.max_value, &row.position.numbers)
+            }),
         )
-        .with("time_left", time_left(left, seen.ids_per_second))
+        .with(
+            "time_left",
+            left.and_then(|left| time_left(left, seen.ids_per_second)),
+        )
         .with("ids_drawn", seen.ids_drawn)
         .with("current_left", levels.current as i64)
         .with("next_left", levels.next as i64)
@@ -80,6 +141,29 @@ fn leaf_segment_stats(call: Call<'_>) -> Record {
         .with("loads", seen.loads)
         .with("ids_per_second", seen.ids_per_second);
     with_common(record, waits, &seen.failures, seen.reset_at)
+}
+
+/// What a tag's row has.
+struct Row {
+    position: Position,
+    step: i64,
+    is_fed: bool,
+}
+
+/// The row among the arguments of [`leaf_segment_stats`]; `None` if it could not be read.
+fn row_of(call: Call<'_>) -> Option<Row> {
+    let (max_id, max_value) = (call.bigint(1)?, call.bigint(3)?);
+    let integer = |number| args::given(call.integer(number), "stripe");
+    let bigint = |number| args::given(call.bigint(number), "stripe");
+    Some(Row {
+        position: Position {
+            max_id,
+            max_value,
+            numbers: alloc_row::own_numbers([5, 6, 9, 10].map(integer), [7, 8].map(bigint)),
+        },
+        step: i64::from(args::given(call.integer(2), "step")),
+        is_fed: args::given(call.boolean(4), "is_fed"),
+    })
 }
 
 /// How much of a tag's numbers from 1 to `max_value` is granted and drawn, if it has `left`

@@ -1,14 +1,17 @@
 //! Managing tags: create, alter, drop, grant, revoke.
 
+use std::ffi::CStr;
+
 use leaf_core::grant::{MAX_ID, OwnNumbers, Position, Stripe};
 use pgrx::pg_sys;
 
 use super::args;
+use crate::catalog;
 use crate::catalog::alloc::{self, Changes, NewTag};
-use crate::catalog::{self, defaults};
 use crate::error::Problem;
 use crate::pg::call::{Call, sql_functions};
 use crate::pg::{display, encoding, report, role};
+use crate::segment::align::columns_of;
 use crate::segment::attaching;
 use crate::segment::changes::{self, Change};
 use crate::segment::error::Error;
@@ -158,11 +161,8 @@ fn leaf_tag_drop(call: Call<'_>) {
 /// Raises an error if the default of a column draws from a tag. `sibling` is any function of
 /// the extension.
 fn require_unused(tag: &[u8], sibling: pg_sys::Oid) {
-    let columns = catalog::as_owner(|| defaults::of_tags(sibling));
-    let of_tag = columns
-        .into_iter()
-        .filter(|it| it.tag.as_deref() == Some(tag));
-    let columns: Vec<_> = of_tag.map(|it| display(&it.column)).collect();
+    let columns = columns_of(tag, sibling).into_iter();
+    let columns: Vec<_> = columns.map(|it| display(&it.column)).collect();
     if !columns.is_empty() {
         let tag = display(tag);
         Error::InUse { tag, columns }.raise();
@@ -178,7 +178,11 @@ fn leaf_tag_grant(call: Call<'_>) {
 
 fn leaf_tag_revoke(call: Call<'_>) {
     shmem::require();
-    let (tag, grantee) = (args::tag(call.text(0)), args::grantee(call.name(1)));
+    let (tag, role) = (args::tag(call.text(0)), call.name(1));
     require_owner(tag);
-    catalog::as_owner(|| alloc::remove_grantee(tag, &grantee));
+    let remove = |grantee: &CStr| catalog::as_owner(|| alloc::remove_grantee(tag, grantee));
+    // By the name that is stored, whether or not a role still has it.
+    if !role.is_some_and(remove) {
+        remove(&args::grantee(role));
+    }
 }

@@ -13,7 +13,7 @@ use crate::pg::datum::{
     bigint_arg, bigint_array_arg, flag_arg, optional_text_arg, string_arg, text_arg,
     text_array_arg, uuid_arg,
 };
-use crate::pg::trigger;
+use crate::pg::{snapshot, trigger};
 
 /// A tag to be created.
 #[derive(Clone, Copy, Debug)]
@@ -160,13 +160,14 @@ pub fn add_grantee(tag: &[u8], grantee: &CStr) {
     );
 }
 
-/// Removes a grantee.
-pub fn remove_grantee(tag: &[u8], grantee: &CStr) {
-    execute(
+/// Removes a grantee; `false` if there is none of that name.
+pub fn remove_grantee(tag: &[u8], grantee: &CStr) -> bool {
+    let changed = execute(
         "UPDATE leaf.alloc SET grantees = array_remove(grantees, $2::name) \
          WHERE biz_tag = $1 AND $2::name = ANY (grantees)",
         &[text_arg(tag), text_arg(grantee.to_bytes())],
     );
+    changed > 0
 }
 
 /// Begins another version of the key of a tag's masks and returns it; `None` if there are no
@@ -397,4 +398,47 @@ pub fn check_stored(grants: &[(&[u8], &Row)]) {
 fn has_other_triggers() -> bool {
     let triggers = trigger::of(relation::require_alloc());
     triggers.len() > triggers::ALLOC.len()
+}
+
+/// What `leaf.stat_segment` shows of a tag's row; `None` for what is not known.
+#[derive(Clone, Debug)]
+pub struct ShownRow {
+    pub tag: Vec<u8>,
+    pub upstream_tag: Option<Vec<u8>>,
+    /// `max_id`, `max_value`, `stripe_width` and `striped_from`.
+    pub bigints: [Option<i64>; 4],
+    /// `step`, `stripes`, `stripe`, `earlier_stripes` and `earlier_stripe`.
+    pub integers: [Option<i32>; 5],
+}
+
+impl ShownRow {
+    /// A row that cannot be read. Memory knows up to where it has granted, if it has.
+    pub fn of_memory(tag: Vec<u8>, granted_to: i64) -> Self {
+        let max_id = (granted_to != i64::MIN).then_some(granted_to);
+        ShownRow {
+            tag,
+            upstream_tag: None,
+            bigints: [max_id, None, None, None],
+            integers: [None; 5],
+        }
+    }
+}
+
+/// The rows that a role sees in `leaf.stat_segment`, in the snapshot of the query.
+pub fn shown_to(role: pgrx::pg_sys::Oid) -> Vec<ShownRow> {
+    snapshot::select(
+        "SELECT biz_tag::text, upstream_tag::text, max_id, max_value, stripe_width, striped_from, \
+                step, stripes, stripe, earlier_stripes, earlier_stripe \
+           FROM leaf.alloc AS a \
+          WHERE pg_has_role($1::oid, 'pg_monitor', 'USAGE') \
+             OR EXISTS (SELECT FROM pg_roles AS r \
+                         WHERE r.rolname = a.owner AND pg_has_role($1::oid, r.oid, 'USAGE'))",
+        &[bigint_arg(i64::from(role.to_u32()))],
+        |row| ShownRow {
+            tag: bytes(row, 1).unwrap_or_default(),
+            upstream_tag: bytes(row, 2),
+            bigints: [3, 4, 5, 6].map(|at| column_of(row, at)),
+            integers: [7, 8, 9, 10, 11].map(|at| column_of(row, at)),
+        },
+    )
 }

@@ -18,6 +18,7 @@ pub(super) mod column {
     pub const INCARNATION: i16 = 9;
     pub const HISTORY: i16 = 10;
     pub const LAST_GRANT: i16 = 11;
+    pub const LARGEST_RESERVE: i16 = 12;
     pub const WRITTEN_BY: i16 = 13;
     pub const FLOOR: i16 = 14;
     pub const MASK_SECRET: i16 = 16;

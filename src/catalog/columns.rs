@@ -3,22 +3,22 @@
 
 use pgrx::pg_sys::Oid;
 
-use super::defaults;
+use super::defaults::{self, DefaultOfTag};
 use super::sequences::{self, Sequence};
 use super::statement::{
     bigint, bytes, column_of, command, flag, literal, optional_text, query_latest, quoted, text,
 };
 use crate::error::{Error, Problem};
 use crate::pg::column::Summary;
-use crate::pg::datum::{bigint_arg, bigint_array_arg, text_arg};
-use crate::pg::{display, expression, relation_name};
+use crate::pg::datum::{Arg, bigint_arg, text_arg};
+use crate::pg::expression::{Constant, PlainCall};
+use crate::pg::{display, expression, relation_name, role};
 
 /// A column, or what stands in the way of adopting it.
 #[derive(Clone, Debug)]
 pub struct Column {
-    /// The OID of the table.
-    table: i64,
-    attribute: Vec<u8>,
+    pub table: Oid,
+    pub attribute: Vec<u8>,
     /// The table, qualified and quoted.
     pub table_name: String,
     /// The column, quoted.
@@ -36,19 +36,21 @@ pub struct Column {
     pub is_inherited: bool,
     /// Whether the current role has the privileges of the table's owner.
     pub is_owned: bool,
-    /// The name of the table's owner.
+    /// The table's owner, and its name.
+    pub owner_oid: Oid,
     pub owner: Vec<u8>,
+    /// Whether the owner may create sequences in the table's schema.
+    may_create: bool,
     /// The largest number of the column's type; `None` if that is not `smallint`, `integer`
     /// or `bigint`.
     pub largest: Option<i64>,
     pub is_not_null: bool,
     /// Whether the column is computed from others.
     pub is_computed: bool,
-    /// The default, as PostgreSQL prints it with nothing but `pg_catalog` in the search
-    /// path.
+    /// The default, for messages.
     pub default: Option<String>,
     /// The default as PostgreSQL stores it.
-    expression: Vec<u8>,
+    expression: Option<Vec<u8>>,
 }
 
 /// A column by its name; `None` if the table has no such column. `None` also if the table no
@@ -68,16 +70,17 @@ pub fn find(table: Oid, attribute: &[u8]) -> Option<Column> {
                 pg_get_expr(d.adbin, d.adrelid), d.adbin::text, \
                 EXISTS (SELECT FROM pg_depend AS e JOIN pg_extension AS x ON x.oid = e.refobjid \
                          WHERE e.classid = 'pg_class'::regclass AND e.objid = c.oid AND e.deptype = 'e' \
-                           AND e.refclassid = 'pg_extension'::regclass AND x.extname = 'leaf') \
+                           AND e.refclassid = 'pg_extension'::regclass AND x.extname = 'leaf'), \
+                c.relowner::bigint, has_schema_privilege(c.relowner, n.oid, 'CREATE') \
            FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace \
            JOIN pg_roles AS r ON r.oid = c.relowner \
            JOIN pg_attribute AS f ON f.attrelid = c.oid AND f.attname = $2::name \
                                  AND f.attnum > 0 AND NOT f.attisdropped \
            LEFT JOIN pg_attrdef AS d ON d.adrelid = c.oid AND d.adnum = f.attnum \
           WHERE c.oid = $1::oid",
-        &[bigint_arg(i64::from(table.to_u32())), text_arg(attribute)],
+        &[oid_arg(table), text_arg(attribute)],
         |row| Column {
-            table: bigint(row, 1),
+            table: oid(bigint(row, 1)),
             attribute: bytes(row, 2).unwrap_or_default(),
             table_name: text(row, 3),
             name: text(row, 4),
@@ -92,7 +95,9 @@ pub fn find(table: Oid, attribute: &[u8]) -> Option<Column> {
             is_not_null: flag(row, 12),
             is_computed: flag(row, 13),
             default: optional_text(row, 14),
-            expression: bytes(row, 15).unwrap_or_default(),
+            expression: bytes(row, 15),
+            owner_oid: oid(bigint(row, 17)),
+            may_create: flag(row, 18),
         },
     )
     .pop()
@@ -100,9 +105,22 @@ pub fn find(table: Oid, attribute: &[u8]) -> Option<Column> {
 
 /// The name of a relation, qualified and quoted as necessary.
 pub fn name_of(relation: Oid) -> String {
+    named(relation, "$1::oid::regclass::text")
+}
+
+/// What a relation is, with its name: `table shop.orders`.
+pub fn kind_and_name_of(relation: Oid) -> String {
+    named(
+        relation,
+        "(SELECT CASE c.relkind WHEN 'S' THEN 'sequence ' WHEN 'i' THEN 'index ' ELSE 'table ' END \
+            FROM pg_class AS c WHERE c.oid = $1::oid) || $1::oid::regclass::text",
+    )
+}
+
+fn named(relation: Oid, expression: &str) -> String {
     let names = query_latest(
-        "SELECT $1::oid::regclass::text",
-        &[bigint_arg(i64::from(relation.to_u32()))],
+        &format!("SELECT {expression}"),
+        &[oid_arg(relation)],
         |row| text(row, 1),
     );
     names.into_iter().next().unwrap_or_default()
@@ -117,22 +135,16 @@ impl Column {
                  SELECT $1::oid UNION \
                  SELECT i.inhrelid FROM pg_inherits AS i JOIN tree AS t ON t.oid = i.inhparent) \
              SELECT oid::bigint FROM tree ORDER BY oid",
-            &[bigint_arg(self.table)],
+            &[oid_arg(self.table)],
             |row| oid(bigint(row, 1)),
         )
-    }
-
-    /// The tables and the sequences of the column.
-    pub fn relations(&self) -> Vec<Oid> {
-        let sequences = self.sequences().into_iter().map(|sequence| sequence.oid);
-        self.tables().into_iter().chain(sequences).collect()
     }
 
     /// What the tables have in the column, including numbers up to `limit`; `None` if one of
     /// them cannot be read here, because it is a foreign table.
     pub fn summary(&self, limit: i64) -> Option<Summary> {
         let mut all = Summary::default();
-        for member in defaults::members(self.table, &self.attribute) {
+        for member in defaults::members(number(self.table), &self.attribute) {
             let summary = member.column?.summary(limit, |_| true)?;
             all.largest = all.largest.max(summary.largest);
             all.has_outliers |= summary.has_outliers;
@@ -142,26 +154,51 @@ impl Column {
 
     /// The tag that the default draws from, if it is a plain call of `leaf_segment_next`.
     pub fn tag(&self, sibling: Oid) -> Option<Vec<u8>> {
-        let (function, name) = function(sibling, "leaf_segment_next")?;
-        let expression = defaults::c_string(self.expression.clone());
-        let mut arguments = expression::constant_arguments(&expression, function);
-        let tag = match (arguments.pop(), arguments.is_empty()) {
-            (Some(Some(tag)), true) => tag,
-            _ => return None,
-        };
-        (self.default.as_ref() == Some(&call_with(&name, &tag))).then_some(tag)
+        let (function, _) = function(sibling, "leaf_segment_next")?;
+        match self.plain_call()? {
+            PlainCall {
+                function: called,
+                argument: Some(Constant::Text(tag)),
+            } if called == function => Some(tag),
+            _ => None,
+        }
+    }
+
+    /// The sequence that the default draws from, if it is a plain call of `nextval`.
+    pub fn sequence(&self) -> Option<Oid> {
+        match self.plain_call()? {
+            PlainCall {
+                function: expression::NEXTVAL,
+                argument: Some(Constant::Relation(sequence)),
+            } => Some(sequence),
+            _ => None,
+        }
+    }
+
+    /// What the default is, if it is a plain call. Not as it is printed, which depends on
+    /// settings and on the search path.
+    fn plain_call(&self) -> Option<PlainCall> {
+        let expression = self.expression.as_ref()?;
+        expression::plain_call(&defaults::c_string(expression.clone()))
     }
 
     /// Whether the default is a plain call of `leaf_snowflake_next`.
     pub fn is_snowflake(&self, sibling: Oid) -> bool {
-        let function = function(sibling, "leaf_snowflake_next");
-        function.is_some_and(|(_, name)| self.default == Some(format!("{name}()")))
+        let function = function(sibling, "leaf_snowflake_next").map(|(function, _)| function);
+        function.is_some() && function == self.plain_call().map(|call| call.function)
+    }
+
+    /// Sets the default to draw from a sequence.
+    pub fn use_sequence(&self, sequence: &str) {
+        let literal = literal(sequence);
+        self.alter(&format!("SET DEFAULT nextval({literal}::regclass)"));
     }
 
     /// Sets the default to draw from a tag, or, without one, to snowflake ids.
     pub fn set_default(&self, tag: Option<&[u8]>, sibling: Oid) {
         let call = match tag {
-            Some(tag) => function(sibling, "leaf_segment_next").map(|it| call_with(&it.1, tag)),
+            Some(tag) => function(sibling, "leaf_segment_next")
+                .map(|it| format!("{}({}::text)", it.1, literal(&display(tag)))),
             None => function(sibling, "leaf_snowflake_next").map(|it| format!("{}()", it.1)),
         };
         // The extension may have been dropped meanwhile.
@@ -171,29 +208,45 @@ impl Column {
 
     /// Alters the column.
     pub fn alter(&self, change: &str) {
+        self.as_owner(&self.alteration(change));
+    }
+
+    fn alteration(&self, change: &str) -> String {
         let Column {
             table_name, name, ..
         } = self;
-        command(&format!(
-            "ALTER TABLE {table_name} ALTER COLUMN {name} {change}"
-        ));
+        format!("ALTER TABLE {table_name} ALTER COLUMN {name} {change}")
     }
 
-    /// Whether the default of another column draws from a tag.
-    pub fn shares(&self, tag: &[u8], sibling: Oid) -> bool {
-        let own = self.tables();
-        let columns = defaults::of_tags(sibling).into_iter();
-        let mut of_tag = columns.filter(|it| it.tag.as_deref() == Some(tag));
-        of_tag.any(|it| !own.contains(&oid(it.table)) || !it.is_of(&self.attribute))
+    /// Runs a command as the owner of the table: triggers of others that it sets off, and
+    /// objects of others that have taken a name meanwhile, get no more rights than the owner has.
+    pub fn as_owner(&self, change: &str) {
+        role::acting_as(self.owner_oid, || command(change));
+    }
+
+    /// Runs a command that creates a sequence as the owner of the table, or as the current role
+    /// if only that may be allowed to.
+    fn as_creator(&self, change: &str) {
+        let creator = match self.may_create {
+            true => self.owner_oid,
+            false => role::current(),
+        };
+        role::acting_as(creator, || command(change));
+    }
+
+    /// Whether a default is the column's, or that of a table below.
+    pub fn has(&self, default: &DefaultOfTag) -> bool {
+        default.is_of(&self.attribute) && self.tables().contains(&oid(default.table))
     }
 
     /// The sequences of the column, also of the tables below, which come last.
     pub fn sequences(&self) -> Vec<Sequence> {
-        sequences::of_column(self.table, &self.attribute)
+        sequences::of_column(number(self.table), &self.attribute)
     }
 
     /// The names of the roles that may insert, into the table, a table below it, or a view
     /// or another table with a rule through which rows get there; `public` for all roles.
+    /// Anybody can create views and rules: they count if their owner may insert, as whom they do.
     pub fn inserters(&self) -> Vec<Vec<u8>> {
         query_latest(
             "WITH RECURSIVE tree(oid) AS ( \
@@ -201,8 +254,8 @@ impl Column {
                  SELECT x.oid FROM tree AS t CROSS JOIN LATERAL ( \
                      SELECT i.inhrelid FROM pg_inherits AS i WHERE i.inhparent = t.oid UNION \
                      SELECT w.ev_class FROM pg_depend AS p JOIN pg_rewrite AS w ON w.oid = p.objid \
-                        AND (w.ev_type = '3' \
-                             OR EXISTS (SELECT FROM pg_class AS v WHERE v.oid = w.ev_class AND v.relkind = 'v')) \
+                       JOIN pg_class AS v ON v.oid = w.ev_class AND (w.ev_type = '3' OR v.relkind = 'v') \
+                        AND has_any_column_privilege(v.relowner, t.oid, 'INSERT') \
                       WHERE p.classid = 'pg_rewrite'::regclass \
                         AND p.refclassid = 'pg_class'::regclass AND p.refobjid = t.oid) AS x(oid)), \
              acls AS ( \
@@ -218,7 +271,7 @@ impl Column {
              SELECT r.rolname::text FROM pg_roles AS r \
               WHERE r.rolname = 'pg_write_all_data' \
                 AND EXISTS (SELECT FROM pg_auth_members AS m WHERE m.roleid = r.oid)",
-            &[bigint_arg(self.table)],
+            &[oid_arg(self.table)],
             |row| bytes(row, 1).unwrap_or_default(),
         )
     }
@@ -230,7 +283,7 @@ impl Column {
             "SELECT c.relname::text, c.relnamespace::bigint, quote_ident(n.nspname) \
                FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace \
               WHERE c.oid = $1::oid",
-            &[bigint_arg(self.table)],
+            &[oid_arg(self.table)],
             |row| {
                 let table = bytes(row, 1).unwrap_or_default();
                 let free =
@@ -239,42 +292,102 @@ impl Column {
             },
         );
         let name = names.join("");
-        self.create_sequence(&name, &format!("START WITH {start}"));
-        let literal = literal(&name);
-        self.alter(&format!("SET DEFAULT nextval({literal}::regclass)"));
+        let min = start.min(1);
+        self.create_sequence(&name, &format!("MINVALUE {min} START WITH {start}"));
+        self.use_sequence(&name);
         name
     }
 
     /// Creates a sequence that belongs to the column.
     pub fn create_sequence(&self, name: &str, options: &str) {
-        command(&format!("CREATE SEQUENCE {name} {options}"));
-        let owner = quoted(&self.owner);
-        command(&format!("ALTER SEQUENCE {name} OWNER TO {owner}"));
+        self.as_creator(&format!("CREATE SEQUENCE {name} {options}"));
+        if !self.may_create {
+            let owner = quoted(&self.owner);
+            self.as_creator(&format!("ALTER SEQUENCE {name} OWNER TO {owner}"));
+        }
+        self.own(name);
+    }
+
+    /// Makes a sequence belong to the column.
+    pub fn own(&self, sequence: &str) {
         let Column {
-            table_name,
-            name: column,
-            ..
+            table_name, name, ..
         } = self;
-        command(&format!(
-            "ALTER SEQUENCE {name} OWNED BY {table_name}.{column}"
+        self.as_owner(&format!(
+            "ALTER SEQUENCE {sequence} OWNED BY {table_name}.{name}"
         ));
+    }
+
+    /// Makes a sequence belong to no column.
+    pub fn disown(&self, sequence: &str) {
+        self.as_owner(&format!("ALTER SEQUENCE {sequence} OWNED BY NONE"));
+    }
+
+    /// Makes the column an identity column, `ALWAYS` or `BY DEFAULT`.
+    pub fn add_identity(&self, generated: &str, options: &str) {
+        self.as_creator(&self.alteration(&format!(
+            "ADD GENERATED {generated} AS IDENTITY ({options})"
+        )));
+    }
+
+    /// Sets a sequence to its end, so that it has no value left. `TRUNCATE ... RESTART IDENTITY`
+    /// gives it back its last value only.
+    pub fn exhaust(&self, sequence: &Sequence) {
+        let (name, end) = (&sequence.name, sequence.end());
+        // A restart gives the sequence another file, which a rollback discards, as it does what
+        // setval writes to it.
+        self.as_owner(&format!(
+            "ALTER SEQUENCE {name} NO CYCLE START WITH {end} RESTART WITH {end}"
+        ));
+        let literal = literal(name);
+        self.as_owner(&format!("SELECT setval({literal}::regclass, {end}, true)"));
+    }
+
+    /// Comments on a sequence; an empty comment is none.
+    pub fn comment(&self, sequence: &Sequence, comment: &str) {
+        let comment = literal(comment);
+        self.as_owner(&format!(
+            "COMMENT ON SEQUENCE {} IS {comment}",
+            sequence.name
+        ));
+    }
+
+    /// Allows all who may insert to draw from a sequence.
+    pub fn grant_usage(&self, sequence: &str) {
+        for role in self.inserters() {
+            let role = match role.as_slice() {
+                b"public" => "PUBLIC".to_owned(),
+                role => quoted(role),
+            };
+            self.as_owner(&format!("GRANT USAGE ON SEQUENCE {sequence} TO {role}"));
+        }
     }
 }
 
-/// Whether a session that waits for a lock of this transaction has locked one of the
-/// relations.
-pub fn is_awaited_by_holder(relations: &[Oid]) -> bool {
-    let relations = relations.iter().map(|oid| i64::from(oid.to_u32()));
+/// Whether this transaction has locked a relation of users.
+pub fn locks_are_held() -> bool {
+    let found = query_latest(
+        "SELECT EXISTS (SELECT FROM pg_locks AS l JOIN pg_class AS c ON c.oid = l.relation \
+                         WHERE l.pid = pg_backend_pid() AND l.granted AND c.oid >= 16384 \
+                           AND c.relnamespace <> 'leaf'::regnamespace)",
+        &[],
+        |row| flag(row, 1),
+    );
+    found == [true]
+}
+
+/// Whether a session that waits for a lock of this transaction has locked a relation.
+pub fn is_awaited_by_holder(relation: Oid) -> bool {
     let found = query_latest(
         "SELECT EXISTS ( \
              SELECT FROM pg_locks AS w \
               WHERE NOT w.granted AND w.pid <> pg_backend_pid() \
                 AND w.pid IN (SELECT h.pid FROM pg_locks AS h \
-                               WHERE h.granted AND h.relation::bigint = ANY ($1) \
+                               WHERE h.granted AND h.relation = $1::oid \
                                  AND h.database = (SELECT d.oid FROM pg_database AS d \
                                                     WHERE d.datname = current_database())) \
                 AND pg_backend_pid() = ANY (pg_blocking_pids(w.pid)))",
-        &[bigint_array_arg(relations)],
+        &[oid_arg(relation)],
         |row| flag(row, 1),
     );
     found == [true]
@@ -289,20 +402,20 @@ fn function(sibling: Oid, name: &str) -> Option<(Oid, String)> {
            JOIN pg_namespace AS n ON n.oid = f.pronamespace \
           WHERE s.oid = $1::oid AND f.proname = $2::name AND f.prolang = s.prolang \
           ORDER BY f.pronargs LIMIT 1",
-        &[
-            bigint_arg(i64::from(sibling.to_u32())),
-            text_arg(name.as_bytes()),
-        ],
+        &[oid_arg(sibling), text_arg(name.as_bytes())],
         |row| (oid(bigint(row, 1)), text(row, 2)),
     );
     found.into_iter().next()
 }
 
-/// How PostgreSQL prints a call with a constant.
-fn call_with(function: &str, tag: &[u8]) -> String {
-    format!("{function}({}::text)", literal(&display(tag)))
-}
-
 fn oid(number: i64) -> Oid {
     Oid::from(number as u32)
+}
+
+fn number(oid: Oid) -> i64 {
+    i64::from(oid.to_u32())
+}
+
+fn oid_arg(oid: Oid) -> Arg {
+    bigint_arg(number(oid))
 }

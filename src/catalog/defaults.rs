@@ -18,6 +18,8 @@ pub struct DefaultOfTag {
     pub table: i64,
     /// The OID of the partitioned table it belongs to, or its own.
     pub root: i64,
+    /// The owner of the table.
+    pub owner: pg_sys::Oid,
     /// The column, quoted and with its table, for display.
     pub column: Vec<u8>,
     attribute: Vec<u8>,
@@ -92,7 +94,7 @@ fn candidates(function: pg_sys::Oid) -> Vec<(DefaultOfTag, CString)> {
                 (CASE WHEN c.relispartition THEN pg_partition_root(c.oid) ELSE c.oid END)::bigint, \
                 convert_to(f.attname::text, getdatabaseencoding()), \
                 convert_to(format('%s.%I', c.oid::regclass, f.attname), getdatabaseencoding()), \
-                convert_to(f.expression::text, getdatabaseencoding()) \
+                convert_to(f.expression::text, getdatabaseencoding()), c.relowner::bigint \
            FROM found AS f \
            JOIN pg_class AS c ON c.oid = f.attrelid AND c.relkind IN ('r', 'p', 'f') \
           GROUP BY c.oid, f.attname, f.expression::text",
@@ -104,6 +106,7 @@ fn candidates(function: pg_sys::Oid) -> Vec<(DefaultOfTag, CString)> {
                 root: bigint(row, 2),
                 attribute: column_of(row, 3).unwrap_or_default(),
                 column: column_of(row, 4).unwrap_or_default(),
+                owner: oid(bigint(row, 6)),
             };
             let expression = column_of::<Vec<u8>>(row, 5).unwrap_or_default();
             (column, c_string(expression))

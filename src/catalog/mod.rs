@@ -3,7 +3,8 @@
 //!
 //! Statements on these tables run as their owner, with nothing but `pg_catalog` in
 //! the search path; see [`relation::as_owner`]. Those of [`defaults`],
-//! [`columns`] and [`sequences`] read system catalogs and users' tables as the current role.
+//! [`columns`] and [`sequences`] read system catalogs as the current role, and change users'
+//! tables as these tables' owners.
 
 pub mod alloc;
 pub mod alloc_row;

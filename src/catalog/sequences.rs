@@ -2,8 +2,9 @@
 
 use pgrx::pg_sys::Oid;
 
-use super::statement::{bigint, command, flag, literal, optional_text, query_latest, quoted, text};
+use super::statement::{bigint, flag, optional_text, query_latest, text};
 use crate::pg::datum::{bigint_arg, text_arg};
+use crate::pg::sequence;
 
 /// A sequence from which a column's default, or its identity, takes its values, or that
 /// belongs to the column.
@@ -12,9 +13,9 @@ pub struct Sequence {
     pub oid: Oid,
     /// Qualified and quoted.
     pub name: String,
-    /// How PostgreSQL prints `nextval` of it.
-    pub nextval: String,
     pub kind: SequenceKind,
+    /// Whether the default of the table itself uses it, and the column could own it.
+    pub may_be_owned: bool,
     /// What `ALTER TABLE ... ADD GENERATED` or `CREATE SEQUENCE` needs to make it again, but
     /// its type.
     pub options: String,
@@ -28,12 +29,13 @@ pub struct Sequence {
     pub is_as_long_as_its_type: bool,
     /// The column of a table below whose identity it is.
     pub identity_below: Option<String>,
-    /// Other columns whose default uses it, or whose identity it is.
+    /// Other columns whose default uses it, or whose identity it is, in tables whose owner may
+    /// use it: no right is needed to set such a default.
     pub other_columns: Option<String>,
     pub comment: Option<String>,
-    /// Whether the current role has the privileges of its owner.
+    /// Whether the owner of the table has the privileges of its owner.
     pub is_owned: bool,
-    /// Whether the current role may create another one in its place, with the same owner.
+    /// Whether the owner of the table may create another one in its place.
     pub may_create: bool,
 }
 
@@ -75,7 +77,8 @@ pub fn of_column(table: i64, attribute: &[u8]) -> Vec<Sequence> {
                      ON p.classid = 'pg_attrdef'::regclass AND p.objid = c.expression \
                     AND p.refclassid = 'pg_class'::regclass) \
              SELECT s.seqrelid::bigint, format('%I.%I', n.nspname, r.relname), \
-                    'nextval(''' || replace(s.seqrelid::regclass::text, '''', '''''') || '''::regclass)', \
+                    EXISTS (SELECT FROM found AS f WHERE f.oid = s.seqrelid AND f.attrelid = $1::oid AND f.kind = 4) \
+                    AND r.relowner = o.relowner AND r.relnamespace = o.relnamespace, \
                     (SELECT min(kind) FROM found WHERE oid = s.seqrelid)::bigint, \
                     format('INCREMENT BY %s MINVALUE %s %s CACHE %s', \
                            s.seqincrement, s.seqmin, \
@@ -91,18 +94,19 @@ pub fn of_column(table: i64, attribute: &[u8]) -> Vec<Sequence> {
                               WHERE p.classid = 'pg_class'::regclass AND p.objid = s.seqrelid \
                                 AND p.refclassid = 'pg_class'::regclass AND p.deptype = 'i') AS u(relation, number) \
                        JOIN pg_attribute AS f ON f.attrelid = u.relation AND f.attnum = u.number \
+                       JOIN pg_class AS c ON c.oid = u.relation \
+                        AND has_sequence_privilege(c.relowner, s.seqrelid, 'USAGE, UPDATE') \
                       WHERE NOT EXISTS (SELECT FROM columns AS c \
                                          WHERE c.attrelid = u.relation AND c.attnum = u.number)), \
                     obj_description(s.seqrelid, 'pg_class'), \
-                    has_schema_privilege(n.oid, 'CREATE') AND has_schema_privilege(r.relowner, n.oid, 'CREATE') \
-                    AND pg_has_role(r.relowner, CASE WHEN current_setting('server_version_num')::integer < 160000 \
-                                                     THEN 'MEMBER' ELSE 'SET' END), \
-                    pg_has_role(r.relowner, 'USAGE'), \
+                    has_schema_privilege(o.relowner, n.oid, 'CREATE'), \
+                    pg_has_role(o.relowner, r.relowner, 'USAGE'), \
                     format_type(s.seqtypid, NULL), s.seqcache, s.seqmax = m.max, \
                     (SELECT min(format('%s.%I', f.attrelid::regclass, $2)) FROM found AS f \
                       WHERE f.oid = s.seqrelid AND f.kind <= 2 AND f.attrelid <> $1::oid) \
                FROM pg_sequence AS s JOIN pg_class AS r ON r.oid = s.seqrelid \
                JOIN pg_namespace AS n ON n.oid = r.relnamespace \
+               JOIN pg_class AS o ON o.oid = $1::oid \
               CROSS JOIN LATERAL (SELECT CASE s.seqtypid WHEN 'smallint'::regtype THEN 32767 \
                                                          WHEN 'integer'::regtype THEN 2147483647 \
                                                          ELSE 9223372036854775807 END) AS m(max) \
@@ -112,7 +116,7 @@ pub fn of_column(table: i64, attribute: &[u8]) -> Vec<Sequence> {
         |row| Sequence {
             oid: oid(bigint(row, 1)),
             name: text(row, 2),
-            nextval: text(row, 3),
+            may_be_owned: flag(row, 3),
             kind: match bigint(row, 4) {
                 1 => SequenceKind::Always,
                 2 => SequenceKind::ByDefault,
@@ -156,12 +160,7 @@ impl Sequence {
 
     /// The last value, and whether it was handed out.
     fn state(&self) -> Option<(i64, bool)> {
-        let states = query_latest(
-            &format!("SELECT last_value, is_called FROM {}", self.name),
-            &[],
-            |row| (bigint(row, 1), flag(row, 2)),
-        );
-        states.into_iter().next()
+        sequence::state(self.oid)
     }
 
     /// The value after which it ends.
@@ -172,17 +171,15 @@ impl Sequence {
         }
     }
 
-    /// Makes the sequence count upwards from a number.
-    pub fn restart(&self, start: i64) {
+    /// The command that makes the sequence count upwards from a number.
+    pub fn restart(&self, start: i64) -> String {
         let name = &self.name;
         let change = match self.increment > 0 {
             true if start > self.max => "AS bigint".to_owned(),
             true => String::new(),
             false => self.upwards(start),
         };
-        command(&format!(
-            "ALTER SEQUENCE {name} {change} START WITH {start} RESTART WITH {start}"
-        ));
+        format!("ALTER SEQUENCE {name} {change} START WITH {start} RESTART WITH {start}")
     }
 
     /// The options of an identity that counts upwards from a number in place of the sequence.
@@ -199,40 +196,6 @@ impl Sequence {
     fn upwards(&self, start: i64) -> String {
         let (min, cache) = (start.min(1), self.cache);
         format!("INCREMENT BY 1 MINVALUE {min} NO MAXVALUE CACHE {cache}")
-    }
-}
-
-/// Sets a sequence to its end, so that it has no value left. `TRUNCATE ... RESTART IDENTITY`
-/// gives it back its last value only.
-pub fn exhaust(name: &str, end: i64) {
-    // A restart gives the sequence another file, which a rollback discards, as it does what
-    // setval writes to it.
-    command(&format!(
-        "ALTER SEQUENCE {name} NO CYCLE START WITH {end} RESTART WITH {end}"
-    ));
-    let literal = literal(name);
-    command(&format!("SELECT setval({literal}::regclass, {end}, true)"));
-}
-
-/// Drops a sequence.
-pub fn drop_sequence(name: &str) {
-    command(&format!("DROP SEQUENCE {name}"));
-}
-
-/// Comments on a sequence.
-pub fn comment(name: &str, comment: &str) {
-    let comment = literal(comment);
-    command(&format!("COMMENT ON SEQUENCE {name} IS {comment}"));
-}
-
-/// Allows roles to draw from a sequence.
-pub fn grant_usage(name: &str, roles: &[Vec<u8>]) {
-    for role in roles {
-        let role = match role.as_slice() {
-            b"public" => "PUBLIC".to_owned(),
-            role => quoted(role),
-        };
-        command(&format!("GRANT USAGE ON SEQUENCE {name} TO {role}"));
     }
 }
 

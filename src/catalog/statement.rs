@@ -4,23 +4,31 @@ use pgrx::spi::{Spi, SpiHeapTupleData};
 use pgrx::{AnyElement, pg_sys};
 
 use crate::pg::datum::{self, Arg};
-use crate::pg::display;
 use crate::pg::encoding::encode_c;
-use crate::pg::snapshot;
+use crate::pg::{display, snapshot, xact};
 
 /// A row of a result.
 pub type ResultRow<'a> = SpiHeapTupleData<'a>;
 
-/// Runs a statement; returns the number of rows that it processed.
+/// Runs a statement; returns the number of rows that it processed. As in [`query`], it finds
+/// leaf's tables as they are now.
 pub fn execute(statement: &str, args: &[Arg]) -> usize {
+    if xact::has_one_snapshot() && !xact::is_parallel() {
+        return snapshot::execute_latest(statement, args, |_| ()).0;
+    }
     Spi::connect_mut(|client| match client.update(statement, None, args) {
         Ok(table) => table.len(),
         Err(error) => pgrx::error!("statement on a table of leaf failed: {error}"),
     })
 }
 
-/// Runs a statement and reads each row of its result.
+/// Runs a statement and reads each row of its result. A transaction with an older snapshot would
+/// fail at each row that was granted from since: as constraint triggers of PostgreSQL do, leaf
+/// takes the newest one for its own tables.
 pub fn query<R>(statement: &str, args: &[Arg], read: impl Fn(&ResultRow<'_>) -> R) -> Vec<R> {
+    if xact::has_one_snapshot() && !xact::is_parallel() {
+        return snapshot::execute_latest(statement, args, |row| read(row)).1;
+    }
     Spi::connect_mut(|client| match client.update(statement, None, args) {
         Ok(table) => table.map(|row| read(&row)).collect(),
         Err(error) => pgrx::error!("statement on a table of leaf failed: {error}"),

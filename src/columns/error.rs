@@ -30,6 +30,11 @@ pub enum Error {
     NotOwner {
         relation: String,
     },
+    /// A sequence of the column belongs to another role than the table.
+    SequenceOfOther {
+        sequence: String,
+        owner: String,
+    },
     WrongType {
         column: String,
         wanted: &'static str,
@@ -48,6 +53,11 @@ pub enum Error {
     /// The default is not a plain call of a function of leaf.
     NotAdopted {
         column: String,
+    },
+    /// Others draw from the tag of the column, or could.
+    TagLivesOn {
+        tag: String,
+        why: String,
     },
     /// Other columns take their values from the same sequence.
     SharedSequence {
@@ -82,13 +92,17 @@ pub enum Error {
         sequence: String,
         start: i64,
     },
+    /// The table, or its schema, got another name while the column was released.
+    Changed {
+        table: String,
+    },
     /// A session that has locked the table waits for a lock of the transaction.
     Deadlock {
         table: String,
     },
     /// The locks were not available within `lock_timeout`.
     Locked {
-        table: String,
+        relation: String,
     },
 }
 
@@ -125,6 +139,13 @@ impl Problem for Error {
                 format!("must be owner of {relation}"),
                 "Use the role of the owner, a member of it, or a superuser.",
             ),
+            Error::SequenceOfOther { sequence, owner } => Report::new(
+                Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
+                format!(
+                    "sequence {sequence} does not belong to role \"{owner}\", who owns the table"
+                ),
+                "Use ALTER SEQUENCE ... OWNER TO first, or drop the default that uses the sequence.",
+            ),
             Error::WrongType { column, wanted } => Report::new(
                 Code::ERRCODE_DATATYPE_MISMATCH,
                 format!("column {column} is not of type {wanted}"),
@@ -153,6 +174,12 @@ impl Problem for Error {
                 ),
                 "Only a column with the default that leaf_column_adopt sets can be released.",
             ),
+            Error::TagLivesOn { tag, why } => Report::new(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!("tag \"{tag}\" would go on handing out the numbers of the sequence"),
+                "Take the default away with ALTER TABLE, and choose a range of numbers for the column that the tag does not reach.",
+            )
+            .detail(why),
             Error::SharedSequence { sequence, columns } => Report::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 format!("sequence {sequence} is also used by other columns"),
@@ -198,15 +225,20 @@ impl Problem for Error {
                 format!("sequence {sequence} ends below {start}, where it would have to go on"),
                 "Use ALTER SEQUENCE ... NO MAXVALUE first.",
             ),
+            Error::Changed { table } => Report::new(
+                Code::ERRCODE_T_R_SERIALIZATION_FAILURE,
+                format!("table {table} was changed meanwhile"),
+                "Repeat the call.",
+            ),
             Error::Deadlock { table } => Report::new(
                 Code::ERRCODE_T_R_DEADLOCK_DETECTED,
                 format!("table {table} is locked by a session that waits for this transaction"),
                 "Make the call at the beginning of a transaction that has locked no other table.",
             ),
-            Error::Locked { table } => Report::new(
+            Error::Locked { relation } => Report::new(
                 Code::ERRCODE_LOCK_NOT_AVAILABLE,
-                format!("table {table} or its sequence could not be locked within lock_timeout"),
-                "Wait until long transactions on the table have ended, or raise lock_timeout.",
+                format!("{relation} could not be locked within lock_timeout"),
+                "Wait until long transactions that use it have ended, or raise lock_timeout.",
             ),
         }
     }

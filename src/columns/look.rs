@@ -4,6 +4,7 @@ use pgrx::pg_sys::Oid;
 
 use super::error::Error;
 use crate::catalog::columns::{self, Column};
+use crate::catalog::sequences::Sequence;
 use crate::error::Problem;
 use crate::pg::display;
 
@@ -35,6 +36,19 @@ pub fn at(table: Oid, attribute: &[u8]) -> Column {
         Error::Inherited { column }.raise();
     }
     column
+}
+
+/// The sequences of a column. All of them are the table owner's, as whom they are changed.
+pub fn sequences_of(column: &Column) -> Vec<Sequence> {
+    let sequences = column.sequences();
+    if let Some(other) = sequences.iter().find(|it| !it.is_owned) {
+        Error::SequenceOfOther {
+            sequence: other.name.clone(),
+            owner: display(&column.owner),
+        }
+        .raise();
+    }
+    sequences
 }
 
 /// The column with its table, for messages.

@@ -4,8 +4,8 @@
 //! - [`release`]: the way back.
 //! - [`locking`]: both lock the table and its sequences exclusively, for a moment.
 //!
-//! Everything is done as the current role, by PostgreSQL's own commands; only the tag's row
-//! is written as the owner of `leaf.alloc`.
+//! Everything is done by PostgreSQL's own commands, as the owner of the table, whoever calls;
+//! only the tag's row is written as the owner of `leaf.alloc`.
 
 pub mod adopt;
 mod error;

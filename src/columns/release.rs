@@ -2,30 +2,31 @@
 
 use pgrx::pg_sys::Oid;
 
-use super::adopt::{ALWAYS, BY_DEFAULT};
+use super::adopt::{ALWAYS, BY_DEFAULT, NOT_OWNED};
 use super::error::Error;
 use super::{locking, look};
 use crate::catalog::columns::Column;
-use crate::catalog::sequences::{self, Sequence};
+use crate::catalog::sequences::Sequence;
 use crate::catalog::{self, alloc, registry};
 use crate::error::Problem;
-use crate::pg::clock;
+use crate::patience::{Ids, Patience};
+use crate::pg::{clock, display};
+use crate::segment::align::columns_of;
+use crate::segment::error::Error as TagError;
 use crate::segment::line;
-use crate::segment::owner::{check_owner, require_owner};
+use crate::segment::look_up;
 use crate::snowflake::source;
 
 /// Gives a column a sequence or an identity again, above its values and everything that was
-/// granted, and drops its tag unless other columns draw from it. Returns the sequence.
-/// `sibling` is any function of the extension.
-pub fn release(table: Oid, attribute: &[u8], sibling: Oid) -> Option<Oid> {
+/// granted, and drops its tag. Returns the sequence. `sibling` is any function of the extension.
+pub fn release(table: Oid, attribute: &[u8], sibling: Oid) -> Oid {
     let before = look::at(table, attribute);
-    // The tag's row is not locked before the tables are: sessions that have locked these may
-    // be waiting for ids.
-    check_adopted(&before, sibling, check_owner);
-    locking::retrying(&before.table_name, &before.relations(), || {
-        let column = locking::lock_column(table, attribute);
-        check_adopted(&column, sibling, require_owner);
-        let tag = column.tag(sibling);
+    look::sequences_of(&before);
+    let tag = check(&before, sibling);
+    locking::locked(&before, tag.as_deref(), |column, sequences| {
+        // The tag's row is not locked before the tables are: sessions that have locked these may
+        // be waiting for ids.
+        let tag = check(column, sibling);
         let granted = match &tag {
             Some(tag) => line::end(tag),
             None => source::scheme().floor(registry::latest_ceiling().max(clock::now())),
@@ -35,41 +36,66 @@ pub fn release(table: Oid, attribute: &[u8], sibling: Oid) -> Option<Oid> {
                 granted.max(summary.largest.map_or(i64::MIN, |id| id.saturating_add(1)))
             }
             None => {
-                let column = look::full_name(&column);
+                let column = look::full_name(column);
                 Error::Unreadable { column }.raise()
             }
         };
-        let start = start.max(handed_out(&column));
+        let start = start.max(handed_out(sequences));
         column.alter("DROP DEFAULT");
-        restore(&column, start);
-        if let Some(tag) = &tag
-            && !column.shares(tag, sibling)
-        {
+        restore(column, sequences, start);
+        if let Some(tag) = &tag {
             catalog::as_owner(|| alloc::delete(tag));
         }
+        // The commands name the table, whose schema may have got another name meanwhile.
         let sequences = column.sequences();
-        sequences.first().map(|sequence| sequence.oid)
+        let sequence = sequences.first().map(|sequence| sequence.oid);
+        sequence.unwrap_or_else(|| {
+            let table = column.table_name.clone();
+            Error::Changed { table }.raise()
+        })
     })
 }
 
-/// Raises an error unless the column draws from leaf. `check_tag` is called with its tag.
-fn check_adopted(column: &Column, sibling: Oid, check_tag: impl Fn(&[u8])) {
+/// The tag that the column draws from, if it draws from one; an error if it does not draw from
+/// leaf, or if the tag would live on: it would hand out the numbers of the sequence.
+fn check(column: &Column, sibling: Oid) -> Option<Vec<u8>> {
     let tag = column.tag(sibling);
     if tag.is_none() && !column.is_snowflake(sibling) {
         let column = look::full_name(column);
         Error::NotAdopted { column }.raise();
     }
-    if let Some(tag) = tag {
-        check_tag(&tag);
+    let tag = tag?;
+    let readable = look_up::wait_until_readable(&Patience::new(Ids::OfTag(&tag)));
+    let Some((owner, has_blocks)) = readable.owner_and_blocks(&tag) else {
+        let tag = display(&tag);
+        TagError::NoSuchTag { tag }.raise()
+    };
+    let lives_on = |why| -> ! {
+        let tag = display(&tag);
+        Error::TagLivesOn { tag, why }.raise()
+    };
+    if owner != column.owner {
+        lives_on(format!("The tag belongs to role \"{}\".", display(&owner)));
     }
+    let others = columns_of(&tag, sibling).into_iter();
+    let others: Vec<_> = others
+        .filter(|it| !column.has(it))
+        .map(|it| display(&it.column))
+        .collect();
+    if !others.is_empty() {
+        lives_on(format!("Also drawn from by: {}.", others.join(", ")));
+    }
+    if has_blocks {
+        lives_on("Blocks of its ids were reserved.".to_owned());
+    }
+    Some(tag)
 }
 
 /// The first number above what the column's sequences have handed out since somebody has taken
 /// their fence away.
-fn handed_out(column: &Column) -> i64 {
+fn handed_out(sequences: &[Sequence]) -> i64 {
     let mut next = i64::MIN;
-    for sequence in column.sequences() {
-        locking::lock(&[sequence.oid]);
+    for sequence in sequences {
         if !sequence.is_at_its_end()
             && let Some(last) = sequence.handed_out()
         {
@@ -81,7 +107,7 @@ fn handed_out(column: &Column) -> i64 {
 
 /// Gives the column its sequence or identity again, or a new one. A sequence that counted
 /// downwards counts upwards, away from what was granted.
-fn restore(column: &Column, start: i64) {
+fn restore(column: &Column, sequences: &[Sequence], start: i64) {
     let was = |sequence: &Sequence| match sequence.comment.as_deref() {
         Some(ALWAYS) => Some("ALWAYS"),
         Some(BY_DEFAULT) => Some("BY DEFAULT"),
@@ -92,7 +118,8 @@ fn restore(column: &Column, start: i64) {
         let column = look::full_name(column);
         Error::NothingLeft { column, largest }.raise();
     }
-    match column.sequences().first() {
+    let is_marked = |it: &&Sequence| was(it).is_some() || comment_before(it).is_some();
+    match sequences.iter().find(is_marked).or(sequences.first()) {
         Some(sequence)
             if sequence.increment > 0
                 && start > sequence.max
@@ -103,24 +130,29 @@ fn restore(column: &Column, start: i64) {
         }
         Some(sequence) => match was(sequence) {
             Some(generated) => {
-                sequences::drop_sequence(&sequence.name);
-                let options = sequence.identity_options(start);
-                column.alter(&format!(
-                    "ADD GENERATED {generated} AS IDENTITY ({options})"
-                ));
+                column.as_owner(&format!("DROP SEQUENCE {}", sequence.name));
+                column.add_identity(generated, &sequence.identity_options(start));
             }
             None => {
-                sequence.restart(start);
-                column.alter(&format!("SET DEFAULT {}", sequence.nextval));
-                sequences::grant_usage(&sequence.name, &column.inserters());
+                column.as_owner(&sequence.restart(start));
+                column.use_sequence(&sequence.name);
+                column.grant_usage(&sequence.name);
+                if let Some(comment) = comment_before(sequence) {
+                    column.disown(&sequence.name);
+                    column.comment(sequence, comment);
+                }
             }
         },
-        None if column.is_not_null => column.alter(&format!(
-            "ADD GENERATED BY DEFAULT AS IDENTITY (START WITH {start})"
-        )),
-        None => {
-            let name = column.create_default_sequence(start);
-            sequences::grant_usage(&name, &column.inserters());
+        None if column.is_not_null => {
+            let min = start.min(1);
+            column.add_identity("BY DEFAULT", &format!("MINVALUE {min} START WITH {start}"));
         }
+        None => column.grant_usage(&column.create_default_sequence(start)),
     }
+}
+
+/// The comment of a sequence that the column used without owning it, before it was adopted.
+fn comment_before(sequence: &Sequence) -> Option<&str> {
+    let rest = sequence.comment.as_deref()?.strip_prefix(NOT_OWNED)?;
+    Some(rest.strip_prefix('\n').unwrap_or(rest))
 }

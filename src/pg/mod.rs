@@ -26,6 +26,7 @@ pub mod replication;
 pub mod report;
 pub mod role;
 pub mod rows;
+pub mod sequence;
 pub mod shm;
 pub mod snapshot;
 pub mod sub_xact;

@@ -16,6 +16,40 @@ pub fn select_latest<R>(
     args: &[Arg],
     read: impl Fn(&SpiHeapTupleData<'_>) -> R,
 ) -> Vec<R> {
+    run(statement, args, latest, true, read).1
+}
+
+/// The same in the snapshot of the query that is being executed.
+pub fn select<R>(
+    statement: &str,
+    args: &[Arg],
+    read: impl Fn(&SpiHeapTupleData<'_>) -> R,
+) -> Vec<R> {
+    run(statement, args, std::ptr::null_mut, true, read).1
+}
+
+/// The same for any statement, which may write. Also returns how many rows it processed.
+pub fn execute_latest<R>(
+    statement: &str,
+    args: &[Arg],
+    read: impl Fn(&SpiHeapTupleData<'_>) -> R,
+) -> (usize, Vec<R>) {
+    run(statement, args, latest, false, read)
+}
+
+fn latest() -> pg_sys::Snapshot {
+    // SAFETY: inside a transaction.
+    unsafe { pg_sys::GetLatestSnapshot() }
+}
+
+/// If `snapshot` is null, SPI takes that of the query.
+fn run<R>(
+    statement: &str,
+    args: &[Arg],
+    snapshot: impl FnOnce() -> pg_sys::Snapshot,
+    read_only: bool,
+    read: impl Fn(&SpiHeapTupleData<'_>) -> R,
+) -> (usize, Vec<R>) {
     let command = encode_c(statement);
     let mut types: Vec<_> = args.iter().map(Arg::oid).collect();
     let null = |arg: &Arg| if arg.datum().is_none() { b'n' } else { b' ' } as c_char;
@@ -38,14 +72,18 @@ pub fn select_latest<R>(
                 plan,
                 values.as_mut_ptr(),
                 nulls.as_ptr(),
-                pg_sys::GetLatestSnapshot(),
+                snapshot(),
                 std::ptr::null_mut(),
-                true,
-                false,
+                read_only,
+                !read_only,
                 0,
             );
-            if code < 0 || pg_sys::SPI_tuptable.is_null() {
+            if code < 0 {
                 pgrx::error!("query failed: {code}");
+            }
+            let processed = pg_sys::SPI_processed as usize;
+            if pg_sys::SPI_tuptable.is_null() {
+                return (processed, Vec::new());
             }
             let table = &*pg_sys::SPI_tuptable;
             let rows = std::slice::from_raw_parts(table.vals, table.numvals as usize);
@@ -53,7 +91,7 @@ pub fn select_latest<R>(
                 Ok(Some(row)) => read(&row),
                 _ => pgrx::error!("query has returned no row"),
             };
-            rows.iter().map(row).collect()
+            (processed, rows.iter().map(row).collect())
         }
     })
 }

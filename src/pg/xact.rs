@@ -54,6 +54,12 @@ pub fn is_in_transaction() -> bool {
     unsafe { pg_sys::IsTransactionState() }
 }
 
+/// Whether all statements of the transaction see what its first one sees.
+pub fn has_one_snapshot() -> bool {
+    // SAFETY: a plain variable of this process.
+    unsafe { pg_sys::XactIsoLevel >= pg_sys::XACT_REPEATABLE_READ as i32 }
+}
+
 /// Whether this process is a worker of another process's parallel plan.
 pub fn is_parallel_worker() -> bool {
     // SAFETY: a plain variable of this process.

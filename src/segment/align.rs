@@ -1,9 +1,11 @@
 //! Moving tags past the largest ids in the columns that draw from them.
 //!
 //! Users own these columns: nothing of theirs is executed, only tables whose owner could
-//! also draw from the tag can move it, and no value that the tag cannot grant does.
+//! also draw from the tag can move it, and no value that the tag cannot grant does. The table of
+//! a role that may draw, but does not own the tag, moves it no farther than a block that the role
+//! could reserve, and by half of what is left at most, so that it cannot exhaust it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use leaf_core::grant::{MAX_ID, OwnNumbers, Position};
 use pgrx::pg_sys;
@@ -11,13 +13,26 @@ use pgrx::pg_sys;
 use super::error::Error;
 use super::key::key;
 use super::look_up;
-use crate::catalog::defaults::{self, DefaultOfTag, Member};
-use crate::catalog::{self, alloc};
+use crate::catalog::defaults::{self, DefaultOfTag};
+use crate::catalog::permissions::Permissions;
+use crate::catalog::{self, alloc, relation};
 use crate::error::Problem;
 use crate::history;
 use crate::patience::{Ids, Patience};
 use crate::pg::display;
+use crate::pg::relation_lock::{self, Lock};
+use crate::settings::segment::max_reserve;
 use crate::shmem;
+
+/// The columns whose default draws from a tag, in tables whose owner may draw from it: anybody
+/// can set such a default. `sibling` is any function of the extension.
+pub fn columns_of(tag: &[u8], sibling: pg_sys::Oid) -> Vec<DefaultOfTag> {
+    let mut columns = catalog::as_owner(|| defaults::of_tags(sibling));
+    columns.retain(|it| {
+        it.tag.as_deref() == Some(tag) && permissions(tag, it.owner).is_none_or(|it| it.may_draw)
+    });
+    columns
+}
 
 /// A column, and the position of its tag now.
 pub struct Aligned {
@@ -37,22 +52,33 @@ pub struct Aligned {
 
 /// Aligns one tag, or all tags. `sibling` is any function of the extension.
 pub fn align(tag: Option<&[u8]>, sibling: pg_sys::Oid) -> Vec<Aligned> {
+    lock_catalog(tag);
     if let Some(tag) = tag
         && state_of(tag).is_none()
     {
         Error::NoSuchTag { tag: display(tag) }.raise();
     }
     let mut aligned: Vec<Aligned> = Vec::new();
+    let mut reaches = HashMap::new();
     for column in defaults::of_tags(sibling) {
         if tag.is_none() || column.tag.as_deref() == tag {
             let mut of_tag = aligned.iter().filter(|it| it.tag == column.tag);
             let before = of_tag.find(|it| it.moved).and(aligned.last());
-            let next = align_to(column, before);
+            let next = align_to(column, before, &mut reaches);
             aligned.push(next);
         }
     }
     keep(&aligned);
     aligned
+}
+
+/// Locks `leaf.alloc` for reading and writing: nothing waits for the table later.
+fn lock_catalog(tag: Option<&[u8]>) {
+    let patience = Patience::new(tag.map_or(Ids::OfTags, Ids::OfTag));
+    let _readable = look_up::wait_until_readable(&patience);
+    while !relation_lock::lock_at_once(relation::require_alloc(), Lock::ForWriting) {
+        patience.nap_or_give_up("table \"leaf.alloc\" is locked by another transaction");
+    }
 }
 
 /// Keeps the ids that were found in use: unused ids that would be taken back could be among
@@ -81,14 +107,29 @@ fn keep(aligned: &[Aligned]) {
 }
 
 /// Moves the tag of a column past the column's largest id. If the tag was moved before,
-/// `before` is the result for the previous column.
-fn align_to(column: DefaultOfTag, before: Option<&Aligned>) -> Aligned {
+/// `before` is the result for the previous column. `reaches` is how far tables of roles that do
+/// not own a tag can move it, from where it was at first.
+fn align_to(
+    column: DefaultOfTag,
+    before: Option<&Aligned>,
+    reaches: &mut HashMap<Vec<u8>, i64>,
+) -> Aligned {
     let tag = column.tag.as_deref();
-    let (limit, numbers) = match tag.and_then(state_of) {
-        Some(tag) => (tag.last, tag.numbers),
-        None => (MAX_ID, OwnNumbers::ALL),
+    let mut bounds = Bounds {
+        last: MAX_ID,
+        reach: MAX_ID,
+        numbers: OwnNumbers::ALL,
     };
-    let mut found = ids_in(&column, tag, limit, &numbers);
+    if let Some(tag) = tag
+        && let Some(state) = state_of(tag)
+    {
+        bounds = Bounds {
+            last: state.last,
+            reach: *reaches.entry(tag.to_vec()).or_insert_with(|| state.reach()),
+            numbers: state.numbers,
+        };
+    }
+    let mut found = ids_in(&column, tag, &bounds);
     found.is_fed = tag.is_some_and(|tag| catalog::as_owner(|| alloc::is_fed(tag)));
     // Read after the ids, so that ids drawn in between do not make the tag look behind. If
     // the tag was moved, its position is the one this transaction has set.
@@ -119,6 +160,7 @@ struct Found {
     has_outliers: bool,
     has_others: bool,
     has_strangers: bool,
+    has_distant: bool,
     has_unreadable: bool,
     has_changed: bool,
     /// Whether the tag cannot be moved, because a centre feeds it.
@@ -134,6 +176,10 @@ impl Found {
             (
                 self.has_strangers,
                 "tables whose owner may not draw from the tag",
+            ),
+            (
+                self.has_distant,
+                "values far ahead of the tag in tables whose owner does not own it",
             ),
             (
                 self.has_unreadable,
@@ -157,34 +203,57 @@ impl Found {
     }
 }
 
-/// The ids in a column that are among the tag's numbers, none of them above `limit`.
-fn ids_in(column: &DefaultOfTag, tag: Option<&[u8]>, limit: i64, numbers: &OwnNumbers) -> Found {
+/// Which ids count.
+struct Bounds {
+    /// The tag's largest id.
+    last: i64,
+    /// The largest one that counts in tables of roles that do not own the tag.
+    reach: i64,
+    /// The numbers that the tag may grant.
+    numbers: OwnNumbers,
+}
+
+/// The ids in a column that are among the tag's numbers.
+fn ids_in(column: &DefaultOfTag, tag: Option<&[u8]>, bounds: &Bounds) -> Found {
     let mut found = Found::default();
     for member in column.members() {
         let Some(readable) = member.column else {
             found.has_unreadable = true;
             continue;
         };
-        if !tag.is_some_and(|tag| may_draw(tag, &member)) {
+        let permissions = tag.map(|tag| permissions(tag, member.owner));
+        // Without a row there is no tag to move.
+        let (may_draw, is_owner) = match permissions {
+            Some(Some(permissions)) => (permissions.may_draw, permissions.is_owner),
+            Some(None) => (true, true),
+            None => (false, false),
+        };
+        if !may_draw {
             found.has_strangers = true;
             continue;
         }
-        let Some(summary) = readable.summary(limit, |id| numbers.has(id)) else {
+        let limit = match is_owner {
+            true => bounds.last,
+            false => bounds.reach,
+        };
+        let Some(summary) = readable.summary(limit, |id| bounds.numbers.has(id)) else {
             found.has_changed = true;
             continue;
         };
         found.highest = found.highest.max(summary.largest);
-        found.has_outliers |= summary.has_outliers;
+        match is_owner {
+            true => found.has_outliers |= summary.has_outliers,
+            false => found.has_distant |= summary.has_outliers,
+        }
         found.has_others |= summary.has_others;
     }
     found
 }
 
-/// Whether the owner of a table may draw from the tag, or there is no such tag to move.
-fn may_draw(tag: &[u8], member: &Member) -> bool {
+/// What a role may do with a tag; `None` if there is no such tag.
+fn permissions(tag: &[u8], role: pg_sys::Oid) -> Option<Permissions> {
     let readable = look_up::wait_until_readable(&Patience::new(Ids::OfTag(tag)));
-    let permissions = readable.permissions(tag, member.owner);
-    permissions.is_none_or(|permissions| permissions.may_draw)
+    readable.permissions(tag, role)
 }
 
 /// A tag as it is now.
@@ -195,6 +264,15 @@ struct State {
     last: i64,
     /// The numbers that it may grant.
     numbers: OwnNumbers,
+}
+
+impl State {
+    /// How far a role that does not own the tag can move it by its tables.
+    fn reach(&self) -> i64 {
+        let half = self.last.saturating_sub(self.position) / 2;
+        let block = i64::try_from(max_reserve()).unwrap_or(i64::MAX);
+        self.position.saturating_add(half.min(block))
+    }
 }
 
 fn state_of(tag: &[u8]) -> Option<State> {

@@ -39,7 +39,7 @@ pub fn lock(tag: &[u8]) -> Option<Line> {
 /// the tag from now on; an error if other nodes get numbers of the tag, too.
 pub fn end(tag: &[u8]) -> i64 {
     let Some(Line { row, .. }) = lock(tag) else {
-        return i64::MIN;
+        Error::NoSuchTag { tag: display(tag) }.raise();
     };
     if row.upstream.is_some() || row.position.numbers.stripe().width().is_some() {
         Error::SharedLine { tag: display(tag) }.raise();

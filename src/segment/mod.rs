@@ -54,7 +54,7 @@ mod job;
 mod jobs;
 pub mod key;
 pub mod line;
-mod look_up;
+pub mod look_up;
 pub mod masks;
 pub mod own_tags;
 pub mod owner;

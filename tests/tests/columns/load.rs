@@ -153,6 +153,72 @@ fn lock_timeout_is_honoured_and_leaves_nothing_behind() {
 }
 
 #[test]
+fn error_names_what_could_not_be_locked() {
+    let mut world = World::new();
+    world.app.run(
+        "CREATE TABLE orders (id bigserial PRIMARY KEY, n int);
+         GRANT USAGE ON SEQUENCE orders_id_seq TO clerk; SET lock_timeout = '300ms'",
+    );
+    let mut other = world.server.connect_as("app", "postgres");
+    let mut named = |other: &mut Client, lock: &str, name: &str| {
+        other.run(&format!("BEGIN; {lock}"));
+        let adopt = "SELECT leaf_column_adopt('orders', 'id', 't')";
+        let error = refused(world.app.batch_execute(adopt), "55P03");
+        let said = format!("{name} could not be locked within lock_timeout");
+        assert_eq!(error.message(), said);
+        other.run("ROLLBACK");
+    };
+    named(&mut other, "SELECT FROM orders", "table app.orders");
+    let sequence = "sequence app.orders_id_seq";
+    named(
+        &mut world.clerk,
+        "SELECT nextval('orders_id_seq')",
+        sequence,
+    );
+    // The row of a tag that does not exist for others yet.
+    named(
+        &mut other,
+        "SELECT leaf_tag_create('t')",
+        "table leaf.alloc",
+    );
+    let share = "LOCK leaf.alloc IN SHARE MODE";
+    named(&mut world.admin, share, "table leaf.alloc");
+}
+
+#[test]
+fn table_is_not_held_while_leaf_waits_for_its_own() {
+    let mut world = World::new();
+    world.app.run(
+        "CREATE TABLE orders (id bigserial PRIMARY KEY, n int); GRANT INSERT, SELECT ON orders TO clerk;
+         SET leaf.wait_timeout = '10min'",
+    );
+    let pid = world.app.number("SELECT pg_backend_pid()::bigint");
+    let mut locker = world.server.connect();
+    for (call, id) in [("adopt", 1000), ("release", 2000)] {
+        world.clerk.run("BEGIN; SELECT FROM orders");
+        thread::scope(|scope| {
+            let app = &mut world.app;
+            let calling =
+                scope.spawn(move || app.run(&format!("SELECT leaf_column_{call}('orders', 'id')")));
+            let observer = &mut world.admin;
+            wait_until("the call waits for the table", || {
+                observer.number(&format!(
+                    "SELECT count(*) FROM pg_locks WHERE pid = {pid} AND NOT granted"
+                )) > 0
+            });
+            locker.run("BEGIN; LOCK leaf.alloc");
+            world.clerk.run("COMMIT");
+            world.clerk.run(&format!(
+                "SET statement_timeout = '20s'; INSERT INTO orders VALUES ({id}, 1)"
+            ));
+            locker.run("COMMIT");
+            calling.join().expect("the call goes on");
+        });
+        assert!(insert(&mut world.app) > id);
+    }
+}
+
+#[test]
 fn sessions_get_ids_while_a_release_waits_for_them() {
     let mut world = World::new();
     world.app.run(
@@ -329,4 +395,51 @@ fn row_that_comes_into_a_partition_at_the_last_moment_counts() {
     world.clerk.run("BEGIN; INSERT INTO p1 VALUES (500, 1)");
     while_adoption_waits(&mut world, |clerk| clerk.run("COMMIT"));
     assert_eq!(insert(&mut world.app), 501);
+}
+
+/// A request that ends sooner than these transactions never outlasts one.
+#[test]
+fn adoption_gets_the_table_although_transactions_overlap() {
+    let server = Server::options().set("deadlock_timeout", "30ms").start();
+    let mut admin = server.connect();
+    admin.run("CREATE TABLE orders (id bigserial PRIMARY KEY, n int)");
+    let mut app = server.connect();
+    let pid = app.number("SELECT pg_backend_pid()::bigint");
+    let [mut one, mut other] = [server.connect(), server.connect()];
+    thread::scope(|scope| {
+        one.run("BEGIN; INSERT INTO orders (n) VALUES (1)");
+        let adoption = scope.spawn(move || app.run("SELECT leaf_column_adopt('orders', 'id')"));
+        let mut waits_for = |least: &str| {
+            admin.number(&format!(
+                "SELECT count(*) FROM pg_locks WHERE pid = {pid} AND NOT granted
+                    AND clock_timestamp() - waitstart > interval '{least}'"
+            )) > 0
+        };
+        for _ in 0..10 {
+            wait_until("the adoption waits", || {
+                adoption.is_finished() || waits_for("0")
+            });
+            // A transaction ends when the next one has begun, or the adoption has kept it from
+            // that for long.
+            let next = scope.spawn(move || {
+                other.run("BEGIN; INSERT INTO orders (n) VALUES (1)");
+                other
+            });
+            wait_until("the next transaction inserts, or waits", || {
+                next.is_finished() || waits_for("200 ms")
+            });
+            one.run("COMMIT");
+            (one, other) = (next.join().expect("no insert fails"), one);
+            if adoption.is_finished() {
+                break;
+            }
+        }
+        let is_adopted = adoption.is_finished();
+        one.run("COMMIT");
+        adoption.join().expect("the adoption ends");
+        assert!(
+            is_adopted,
+            "the adoption waited until nobody inserted any more"
+        );
+    });
 }

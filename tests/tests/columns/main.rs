@@ -3,6 +3,7 @@
 mod adopt;
 mod line;
 mod load;
+mod owners;
 mod release;
 mod sequences;
 

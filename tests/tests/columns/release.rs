@@ -1,7 +1,7 @@
 //! Giving a column back.
 
 use super::{World, insert};
-use leaf_tests::{Draw, refused};
+use leaf_tests::{Centre, Draw, refused};
 
 #[test]
 fn released_column_continues_above_everything_that_was_granted() {
@@ -22,12 +22,11 @@ fn released_column_continues_above_everything_that_was_granted() {
             app.run("GRANT USAGE ON SEQUENCE orders_id_seq TO clerk");
         }
         assert_eq!(insert(app), 1, "{column}");
-        // A client library may still have these.
-        let block = app.reserve("t", 5000).expect("a block");
+        let granted = app.number("SELECT granted_up_to FROM leaf.stat_segment");
         let sequence = app.text("SELECT leaf_column_release('orders', 'id')::text");
         assert_eq!(sequence, "orders_id_seq");
         let id = insert(&mut world.clerk);
-        assert!(id > block.last, "{column}: {id}");
+        assert!(id > granted, "{column}: {id}");
         let app = &mut world.app;
         assert_eq!(insert(app), id + 1);
         let kept = "SELECT attidentity::text FROM pg_attribute
@@ -82,16 +81,46 @@ fn snowflake_column_continues_above_every_ceiling() {
 }
 
 #[test]
-fn tag_that_other_columns_draw_from_stays() {
+fn column_is_not_released_while_others_go_on_with_its_tag() {
     let mut world = World::new();
-    let app = &mut world.app;
-    app.run(
-        "CREATE TABLE orders (id bigint);
-         SELECT leaf_column_adopt('orders', 'id', 't');
-         CREATE TABLE others (id bigint DEFAULT leaf_segment_next('t'));
-         SELECT leaf_column_release('orders', 'id')",
+    world.admin.run("CREATE SCHEMA own AUTHORIZATION clerk");
+    world.app.run(
+        "CREATE TABLE orders (id bigint); SELECT leaf_column_adopt('orders', 'id', 't');
+         SELECT leaf_tag_grant('t', 'clerk')",
     );
-    app.next("t").expect("the tag is still there");
+    let mut kept_for = |what: &str| {
+        let release = "SELECT leaf_column_release('orders', 'id')";
+        let error = refused(world.app.batch_execute(release), "55000");
+        assert_eq!(error.detail(), Some(what));
+    };
+    world
+        .clerk
+        .run("CREATE TABLE own.others (id bigint DEFAULT leaf_segment_next('t'))");
+    kept_for("Also drawn from by: own.others.id.");
+    world.clerk.run("DROP TABLE own.others");
+    // A client library may still have these.
+    world.clerk.reserve("t", 5000).expect("a block");
+    kept_for("Blocks of its ids were reserved.");
+    world
+        .admin
+        .run("UPDATE leaf.alloc SET owner = 'clerk' WHERE biz_tag = 't'");
+    kept_for("The tag belongs to role \"clerk\".");
+}
+
+#[test]
+fn column_of_a_fed_tag_is_not_released() {
+    let centre = Centre::start();
+    centre.create("orders", "");
+    let shard = centre.shard();
+    let mut client = shard.connect();
+    client.run(
+        "CREATE TABLE orders (id bigserial); SELECT leaf_column_adopt('orders', 'id', 'orders');
+         SELECT leaf_tag_attach('orders')",
+    );
+    let id = insert(&mut client);
+    let release = "SELECT leaf_column_release('orders', 'id')";
+    refused(client.batch_execute(release), "55000");
+    assert_eq!(insert(&mut client), id + 1);
 }
 
 #[test]

@@ -133,14 +133,12 @@ fn new_sequence_gets_a_name_that_is_free() {
     let mut world = World::new();
     let app = &mut world.app;
     app.run(&format!(
-        "CREATE SEQUENCE orders_id_seq; CREATE TABLE orders (id bigint DEFAULT nextval('orders_id_seq'));
-         {ADOPT}"
+        "CREATE SEQUENCE orders_id_seq; CREATE TABLE orders (id bigint); {ADOPT}"
     ));
     let id = insert(app);
     app.run(RELEASE);
     assert!(insert(app) > id);
-    // What is left of the old one still hands out nothing.
-    app.fails("SELECT nextval('orders_id_seq')", "2200H");
+    assert_eq!(app.number("SELECT nextval('orders_id_seq')"), 1);
 
     let long = "x".repeat(63);
     app.run(&format!(
@@ -241,8 +239,7 @@ fn what_a_snapshot_does_not_have_counts() {
     assert_eq!(insert(app), 78);
     app.run("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1");
     other.run("CREATE TABLE others (id bigint DEFAULT leaf_segment_next('t'))");
-    app.run(&format!("{RELEASE}; COMMIT"));
-    other.run("INSERT INTO others DEFAULT VALUES");
+    refused(app.batch_execute(RELEASE), "55000");
 }
 
 #[test]
@@ -324,4 +321,87 @@ fn numbers_of_a_sequence_whose_fence_was_taken_away_count_at_the_release() {
     let taken = app.number("SELECT nextval('orders_id_seq')");
     app.run("SELECT leaf_column_release('orders', 'id')");
     assert_eq!(insert(app), taken + 1);
+}
+
+#[test]
+fn sequence_that_the_column_does_not_own_comes_back() {
+    let mut world = World::new();
+    let app = &mut world.app;
+    for comment in ["NULL", "'it''s\nmine'"] {
+        app.run(&format!(
+            "CREATE SEQUENCE us INCREMENT 5; COMMENT ON SEQUENCE us IS {comment};
+             CREATE TABLE orders (id bigserial); ALTER TABLE orders ALTER id SET DEFAULT nextval('us');
+             INSERT INTO orders DEFAULT VALUES; {ADOPT}"
+        ));
+        let id = insert(app);
+        app.fails("SELECT nextval('us')", "2200H");
+        assert_eq!(app.text(&format!("{RELEASE}::text")), "us");
+        assert!(insert(app) > id);
+        app.run("SELECT nextval('us')");
+        let as_before = format!(
+            "SELECT count(*) FROM pg_class WHERE oid = 'us'::regclass
+                AND obj_description(oid, 'pg_class') IS NOT DISTINCT FROM {comment}"
+        );
+        assert_eq!(app.number(&as_before), 1);
+        // It does not go with the table.
+        app.run("DROP TABLE orders; DROP SEQUENCE us");
+    }
+}
+
+#[test]
+fn column_whose_largest_number_is_negative_is_given_back() {
+    let mut world = World::new();
+    let app = &mut world.app;
+    for column in ["bigint", "bigint NOT NULL"] {
+        app.run(&format!(
+            "CREATE TABLE orders (id {column}); INSERT INTO orders VALUES (-500000); {ADOPT}"
+        ));
+        assert_eq!(insert(app), -499_999);
+        app.run(RELEASE);
+        let id = insert(app);
+        assert!((-499_998..0).contains(&id), "{column}: {id}");
+        app.run("DROP TABLE orders");
+    }
+}
+
+#[test]
+fn quotes_that_a_setting_adds_change_nothing() {
+    let mut world = World::new();
+    let app = &mut world.app;
+    app.run("SET quote_all_identifiers = on");
+    for column in [
+        "bigserial",
+        "serial",
+        "bigint GENERATED ALWAYS AS IDENTITY",
+        "bigint",
+    ] {
+        app.run(&format!("CREATE TABLE orders (id {column}); {ADOPT}"));
+        let id = insert(app);
+        app.run(RELEASE);
+        assert!(insert(app) > id, "{column}");
+        app.run(&format!(
+            "SELECT leaf_column_adopt('orders', 'id', kind => 'segment'); {RELEASE}; DROP TABLE orders"
+        ));
+    }
+}
+
+#[test]
+fn grants_since_the_snapshot_hinder_no_release() {
+    let mut world = World::new();
+    let app = &mut world.app;
+    for isolation in ["REPEATABLE READ", "SERIALIZABLE"] {
+        app.run(&format!("CREATE TABLE orders (id bigint); {ADOPT}"));
+        let mut other = world.server.connect_as("app", "postgres");
+        app.run(&format!("BEGIN ISOLATION LEVEL {isolation}; SELECT 1"));
+        other.run("INSERT INTO orders SELECT FROM generate_series(1, 5000)");
+        app.run(&format!("{RELEASE}; COMMIT"));
+        assert!(insert(app) > 5000);
+        // And there: the tag is created, whoever has dropped one of its name.
+        app.run("SELECT leaf_tag_create('t')");
+        app.run(&format!("BEGIN ISOLATION LEVEL {isolation}; SELECT 1"));
+        other.run("SELECT leaf_tag_drop('t')");
+        app.run(&format!(
+            "{ADOPT}; COMMIT; DROP TABLE orders; SELECT leaf_tag_drop('t')"
+        ));
+    }
 }

@@ -310,3 +310,76 @@ fn column_that_changes_while_its_table_is_locked_is_not_read() {
         }
     }
 }
+
+/// The owner of the tag, or an administrator, aligns as a matter of routine.
+#[test]
+fn table_of_a_grantee_exhausts_no_tag() {
+    let (_server, mut client) = Server::with_orders(1000);
+    client.run(
+        "CREATE ROLE grantee; CREATE SCHEMA own AUTHORIZATION grantee;
+         SELECT leaf_tag_grant('orders', 'public');
+         SELECT leaf_tag_create('small', max_value => 2147483647); SELECT leaf_tag_grant('small', 'public');
+         SET ROLE grantee;
+         CREATE TABLE own.far (id bigint DEFAULT leaf_segment_next('orders'));
+         INSERT INTO own.far VALUES (9223372036854775806), (1000000002), (777);
+         CREATE TABLE own.a (id bigint DEFAULT leaf_segment_next('small'));
+         CREATE TABLE own.b (id bigint DEFAULT leaf_segment_next('small'));
+         INSERT INTO own.a VALUES (2147483646), (1000000000);
+         INSERT INTO own.b VALUES (2000000000), (1000000010);
+         RESET ROLE;
+         CREATE TABLE mine (id bigint DEFAULT leaf_segment_next('orders'));
+         INSERT INTO mine VALUES (5000000000)",
+    );
+    let aligned = "SELECT string_agg(concat_ws(' ', used_in, highest, moved, ignored), ', ')
+                     FROM leaf_tag_align()";
+    let far = "values far ahead of the tag in tables whose owner does not own it";
+    assert_eq!(
+        client.text(aligned),
+        format!(
+            "own.far.id 777 t {far}, public.mine.id 5000000000 t, \
+             own.a.id 1000000000 t {far}, own.b.id f {far}"
+        )
+    );
+}
+
+#[test]
+fn cast_that_shortens_the_name_of_a_tag_is_followed() {
+    let (_server, mut client) = Server::with_orders(1000);
+    client.run(
+        "SELECT leaf_tag_create('ab'), leaf_tag_create('abc');
+         CREATE TABLE t (id bigint DEFAULT leaf_segment_next('abc'::varchar(2)));
+         INSERT INTO t VALUES (5000);
+         CREATE TABLE u (id bigint DEFAULT leaf_segment_next('ab cd'::char(3)));
+         INSERT INTO u VALUES (7000)",
+    );
+    let aligned = "SELECT string_agg(concat_ws(' ', biz_tag, used_in, highest, moved), ', ')
+                     FROM leaf_tag_align()";
+    assert_eq!(
+        client.text(aligned),
+        "ab public.t.id 5000 t, ab public.u.id 7000 t"
+    );
+    assert_eq!(client.next("ab").expect("an id"), 7001);
+    refused(client.batch_execute("SELECT leaf_tag_drop('ab')"), "2BP01");
+    client.run("SELECT leaf_tag_drop('abc')");
+}
+
+#[test]
+fn alignment_waits_for_the_catalog_no_longer_than_other_calls() {
+    let (server, mut client) = Server::with_orders(1000);
+    client.run(
+        "CREATE TABLE t (id bigint DEFAULT leaf_segment_next('orders')); INSERT INTO t VALUES (5000);
+         SET leaf.wait_timeout = '300ms'; SET statement_timeout = '30s'",
+    );
+    let mut locker = server.connect();
+    for mode in ["ACCESS EXCLUSIVE", "SHARE"] {
+        locker.run(&format!("BEGIN; LOCK leaf.alloc IN {mode} MODE"));
+        for call in ["leaf_tag_align()", "leaf_tag_align('orders')"] {
+            let call = format!("SELECT * FROM {call}");
+            let error = refused(client.batch_execute(&call), "55P03");
+            assert!(error.detail().is_some_and(|it| it.contains("leaf.alloc")));
+        }
+        locker.run("ROLLBACK");
+    }
+    client.run("SELECT * FROM leaf_tag_align()");
+    assert_eq!(client.next("orders").expect("an id"), 5001);
+}

@@ -2,7 +2,7 @@
 
 use crate::databases::at_work;
 use leaf_tests::postgres::{Error, NoTls};
-use leaf_tests::{Draw, Server, Stop, wait_until};
+use leaf_tests::{Draw, Server, Stop, refused, wait_until};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
@@ -163,4 +163,14 @@ fn extension_goes_only_with_the_defaults_that_need_it() {
         "INSERT INTO t (n) VALUES (2); DROP EXTENSION leaf CASCADE; INSERT INTO t (n) VALUES (3)",
     );
     assert_eq!(client.number("SELECT count(id) FROM t"), 2);
+}
+
+#[test]
+fn extension_is_not_created_among_what_is_postgresqls() {
+    let server = Server::start();
+    let mut client = server.connect();
+    client.run("DROP EXTENSION leaf");
+    let create = "CREATE EXTENSION leaf SCHEMA pg_catalog";
+    refused(client.batch_execute(create), "0A000");
+    client.run("CREATE EXTENSION leaf");
 }

@@ -379,3 +379,24 @@ fn nothing_of_a_row_is_shown_to_who_may_only_draw() {
     assert!(detail.contains("broken"), "{detail}");
     assert!(!detail.contains("postgres"), "{detail}");
 }
+
+/// Whoever gets the name later would draw.
+#[test]
+fn name_of_a_dropped_role_is_revoked() {
+    let (_server, mut client) = Server::with_orders(1000);
+    client.run(
+        r#"CREATE ROLE joe; CREATE ROLE "Public";
+           SELECT leaf_tag_grant('orders', 'joe'), leaf_tag_grant('orders', 'Public'), leaf_tag_grant('orders', 'PUBLIC');
+           DROP ROLE joe, "Public""#,
+    );
+    for (role, left) in [
+        ("joe", "{Public,public}"),
+        ("Public", "{public}"),
+        ("Public", "{}"),
+    ] {
+        client.run(&format!("SELECT leaf_tag_revoke('orders', '{role}')"));
+        assert_eq!(client.text("SELECT grantees::text FROM leaf.alloc"), left);
+    }
+    let revoke = "SELECT leaf_tag_revoke('orders', 'joe')";
+    refused(client.batch_execute(revoke), "42704");
+}

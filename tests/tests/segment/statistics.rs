@@ -272,3 +272,32 @@ fn waits_have_names() {
         call.join().expect("a session").expect("ids");
     });
 }
+
+/// Monitoring must not hang just then.
+#[test]
+fn view_shows_what_memory_has_while_the_catalog_is_locked() {
+    let (server, mut admin) = Server::with_orders(1000);
+    admin.run("CREATE ROLE owner LOGIN; GRANT EXECUTE ON FUNCTION leaf_tag_create TO owner");
+    let mut owner = server.connect_as("owner", "postgres");
+    owner.run("SELECT leaf_tag_create('own'); SET statement_timeout = '30s'");
+    owner.next("own").expect("an id");
+    for id in 1..=3 {
+        assert_eq!(admin.next("orders").expect("an id"), id);
+    }
+    admin.run("SET statement_timeout = '30s'");
+    let mut locker = server.connect();
+    locker.run("BEGIN; LOCK leaf.alloc");
+    let shown = "SELECT string_agg(concat_ws(' ', biz_tag, position, ids_drawn, max_value IS NULL, ids_left IS NULL, last_error),
+                                   ', ' ORDER BY biz_tag)
+                   FROM leaf.stat_segment";
+    let locked = "table \"leaf.alloc\" is locked by another transaction";
+    assert_eq!(
+        admin.text(shown),
+        format!("orders 4 3 t t {locked}, own 2 1 t t {locked}")
+    );
+    // Memory does not know whose they are.
+    assert_eq!(owner.number("SELECT count(*) FROM leaf.stat_segment"), 0);
+    locker.run("ROLLBACK");
+    assert_eq!(admin.text(shown), "orders 4 3 f f, own 2 1 f f");
+    assert_eq!(owner.number("SELECT count(*) FROM leaf.stat_segment"), 1);
+}
