@@ -8,14 +8,15 @@
 //! else that does not need PostgreSQL is in the crate `leaf_core`.
 //!
 //! A room uses those below it and none above, in this order from the top: [`api`],
-//! [`restart`], [`columns`], [`segment`] and [`snowflake`] (which do not use each other), [`patience`],
-//! [`loader`], [`link`], [`dropped`], [`history`], [`catalog`], [`shmem`], [`settings`], [`error`], [`pg`].
+//! [`restart`], [`columns`], [`segment`] and [`snowflake`] (which do not use each other), [`asking`],
+//! [`patience`], [`loader`], [`link`], [`dropped`], [`history`], [`catalog`], [`shmem`], [`settings`], [`error`], [`pg`].
 //! Functions of upper rooms that lower ones have to call are handed down here.
 
 // Nothing here is public; the documentation is built with private items.
 #![allow(rustdoc::private_intra_doc_links)]
 
 mod api;
+mod asking;
 mod catalog;
 mod columns;
 mod dropped;

@@ -9,10 +9,13 @@ use crate::pg::call::{Call, sql_functions};
 use crate::pg::rows::Record;
 use crate::pg::{clock, guc, process, role};
 use crate::settings::snowflake as settings;
+use crate::settings::upstream as upstream_settings;
 use crate::shmem;
+use crate::shmem::mailbox::Registration;
+use crate::shmem::text::Text;
 use crate::snowflake::error::Error;
 use crate::snowflake::lease::{self, Claimant, Identity, Leased};
-use crate::snowflake::registration;
+use crate::snowflake::nodes;
 use crate::snowflake::releasing::releasing;
 use crate::snowflake::upstream;
 
@@ -32,17 +35,18 @@ fn leaf_worker_register(call: Call<'_>) -> Record {
     let clock = args::instant(call.timestamp(2), "clock");
     let ahead = args::ahead(call.interval(3));
     let nonce = call.uuid(4);
-    // Of the caller: the registry is changed as its owner.
-    let user = role::current();
-    let (leased, identity) = in_registry(|| {
-        registration::register(&Claimant {
-            worker_id,
-            ahead,
-            nonce,
-            role: (!role::is_superuser(user)).then(|| role::name_of(user)),
-            ..claimant(node, clock, now)
-        })
+    require_primary();
+    let leased = nodes::register(&Registration {
+        node: Text::of(&node),
+        worker_id,
+        clock: clock.unwrap_or(now),
+        now,
+        ahead,
+        nonce,
+        role: role::current().to_u32(),
+        max_leases: upstream_settings::max_leases(),
     });
+    let identity = catalog::as_owner(Identity::current);
     let (lease, scheme) = (leased.lease, leased.scheme);
     Record::new()
         .with("worker_id", lease.worker_id as i32)
@@ -81,7 +85,7 @@ fn leaf_worker_renew(call: Call<'_>) -> Record {
         };
         let claimant = Claimant {
             ahead,
-            ..claimant(row.node, clock, now)
+            ..Claimant::node(row.node, clock.unwrap_or(now), now, &settings::wanted())
         };
         let renewed = lease::renew(&claimant, &current, WallTime::MIN, next_token)?;
         Ok(renewed.ok_or(proof.lost())?.lease)
@@ -104,42 +108,27 @@ fn leaf_worker_release(call: Call<'_>) {
 fn leaf_worker_take_over(call: Call<'_>) -> i32 {
     let worker_id = args::wanted_worker_id(call.integer(0));
     let (taken, _) = in_registry(|| {
-        registry::lock_registry();
         let history = lease::database_history();
         Ok(registry::take_over(&history, worker_id, clock::now()))
     });
     taken as i32
 }
 
-/// Runs `work` on the registry, and makes the commit of the transaction durable. Returns the
-/// registry's identity, too.
-fn in_registry<R>(work: impl FnOnce() -> Result<R, Error>) -> (R, Identity) {
+fn require_primary() {
     shmem::require();
     if process::in_recovery() {
         CommonError::InRecovery.raise();
     }
+}
+
+/// Runs `work` on the registry, and makes the commit of the transaction durable. Returns the
+/// registry's identity, too.
+fn in_registry<R>(work: impl FnOnce() -> Result<R, Error>) -> (R, Identity) {
+    require_primary();
     guc::insist_on_durable_commit_of_transaction();
     if upstream::is_shard() {
         Error::IsShard.raise();
     }
     catalog::as_owner(|| Ok((work()?, Identity::current())))
         .unwrap_or_else(|error: Error| error.raise())
-}
-
-/// A node that calls a function. The registry's clock showed `now` when the call began.
-fn claimant(node: String, clock: Option<WallTime>, now: WallTime) -> Claimant {
-    Claimant {
-        node,
-        is_server: false,
-        nonce: None,
-        worker_id: None,
-        scheme: settings::scheme(),
-        clock: clock.unwrap_or(now),
-        now,
-        last: None,
-        ahead: settings::ceiling_ahead(),
-        limit: None,
-        not_before: None,
-        role: None,
-    }
 }

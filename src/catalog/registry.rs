@@ -2,7 +2,6 @@
 
 use std::ffi::CStr;
 use std::ops::Range;
-use std::time::Duration;
 
 use leaf_core::snowflake::Scheme;
 use leaf_core::time::WallTime;
@@ -196,21 +195,6 @@ pub struct Registration<'a> {
     /// The standby without which this cannot be committed, if the node is this server and there
     /// is just one.
     pub confirmed_by: Option<String>,
-}
-
-/// How long a registration waits for others before it looks for a deadlock.
-const DEADLOCK_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Blocks other registrations until the transaction ends, but not renewals.
-///
-/// A thousand nodes may wait here at once. Looking for a deadlock takes time that grows with the
-/// square of their number, in which no process of the server gets a lock. With PostgreSQL's own
-/// `deadlock_timeout`, they would do little else.
-pub fn lock_registry() {
-    let timeout = guc::milliseconds(guc::deadlock_timeout().max(DEADLOCK_TIMEOUT));
-    guc::with(&[(c"deadlock_timeout", &timeout)], || {
-        execute("LOCK TABLE leaf.worker IN SHARE UPDATE EXCLUSIVE MODE", &[]);
-    });
 }
 
 /// The row of a worker id, if it was ever leased.
@@ -476,6 +460,15 @@ pub fn by_nonce(nonce: [u8; 16]) -> Option<Registered> {
         read,
     )
     .pop()
+}
+
+/// Locks the row of a worker id until the transaction ends; `false` if another transaction has it
+/// locked. A worker id without a row is free.
+pub fn lock_at_once(worker_id: i64) -> bool {
+    let sql =
+        "SELECT 1::bigint FROM leaf.worker WHERE worker_id = $1 FOR NO KEY UPDATE SKIP LOCKED";
+    let args = [bigint_arg(worker_id)];
+    !query(sql, &args, |row| bigint(row, 1)).is_empty() || row(worker_id).is_none()
 }
 
 /// The row of a lease, locked until the transaction ends.

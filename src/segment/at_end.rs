@@ -3,7 +3,8 @@
 use pgrx::pg_sys::SubTransactionId;
 
 use super::error::Error;
-use super::{asking, attaching, changes, own_tags, single_user};
+use super::{attaching, changes, own_tags, single_user};
+use crate::asking;
 use crate::error::Problem;
 use crate::pg::xact_end::Observer;
 

@@ -6,13 +6,14 @@
 
 use pgrx::pg_sys::Oid;
 
-use super::asking;
 use super::changes::{self, RowState};
+use super::key::key;
 use super::look_up;
+use crate::asking;
 use crate::catalog::alloc::{self, NewTag};
 use crate::catalog::{self, privileges};
 use crate::patience::Patience;
-use crate::pg::{process, role};
+use crate::pg::{guc, process, role};
 use crate::settings::segment as settings;
 use crate::shmem::mailbox::Asked;
 
@@ -31,7 +32,7 @@ pub fn ensure(tag: &[u8], user: Oid, patience: &Patience<'_>) {
         match process::under_postmaster() {
             true => {
                 let owner = user.to_u32();
-                asking::ask_loader(tag, [0; 16], Asked::Tag { owner }, patience);
+                asking::ask_loader(key(tag), [0; 16], Asked::Tag { owner }, patience);
             }
             false => insert(tag, user),
         }
@@ -41,5 +42,8 @@ pub fn ensure(tag: &[u8], user: Oid, patience: &Patience<'_>) {
 /// Creates a tag unless it exists.
 pub fn insert(tag: &[u8], owner: Oid) {
     let owner = role::name_of(owner);
-    catalog::as_owner(|| alloc::insert(tag, &NewTag::of(&owner)));
+    // Another transaction may have created it and not ended yet: others do not wait for that.
+    guc::with(&[(c"lock_timeout", c"5ms")], || {
+        catalog::as_owner(|| alloc::insert(tag, &NewTag::of(&owner)));
+    });
 }

@@ -10,7 +10,9 @@ use pgrx::pg_sys::Oid;
 use super::auto_create;
 use super::changes::{self, RowState};
 use super::error::Error;
-use super::{asking, look_up, own_tags, tags};
+use super::key::key;
+use super::{look_up, own_tags, tags};
+use crate::asking;
 use crate::catalog::permissions::Permissions;
 use crate::error::{Error as CommonError, Problem};
 use crate::patience::{Ids, Patience};
@@ -92,7 +94,7 @@ pub fn reserve(tag: &[u8], count: u64, incarnation: Option<[u8; 16]>) -> i64 {
             // transaction.
             RowState::Committed | RowState::Changed => tags::no_ids_here(tag, &permissions),
         }
-        match asking::ask_loader(tag, required, Asked::Block { count }, &patience) {
+        match asking::ask_loader(key(tag), required, Asked::Block { count }, &patience) {
             Answer::Granted {
                 run: Run { first, .. },
             } => {
@@ -107,7 +109,7 @@ pub fn reserve(tag: &[u8], count: u64, incarnation: Option<[u8; 16]>) -> i64 {
             }
             Answer::Exhausted => Error::Exhausted { tag: display(tag) }.raise(),
             Answer::Unfed(unfed) => Error::of_unfed(display(tag), unfed).raise(),
-            Answer::IsFed | Answer::MayLackFeeds | Answer::Changed | Answer::TakenBack { .. } => {}
+            _ => {}
         }
     }
 }
@@ -163,6 +165,6 @@ pub fn give_back(tag: &[u8], unused: Run) -> bool {
     // The record is removed first: once the loader has the request, the ids may be granted
     // again, also if this session does not get the answer.
     forget(tag, &end)
-        && asking::ask_loader(tag, incarnation, Asked::TakeBack { unused }, &patience)
+        && asking::ask_loader(key(tag), incarnation, Asked::TakeBack { unused }, &patience)
             == Answer::TakenBack { was_last: true }
 }

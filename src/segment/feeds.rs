@@ -4,7 +4,9 @@ use leaf_core::Run;
 
 use super::changes::{self, RowState};
 use super::error::Error;
-use super::{asking, look_up};
+use super::key::key;
+use super::look_up;
+use crate::asking;
 use crate::catalog::{self, alloc};
 use crate::error::{Error as CommonError, Problem};
 use crate::patience::{Ids, Patience};
@@ -41,11 +43,16 @@ pub fn feed(tag: &[u8], count: u64, exact: bool) -> (Run, [u8; 16]) {
             let (first, len) = (position.max_id, 0);
             return (Run { first, len }, incarnation);
         }
-        match asking::ask_loader(tag, incarnation, Asked::Feed { count, exact }, &patience) {
+        match asking::ask_loader(
+            key(tag),
+            incarnation,
+            Asked::Feed { count, exact },
+            &patience,
+        ) {
             Answer::Granted { run } => return (run, incarnation),
             Answer::Exhausted => Error::Exhausted { tag: display(tag) }.raise(),
             Answer::MayLackFeeds => Error::MayLackFeeds { tag: display(tag) }.raise(),
-            Answer::IsFed | Answer::Changed | Answer::TakenBack { .. } | Answer::Unfed(_) => {}
+            _ => {}
         }
     }
 }

@@ -12,7 +12,14 @@ use crate::shmem::Shared;
 /// loader must leave the database.
 pub fn make(shared: &Shared, database: u32, jobs: Vec<Job>) -> bool {
     let publisher = Publisher { shared, database };
-    let mut groups = vec![jobs];
+    // A tag that is to be created may be being created by a transaction that lasts. So that
+    // others do not wait for that, too, each of these comes by itself, and last.
+    let (new, jobs): (Vec<_>, Vec<_>) =
+        (jobs.into_iter()).partition(|job| job.owner_of_new_tag().is_some());
+    let mut groups: Vec<_> = jobs::by_tag(new).collect();
+    if !jobs.is_empty() {
+        groups.push(jobs);
+    }
     while let Some(jobs) = groups.pop() {
         match attempt(&publisher, &jobs) {
             Ok(true) => {}

@@ -62,7 +62,7 @@ impl Job {
                 Asked::Block { count } => Wanted::Block { count },
                 Asked::Feed { count, exact } => Wanted::Feed { count, exact },
                 Asked::TakeBack { unused } => Wanted::TakeBack { unused },
-                Asked::Tag { .. } => return None,
+                Asked::Tag { .. } | Asked::WorkerId(_) => return None,
             },
             Job::Leftover(leftover) => Wanted::TakeBack {
                 unused: leftover.unused,

@@ -7,7 +7,7 @@
 //! - [`draw`]: drawing from the slot, and waiting if it is empty; [`batch`] draws many
 //!   ids.
 //! - [`blocks`]: consecutive ids for buffers outside the server, requested from the
-//!   loader; [`asking`] is how.
+//!   loader.
 //! - [`look_up`]: what a role may do with a tag.
 //! - [`auto_create`]: a first draw creates its tag, if that is wanted.
 //! - [`masks`]: the keys with which the session masks ids.
@@ -35,7 +35,6 @@
 //! [`align`] moves tags past the ids in use; [`saved`] keeps unused ids over a clean restart.
 
 pub mod align;
-mod asking;
 pub mod at_end;
 pub mod attaching;
 mod auto_create;

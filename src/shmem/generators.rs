@@ -122,7 +122,7 @@ pub struct Lease {
 }
 
 /// An error that occurred in the loader and that waiting sessions raise.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Refusal {
     code: i32,

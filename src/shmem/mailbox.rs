@@ -1,5 +1,5 @@
 //! What sessions ask of their database's loader: to reserve blocks, to take back their
-//! unused ends, and to create tags.
+//! unused ends, to create tags, and to lease worker ids to nodes.
 //!
 //! The states of a request are `Free → Posted → Taken → Answered → Free`. The session
 //! posts it, and collects the answer or withdraws it; the loader takes it, and answers
@@ -7,12 +7,16 @@
 //! and the loader frees it.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use leaf_core::Run;
-use leaf_core::time::Monotonic;
+use leaf_core::snowflake::Scheme;
+use leaf_core::time::{Monotonic, WallTime};
 
 use super::failures::Failures;
+use super::generators::{Lease, Refusal};
 use super::key::{Key, KeyRef, OwnedKey};
+use super::text::Text;
 use super::upstream::Unfed;
 use crate::pg::condvar::CondVar;
 use crate::pg::lwlock::LockedSlice;
@@ -56,6 +60,35 @@ pub enum Asked {
     TakeBack { unused: Run },
     /// To create the tag, with the defaults and this role as its owner.
     Tag { owner: u32 },
+    /// A worker id for a node.
+    WorkerId(Registration),
+}
+
+impl Asked {
+    /// Whether it concerns a tag.
+    pub fn is_of_tag(&self) -> bool {
+        !matches!(self, Asked::WorkerId(_))
+    }
+}
+
+/// A node that asks for a worker id, and its clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Registration {
+    /// Its name, in UTF-8: at most 256 characters.
+    pub node: Text<1024>,
+    /// The worker id that it requires, if any.
+    pub worker_id: Option<u64>,
+    /// Its clock, and the registry's at the same time.
+    pub clock: WallTime,
+    pub now: WallTime,
+    /// How far ahead of the clock its ceiling should be.
+    pub ahead: Duration,
+    /// With the same nonce, the same lease.
+    pub nonce: Option<[u8; 16]>,
+    /// The role that registers it, and how many worker ids that may hold.
+    pub role: u32,
+    pub max_leases: u64,
 }
 
 /// The loader's answer to a request.
@@ -75,6 +108,10 @@ pub enum Answer {
     MayLackFeeds,
     /// The tag is fed, and gets nothing from the centre for a reason that does not pass soon.
     Unfed(Unfed),
+    /// The worker id, with the layout and epoch of its ids.
+    Leased { lease: Lease, scheme: Scheme },
+    /// There is no worker id.
+    Refused(Refusal),
     /// The tag is no longer the one that the session requested ids of, or it was created:
     /// the session has to look it up again.
     Changed,
@@ -218,27 +255,29 @@ impl Mailbox {
         get(&mut places, id)?.failures.message()
     }
 
-    /// When the next request to the loader of `database` may be taken, if there is
+    /// When the next request of a kind to the loader of `database` may be taken, if there is
     /// one.
-    pub fn next_try(&self, database: u32) -> Option<Monotonic> {
+    pub fn next_try(&self, database: u32, is_it: impl Fn(&Asked) -> bool) -> Option<Monotonic> {
         let places = self.places.read();
         let places = places[..self.used()].iter();
-        let posted = places.filter(|place| place.is_posted_to(database));
+        let posted = places.filter(|place| place.is_posted_to(database) && is_it(&place.asked));
         posted.map(|place| place.retry_at).min()
     }
 
-    /// Takes all requests posted to the loader of `database` that may be tried
+    /// Takes all requests of a kind posted to the loader of `database` that may be tried
     /// now.
     ///
     /// Of requests of other clusters, only [`FEEDS_AT_ONCE`], the oldest first, so that they
     /// do not hold up the others.
-    pub fn take(&self, database: u32) -> Vec<Request> {
+    pub fn take(&self, database: u32, is_it: impl Fn(&Asked) -> bool) -> Vec<Request> {
         let now = clock::monotonic();
         let used = self.used();
         let mut taken = Vec::with_capacity(used);
         let mut feeds = Vec::with_capacity(used);
         let mut places = self.places.write();
-        let is_due = |place: &Place| place.is_posted_to(database) && place.retry_at <= now;
+        let is_due = |place: &Place| {
+            place.is_posted_to(database) && place.retry_at <= now && is_it(&place.asked)
+        };
         let places_of_feeds = places[..used].iter().enumerate();
         feeds.extend(
             places_of_feeds
@@ -294,7 +333,10 @@ impl Mailbox {
                 place.status = match (place.status, place.asked) {
                     (
                         Status::Taken,
-                        Asked::Block { .. } | Asked::Feed { .. } | Asked::Tag { .. },
+                        Asked::Block { .. }
+                        | Asked::Feed { .. }
+                        | Asked::Tag { .. }
+                        | Asked::WorkerId(_),
                     ) => Status::Posted,
                     (Status::Taken, Asked::TakeBack { .. }) => {
                         place.answer = Answer::TakenBack { was_last: false };

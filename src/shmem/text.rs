@@ -1,7 +1,7 @@
 //! A short text in shared memory.
 
 /// At most `N` bytes of text; longer texts are truncated.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Text<const N: usize> {
     len: u16,

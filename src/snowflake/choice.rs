@@ -37,25 +37,46 @@ pub fn choose_worker_id(
         reuse_after: settings::worker_reuse_after(),
     };
     let mut rows = candidates(claimant, history, &request);
-    let mut held = held(claimant, &rows, history);
-    let chosen = match choose(&held, &request, || unused(history, &request)) {
+    loop {
+        let (worker_id, row) = choose_among(claimant, history, scheme, &request, &mut rows)?;
+        if registry::lock_at_once(worker_id as i64) {
+            return Ok((worker_id, row));
+        }
+        // Its holder is renewing or ending the lease, in a transaction that may last.
+        if request.worker_id.is_some() || rows.is_empty() {
+            return Err(Error::Contended);
+        }
+        rows.retain(|row| row.worker_id != worker_id as i64);
+    }
+}
+
+/// Chooses among the rows that can matter.
+fn choose_among(
+    claimant: &Claimant,
+    history: &str,
+    scheme: Scheme,
+    request: &Request,
+    rows: &mut Vec<Registered>,
+) -> Result<(u64, Option<Registered>), Error> {
+    let mut held = held(claimant, rows, history);
+    let chosen = match choose(&held, request, || unused(history, request)) {
         Err(Refused::NoneLeft) => {
             let reuse_after_us = request.reuse_after.as_micros() as i64;
             let before = request.now.plus_us(-reuse_after_us);
             let row = registry::expired_elsewhere(history, before, request.worker_ids);
-            rows = row.into_iter().collect();
-            held = self::held(claimant, &rows, history);
-            choose(&held, &request, || None)
+            *rows = row.into_iter().collect();
+            held = self::held(claimant, rows, history);
+            choose(&held, request, || None)
         }
         chosen => chosen,
     };
     match chosen {
         Ok(worker_id) => {
-            let mut rows = rows.into_iter();
+            let mut rows = rows.iter();
             let row = rows.find(|row| row.worker_id == worker_id as i64);
-            Ok((worker_id, row))
+            Ok((worker_id, row.cloned()))
         }
-        Err(refused) => Err(error(refused, &request, scheme, &rows, &held)),
+        Err(refused) => Err(error(refused, request, scheme, rows, &held)),
     }
 }
 

@@ -16,11 +16,7 @@ pub enum Error {
     /// The clock is too far behind the ceiling of the worker id.
     BelowCeiling { worker_id: u64, ceiling: WallTime },
     /// The clock is too far off the other clocks.
-    NotCredible {
-        offset_us: i64,
-        /// The median of the nodes' clocks, at a registration.
-        usual_us: Option<i64>,
-    },
+    NotCredible { offset_us: i64 },
     /// The time field has no more values.
     TimeUsedUp(Scheme),
     /// All worker ids are taken.
@@ -91,19 +87,12 @@ impl Problem for Error {
                 "Correct the clock, wait until it has passed that time, or set leaf.worker_id to a worker id that was never used.",
             )
             .detail(format!("That time is {} for worker id {worker_id}.", at(ceiling))),
-            Error::NotCredible { offset_us, usual_us } => Report::new(
+            Error::NotCredible { offset_us } => Report::new(
                 Code::ERRCODE_SYSTEM_ERROR,
                 "the clock is not credible",
-                "Correct the clock. If the registry's clock or another node's is wrong, correct that one; leaf.max_clock_offset sets how far off a clock can be.",
+                "Correct the clock, or that of the registry if it is the wrong one; leaf.max_clock_offset sets how far off a clock can be.",
             )
-            .detail(match usual_us {
-                Some(usual_us) => format!(
-                    "It is {} off the registry's clock; the median of the nodes' clocks is {} off.",
-                    signed(offset_us),
-                    signed(usual_us)
-                ),
-                None => format!("It is {} off the registry's clock.", signed(offset_us)),
-            }),
+            .detail(format!("It is {} off the registry's clock.", signed(offset_us))),
             Error::TimeUsedUp(scheme) => Report::new(
                 Code::ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED,
                 format!("the time field of snowflake ids has been used up since {}", at(scheme.ends_at())),

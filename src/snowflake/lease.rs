@@ -50,8 +50,9 @@ pub struct Claimant {
     pub limit: Option<WallTime>,
     /// Before which no id may be issued, if a centre says so.
     pub not_before: Option<WallTime>,
-    /// The role that registers it; `None` for the server itself, and for superusers.
-    pub role: Option<CString>,
+    /// The role that registers it, and how many worker ids that may hold; `None` for the server
+    /// itself, and for superusers.
+    pub role: Option<(CString, u64)>,
 }
 
 impl Claimant {
@@ -65,6 +66,24 @@ impl Claimant {
             worker_id: wanted.worker_id,
             scheme: wanted.scheme,
             clock: now,
+            now,
+            last: None,
+            ahead: settings::ceiling_ahead(),
+            limit: None,
+            not_before: None,
+            role: None,
+        }
+    }
+
+    /// Another node. The registry's clock showed `now` when it has told its own.
+    pub fn node(node: String, clock: WallTime, now: WallTime, wanted: &Wanted) -> Self {
+        Claimant {
+            node,
+            is_server: false,
+            nonce: None,
+            worker_id: None,
+            scheme: wanted.scheme,
+            clock,
             now,
             last: None,
             ahead: settings::ceiling_ahead(),
@@ -171,6 +190,16 @@ pub fn may_begin(from: WallTime, clock: WallTime) -> bool {
     from <= clock + settings::max_clock_lead()
 }
 
+/// Raises an error unless the claimant's clock is near the registry's. Those of other nodes do
+/// not matter: whoever may register could make them anything.
+pub fn check_clock(claimant: &Claimant) -> Result<(), Error> {
+    let offset_us = claimant.offset_us();
+    match is_credible(offset_us, settings::max_clock_offset()) {
+        true => Ok(()),
+        false => Err(Error::NotCredible { offset_us }),
+    }
+}
+
 /// Renews a lease; `None` if it is lost. The claimant's clock must be near the registry's:
 /// the ceiling and the offset that others are compared with depend on it.
 pub fn renew(
@@ -179,13 +208,7 @@ pub fn renew(
     last: WallTime,
     next_token: i64,
 ) -> Result<Option<Leased>, Error> {
-    let offset_us = claimant.offset_us();
-    if !is_credible(offset_us, &[], settings::max_clock_offset()) {
-        return Err(Error::NotCredible {
-            offset_us,
-            usual_us: None,
-        });
-    }
+    check_clock(claimant)?;
     let lease = &current.lease;
     let kept = kept_ceiling(lease.worker_id);
     let higher = kept.filter(|kept| kept.ceiling > lease.ceiling);

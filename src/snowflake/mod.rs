@@ -21,6 +21,7 @@
 //! - [`releasing`]: distinguishes releases from other updates, for the table's triggers.
 //! - [`upstream`]: the worker id comes from a centre.
 //! - [`wanted`]: what the settings of the database require of the lease.
+//! - [`nodes`]: other nodes get worker ids from the loader.
 //! - [`renewal`]: the loader's work.
 //!
 //! [`saved`] keeps leases over a clean restart.
@@ -32,6 +33,7 @@ pub mod draw;
 mod environment;
 pub mod error;
 pub mod lease;
+pub mod nodes;
 mod own_lease;
 pub mod registration;
 mod releases;

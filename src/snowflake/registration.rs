@@ -2,7 +2,7 @@
 //! be issued before that has committed.
 
 use leaf_core::snowflake::Scheme;
-use leaf_core::snowflake::choice::{is_credible, usual_offset};
+use leaf_core::snowflake::choice::usual_offset;
 use leaf_core::time::WallTime;
 use uuid::Uuid;
 
@@ -10,13 +10,13 @@ use super::ceilings::{self, Kept};
 use super::choice::choose_worker_id;
 use super::error::Error;
 use super::lease::{
-    Claimant, Leased, database_history, keep_ceiling, kept_ceiling, may_begin, registration, renew,
+    Claimant, Leased, check_clock, database_history, keep_ceiling, kept_ceiling, may_begin,
+    registration, renew,
 };
 use crate::catalog::registry::{self, Registered};
 use crate::error::Problem;
 use crate::pg::{self, database};
-use crate::settings::snowflake::{self as settings, Wanted};
-use crate::settings::upstream as upstream_settings;
+use crate::settings::snowflake::Wanted;
 use crate::shmem::generators::Lease;
 
 /// The token of a lease that was never renewed. Nodes choose larger ones.
@@ -54,7 +54,6 @@ pub fn for_server(
 /// Registers a node. It gets a worker id, and may issue ids from the lease's `from` on,
 /// below its ceiling.
 pub fn register(claimant: &Claimant) -> Result<Leased, Error> {
-    registry::lock_registry();
     for _ in 0..TRIES {
         if let Some(leased) = try_to_register(claimant)? {
             return Ok(leased);
@@ -74,7 +73,8 @@ fn try_to_register(claimant: &Claimant) -> Result<Option<Leased>, Error> {
         return Err(Error::FutureEpoch(scheme));
     }
     check_count(claimant)?;
-    let usual_us = check_clock(claimant, &history)?;
+    check_clock(claimant)?;
+    let usual_us = usual_offset_of(claimant, &history);
     let (worker_id, row) = choose_worker_id(claimant, &history, scheme)?;
     begin(
         claimant,
@@ -112,7 +112,8 @@ pub fn begin(
         ceiling: claimant.next_ceiling(&scheme, from),
     };
     let registration = registration(claimant, lease, history);
-    if !registry::register(&registration, &scheme, claimant.role.as_deref(), row) {
+    let leased_by = claimant.role.as_ref().map(|(role, _)| role.as_c_str());
+    if !registry::register(&registration, &scheme, leased_by, row) {
         return Ok(None);
     }
     if !keep_ceiling(kept, &lease) {
@@ -128,13 +129,12 @@ pub fn begin(
 
 /// A role can hold only so many worker ids.
 fn check_count(claimant: &Claimant) -> Result<(), Error> {
-    let Some(role) = &claimant.role else {
+    let Some((role, most)) = &claimant.role else {
         return Ok(());
     };
-    let most = upstream_settings::max_leases();
-    match registry::leases_of(role, claimant.now, most) < most {
+    match registry::leases_of(role, claimant.now, *most) < *most {
         true => Ok(()),
-        false => Err(Error::TooManyLeases { most }),
+        false => Err(Error::TooManyLeases { most: *most }),
     }
 }
 
@@ -193,19 +193,10 @@ pub fn scheme(wanted: &Scheme) -> Result<Scheme, Error> {
     }
 }
 
-/// The usual offset of the live nodes' clocks; an error if the claimant's clock is too far
-/// from it or from the registry's.
-fn check_clock(claimant: &Claimant, history: &str) -> Result<i64, Error> {
+/// The usual offset of the live nodes' clocks.
+fn usual_offset_of(claimant: &Claimant, history: &str) -> i64 {
     let own = claimant.is_server.then_some(claimant.node.as_str());
-    let others = registry::clock_offsets(history, claimant.now, own);
-    let (offset_us, usual_us) = (claimant.offset_us(), usual_offset(&others));
-    match is_credible(offset_us, &others, settings::max_clock_offset()) {
-        true => Ok(usual_us),
-        false => Err(Error::NotCredible {
-            offset_us,
-            usual_us: Some(usual_us),
-        }),
-    }
+    usual_offset(&registry::clock_offsets(history, claimant.now, own))
 }
 
 /// Removes the files of databases that were dropped. Called at each registration of a

@@ -9,6 +9,7 @@ use leaf_core::time::{Monotonic, WallTime};
 
 use super::error::Error;
 use super::lease::{self, Leased};
+use super::nodes;
 use super::registration;
 use super::upstream::{self, Attempt};
 use super::wanted;
@@ -85,7 +86,7 @@ impl Work for Renewal {
         let slots = shared.generators.of(database);
         match slots.into_iter().find(|(_, slot)| is_due(slot)) {
             Some((registry, slot)) => lease_or_renew(shared, registry, slot),
-            None => Done::Nothing,
+            None => nodes::answer(shared, database),
         }
     }
 
@@ -97,7 +98,8 @@ impl Work for Renewal {
         let tries = requested.map(|(_, slot)| slot.retry_at.get());
         // Answers wake the loader.
         let look = upstream::is_under_way().then(|| clock::monotonic() + LOOK_AGAIN);
-        tries.chain(look).min()
+        let registrations = shared.mailbox.next_try(database, nodes::is_registration);
+        tries.chain(look).chain(registrations).min()
     }
 
     fn hand_over(&self, shared: &Shared, database: u32) {

@@ -204,24 +204,19 @@ pub fn usual_offset(others_us: &[i64]) -> i64 {
     }
 }
 
-/// Whether a node's clock is credible: it is at most `most` off the registry's clock,
-/// and at most `most` off the [usual offset](usual_offset).
+/// Whether a node's clock is credible: it is at most `most` off the registry's clock.
 ///
-/// `offset_us` is how far the node's clock is ahead of the registry's, `others_us` the
-/// same for the other live nodes. The comparison with the other nodes reveals a wrong clock
-/// of the registry itself (Meituan Leaf's check).
+/// `offset_us` is how far the node's clock is ahead of the registry's. Other nodes' clocks do not
+/// count, unlike in Meituan Leaf: one that is wrong, or lies, could keep all others out.
 ///
 /// ```
 /// use leaf_core::snowflake::choice::is_credible;
 /// use std::time::Duration;
 ///
 /// let most = Duration::from_micros(100);
-/// assert!(is_credible(20, &[], most));
-/// assert!(!is_credible(200, &[], most));
-/// assert!(!is_credible(0, &[5_000, 5_000], most));
+/// assert!(is_credible(20, most));
+/// assert!(!is_credible(200, most));
 /// ```
-pub fn is_credible(offset_us: i64, others_us: &[i64], most: Duration) -> bool {
-    let from_usual = i128::from(offset_us) - i128::from(usual_offset(others_us));
+pub fn is_credible(offset_us: i64, most: Duration) -> bool {
     u128::from(offset_us.unsigned_abs()) <= most.as_micros()
-        && from_usual.unsigned_abs() <= most.as_micros()
 }

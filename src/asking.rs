@@ -2,10 +2,10 @@
 
 use std::cell::Cell;
 
-use super::key::key;
 use crate::patience::Patience;
 use crate::pg::xact_end;
 use crate::shmem;
+use crate::shmem::key::KeyRef;
 use crate::shmem::mailbox::{Answer, Asked, RequestId};
 
 thread_local! {
@@ -15,13 +15,13 @@ thread_local! {
 
 /// Posts a request to the loader and waits for the answer.
 pub fn ask_loader(
-    tag: &[u8],
+    key: KeyRef<'_>,
     incarnation: [u8; 16],
     asked: Asked,
     patience: &Patience<'_>,
 ) -> Answer {
     let shared = shmem::require();
-    let (mailbox, key) = (&shared.mailbox, key(tag));
+    let mailbox = &shared.mailbox;
     let post = || mailbox.post(key, incarnation, asked);
     let Some(id) = patience.wait_on(mailbox.room(), post, || {}) else {
         patience.give_up(Some("too many requests to the loader are under way".into()));

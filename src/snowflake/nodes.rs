@@ -1,0 +1,123 @@
+//! Worker ids for other nodes, which the loader leases: it commits a registration by itself, so
+//! that a transaction of the caller's, however long it lasts, holds up no other registration.
+
+use pgrx::pg_sys;
+
+use super::error::Error;
+use super::lease::{Claimant, Leased};
+use super::{own_lease, registration, upstream, wanted};
+use crate::catalog::{self, relation};
+use crate::error::Problem;
+use crate::loader::work::Done;
+use crate::patience::{Ids, Patience};
+use crate::pg::{database, own_xact, role};
+use crate::settings::snowflake::{self as settings, Wanted};
+use crate::shmem::Shared;
+use crate::shmem::generators::Refusal;
+use crate::shmem::key::KeyRef;
+use crate::shmem::mailbox::{Answer, Asked, Registration, Request};
+use crate::{asking, shmem};
+
+/// Leases a worker id to a node.
+pub fn register(node: &Registration) -> Leased {
+    shmem::require();
+    if own_lease::case_for_one().is_some() {
+        // No loader sees the registry.
+        let wanted = settings::wanted();
+        let leased = catalog::as_owner(|| lease(node, &wanted));
+        return leased.unwrap_or_else(|error| error.raise());
+    }
+    let key = KeyRef {
+        database: database::current(),
+        catalog: relation::require_alloc().to_u32(),
+        tag: b"",
+    };
+    let patience = Patience::new(Ids::Snowflake);
+    loop {
+        match asking::ask_loader(key, [0; 16], Asked::WorkerId(*node), &patience) {
+            Answer::Leased { lease, scheme } => {
+                return Leased {
+                    lease,
+                    scheme,
+                    clock_offset_us: 0,
+                };
+            }
+            Answer::Refused(refusal) => refusal.report().raise(),
+            _ => {}
+        }
+    }
+}
+
+/// Whether a request is one of these.
+pub fn is_registration(asked: &Asked) -> bool {
+    !asked.is_of_tag()
+}
+
+/// What the loader does: leases to all who ask, in one transaction; if that fails, to each alone.
+pub fn answer(shared: &Shared, database: u32) -> Done {
+    let requests = shared.mailbox.take(database, is_registration);
+    match requests.len() {
+        0 => Done::Nothing,
+        1 => lease_to(shared, &requests, true),
+        _ => match lease_to(shared, &requests, false) {
+            Done::Nothing => {
+                let each = requests.chunks(1).map(|one| lease_to(shared, one, true));
+                each.last().unwrap_or(Done::Something)
+            }
+            done => done,
+        },
+    }
+}
+
+/// `Done::Nothing` if the transaction has failed and the requests are not put back.
+fn lease_to(shared: &Shared, requests: &[Request], puts_back: bool) -> Done {
+    let attempt = || {
+        let catalog = relation::alloc()?.to_u32();
+        let wanted = wanted::of_database();
+        let lease = |request: &Request| match request.asked {
+            Asked::WorkerId(node) if request.key.catalog == catalog => Some(lease(&node, &wanted)),
+            _ => None,
+        };
+        Some(catalog::as_owner(|| {
+            requests.iter().map(lease).collect::<Vec<_>>()
+        }))
+    };
+    let settle = |leased: Vec<Option<Result<Leased, Error>>>| {
+        for (request, leased) in requests.iter().zip(leased) {
+            let answer = match leased {
+                Some(Ok(Leased { lease, scheme, .. })) => Answer::Leased { lease, scheme },
+                Some(Err(error)) => Answer::Refused(Refusal::of(&error.report())),
+                // The extension was dropped.
+                None => Answer::Changed,
+            };
+            shared.mailbox.answer(request.id, answer);
+        }
+    };
+    match own_xact::run_briefly(attempt, settle) {
+        Ok(true) => Done::Something,
+        Ok(false) => Done::Leave,
+        Err(failure) if puts_back => {
+            for request in requests {
+                shared.mailbox.put_back(request.id, &failure.message);
+            }
+            Done::Something
+        }
+        Err(_) => Done::Nothing,
+    }
+}
+
+/// Leases a worker id to a node, in a transaction and as the owner of the registry.
+fn lease(node: &Registration, wanted: &Wanted) -> Result<Leased, Error> {
+    if upstream::is_shard() {
+        return Err(Error::IsShard);
+    }
+    let role = pg_sys::Oid::from(node.role);
+    let is_limited = !role::is_superuser(role);
+    registration::register(&Claimant {
+        role: is_limited.then(|| (role::name_of(role), node.max_leases)),
+        nonce: node.nonce,
+        worker_id: node.worker_id,
+        ahead: node.ahead,
+        ..Claimant::node(node.node.get(), node.clock, node.now, wanted)
+    })
+}
