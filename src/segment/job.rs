@@ -18,7 +18,7 @@ pub enum Job {
     /// same.
     Segment { key: OwnedKey, found: Found },
     /// What a session has asked for.
-    Request(Request),
+    Request(Box<Request>),
     /// To take back the unused ids of an evicted slot.
     Leftover(Leftover),
     /// Another job, for which the centre has granted numbers.
