@@ -74,11 +74,11 @@ impl Job {
     /// The owner of the tag that is to be created.
     pub fn owner_of_new_tag(&self) -> Option<pg_sys::Oid> {
         match self {
-            Job::Request(Request {
-                asked: Asked::Tag { owner },
-                ..
-            }) => Some(pg_sys::Oid::from(*owner)),
-            Job::Request(_) | Job::Segment { .. } | Job::Leftover(_) | Job::Fed { .. } => None,
+            Job::Request(request) => match request.asked {
+                Asked::Tag { owner } => Some(pg_sys::Oid::from(owner)),
+                _ => None,
+            },
+            Job::Segment { .. } | Job::Leftover(_) | Job::Fed { .. } => None,
         }
     }
 
@@ -87,7 +87,8 @@ impl Job {
         let found = match self {
             Job::Fed { job, .. } => return job.past(shared),
             Job::Segment { found, .. } => Some(*found),
-            Job::Request(Request { key, .. }) | Job::Leftover(Leftover { key, .. }) => {
+            Job::Request(_) | Job::Leftover(_) => {
+                let key = self.key();
                 shared.index.find(key.as_ref())
             }
         };
