@@ -36,9 +36,15 @@ use crate::pg::{data_directory, process, replication};
 enum Beginning {
     /// With a new cluster, or with leaf.
     New,
-    /// As a standby, of which it is not known yet what it has. With its name for the primary.
-    Standby(String),
-    /// As a standby that has all that was streamed to it, and nothing from elsewhere.
+    /// As a standby, of which it is not known yet what it has.
+    Standby {
+        /// Its name for the primary.
+        name: String,
+        /// Where its WAL ends, if it was a primary itself before it was shut down.
+        own_end: Option<u64>,
+    },
+    /// As a standby that had all that was streamed to it, or that it had written itself, and
+    /// nothing from elsewhere.
     Promoted(String),
     /// From a backup, or in another way that may lack the last transactions.
     Restored,
@@ -79,7 +85,18 @@ pub fn at_server_start(control_file: Option<&ControlFile>) {
         || control_file.is_none_or(ControlFile::is_in_archive_recovery);
     let mut history = match known {
         _ if control_file::is_standby_requested() => {
-            History::new(Beginning::Standby(replication::own_name()))
+            let is_own = |it: &&History| {
+                !matches!(
+                    it.beginning,
+                    Beginning::Restored | Beginning::Standby { .. }
+                ) && control_file.is_some_and(ControlFile::is_cleanly_shut_down)
+                    && is_where_it_was_left(it, control_file)
+            };
+            let own = known.as_ref().filter(is_own).and(control_file);
+            History::new(Beginning::Standby {
+                name: replication::own_name(),
+                own_end: own.map(|it| control_file::end_of_last_checkpoint(it.checkpoint)),
+            })
         }
         _ if continues_another => History::new(Beginning::Restored),
         // Also if there is something else in its place.
@@ -87,7 +104,7 @@ pub fn at_server_start(control_file: Option<&ControlFile>) {
         Some(known) if is_where_it_was_left(&known, control_file) => History {
             // It was promoted, and what it had then was never looked at.
             beginning: match known.beginning {
-                Beginning::Standby(_) => Beginning::Restored,
+                Beginning::Standby { .. } => Beginning::Restored,
                 other => other,
             },
             ..known
@@ -176,10 +193,12 @@ fn with<R>(look: impl FnOnce(&mut History) -> R) -> R {
     // Not set only if the server does not preload leaf.
     let history =
         history.get_or_insert_with(|| read().unwrap_or_else(|| History::new(Beginning::New)));
-    if let Beginning::Standby(name) = &history.beginning
+    if let Beginning::Standby { name, own_end } = &history.beginning
         && !process::in_recovery()
     {
-        history.beginning = match replication::was_streamed_to_its_end() {
+        let has_all = replication::was_streamed_to_its_end()
+            || own_end.is_some_and(replication::has_replayed_up_to);
+        history.beginning = match has_all {
             true => Beginning::Promoted(name.clone()),
             false => Beginning::Restored,
         };

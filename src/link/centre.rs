@@ -10,7 +10,7 @@ use super::answers::answer;
 use super::failure::{Answer, Failure};
 use super::libpq::{Connection, LibPq, Outcome};
 use crate::shmem::upstream as shmem;
-use crate::shmem::upstream::{Demand, Reply, Unfed};
+use crate::shmem::upstream::{Demand, Unfed};
 
 /// Where the centre is, and how long it may take.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -55,6 +55,22 @@ impl ControlFile {
     }
 }
 
+/// Where the record of the checkpoint at this location ends, with which a primary was shut down.
+pub fn end_of_last_checkpoint(location: u64) -> u64 {
+    let page = u64::from(pg_sys::XLOG_BLCKSZ);
+    // The header of a record, that of its only part, and the checkpoint.
+    let length = size_of::<pg_sys::XLogRecord>() + 2 + size_of::<pg_sys::CheckPoint>();
+    let length = (length as u64).next_multiple_of(8);
+    let left = page - location % page;
+    match length <= left {
+        true => location + length,
+        // It goes on behind the header of the next page.
+        false => {
+            location + length + size_of::<pg_sys::XLogPageHeaderData>().next_multiple_of(8) as u64
+        }
+    }
+}
+
 /// Whether this start is that of a standby.
 pub fn is_standby_requested() -> bool {
     data_directory::path().join("standby.signal").exists()

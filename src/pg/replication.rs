@@ -38,6 +38,12 @@ pub fn was_streamed_to_its_end() -> bool {
     }
 }
 
+/// Whether this server had replayed nothing beyond this location when it was promoted.
+pub fn has_replayed_up_to(location: u64) -> bool {
+    // SAFETY: reads shared memory.
+    unsafe { pg_sys::GetXLogReplayRecPtr(std::ptr::null_mut()) <= location }
+}
+
 /// The name that this server has for the primary whose standby it is.
 pub fn own_name() -> String {
     let conninfo = guc::text(c"primary_conninfo");

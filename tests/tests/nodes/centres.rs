@@ -175,3 +175,26 @@ fn centre_restored_from_a_replicated_one_feeds_only_once_the_tag_was_moved() {
     backup.ends_recovery();
     feeds_only_once_it_was_moved(&backup, &shard);
 }
+
+/// As Patroni restarts a leader.
+#[test]
+fn centre_that_starts_as_a_standby_and_is_promoted_again_feeds_on() {
+    let mut centre = Centre::start();
+    centre.create("orders", "");
+    let standby = Server::options()
+        .set("synchronous_standby_names", "")
+        .start_standby_of(&centre.0);
+    standby.catch_up_with(&centre.0);
+    centre.0.reload("synchronous_standby_names", "*");
+    let shard = shard_of(&[&centre.0]);
+    attach_small(&shard);
+    let before = draw_many(&mut shard.connect(), "orders", 500);
+    centre.0.stop(Mode::Fast);
+    drop(standby);
+    centre.0.write("standby.signal", b"");
+    centre.0.start_again();
+    centre.0.promote();
+    centre.0.reload("synchronous_standby_names", "");
+    let after = draw_many(&mut shard.connect(), "orders", 500);
+    assert!(after.first() > before.last());
+}
