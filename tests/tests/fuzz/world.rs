@@ -174,6 +174,7 @@ impl World {
         if mode == Mode::Fast {
             return Ok(());
         }
+        book.crashed();
         let draw = "SELECT worker_id, (extract(epoch FROM created_at) * 1000000)::bigint, id
                       FROM (SELECT leaf_snowflake_next() AS id OFFSET 0) AS drawn, leaf_snowflake_decode(id)";
         // What was done to the registry may be a reason for no ids.
