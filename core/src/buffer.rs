@@ -198,7 +198,7 @@ pub struct Drawn {
 /// Ids from [`DoubleBuffer::draw_many`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DrawnMany {
-    /// The ids; never empty.
+    /// The ids; never empty, unless they are of another epoch.
     pub runs: Runs,
     /// As [`Drawn::due`].
     pub due: bool,
@@ -317,6 +317,16 @@ impl DoubleBuffer {
                 return Some(DrawnMany { runs, due });
             }
         }
+    }
+
+    /// As [`draw_many`](Self::draw_many), for a caller who found out at `epoch` whose ids these
+    /// are: there are none in what is returned if another epoch has begun.
+    pub fn draw_many_at(&self, epoch: u64, count: u64) -> Option<DrawnMany> {
+        let mut drawn = self.draw_many(count)?;
+        if self.epoch() != epoch {
+            drawn.runs = Runs::default();
+        }
+        Some(drawn)
     }
 
     /// Whether a draw may succeed now. A waiting caller checks this before it draws

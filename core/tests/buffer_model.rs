@@ -219,6 +219,19 @@ fn one_batch_takes_no_more_than_a_dead_caller_may_lose() {
 }
 
 #[test]
+fn a_batch_has_no_ids_of_an_epoch_that_its_caller_does_not_know() {
+    let buffer = DoubleBuffer::new();
+    let earlier = buffer.epoch();
+    let epoch = buffer.bump_epoch();
+    buffer.publish(7_000_000, 10, 1).unwrap();
+    let drawn = buffer.draw_many_at(earlier, 5).unwrap();
+    assert!(drawn.runs.is_empty());
+    assert!(drawn.due, "nobody else requests the next segment");
+    let drawn = buffer.draw_many_at(epoch, 2).unwrap();
+    assert_eq!(ids(drawn.runs), [7_000_005, 7_000_006]);
+}
+
+#[test]
 fn the_largest_ids_are_drawn_like_any_other() {
     let buffer = DoubleBuffer::new();
     buffer.publish(i64::MAX - 2, 2, 1).unwrap();

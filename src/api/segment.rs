@@ -38,7 +38,8 @@ sql_functions!(
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn leaf_segment_next(fcinfo: pg_sys::FunctionCallInfo) -> Datum {
     // SAFETY: PostgreSQL's promise about `fcinfo`; only known tags are left at the call
-    // site.
+    // site. What is not guarded does not panic: the session's records are borrowed only in
+    // `tags`, where nothing else runs meanwhile.
     unsafe {
         let call = Call::new(fcinfo);
         if let Some(known) = known_tag(call)

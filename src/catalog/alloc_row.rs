@@ -55,9 +55,9 @@ pub fn own_numbers(
 }
 
 /// A row of `leaf.alloc` in a trigger.
-pub struct AllocRow(pub heap::Row);
+pub struct AllocRow<'r>(pub heap::Row<'r>);
 
-impl AllocRow {
+impl<'r> AllocRow<'r> {
     pub fn tag(&self) -> &[u8] {
         self.0.text(column::BIZ_TAG).unwrap_or_default()
     }
@@ -81,7 +81,7 @@ impl AllocRow {
     }
 
     /// The row with the stripe columns of another one.
-    pub fn with_stripe_of(self, other: &AllocRow) -> AllocRow {
+    pub fn with_stripe_of(self, other: &AllocRow<'_>) -> AllocRow<'r> {
         let mut row = self.0;
         for column in STRIPE_INTEGERS {
             let value = other.0.integer(column).unwrap_or_default();
@@ -95,7 +95,7 @@ impl AllocRow {
     }
 
     /// Whether both rows give the same permissions to the same roles.
-    pub fn same_permissions(&self, other: &AllocRow) -> bool {
+    pub fn same_permissions(&self, other: &AllocRow<'_>) -> bool {
         self.0.name(column::OWNER) == other.0.name(column::OWNER)
             && self.0.names(column::GRANTEES) == other.0.names(column::GRANTEES)
     }
@@ -104,12 +104,12 @@ impl AllocRow {
         self.0.uuid(column::INCARNATION).unwrap_or_default()
     }
 
-    pub fn same_incarnation(&self, other: &AllocRow) -> bool {
+    pub fn same_incarnation(&self, other: &AllocRow<'_>) -> bool {
         self.incarnation() == other.incarnation()
     }
 
     /// The row with another `max_id`.
-    pub fn with_max_id(self, max_id: i64) -> AllocRow {
+    pub fn with_max_id(self, max_id: i64) -> AllocRow<'r> {
         AllocRow(self.0.with(column::MAX_ID, pg_sys::Datum::from(max_id)))
     }
 
@@ -119,13 +119,13 @@ impl AllocRow {
     }
 
     /// The row with another history.
-    pub fn with_history(self, history: &str) -> AllocRow {
+    pub fn with_history(self, history: &str) -> AllocRow<'r> {
         AllocRow(self.0.with(column::HISTORY, text_datum(&encode(history))))
     }
 
     /// The row as it is after its tag was moved: nothing below its position is taken back, and
     /// what was fed before lies below it. `history` is the present one.
-    pub fn moved(self, history: &str) -> AllocRow {
+    pub fn moved(self, history: &str) -> AllocRow<'r> {
         let floor = self.0.bigint(column::FLOOR).unwrap_or(i64::MIN);
         let floor = pg_sys::Datum::from(floor.max(self.max_id()));
         let row = self.0.with(column::FLOOR, floor);
@@ -138,7 +138,7 @@ impl AllocRow {
     }
 
     /// The row with another history in which it has fed others.
-    pub fn with_fed_in(self, history: &str) -> AllocRow {
+    pub fn with_fed_in(self, history: &str) -> AllocRow<'r> {
         AllocRow(self.0.with(column::FED_IN, text_datum(&encode(history))))
     }
 
@@ -148,7 +148,7 @@ impl AllocRow {
     }
 
     /// Whether the ids of both come from the same tag of the centre, or from none.
-    pub fn same_upstream(&self, other: &AllocRow) -> bool {
+    pub fn same_upstream(&self, other: &AllocRow<'_>) -> bool {
         self.0.text(column::UPSTREAM_TAG) == other.0.text(column::UPSTREAM_TAG)
             && self.0.uuid(column::UPSTREAM_INCARNATION)
                 == other.0.uuid(column::UPSTREAM_INCARNATION)
@@ -156,7 +156,7 @@ impl AllocRow {
 
     /// The row as its own cluster has it: what another cluster has granted, and where that gets
     /// its ids, is not its own.
-    pub fn with_grants_of(self, own: &AllocRow) -> AllocRow {
+    pub fn with_grants_of(self, own: &AllocRow<'_>) -> AllocRow<'r> {
         let text = |column| own.0.text(column).map(text_datum);
         let bigint = |column| own.0.bigint(column).map(pg_sys::Datum::from);
         let row = self.0;
@@ -172,7 +172,7 @@ impl AllocRow {
     }
 
     /// The row as the current transaction writes it.
-    pub fn touched(self) -> AllocRow {
+    pub fn touched(self) -> AllocRow<'r> {
         let now = pg_sys::Datum::from(clock::to_timestamp(clock::now()));
         let row = self.0.with(column::UPDATE_TIME, now);
         AllocRow(row.with(column::WRITTEN_BY, xact::current_id()))
@@ -180,7 +180,7 @@ impl AllocRow {
 }
 
 /// The numbers of the tag of a row.
-pub(super) fn own_numbers_of(row: &heap::Row) -> OwnNumbers {
+pub(super) fn own_numbers_of(row: &heap::Row<'_>) -> OwnNumbers {
     own_numbers(
         STRIPE_INTEGERS.map(|column| row.integer(column).unwrap_or_default()),
         STRIPE_BIGINTS.map(|column| row.bigint(column).unwrap_or_default()),

@@ -102,7 +102,7 @@ impl Readable {
         &self,
         tag: &[u8],
         user: pg_sys::Oid,
-        read: impl FnOnce(&heap::Row) -> R,
+        read: impl FnOnce(&heap::Row<'_>) -> R,
     ) -> Option<(Permissions, R)> {
         heap::find_by_text(self.alloc, self.index, tag, |row| {
             let is = |name: &CStr| {
@@ -111,7 +111,10 @@ impl Readable {
             };
             let is_owner = row.name(column::OWNER).is_some_and(is) || role::is_superuser(user);
             let grantees = row.names(column::GRANTEES);
-            let may_draw = is_owner || grantees.into_iter().any(|name| name == PUBLIC || is(name));
+            let may_draw = is_owner
+                || grantees
+                    .into_iter()
+                    .any(|name| *name == *PUBLIC || is(&name));
             let permissions = Permissions {
                 incarnation: row.uuid(column::INCARNATION).unwrap_or_default(),
                 may_draw,

@@ -335,7 +335,7 @@ pub fn scheme_in(registry: pg_sys::Oid) -> Option<Scheme> {
     heap::any_row(registry, relation::worker_index(), scheme_of).flatten()
 }
 
-fn scheme_of(row: &heap::Row) -> Option<Scheme> {
+fn scheme_of(row: &heap::Row<'_>) -> Option<Scheme> {
     let layout = String::from_utf8_lossy(row.text(column::LAYOUT)?).parse();
     Some(Scheme {
         layout: layout.ok()?,
@@ -353,9 +353,9 @@ fn to_scheme(layout: &str, epoch: WallTime) -> Scheme {
 }
 
 /// A row of `leaf.worker` in a trigger.
-pub struct TriggerRow(pub heap::Row);
+pub struct TriggerRow<'r>(pub heap::Row<'r>);
 
-impl TriggerRow {
+impl<'r> TriggerRow<'r> {
     pub fn worker_id(&self) -> i32 {
         self.0.integer(column::WORKER_ID).unwrap_or_default()
     }
@@ -375,7 +375,7 @@ impl TriggerRow {
     }
 
     /// The row with another ceiling.
-    pub fn with_ceiling(self, ceiling: WallTime) -> TriggerRow {
+    pub fn with_ceiling(self, ceiling: WallTime) -> TriggerRow<'r> {
         let ceiling = pg_sys::Datum::from(clock::to_timestamp(ceiling));
         let row = self.0.with(column::CEILING, ceiling);
         TriggerRow(row)

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use pgrx::pg_sys;
 
+use super::shm::Shareable;
 use super::wait_event::WaitEvent;
 
 /// A condition variable in shared memory.
@@ -13,6 +14,8 @@ pub struct CondVar(UnsafeCell<pg_sys::ConditionVariable>);
 
 // SAFETY: PostgreSQL guards the contents with a spinlock of its own.
 unsafe impl Sync for CondVar {}
+// SAFETY: sleepers are known by numbers.
+unsafe impl Shareable for CondVar {}
 
 impl CondVar {
     /// A condition variable without waiters; it may be moved until a process waits.

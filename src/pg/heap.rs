@@ -1,7 +1,8 @@
 //! Reading one row without SQL: no plan, no row lock, no code of other roles, and the
 //! reader needs no privilege on the table.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
+use std::marker::PhantomData;
 
 use leaf_core::time::WallTime;
 use pgrx::pg_sys;
@@ -141,19 +142,25 @@ pub fn relation_owner(relation: pg_sys::Oid) -> Option<pg_sys::Oid> {
     }
 }
 
-/// A row of a table, valid as long as its tuple.
-pub struct Row {
+/// A row of a table, valid during `'r`.
+pub struct Row<'r> {
     tuple: pg_sys::HeapTuple,
     descriptor: pg_sys::TupleDesc,
+    lifetime: PhantomData<&'r ()>,
 }
 
-impl Row {
+impl<'r> Row<'r> {
     /// The row in a tuple.
     ///
     /// # Safety
-    /// Both pointers are valid, belong together and outlive the row.
+    /// Both pointers are valid during `'r` and belong together, and the memory contexts in
+    /// which the row is read or copied are not reset before its end.
     pub unsafe fn new(tuple: pg_sys::HeapTuple, descriptor: pg_sys::TupleDesc) -> Self {
-        Row { tuple, descriptor }
+        Row {
+            tuple,
+            descriptor,
+            lifetime: PhantomData,
+        }
     }
 
     /// The tuple itself.
@@ -162,7 +169,7 @@ impl Row {
     }
 
     /// A copy of the row with one column changed, to NULL if there is no value.
-    pub fn with(&self, column: i16, value: impl Into<Option<pg_sys::Datum>>) -> Row {
+    pub fn with(&self, column: i16, value: impl Into<Option<pg_sys::Datum>>) -> Row<'r> {
         let value = value.into();
         let mut null = value.is_none();
         let (mut number, mut value) = (column as i32, value.unwrap_or(pg_sys::Datum::null()));
@@ -180,6 +187,7 @@ impl Row {
         Row {
             tuple,
             descriptor: self.descriptor,
+            lifetime: PhantomData,
         }
     }
 
@@ -241,7 +249,7 @@ impl Row {
     }
 
     /// A column of type `name[]`, element by element, without NULLs.
-    pub fn names(&self, column: i16) -> Vec<&CStr> {
+    pub fn names(&self, column: i16) -> Vec<CString> {
         let Some(datum) = self.datum(column, &[pg_sys::NAMEARRAYOID]) else {
             return Vec::new();
         };
@@ -249,8 +257,7 @@ impl Row {
         let mut nulls = std::ptr::null_mut();
         let mut count = 0;
         // SAFETY: the column is an array of names (64 bytes, `char` alignment);
-        // the elements point into the detoasted array, which lives as long as
-        // the memory context.
+        // the elements point into the detoasted array, and are copied.
         unsafe {
             let array = pg_sys::pg_detoast_datum(datum.cast_mut_ptr());
             pg_sys::deconstruct_array(
@@ -265,7 +272,7 @@ impl Row {
             );
             (0..count as usize)
                 .filter(|&i| !*nulls.add(i))
-                .map(|i| CStr::from_ptr((*elements.add(i)).cast_mut_ptr()))
+                .map(|i| CStr::from_ptr((*elements.add(i)).cast_mut_ptr()).to_owned())
                 .collect()
         }
     }
@@ -292,7 +299,7 @@ impl Row {
 pub fn any_row<R>(
     relation: pg_sys::Oid,
     index: Option<pg_sys::Oid>,
-    read: impl FnOnce(&Row) -> R,
+    read: impl FnOnce(&Row<'_>) -> R,
 ) -> Option<R> {
     scan(relation, index, &mut [], read)
 }
@@ -307,7 +314,7 @@ pub fn find_by_text<R>(
     relation: pg_sys::Oid,
     index: Option<pg_sys::Oid>,
     key: &[u8],
-    read: impl FnOnce(&Row) -> R,
+    read: impl FnOnce(&Row<'_>) -> R,
 ) -> Option<R> {
     let mut scan_key = pg_sys::ScanKeyData::default();
     // SAFETY: a text and a scan key that compares with it.
@@ -331,7 +338,7 @@ fn scan<R>(
     relation: pg_sys::Oid,
     index: Option<pg_sys::Oid>,
     keys: &mut [pg_sys::ScanKeyData],
-    read: impl FnOnce(&Row) -> R,
+    read: impl FnOnce(&Row<'_>) -> R,
 ) -> Option<R> {
     // SAFETY: the order of calls is PostgreSQL's own for such a scan; an error
     // in between is cleaned up by the resource owner.

@@ -1,6 +1,6 @@
 //! Values in shared memory behind an LWLock.
 //!
-//! Nothing that can raise an error may run while a guard is held: the abort would
+//! Nothing that can raise an error may run while a guard is held: PostgreSQL's abort would
 //! release the lock, but the protected value would be left in an intermediate state.
 
 use std::cell::UnsafeCell;
@@ -9,7 +9,7 @@ use std::ops::{Deref, DerefMut};
 
 use pgrx::pg_sys;
 
-use super::shm;
+use super::shm::{Request, Shareable, Startup};
 
 /// A value and the LWLock that protects it. Lives in shared memory only.
 #[repr(C)]
@@ -18,16 +18,18 @@ pub struct Locked<T> {
     value: UnsafeCell<T>,
 }
 
-// SAFETY: the value is reached only through the lock.
-unsafe impl<T: Send> Sync for Locked<T> {}
+// SAFETY: the value is reached only through the lock; read guards share it.
+unsafe impl<T: Send + Sync> Sync for Locked<T> {}
+// SAFETY: the sleepers on an LWLock are known by numbers.
+unsafe impl<T: Shareable> Shareable for Locked<T> {}
 
-impl<T> Locked<T> {
+impl<T: Shareable> Locked<T> {
     /// A free lock around `value`. It may be moved until it is acquired.
-    pub fn new(value: T, tranche: i32) -> Self {
+    pub fn new(value: T, startup: &Startup) -> Self {
         let mut lock = pg_sys::LWLock::default();
         // SAFETY: `lock` is ours and large enough; an LWLock without waiters holds no
         // pointer to itself.
-        unsafe { pg_sys::LWLockInitialize(&raw mut lock, tranche) };
+        unsafe { pg_sys::LWLockInitialize(&raw mut lock, startup.tranche()) };
         Locked {
             lock: UnsafeCell::new(lock),
             value: UnsafeCell::new(value),
@@ -50,10 +52,18 @@ impl<T> Locked<T> {
         // SAFETY: the lock was initialised in `new` and lies in shared memory.
         unsafe { pg_sys::LWLockAcquire(self.lock.get(), mode) };
     }
+}
 
+impl<T> Locked<T> {
+    /// Releases the lock, unless an ERROR of PostgreSQL unwinds: `errfinish` has then reset the
+    /// count that a release decrements, and the abort releases all locks.
     fn release(&self) {
         // SAFETY: called once by the guard that acquired it.
-        unsafe { pg_sys::LWLockRelease(self.lock.get()) };
+        unsafe {
+            if pg_sys::InterruptHoldoffCount > 0 {
+                pg_sys::LWLockRelease(self.lock.get());
+            }
+        }
     }
 }
 
@@ -100,9 +110,9 @@ impl<T> Drop for WriteGuard<'_, T> {
     }
 }
 
-/// Any number of values behind one LWLock.
-pub struct LockedSlice<T: 'static> {
-    lock: &'static Locked<()>,
+/// Any number of values, and a head, behind one LWLock.
+pub struct LockedSlice<T: 'static, H: 'static = ()> {
+    head: &'static Locked<H>,
     values: &'static [Guarded<T>],
 }
 
@@ -110,50 +120,61 @@ pub struct LockedSlice<T: 'static> {
 #[repr(transparent)]
 struct Guarded<T>(UnsafeCell<T>);
 
-// SAFETY: see `Guarded`.
-unsafe impl<T: Send> Sync for Guarded<T> {}
+// SAFETY: see `Guarded`; read guards share it.
+unsafe impl<T: Send + Sync> Sync for Guarded<T> {}
+// SAFETY: it is a `T`.
+unsafe impl<T: Shareable> Shareable for Guarded<T> {}
 
 /// The names of the memory of a [`LockedSlice`]: that of its lock, and that of its values.
 pub type Names = (&'static CStr, &'static CStr);
 
-impl<T> LockedSlice<T> {
-    /// Requests the memory for `count` values; only in the request hook.
-    pub fn request_memory(count: usize) {
-        shm::request::<Locked<()>>(1);
-        shm::request::<Guarded<T>>(count);
+impl<T: Shareable, H: Shareable> LockedSlice<T, H> {
+    /// Requests the memory for `count` values.
+    pub fn request_memory(request: &Request, count: usize) {
+        request.room_for::<Locked<H>>(1);
+        request.room_for::<Guarded<T>>(count);
     }
 
-    /// Attaches to that memory; only in the startup hook.
-    pub fn attach(names: Names, count: usize, tranche: i32, make: impl Fn() -> T) -> Self {
+    /// Attaches to that memory.
+    pub fn attach(
+        startup: &Startup,
+        names: Names,
+        head: impl Fn() -> H,
+        count: usize,
+        make: impl Fn(usize) -> T,
+    ) -> Self {
         LockedSlice {
-            lock: &shm::attach(names.0, 1, |_| Locked::new((), tranche))[0],
-            values: shm::attach(names.1, count, |_| Guarded(UnsafeCell::new(make()))),
+            head: startup.attach_one(names.0, || Locked::new(head(), startup)),
+            values: startup.attach(names.1, count, |index| {
+                Guarded(UnsafeCell::new(make(index)))
+            }),
         }
     }
 
     /// Waits for the lock in shared mode.
-    pub fn read(&self) -> impl Deref<Target = [T]> + use<T> {
+    pub fn read(&self) -> SliceReadGuard<T, H> {
         SliceReadGuard {
             values: self.values,
-            _lock: self.lock.read(),
+            _head: self.head.read(),
         }
     }
 
     /// Waits for the lock in exclusive mode.
-    pub fn write(&self) -> impl DerefMut<Target = [T]> + use<T> {
+    pub fn write(&self) -> SliceWriteGuard<T, H> {
         SliceWriteGuard {
             values: self.values,
-            _lock: self.lock.write(),
+            head: self.head.write(),
         }
     }
 }
 
-struct SliceReadGuard<T: 'static> {
+/// Read access to the values of a slice; released when dropped.
+pub struct SliceReadGuard<T: 'static, H: 'static> {
     values: &'static [Guarded<T>],
-    _lock: ReadGuard<'static, ()>,
+    _head: ReadGuard<'static, H>,
 }
 
-impl<T> Deref for SliceReadGuard<T> {
+impl<T, H> Deref for SliceReadGuard<T, H> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
@@ -163,24 +184,34 @@ impl<T> Deref for SliceReadGuard<T> {
     }
 }
 
-struct SliceWriteGuard<T: 'static> {
+/// Write access to the values of a slice; released when dropped.
+pub struct SliceWriteGuard<T: 'static, H: 'static> {
     values: &'static [Guarded<T>],
-    _lock: WriteGuard<'static, ()>,
+    head: WriteGuard<'static, H>,
 }
 
-impl<T> Deref for SliceWriteGuard<T> {
+impl<T, H> SliceWriteGuard<T, H> {
+    /// The head, and the values.
+    pub fn parts(&mut self) -> (&mut H, &mut [T]) {
+        let first = self.values.as_ptr().cast::<T>().cast_mut();
+        // SAFETY: `Guarded` has the layout of `T`; the exclusive lock is held, and the head lies
+        // elsewhere. `UnsafeCell` allows the write.
+        let values = unsafe { std::slice::from_raw_parts_mut(first, self.values.len()) };
+        (&mut self.head, values)
+    }
+}
+
+impl<T, H> Deref for SliceWriteGuard<T, H> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        // SAFETY: `Guarded` has the layout of `T`; the exclusive lock is held.
+        // SAFETY: as in `parts`.
         unsafe { std::slice::from_raw_parts(self.values.as_ptr().cast(), self.values.len()) }
     }
 }
 
-impl<T> DerefMut for SliceWriteGuard<T> {
+impl<T, H> DerefMut for SliceWriteGuard<T, H> {
     fn deref_mut(&mut self) -> &mut [T] {
-        let first = self.values.as_ptr().cast::<T>().cast_mut();
-        // SAFETY: as in `deref`; `UnsafeCell` allows the write.
-        unsafe { std::slice::from_raw_parts_mut(first, self.values.len()) }
+        self.parts().1
     }
 }

@@ -100,10 +100,16 @@ impl Record {
 impl Returns for Record {
     fn returned(self, call: Call<'_>) -> Datum {
         let mut descriptor = std::ptr::null_mut();
+        // SAFETY: fills in the descriptor if the result is a row whose columns are known.
+        let class = unsafe {
+            pg_sys::get_call_result_type(call.info, std::ptr::null_mut(), &raw mut descriptor)
+        };
+        if class != pg_sys::TypeFuncClass::TYPEFUNC_COMPOSITE {
+            pgrx::error!("a function of leaf that returns a row is declared in another way");
+        }
         // SAFETY: the tuple is made of as many values as its descriptor has columns,
         // each assigned by name; SQL declares their types.
         unsafe {
-            pg_sys::get_call_result_type(call.info, std::ptr::null_mut(), &raw mut descriptor);
             let descriptor = pg_sys::BlessTupleDesc(descriptor);
             let count = (*descriptor).natts as usize;
             let (mut datums, mut nulls) = (vec![Datum::from(0); count], vec![true; count]);

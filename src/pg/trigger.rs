@@ -8,27 +8,27 @@ use super::call::{Call, Datum, Returns};
 use super::heap::Row;
 
 /// What fired a trigger.
-pub enum Event {
-    Insert { new: Row },
-    Update { old: Row, new: Row },
-    Delete { old: Row },
+pub enum Event<'call> {
+    Insert { new: Row<'call> },
+    Update { old: Row<'call>, new: Row<'call> },
+    Delete { old: Row<'call> },
     Truncate,
 }
 
 /// What a trigger function returns: the row to continue with, or none.
-pub struct Answer(Option<Row>);
+pub struct Answer<'call>(Option<Row<'call>>);
 
-impl Answer {
+impl<'call> Answer<'call> {
     /// The row is stored, or deleted.
-    pub fn go_on_with(row: Row) -> Self {
+    pub fn go_on_with(row: Row<'call>) -> Self {
         Answer(Some(row))
     }
 
     /// The operation on the row is skipped. Has no effect in an AFTER trigger.
-    pub const NOTHING: Answer = Answer(None);
+    pub const NOTHING: Self = Answer(None);
 }
 
-impl Returns for Answer {
+impl Returns for Answer<'_> {
     fn returned(self, _call: Call<'_>) -> Datum {
         self.0
             .map_or(Datum::from(0), |row| Datum::from(row.tuple()))
@@ -37,9 +37,9 @@ impl Returns for Answer {
 
 /// The relation and event for which a trigger function was called; `None` if the
 /// function was not called as a trigger.
-pub fn event(call: Call<'_>) -> Option<(pg_sys::Oid, Event)> {
-    // SAFETY: a trigger's context is its TriggerData, which outlives the call; the
-    // event is not kept longer than that.
+pub fn event(call: Call<'_>) -> Option<(pg_sys::Oid, Event<'_>)> {
+    // SAFETY: a trigger's context is its TriggerData, which outlives the call, and the event
+    // does not. The call's memory context is reset only after it.
     unsafe {
         let context = (*call.info).context;
         if context.is_null() || (*context).type_ != pg_sys::NodeTag::T_TriggerData {

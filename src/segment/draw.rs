@@ -46,11 +46,11 @@ pub fn draw_many(
     patience: &Patience<'_>,
 ) -> Option<Runs> {
     loop {
-        if let Some(drawn) = from.slot.buffer.draw_many(count) {
+        if let Some(drawn) = from.slot.buffer.draw_many_at(from.epoch, count) {
             if drawn.due {
                 request_segment(from.number);
             }
-            return (from.slot.buffer.epoch() == from.epoch).then_some(drawn.runs);
+            return (!drawn.runs.is_empty()).then_some(drawn.runs);
         }
         wait(from, tag, patience)?;
     }

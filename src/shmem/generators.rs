@@ -21,7 +21,7 @@ use crate::error::Report;
 use crate::pg::clock::{self, AtomicMonotonic};
 use crate::pg::condvar::CondVar;
 use crate::pg::lwlock::Locked;
-use crate::pg::shm;
+use crate::pg::shm::{Request, Shareable, Startup};
 use crate::settings::snowflake::Wanted;
 use crate::settings::upstream::CentreDigest;
 
@@ -154,6 +154,11 @@ impl Refusal {
     }
 }
 
+// SAFETY: it has no pointers.
+unsafe impl Shareable for State {}
+// SAFETY: as above.
+unsafe impl Shareable for GeneratorSlot {}
+
 impl GeneratorSlot {
     /// Resets the statistics.
     pub fn reset_statistics(&self) {
@@ -165,10 +170,10 @@ impl GeneratorSlot {
     }
 
     /// A free generator.
-    fn new(tranche: i32) -> Self {
+    fn new(startup: &Startup) -> Self {
         GeneratorSlot {
             generator: Generator::new(),
-            state: Locked::new(State::default(), tranche),
+            state: Locked::new(State::default(), startup),
             changed: CondVar::new(),
             waits: Waits::default(),
             requested: AtomicBool::new(false),
@@ -248,17 +253,17 @@ impl GeneratorSlot {
 }
 
 impl Generators {
-    /// Requests the memory for `count` generators; only in the request hook.
-    pub(super) fn request_memory(count: usize) {
-        shm::request::<Locked<()>>(1);
-        shm::request::<GeneratorSlot>(count);
+    /// Requests the memory for `count` generators.
+    pub(super) fn request_memory(request: &Request, count: usize) {
+        request.room_for::<Locked<()>>(1);
+        request.room_for::<GeneratorSlot>(count);
     }
 
-    /// Attaches to that memory; only in the startup hook.
-    pub(super) fn attach(count: usize, tranche: i32) -> Self {
+    /// Attaches to that memory.
+    pub(super) fn attach(startup: &Startup, count: usize) -> Self {
         Generators {
-            directory: &shm::attach(c"leaf directory", 1, |_| Locked::new((), tranche))[0],
-            slots: shm::attach(c"leaf generators", count, |_| GeneratorSlot::new(tranche)),
+            directory: startup.attach_one(c"leaf directory", || Locked::new((), startup)),
+            slots: startup.attach(c"leaf generators", count, |_| GeneratorSlot::new(startup)),
         }
     }
 

@@ -13,27 +13,37 @@ use super::key::{Key, KeyRef, OwnedKey};
 use super::leftovers::Leftover;
 use super::queue::Queue;
 use super::slot::Slot;
-use crate::pg::lwlock::Locked;
-use crate::pg::{clock, shm};
+use crate::pg::clock;
+use crate::pg::lwlock::LockedSlice;
+use crate::pg::shm::{Request, Shareable, Startup};
 
 /// No slot.
 const NONE: u32 = u32::MAX;
 
 /// The slots, and the hash table over them.
 pub struct Index {
-    heads: &'static Locked<Heads>,
-    buckets: &'static [Bucket],
+    /// The hash table: an entry for each slot, or for each bucket if these are more.
+    table: LockedSlice<Entry, Heads>,
     slots: &'static [Slot],
     /// For each slot, the database whose loader should load it; 0 for none. Separate
     /// from the slots, so that a loader scans few cache lines.
     requested: &'static [AtomicU32],
 }
 
-/// The first slot of a hash bucket. Index lock.
+/// A slot's place in the hash table, and a bucket of it: there are as many of both.
 #[repr(C)]
-struct Bucket(AtomicU32);
+struct Entry {
+    /// The key that the slot serves.
+    key: Key,
+    /// The next slot of the same bucket, or of the free list.
+    next: u32,
+    /// The first slot of the bucket with this number.
+    first: u32,
+    /// How many ids of the slot had been drawn when a search for an idle one last passed.
+    seen: u64,
+}
 
-/// What the index lock guards in addition to the chains.
+/// What the index lock guards in addition to the entries.
 #[repr(C)]
 struct Heads {
     /// The first free slot.
@@ -43,6 +53,11 @@ struct Heads {
     /// The sessions that wait for a slot.
     queue: Queue,
 }
+
+// SAFETY: they have no pointers.
+unsafe impl Shareable for Entry {}
+// SAFETY: as above.
+unsafe impl Shareable for Heads {}
 
 /// What a claim of a slot has come to.
 pub enum Claim {
@@ -63,45 +78,33 @@ pub struct Found {
     pub incarnation: [u8; 16],
 }
 
-fn buckets_for(slots: usize) -> usize {
-    slots.next_power_of_two()
-}
-
 impl Index {
-    /// Requests the memory for this number of slots; only in the request hook.
-    pub(super) fn request_memory(slots: usize) {
-        shm::request::<Locked<Heads>>(1);
-        shm::request::<Bucket>(buckets_for(slots));
-        shm::request::<Slot>(slots);
-        shm::request::<AtomicU32>(slots);
+    /// Requests the memory for this number of slots.
+    pub(super) fn request_memory(request: &Request, slots: usize) {
+        LockedSlice::<Entry, Heads>::request_memory(request, slots);
+        request.room_for::<Slot>(slots);
+        request.room_for::<AtomicU32>(slots);
     }
 
-    /// Attaches to that memory; only in the startup hook.
-    pub(super) fn attach(slots: usize, tranche: i32) -> Self {
-        let next = |index| match index + 1 < slots {
-            true => index as u32 + 1,
-            false => NONE,
+    /// Attaches to that memory.
+    pub(super) fn attach(startup: &Startup, slots: usize) -> Self {
+        let from = |number| if number < slots { number as u32 } else { NONE };
+        let heads = || Heads {
+            free: from(0),
+            hand: 0,
+            queue: Queue::EMPTY,
         };
+        let free = |number| Entry {
+            key: Key::NOBODYS,
+            next: from(number + 1),
+            first: NONE,
+            seen: 0,
+        };
+        let names = (c"leaf index", c"leaf entries");
         Index {
-            heads: &shm::attach(c"leaf index", 1, |_| {
-                let free = if slots == 0 { NONE } else { 0 };
-                let queue = Queue::EMPTY;
-                Locked::new(
-                    Heads {
-                        free,
-                        hand: 0,
-                        queue,
-                    },
-                    tranche,
-                )
-            })[0],
-            buckets: shm::attach(c"leaf buckets", buckets_for(slots), |_| {
-                Bucket(AtomicU32::new(NONE))
-            }),
-            slots: shm::attach(c"leaf slots", slots, |index| {
-                Slot::new(next(index), tranche)
-            }),
-            requested: shm::attach(c"leaf requests", slots, |_| AtomicU32::new(0)),
+            table: LockedSlice::attach(startup, names, heads, slots, free),
+            slots: startup.attach(c"leaf slots", slots, |_| Slot::new(startup)),
+            requested: startup.attach(c"leaf requests", slots, |_| AtomicU32::new(0)),
         }
     }
 
@@ -117,24 +120,24 @@ impl Index {
 
     /// The slot that serves `key`, if there is one.
     pub fn find(&self, key: KeyRef<'_>) -> Option<Found> {
-        let _lock = self.heads.read();
-        self.walk(key).map(|number| self.found(number))
+        let entries = self.table.read();
+        walk(&entries, key).map(|number| self.found(&entries, number))
     }
 
     /// The slot that serves `key`; if there is none, a free or idle slot is assigned to
     /// it, in the order in which sessions have begun to wait, each of them at `since`. If
     /// the slot has ids of another incarnation of the row, they are dropped.
     pub fn claim(&self, key: KeyRef<'_>, incarnation: [u8; 16], since: Monotonic) -> Claim {
-        let mut heads = self.heads.write();
-        if let Some(number) = self.walk(key) {
-            let slot = &self.slots[number];
-            if self.stored_key(slot).incarnation() != incarnation {
-                slot.begin_anew();
-                // SAFETY: the index lock is held to write.
-                unsafe { &mut *slot.key.0.get() }.set(key, incarnation);
+        let mut table = self.table.write();
+        let (heads, entries) = table.parts();
+        if let Some(number) = walk(entries, key) {
+            let stored = &mut entries[number].key;
+            if stored.incarnation() != incarnation {
+                self.slots[number].begin_anew();
+                stored.set(key, incarnation);
             }
             heads.queue.leave();
-            return Claim::Slot(self.found(number), None);
+            return Claim::Slot(self.found(entries, number), None);
         }
         if !heads.queue.is_turn(since) {
             return Claim::Wait;
@@ -142,33 +145,31 @@ impl Index {
         let mut leftover = None;
         let number = match heads.free {
             NONE => {
-                let Some((number, unused)) = self.evict(&mut heads) else {
+                let Some((number, unused)) = self.evict(heads, entries) else {
                     return Claim::Wait;
                 };
                 leftover = unused;
                 number
             }
             free => {
-                heads.free = self.slots[free as usize].next.load(Ordering::Relaxed);
+                heads.free = entries[free as usize].next;
                 self.slots[free as usize].begin_anew();
                 free as usize
             }
         };
         heads.queue.leave();
-        let slot = &self.slots[number];
-        // SAFETY: the index lock is held to write.
-        unsafe { &mut *slot.key.0.get() }.set(key, incarnation);
-        let bucket = self.bucket(key);
-        slot.next
-            .store(bucket.0.load(Ordering::Relaxed), Ordering::Relaxed);
-        slot.seen.store(slot.buffer.drawn(), Ordering::Relaxed);
-        bucket.0.store(number as u32, Ordering::Relaxed);
-        Claim::Slot(self.found(number), leftover)
+        let bucket = bucket(entries, key);
+        let first = std::mem::replace(&mut entries[bucket].first, number as u32);
+        let entry = &mut entries[number];
+        entry.key.set(key, incarnation);
+        entry.next = first;
+        entry.seen = self.slots[number].buffer.drawn();
+        Claim::Slot(self.found(entries, number), leftover)
     }
 
     /// Ends the wait of this session for a slot.
     pub fn stop_waiting(&self) {
-        self.heads.write().queue.leave();
+        self.table.write().parts().0.queue.leave();
     }
 
     /// Requests the slot's next segment from the loader of `database`.
@@ -199,19 +200,21 @@ impl Index {
 
     /// Frees the slot of a tag that no longer exists.
     pub fn free(&self, key: KeyRef<'_>) {
-        let mut heads = self.heads.write();
-        if let Some(number) = self.walk(key) {
-            self.give_back(&mut heads, number);
+        let mut table = self.table.write();
+        let (heads, entries) = table.parts();
+        if let Some(number) = walk(entries, key) {
+            self.give_back(heads, entries, number);
         }
     }
 
     /// Frees all slots of the database for whose catalog's OID `gone` returns true.
     pub fn free_all(&self, database: u32, gone: impl Fn(u32) -> bool) {
-        let mut heads = self.heads.write();
-        for number in 0..self.slots.len() {
-            let key = self.key(&self.slots[number]);
+        let mut table = self.table.write();
+        let (heads, entries) = table.parts();
+        for number in 0..entries.len() {
+            let key = entries[number].key.get();
             if key.database == database && gone(key.catalog) {
-                self.give_back(&mut heads, number);
+                self.give_back(heads, entries, number);
             }
         }
     }
@@ -219,19 +222,19 @@ impl Index {
     /// Calls `act` for the slot that serves `key`, if there is one. During the call, the
     /// slot continues to serve that key.
     pub fn with(&self, key: KeyRef<'_>, act: impl FnOnce(&Slot)) {
-        let _lock = self.heads.read();
-        if let Some(number) = self.walk(key) {
+        let entries = self.table.read();
+        if let Some(number) = walk(&entries, key) {
             act(&self.slots[number]);
         }
     }
 
     /// Calls `visit` for every slot of the database.
     pub fn each_of(&self, database: u32, mut visit: impl FnMut(KeyRef<'_>, usize, &Slot)) {
-        let _lock = self.heads.read();
-        for (number, slot) in self.slots.iter().enumerate() {
-            let key = self.key(slot);
+        let entries = self.table.read();
+        for (number, entry) in entries.iter().enumerate() {
+            let key = entry.key.get();
             if key.database == database {
-                visit(key, number, slot);
+                visit(key, number, &self.slots[number]);
             }
         }
     }
@@ -249,89 +252,56 @@ impl Index {
 
     /// The key and epoch of a slot now, if it serves any tag.
     pub fn owner_of(&self, number: usize) -> Option<(OwnedKey, Found)> {
-        let _lock = self.heads.read();
-        let key = self.key(&self.slots[number]);
-        (key.database != 0).then(|| (key.to_owned(), self.found(number)))
+        let entries = self.table.read();
+        let key = entries[number].key.get();
+        (key.database != 0).then(|| (key.to_owned(), self.found(&entries, number)))
     }
 
-    fn give_back(&self, heads: &mut Heads, number: usize) {
-        self.unlink(number);
-        let slot = &self.slots[number];
-        slot.begin_anew();
-        slot.next.store(heads.free, Ordering::Relaxed);
+    fn give_back(&self, heads: &mut Heads, entries: &mut [Entry], number: usize) {
+        self.unlink(entries, number);
+        self.slots[number].begin_anew();
+        entries[number].next = heads.free;
         heads.free = number as u32;
     }
 
-    fn found(&self, number: usize) -> Found {
-        let slot = &self.slots[number];
+    fn found(&self, entries: &[Entry], number: usize) -> Found {
         Found {
             number,
-            epoch: slot.buffer.epoch(),
-            incarnation: self.stored_key(slot).incarnation(),
+            epoch: self.slots[number].buffer.epoch(),
+            incarnation: entries[number].key.incarnation(),
         }
     }
 
-    /// The key of a slot. The index lock is held.
-    fn key<'a>(&self, slot: &'a Slot) -> KeyRef<'a> {
-        self.stored_key(slot).get()
-    }
-
-    /// The key of a slot, with the row's incarnation. The index lock is held.
-    fn stored_key<'a>(&self, slot: &'a Slot) -> &'a Key {
-        // SAFETY: every caller holds the index lock.
-        unsafe { &*slot.key.0.get() }
-    }
-
-    fn bucket(&self, key: KeyRef<'_>) -> &Bucket {
-        let mut hasher = DefaultHasher::new();
-        key.hash(&mut hasher);
-        &self.buckets[hasher.finish() as usize & (self.buckets.len() - 1)]
-    }
-
-    /// The slot that serves `key`. The index lock is held.
-    fn walk(&self, key: KeyRef<'_>) -> Option<usize> {
-        let mut number = self.bucket(key).0.load(Ordering::Relaxed);
-        while number != NONE {
-            let slot = &self.slots[number as usize];
-            if self.key(slot) == key {
-                return Some(number as usize);
-            }
-            number = slot.next.load(Ordering::Relaxed);
+    /// Removes a slot from its chain, so that it serves no key.
+    fn unlink(&self, entries: &mut [Entry], number: usize) {
+        let bucket = bucket(entries, entries[number].key.get());
+        let next = entries[number].next;
+        let mut link = &mut entries[bucket].first;
+        while *link != number as u32 {
+            let before = *link as usize;
+            link = &mut entries[before].next;
         }
-        None
-    }
-
-    /// Removes a slot from its chain, so that it serves no key. The index lock is held
-    /// to write.
-    fn unlink(&self, number: usize) {
-        let slot = &self.slots[number];
-        let next = slot.next.load(Ordering::Relaxed);
-        let mut link = &self.bucket(self.key(slot)).0;
-        while link.load(Ordering::Relaxed) != number as u32 {
-            link = &self.slots[link.load(Ordering::Relaxed) as usize].next;
-        }
-        link.store(next, Ordering::Relaxed);
-        // SAFETY: the index lock is held to write.
-        unsafe { *slot.key.0.get() = Key::NOBODYS };
+        *link = next;
+        entries[number].key = Key::NOBODYS;
         self.requested[number].store(0, Ordering::Relaxed);
     }
 
     /// Finds a slot that no session has drawn from since the hand last passed it and
     /// that no session waits for, and removes it from its tag. A second round takes any
     /// slot that no session waits for. Returns the slot and the tag's unused ids.
-    fn evict(&self, heads: &mut Heads) -> Option<(usize, Option<Leftover>)> {
+    fn evict(&self, heads: &mut Heads, entries: &mut [Entry]) -> Option<(usize, Option<Leftover>)> {
         let count = self.slots.len();
         let now = clock::monotonic();
         for step in 0..count * 2 {
             let number = heads.hand as usize % count;
             heads.hand = ((number + 1) % count) as u32;
-            let slot = &self.slots[number];
+            let (slot, entry) = (&self.slots[number], &mut entries[number]);
             let drawn = slot.buffer.drawn();
-            let idle = slot.seen.swap(drawn, Ordering::Relaxed) == drawn || step >= count;
+            let idle = std::mem::replace(&mut entry.seen, drawn) == drawn || step >= count;
             if idle && !slot.is_awaited(now) {
-                let key = self.key(slot).to_owned();
-                let incarnation = self.stored_key(slot).incarnation();
-                self.unlink(number);
+                let key = entry.key.get().to_owned();
+                let incarnation = entry.key.incarnation();
+                self.unlink(entries, number);
                 let unused = slot.begin_anew().last_consecutive();
                 let leftover = unused.map(|unused| Leftover {
                     key,
@@ -343,4 +313,24 @@ impl Index {
         }
         None
     }
+}
+
+/// The number of the bucket for a key.
+fn bucket(entries: &[Entry], key: KeyRef<'_>) -> usize {
+    let mut hasher = DefaultHasher::new();
+    key.hash(&mut hasher);
+    hasher.finish() as usize % entries.len()
+}
+
+/// The slot that serves `key`.
+fn walk(entries: &[Entry], key: KeyRef<'_>) -> Option<usize> {
+    let mut number = entries[bucket(entries, key)].first;
+    while number != NONE {
+        let entry = &entries[number as usize];
+        if entry.key.get() == key {
+            return Some(number as usize);
+        }
+        number = entry.next;
+    }
+    None
 }

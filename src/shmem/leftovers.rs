@@ -7,8 +7,9 @@ use leaf_core::Run;
 use leaf_core::time::Monotonic;
 
 use super::key::{Key, OwnedKey};
+use crate::pg::clock;
 use crate::pg::lwlock::LockedSlice;
-use crate::pg::{clock, shm};
+use crate::pg::shm::{Request, Shareable, Startup};
 
 /// How many evicted slots can wait for their loaders.
 const ROOM: usize = 256;
@@ -28,6 +29,9 @@ struct Place {
     /// When the loader may take it.
     at: Monotonic,
 }
+
+// SAFETY: it has no pointers.
+unsafe impl Shareable for Place {}
 
 impl Place {
     const FREE: Place = Place {
@@ -49,18 +53,18 @@ pub struct Leftover {
 }
 
 impl Leftovers {
-    /// Requests the memory; only in the request hook.
-    pub(super) fn request_memory() {
-        LockedSlice::<Place>::request_memory(ROOM);
-        shm::request::<AtomicUsize>(1);
+    /// Requests the memory.
+    pub(super) fn request_memory(request: &Request) {
+        LockedSlice::<Place>::request_memory(request, ROOM);
+        request.room_for::<AtomicUsize>(1);
     }
 
-    /// Attaches to that memory; only in the startup hook.
-    pub(super) fn attach(tranche: i32) -> Self {
+    /// Attaches to that memory.
+    pub(super) fn attach(startup: &Startup) -> Self {
         let names = (c"leaf leftovers lock", c"leaf leftovers");
         Leftovers {
-            places: LockedSlice::attach(names, ROOM, tranche, || Place::FREE),
-            occupied: &shm::attach(c"leaf leftovers occupied", 1, |_| AtomicUsize::new(0))[0],
+            places: LockedSlice::attach(startup, names, || (), ROOM, |_| Place::FREE),
+            occupied: startup.attach_one(c"leaf leftovers occupied", || AtomicUsize::new(0)),
         }
     }
 

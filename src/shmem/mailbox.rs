@@ -140,6 +140,9 @@ struct Place {
     failures: Failures,
 }
 
+// SAFETY: it has no pointers.
+unsafe impl shm::Shareable for Place {}
+
 impl Place {
     const FREE: Place = Place {
         status: Status::Free,
@@ -178,23 +181,23 @@ pub struct Request {
 }
 
 impl Mailbox {
-    /// Requests the memory; only in the request hook.
-    pub(super) fn request_memory() {
-        LockedSlice::<Place>::request_memory(process::most_sessions());
-        shm::request::<AtomicUsize>(1);
-        shm::request::<CondVar>(process::most_sessions());
-        shm::request::<CondVar>(1);
+    /// Requests the memory.
+    pub(super) fn request_memory(request: &shm::Request) {
+        LockedSlice::<Place>::request_memory(request, process::most_sessions());
+        request.room_for::<AtomicUsize>(1);
+        request.room_for::<CondVar>(process::most_sessions());
+        request.room_for::<CondVar>(1);
     }
 
-    /// Attaches to that memory; only in the startup hook.
-    pub(super) fn attach(tranche: i32) -> Self {
+    /// Attaches to that memory.
+    pub(super) fn attach(startup: &shm::Startup) -> Self {
         let count = process::most_sessions();
         let names = (c"leaf mailbox lock", c"leaf mailbox");
         Mailbox {
-            places: LockedSlice::attach(names, count, tranche, || Place::FREE),
-            used: &shm::attach(c"leaf mailbox used", 1, |_| AtomicUsize::new(0))[0],
-            answered: shm::attach(c"leaf answers", count, |_| CondVar::new()),
-            room: &shm::attach(c"leaf mailbox room", 1, |_| CondVar::new())[0],
+            places: LockedSlice::attach(startup, names, || (), count, |_| Place::FREE),
+            used: startup.attach_one(c"leaf mailbox used", || AtomicUsize::new(0)),
+            answered: startup.attach(c"leaf answers", count, |_| CondVar::new()),
+            room: startup.attach_one(c"leaf mailbox room", CondVar::new),
         }
     }
 

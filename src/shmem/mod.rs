@@ -54,10 +54,9 @@ pub mod worker_table;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use pgrx::{pg_guard, pg_sys};
-
 use crate::error::{Error, Problem};
-use crate::pg::{bgworker, shm};
+use crate::pg::bgworker;
+use crate::pg::shm::{self, Request, Startup};
 use crate::settings;
 use generators::Generators;
 use index::Index;
@@ -96,70 +95,43 @@ pub fn require() -> &'static Shared {
 }
 
 /// What is done with the shared memory before any session draws from it.
-type Startup = fn(&Shared);
+type AtStartup = fn(&Shared);
 
-static AT_STARTUP: OnceLock<Startup> = OnceLock::new();
+static AT_STARTUP: OnceLock<AtStartup> = OnceLock::new();
 
-/// Installs the hooks that size and attach the shared memory. Called while the
-/// server preloads leaf.
-pub fn init(at_startup: Startup) {
-    if AT_STARTUP.set(at_startup).is_err() {
-        return;
-    }
-    // SAFETY: hooks are installed by one thread, each calling its predecessor.
-    unsafe {
-        PREVIOUS_REQUEST = pg_sys::shmem_request_hook;
-        pg_sys::shmem_request_hook = Some(request);
-        PREVIOUS_STARTUP = pg_sys::shmem_startup_hook;
-        pg_sys::shmem_startup_hook = Some(startup);
+/// Requests the shared memory, and attaches to it. Called while the server preloads leaf.
+pub fn init(at_startup: AtStartup) {
+    if AT_STARTUP.set(at_startup).is_ok() {
+        shm::init(request, startup);
     }
 }
 
-static mut PREVIOUS_REQUEST: pg_sys::shmem_request_hook_type = None;
-static mut PREVIOUS_STARTUP: pg_sys::shmem_startup_hook_type = None;
-
-#[pg_guard]
-unsafe extern "C-unwind" fn request() {
-    // SAFETY: written once, before any hook runs.
-    if let Some(previous) = unsafe { PREVIOUS_REQUEST } {
-        // SAFETY: the hook that was installed before this one.
-        unsafe { previous() };
-    }
-    Index::request_memory(settings::server::max_tags());
+fn request(request: &Request) {
+    Index::request_memory(request, settings::server::max_tags());
     // Each loader is a background worker.
-    WorkerTable::request_memory(bgworker::most());
-    WorkerTable::request_memory(1);
-    Upstream::request_memory();
-    Mailbox::request_memory();
-    Leftovers::request_memory();
-    Generators::request_memory(settings::server::max_databases());
+    WorkerTable::request_memory(request, bgworker::most());
+    WorkerTable::request_memory(request, 1);
+    Upstream::request_memory(request);
+    Mailbox::request_memory(request);
+    Leftovers::request_memory(request);
+    Generators::request_memory(request, settings::server::max_databases());
 }
 
-#[pg_guard]
-unsafe extern "C-unwind" fn startup() {
-    // SAFETY: as in `request`.
-    if let Some(previous) = unsafe { PREVIOUS_STARTUP } {
-        // SAFETY: the hook that was installed before this one.
-        unsafe { previous() };
-    }
-    let tranche = shm::lock_tranche();
+fn startup(startup: &Startup) {
+    let loaders = (c"leaf loaders lock", c"leaf loaders");
+    let links = (c"leaf link lock", c"leaf link");
     let shared = Shared {
-        index: Index::attach(settings::server::max_tags(), tranche),
-        loaders: WorkerTable::attach(
-            (c"leaf loaders lock", c"leaf loaders"),
-            bgworker::most(),
-            tranche,
-        ),
-        links: WorkerTable::attach((c"leaf link lock", c"leaf link"), 1, tranche),
-        upstream: Upstream::attach(tranche),
-        mailbox: Mailbox::attach(tranche),
-        leftovers: Leftovers::attach(tranche),
-        generators: Generators::attach(settings::server::max_databases(), tranche),
+        index: Index::attach(startup, settings::server::max_tags()),
+        loaders: WorkerTable::attach(startup, loaders, bgworker::most()),
+        links: WorkerTable::attach(startup, links, 1),
+        upstream: Upstream::attach(startup),
+        mailbox: Mailbox::attach(startup),
+        leftovers: Leftovers::attach(startup),
+        generators: Generators::attach(startup, settings::server::max_databases()),
     };
     if let Some(at_startup) = AT_STARTUP.get() {
         at_startup(&shared);
     }
-    // After a crash, the postmaster runs this again, and the regions may be at other
-    // addresses. The old value is leaked: a few words per crash.
+    // After a crash, this is a second value. The old one is leaked: a few words per crash.
     SHARED.store(Box::into_raw(Box::new(shared)), Ordering::Relaxed);
 }

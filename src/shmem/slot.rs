@@ -1,7 +1,6 @@
 //! A tag's place in shared memory.
 
-use std::cell::UnsafeCell;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use leaf_core::buffer::{Full, Runs};
@@ -9,12 +8,12 @@ use leaf_core::time::{Monotonic, WallTime};
 use leaf_core::{DoubleBuffer, Run};
 
 use super::failures::Failures;
-use super::key::Key;
 use super::upstream::Unfed;
 use super::waits::Waits;
 use crate::pg::clock::{self, AtomicMonotonic};
 use crate::pg::condvar::CondVar;
 use crate::pg::lwlock::{Locked, WriteGuard};
+use crate::pg::shm::{Shareable, Startup};
 
 /// Everything leaf shares about one tag. Written as a whole once, at server start;
 /// after that, as described at each field.
@@ -36,24 +35,14 @@ pub struct Slot {
     /// its ids while that number has not changed.
     awaited_at: AtomicMonotonic,
     drawn_before: AtomicU64,
-    /// The next slot of the same bucket, or of the free list. Index lock.
-    pub(super) next: AtomicU32,
-    /// How many ids had been drawn when a search for an idle slot last passed. Index
-    /// lock.
-    pub(super) seen: AtomicU64,
-    /// The key that this slot serves. Index lock.
-    pub(super) key: KeyCell,
 }
+
+// SAFETY: it has no pointers.
+unsafe impl Shareable for Slot {}
 
 /// How long a session's wait keeps a slot from being evicted. A session that still waits
 /// says so much more often than this.
 const WAIT_LIFE: Duration = Duration::from_secs(2);
-
-/// A key that is read and written under the index lock.
-pub(super) struct KeyCell(pub(super) UnsafeCell<Key>);
-
-// SAFETY: guarded by the index lock; see `index`.
-unsafe impl Sync for KeyCell {}
 
 /// Whether another load can succeed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,6 +86,9 @@ pub struct State {
     pub failures: Failures,
 }
 
+// SAFETY: it has no pointers.
+unsafe impl Shareable for State {}
+
 impl State {
     const NEW: State = State {
         high_water: i64::MIN,
@@ -115,20 +107,17 @@ impl State {
 }
 
 impl Slot {
-    /// A free slot, chained to the next one in the free list.
-    pub(super) fn new(next: u32, tranche: i32) -> Self {
+    /// A slot without ids.
+    pub(super) fn new(startup: &Startup) -> Self {
         Slot {
             buffer: DoubleBuffer::new(),
-            state: Locked::new(State::NEW, tranche),
+            state: Locked::new(State::NEW, startup),
             changed: CondVar::new(),
             waits: Waits::default(),
             retry_at: AtomicMonotonic::new(),
             is_loading: AtomicBool::new(false),
             awaited_at: AtomicMonotonic::new(),
             drawn_before: AtomicU64::new(0),
-            next: AtomicU32::new(next),
-            seen: AtomicU64::new(0),
-            key: KeyCell(UnsafeCell::new(Key::NOBODYS)),
         }
     }
 

@@ -15,7 +15,8 @@ use super::failures::Failures;
 use super::text::Text;
 use crate::pg::clock;
 use crate::pg::latch::LatchRef;
-use crate::pg::lwlock::LockedSlice;
+use crate::pg::lwlock::{Locked, LockedSlice};
+use crate::pg::shm::{Request, Shareable, Startup};
 
 /// How many requests there can be at once. A loader that finds no free place tries again.
 const PLACES: usize = 256;
@@ -191,7 +192,7 @@ pub type Answer = Result<Reply, Unfed>;
 /// The requests, and how the link fares.
 pub struct Upstream {
     places: LockedSlice<Place>,
-    state: LockedSlice<State>,
+    state: &'static Locked<State>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -215,6 +216,9 @@ struct Place {
     demand: Demand,
     answer: Answer,
 }
+
+// SAFETY: no pointers but the address of a latch, which is the same in all processes.
+unsafe impl Shareable for Place {}
 
 impl Place {
     const FREE: Place = Place {
@@ -254,6 +258,9 @@ pub struct State {
     pub failures: Failures,
 }
 
+// SAFETY: it has no pointers.
+unsafe impl Shareable for State {}
+
 impl State {
     const NEW: State = State {
         host: Text::EMPTY,
@@ -276,19 +283,19 @@ pub struct DemandId {
 }
 
 impl Upstream {
-    /// Requests the memory; only in the request hook.
-    pub(super) fn request_memory() {
-        LockedSlice::<Place>::request_memory(PLACES);
-        LockedSlice::<State>::request_memory(1);
+    /// Requests the memory.
+    pub(super) fn request_memory(request: &Request) {
+        LockedSlice::<Place>::request_memory(request, PLACES);
+        request.room_for::<Locked<State>>(1);
     }
 
-    /// Attaches to that memory; only in the startup hook.
-    pub(super) fn attach(tranche: i32) -> Self {
-        let places = (c"leaf upstream lock", c"leaf upstream");
-        let state = (c"leaf upstream state lock", c"leaf upstream state");
+    /// Attaches to that memory.
+    pub(super) fn attach(startup: &Startup) -> Self {
+        let names = (c"leaf upstream lock", c"leaf upstream");
+        let state = || Locked::new(State::NEW, startup);
         Upstream {
-            places: LockedSlice::attach(places, PLACES, tranche, || Place::FREE),
-            state: LockedSlice::attach(state, 1, tranche, || State::NEW),
+            places: LockedSlice::attach(startup, names, || (), PLACES, |_| Place::FREE),
+            state: startup.attach_one(c"leaf upstream state", state),
         }
     }
 
@@ -398,22 +405,22 @@ impl Upstream {
 
     /// Keeps the link connected for a while, because a lease of the centre is in use.
     pub fn watch(&self, until: Monotonic) {
-        self.state.write()[0].watched_until = until;
+        self.state.write().watched_until = until;
     }
 
     /// Whether it has to stay connected.
     pub fn is_watched(&self) -> bool {
-        self.state.read()[0].watched_until > clock::monotonic()
+        self.state.read().watched_until > clock::monotonic()
     }
 
     /// How the link fares.
     pub fn state(&self) -> State {
-        self.state.read()[0]
+        *self.state.read()
     }
 
     /// Records how the link fares. `change` must not raise an error.
     pub fn note(&self, change: impl FnOnce(&mut State)) {
-        change(&mut self.state.write()[0]);
+        change(&mut self.state.write());
     }
 
     /// Records a failure of the link or of one request, with its whole cause.

@@ -1,13 +1,13 @@
 //! Which of leaf's background workers run, and which are being started: the loaders, each
 //! for its database, and the link.
 
-use std::ffi::CStr;
 use std::time::Duration;
 
 use leaf_core::time::Monotonic;
 
 use crate::pg::latch::LatchRef;
-use crate::pg::lwlock::LockedSlice;
+use crate::pg::lwlock::{LockedSlice, Names};
+use crate::pg::shm::{Request, Shareable, Startup};
 use crate::pg::{clock, process};
 
 /// After this time, a requested worker that has not started is no longer expected.
@@ -28,6 +28,9 @@ struct Place {
     /// When a start was last requested; 0 for never.
     claimed_at: Monotonic,
 }
+
+// SAFETY: numbers, and the address of a latch, which is the same in all processes.
+unsafe impl Shareable for Place {}
 
 impl Place {
     const FREE: Place = Place {
@@ -76,18 +79,20 @@ fn take(places: &mut [Place], worker: u32) -> Option<&mut Place> {
 }
 
 impl WorkerTable {
-    /// Requests the memory; only in the request hook.
-    pub(super) fn request_memory(count: usize) {
-        LockedSlice::<Place>::request_memory(count);
+    /// Requests the memory.
+    pub(super) fn request_memory(request: &Request, count: usize) {
+        LockedSlice::<Place>::request_memory(request, count);
     }
 
-    /// Attaches to that memory; only in the startup hook.
-    pub(super) fn attach(
-        names: (&'static CStr, &'static CStr),
-        count: usize,
-        tranche: i32,
-    ) -> Self {
-        WorkerTable(LockedSlice::attach(names, count, tranche, || Place::FREE))
+    /// Attaches to that memory.
+    pub(super) fn attach(startup: &Startup, names: Names, count: usize) -> Self {
+        WorkerTable(LockedSlice::attach(
+            startup,
+            names,
+            || (),
+            count,
+            |_| Place::FREE,
+        ))
     }
 
     /// The latch of `worker`, if it runs.

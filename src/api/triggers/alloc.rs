@@ -17,7 +17,7 @@ sql_functions!(leaf_alloc_check, leaf_alloc_changed);
 /// another stripe, and records in which history a new row was made. In a session that is a
 /// replica, a lower `max_id` is not an error, because the change was valid where it was made;
 /// the rest of the row is then stored. Rows of other nodes' stripes are skipped there.
-fn leaf_alloc_check(call: Call<'_>) -> Answer {
+fn leaf_alloc_check(call: Call<'_>) -> Answer<'_> {
     let row = match event(call, "leaf_alloc_check") {
         Event::Insert { new } => {
             let new = AllocRow(new);
@@ -51,7 +51,7 @@ fn leaf_alloc_check(call: Call<'_>) -> Answer {
 }
 
 /// A stripe belongs to one node: the row of another one must not become this node's.
-fn skipped(new: &AllocRow) {
+fn skipped(new: &AllocRow<'_>) {
     pg::log(&format!(
         "did not store the row of tag \"{}\", whose stripe belongs to another node; create the tag with leaf_tag_create",
         display(new.tag())
@@ -61,7 +61,7 @@ fn skipped(new: &AllocRow) {
 /// The row to be stored, with the stripe that the tag has; `None` if it is the row of
 /// another node, which is skipped. A row that is replicated from an original, not from
 /// another node, has its incarnation, and the same stripe or a part of it.
-fn with_own_stripe(old: &AllocRow, new: AllocRow) -> Option<AllocRow> {
+fn with_own_stripe<'r>(old: &AllocRow<'_>, new: AllocRow<'r>) -> Option<AllocRow<'r>> {
     let (before, after) = (old.own_numbers(), new.own_numbers());
     if relation::is_replayed() && (old.is_striped() || new.is_striped()) {
         let is_copied = old.same_incarnation(&new) && after.stripe().is_within(before.stripe());
@@ -76,7 +76,7 @@ fn with_own_stripe(old: &AllocRow, new: AllocRow) -> Option<AllocRow> {
 
 /// A row that brings a history along is a copy of an earlier row, which may have granted
 /// more ids since, even in this history: it counts as made in another one.
-fn made(new: AllocRow) -> AllocRow {
+fn made(new: AllocRow<'_>) -> AllocRow<'_> {
     let history = match new.history() {
         Some(earlier) => format!("copy of {}", display(earlier)),
         None => history::current(),
@@ -88,7 +88,7 @@ fn made(new: AllocRow) -> AllocRow {
     }
 }
 
-fn check(old: &AllocRow, new: AllocRow) -> AllocRow {
+fn check<'r>(old: &AllocRow<'_>, new: AllocRow<'r>) -> AllocRow<'r> {
     if !old.same_upstream(&new) && !attaching::is_attaching() {
         Error::FixedUpstream {
             tag: display(old.tag()),
@@ -119,7 +119,7 @@ fn check(old: &AllocRow, new: AllocRow) -> AllocRow {
     backwards(old)
 }
 
-fn backwards(old: &AllocRow) -> ! {
+fn backwards(old: &AllocRow<'_>) -> ! {
     Error::Backwards {
         tag: display(old.tag()),
         granted_up_to: old.max_id().saturating_sub(1),
@@ -128,7 +128,7 @@ fn backwards(old: &AllocRow) -> ! {
 }
 
 /// Called after a change: records what has to be applied to shared memory at the commit.
-fn leaf_alloc_changed(call: Call<'_>) -> Answer {
+fn leaf_alloc_changed(call: Call<'_>) -> Answer<'_> {
     match event(call, "leaf_alloc_changed") {
         Event::Insert { new } => changes::record_created(AllocRow(new).tag()),
         Event::Delete { old } => changes::record_dropped(AllocRow(old).tag()),
@@ -138,7 +138,7 @@ fn leaf_alloc_changed(call: Call<'_>) -> Answer {
     Answer::NOTHING
 }
 
-fn note_update(old: &AllocRow, new: &AllocRow) {
+fn note_update(old: &AllocRow<'_>, new: &AllocRow<'_>) {
     let is_grant = granting::covers(new.tag(), new.max_id());
     if new.max_id() < old.max_id() && !is_grant {
         // Another trigger, which fired after ours, has changed the row.
@@ -159,7 +159,7 @@ fn note_update(old: &AllocRow, new: &AllocRow) {
 }
 
 /// The event that fired the trigger, which must be a trigger of `leaf.alloc`.
-fn event(call: Call<'_>, function: &'static str) -> Event {
+fn event<'call>(call: Call<'call>, function: &'static str) -> Event<'call> {
     match trigger::event(call) {
         Some((table, event)) if Some(table) == relation::alloc() => {
             inval::watch(table);

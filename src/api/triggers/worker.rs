@@ -15,7 +15,7 @@ sql_functions!(leaf_worker_check);
 
 /// Called before a change of `leaf.worker`: the time up to which a worker id was used must
 /// not be lost while the worker id may be in use.
-fn leaf_worker_check(call: Call<'_>) -> Answer {
+fn leaf_worker_check(call: Call<'_>) -> Answer<'_> {
     let Some((table, event)) = trigger::event(call) else {
         CommonError::NotATrigger {
             function: "leaf_worker_check",
@@ -47,7 +47,7 @@ fn leaf_worker_check(call: Call<'_>) -> Answer {
 }
 
 /// All rows have one layout and epoch.
-fn check_scheme(row: &TriggerRow, registered: Option<Scheme>) {
+fn check_scheme(row: &TriggerRow<'_>, registered: Option<Scheme>) {
     let Some(wanted) = row.scheme() else {
         args::bad(
             "unknown layout",
@@ -64,7 +64,7 @@ fn check_scheme(row: &TriggerRow, registered: Option<Scheme>) {
 /// The row as it may be stored. In a session that is a replica, a lower ceiling is not an
 /// error, because a lease may have ended early where the change was made; the old
 /// ceiling is then kept.
-fn check_update(old: &TriggerRow, new: TriggerRow) -> TriggerRow {
+fn check_update<'r>(old: &TriggerRow<'_>, new: TriggerRow<'r>) -> TriggerRow<'r> {
     check_scheme(&new, old.scheme());
     if new.worker_id() != old.worker_id() {
         args::bad(
@@ -91,7 +91,7 @@ fn check_update(old: &TriggerRow, new: TriggerRow) -> TriggerRow {
     new.with_ceiling(old.ceiling())
 }
 
-fn in_use(old: &TriggerRow) -> ! {
+fn in_use(old: &TriggerRow<'_>) -> ! {
     Error::InUse {
         worker_id: old.worker_id(),
         node: old.node(),

@@ -186,15 +186,18 @@ impl Server {
     }
 
     /// Changes settings of the running server with `ALTER SYSTEM` and waits until
-    /// sessions see them.
+    /// sessions see them, those that are open, too. A worker can still be at work with the
+    /// old ones.
     pub fn reload(&self, name: &str, value: &str) {
         let mut client = self.connect();
         let loaded = "SELECT pg_conf_load_time()::text";
         let before = client.text(loaded);
         client.run(&format!("ALTER SYSTEM SET {name} = '{value}'"));
         client.run("SELECT pg_reload_conf()");
+        // The postmaster reloads them and signals all its children before it starts a session
+        // that has them; `client` could have its signal before the others.
         wait_until("the settings are reloaded", || {
-            client.text(loaded) != before
+            self.connect().text(loaded) != before
         });
     }
 

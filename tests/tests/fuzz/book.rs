@@ -29,6 +29,8 @@ struct State {
     flakes: Vec<i64>,
     /// The highest id of each space that was drawn singly.
     highest: HashMap<i64, i64>,
+    /// For each space, the number before that to which its tag was moved.
+    moved: HashMap<i64, i64>,
     /// Blocks with their tags.
     blocks: Vec<(String, Range)>,
     /// Worker id, nonce, token.
@@ -81,9 +83,29 @@ impl Book {
             .replace("$TOKEN", &token)
     }
 
-    /// The highest ids that had been drawn before a call begins.
+    /// The highest ids that had been drawn before a call begins, or what tags were moved past.
     pub fn floors(&self) -> HashMap<i64, i64> {
-        self.state().highest.clone()
+        let state = self.state();
+        let mut floors = state.highest.clone();
+        for (&space, &floor) in &state.moved {
+            let highest = floors.entry(space).or_insert(floor);
+            *highest = floor.max(*highest);
+        }
+        floors
+    }
+
+    /// Enters that a tag was moved to a number.
+    pub fn moved(&self, to: i64) {
+        if let Some(space) = space(to) {
+            let mut state = self.state();
+            let last = state.moved.entry(space).or_insert(to - 1);
+            *last = (to - 1).max(*last);
+        }
+    }
+
+    /// The server has crashed, and may have lost commits that did not wait for the disk.
+    pub fn crashed(&self) {
+        self.state().moved.clear();
     }
 
     /// Enters ids in the order in which a statement drew them, after `floors`.

@@ -140,6 +140,7 @@ impl<'b> Session<'b> {
         match rows {
             Rows::Any => {}
             Rows::Ids => self.book.drawn_in_order(floors, &numbers())?,
+            Rows::Floor => numbers().into_iter().for_each(|id| self.book.moved(id)),
             Rows::OldIds => self.book.drawn(&numbers()),
             Rows::Flakes => {
                 let flakes = numbers();

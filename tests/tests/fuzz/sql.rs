@@ -11,6 +11,8 @@ pub enum Rows {
     Any,
     /// Ids of a tag, in the order in which they were drawn.
     Ids,
+    /// A number below which the tag gives no id from now on.
+    Floor,
     /// Ids of a tag, drawn earlier or in some other order.
     OldIds,
     /// The first and the last id of a block, which may be returned.

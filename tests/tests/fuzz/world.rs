@@ -27,13 +27,16 @@ fn is_centre(seed: u64) -> bool {
 
 /// Warnings that mean no harm: there is (no) transaction, the server was stopped at
 /// once, a loader that was to be cancelled is gone, a setting
-/// was set where it has no effect.
-const HARMLESS: [&str; 5] = [
+/// was set where it has no effect, or to a worker id that its layout does not have, the catalog
+/// is locked.
+const HARMLESS: [&str; 7] = [
     "25P01",
     "25001",
     "57P02",
     "is not a PostgreSQL backend process",
     "has no effect in a session",
+    " has no worker id ",
+    "is locked by another transaction",
 ];
 
 impl World {
@@ -174,6 +177,7 @@ impl World {
         if mode == Mode::Fast {
             return Ok(());
         }
+        book.crashed();
         let draw = "SELECT worker_id, (extract(epoch FROM created_at) * 1000000)::bigint, id
                       FROM (SELECT leaf_snowflake_next() AS id OFFSET 0) AS drawn, leaf_snowflake_decode(id)";
         // What was done to the registry may be a reason for no ids.

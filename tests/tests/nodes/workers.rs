@@ -122,6 +122,20 @@ fn shard_in_another_history_gets_another_worker_id() {
 }
 
 #[test]
+fn shard_begins_above_the_ceiling_of_the_former_holder_of_its_worker_id() {
+    let centre = Centre::start();
+    let mut there = centre.0.connect();
+    let before = there.register("'a', 7, ahead => '20 s'").expect("a lease");
+    there.release(&before).expect("a release");
+    let shard = centre.shard_with(Server::options().set("leaf.worker_id", "7"));
+    let first = shard.connect().number(
+        "SELECT (extract(epoch FROM created_at) * 1000)::bigint
+           FROM leaf_snowflake_decode(leaf_snowflake_next())",
+    );
+    assert!(first >= before.ceiling, "{first} below {}", before.ceiling);
+}
+
+#[test]
 fn registry_of_a_shard_leases_to_nobody() {
     let centre = Centre::start();
     let shard = centre.shard();

@@ -362,3 +362,29 @@ fn open_batch_cursor_hands_out_nothing_of_a_tag_that_was_dropped() {
     assert_eq!(admin.batch("orders", 3).expect("ids"), [1, 2, 3]);
     refused(joe.query_one("FETCH c", &[]), "42501");
 }
+
+/// By less than a segment: the tag stands at the end of the last one, not at its beginning.
+#[test]
+fn row_lowered_into_its_last_segment_repeats_no_id() {
+    let server = Server::options().set("leaf.history_skip", "0").start();
+    let mut admin = server.connect();
+    admin.run("SELECT leaf_tag_create('orders', step => 1000)");
+    let mut ledger = Ledger::new();
+    let mut client = server.connect();
+    ledger.add(draw_many(&mut client, "orders", 2_500));
+    admin.run(
+        "BEGIN; ALTER TABLE leaf.alloc DISABLE TRIGGER ALL; UPDATE leaf.alloc SET max_id = max_id - 100;
+         ALTER TABLE leaf.alloc ENABLE ALWAYS TRIGGER leaf_check;
+         ALTER TABLE leaf.alloc ENABLE ALWAYS TRIGGER leaf_changed;
+         ALTER TABLE leaf.alloc ENABLE ALWAYS TRIGGER leaf_truncated; COMMIT",
+    );
+    client.run("SET leaf.wait_timeout = '1s'");
+    let error = loop {
+        match client.batch("orders", 100) {
+            Ok(ids) => ledger.add(ids),
+            refusal => break refused(refusal, "55P03"),
+        }
+    };
+    let detail = error.detail().unwrap_or_default();
+    assert!(detail.contains("below"), "{error:?}");
+}

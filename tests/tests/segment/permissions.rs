@@ -348,6 +348,28 @@ fn former_owner_changes_nothing_after_the_change_of_owner() {
 }
 
 #[test]
+fn session_that_has_drawn_draws_no_more_once_its_role_is_not_the_owner() {
+    let (server, mut admin) = Server::with_orders(1000);
+    admin.run("CREATE ROLE a LOGIN; CREATE ROLE b LOGIN; UPDATE leaf.alloc SET owner = 'a'");
+    let mut former = server.connect_as("a", "postgres");
+    former.next("orders").expect("an id of the owner");
+    admin.run("UPDATE leaf.alloc SET owner = 'b'");
+    refused(former.next("orders"), "42501");
+}
+
+#[test]
+fn right_that_is_revoked_in_the_transaction_that_created_the_tag_is_gone_at_once() {
+    let (_server, mut admin) = Server::with_orders(1000);
+    admin.run(
+        "CREATE ROLE joe; BEGIN; SELECT leaf_tag_create('own'); SELECT leaf_tag_grant('own', 'joe');
+         SET ROLE joe",
+    );
+    admin.next("own").expect("an id of the grantee");
+    admin.run("RESET ROLE; SELECT leaf_tag_revoke('own', 'joe'); SET ROLE joe");
+    refused(admin.next("own"), "42501");
+}
+
+#[test]
 fn new_owner_of_the_database_counts_at_once() {
     let (server, mut admin) = Server::with_orders(1000);
     admin.run("CREATE ROLE a LOGIN; CREATE ROLE b LOGIN");

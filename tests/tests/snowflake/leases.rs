@@ -233,6 +233,32 @@ fn worker_id_goes_on_where_its_holder_says_it_ended() {
     assert_eq!(next.expect("a lease").start_at, used_until);
 }
 
+#[test]
+fn holder_that_claims_to_have_used_more_than_its_lease_holds_nothing_longer() {
+    let (_server, mut client) = registry();
+    let lease = client.register("'a'").expect("a lease");
+    client.run(&format!(
+        "SELECT leaf_worker_release({}, '{}', {}, now() + '10 years')",
+        lease.worker_id, lease.nonce, lease.token
+    ));
+    assert_eq!(client.ceiling(lease.worker_id), lease.ceiling);
+}
+
+#[test]
+fn worker_id_belongs_to_its_holder_until_its_ceiling_even_if_leases_are_shorter() {
+    let server = Server::options().set("leaf.worker_lease", "1s").start();
+    let mut client = server.connect();
+    let mut lease = client.register("'a', ahead => '20 s'").expect("a lease");
+    wait_until("leaf.worker_lease has passed", || {
+        client
+            .number("SELECT count(*) FROM leaf.worker WHERE registered_at < now() - interval '1 s'")
+            == 1
+    });
+    let other = client.register("'b'").expect("a lease");
+    assert_ne!(other.worker_id, lease.worker_id);
+    client.renew(&mut lease).expect("its holder renews it");
+}
+
 /// The holder goes on, and once the table is gone only a file says up to where.
 #[test]
 fn release_that_was_rolled_back_is_none() {
