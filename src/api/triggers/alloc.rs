@@ -1,12 +1,12 @@
 //! The triggers of `leaf.alloc`.
 
 use crate::catalog::alloc_row::AllocRow;
-use crate::catalog::relation;
+use crate::catalog::{mask_secret, privileges, relation};
 use crate::error::{Error as CommonError, Problem};
 use crate::history;
 use crate::pg::call::{Call, sql_functions};
 use crate::pg::trigger::{self, Answer, Event};
-use crate::pg::{self, display, inval};
+use crate::pg::{self, display, inval, role};
 use crate::segment::changes::{self, Change};
 use crate::segment::error::Error;
 use crate::segment::{attaching, granting, restripe};
@@ -47,6 +47,10 @@ fn leaf_alloc_check(call: Call<'_>) -> Answer {
         }
         Event::Truncate => not_a_trigger("leaf_alloc_check"),
     };
+    let row = match row.has_mask_secret() {
+        true => row,
+        false => row.with_mask_secret(mask_secret::any_id()),
+    };
     Answer::go_on_with(row.touched().0)
 }
 
@@ -76,7 +80,19 @@ fn with_own_stripe(old: &AllocRow, new: AllocRow) -> Option<AllocRow> {
 
 /// A row that brings a history along is a copy of an earlier row, which may have granted
 /// more ids since, even in this history: it counts as made in another one.
+///
+/// A role that may only add rows, as to restore a dump, gets masks of its own with them, and
+/// needs the privilege to attach tags for those that are fed.
 fn made(new: AllocRow) -> AllocRow {
+    let user = role::current();
+    let new = match mask_secret::may_choose(user) {
+        true => new,
+        false if new.is_fed() && !privileges::may_call(user, "leaf_tag_attach") => {
+            let (tag, role) = (display(new.tag()), display(role::name_of(user).to_bytes()));
+            Error::MayNotAttach { tag, role }.raise()
+        }
+        false => new.with_new_masks(),
+    };
     let history = match new.history() {
         Some(earlier) => format!("copy of {}", display(earlier)),
         None => history::current(),
