@@ -268,10 +268,8 @@ proptest! {
     }
 
     #[test]
-    fn a_clock_is_believed_near_the_registrys_and_near_the_median(
-        offset in prop_oneof![-20..20i64, any::<i64>()],
+    fn half_of_the_clocks_are_on_each_side_of_the_usual_one(
         others in prop::collection::vec(prop_oneof![-40..40i64, any::<i64>()], 0..5),
-        most_us in prop_oneof![0..20u64, 0..=i64::MAX as u64, any::<u64>()],
     ) {
         let median = usual_offset(&others);
         let (below, above) = (
@@ -280,20 +278,6 @@ proptest! {
         );
         let half = others.len().div_ceil(2);
         prop_assert!(below <= half && above <= half, "{median} of {others:?}");
-        let near = |other: i64| (i128::from(offset) - i128::from(other)).abs() <= i128::from(most_us);
-        let is_believed = is_credible(offset, &others, us(most_us));
-        prop_assert_eq!(is_believed, near(0) && near(median));
-    }
-
-    /// Whatever its clock shows.
-    #[test]
-    fn one_wrong_clock_blocks_nobody(
-        right in prop::collection::vec(-50..=50i64, 0..6),
-        wrong: i64,
-        offset in -50..=50i64,
-    ) {
-        let others = [&right[..], &[wrong]].concat();
-        prop_assert!(is_credible(offset, &others, us(100)));
     }
 }
 
@@ -306,26 +290,8 @@ fn a_clock_off_the_registrys_is_not_believed() {
         (101, false),
         (-101, false),
     ] {
-        assert_eq!(is_credible(offset, &[], us(100)), believed, "{offset}");
+        assert_eq!(is_credible(offset, us(100)), believed, "{offset}");
     }
-    assert!(!is_credible(i64::MIN, &[], us(i64::MAX as u64)));
-    assert!(is_credible(i64::MAX, &[], us(i64::MAX as u64)));
-}
-
-#[test]
-fn a_clock_off_the_median_of_the_others_is_not_believed() {
-    assert!(is_credible(50, &[150, 160], us(100)));
-    assert!(!is_credible(50, &[151, 160], us(100)));
-    assert!(!is_credible(-50, &[51, 51], us(100)));
-    assert!(is_credible(0, &[-1_000, 1_204], us(100)));
-    assert!(!is_credible(0, &[i64::MAX, i64::MAX], us(100)));
-    assert!(is_credible(0, &[i64::MIN, i64::MAX], us(100)));
-    assert!(is_credible(0, &[i64::MIN], us(100)));
-}
-
-#[test]
-fn where_the_registrys_own_clock_is_wrong_the_others_do_not_vouch_for_it() {
-    assert!(is_credible(0, &[], us(100)));
-    assert!(!is_credible(0, &[5_000, 5_001, 4_999], us(100)));
-    assert!(!is_credible(5_000, &[5_000, 5_001, 4_999], us(100)));
+    assert!(!is_credible(i64::MIN, us(i64::MAX as u64)));
+    assert!(is_credible(i64::MAX, us(i64::MAX as u64)));
 }

@@ -13,7 +13,7 @@ use crate::pg::{datum, display, report};
 use crate::segment::batch::Batch;
 use crate::segment::error::Error;
 use crate::segment::tags::{self, KnownTag, Origin};
-use crate::segment::{blocks, draw, feeds, own_tags};
+use crate::segment::{blocks, draw, feeds, own_grants};
 use crate::shmem;
 
 describe_function!(leaf_segment_next);
@@ -87,7 +87,7 @@ fn next_slowly(call: Call<'_>) -> i64 {
     let patience = Patience::new(Ids::OfTag(tag));
     let (incarnation, id) = loop {
         match tags::resolve(tag, &patience) {
-            Origin::Own(incarnation) => break (incarnation, own_tags::take(tag, 1).first),
+            Origin::Own(incarnation) => break (incarnation, own_grants::take(tag, 1).first),
             Origin::Slot(from) => {
                 if let Some(id) = draw::draw(&from, tag, &patience) {
                     break (from.incarnation, id);

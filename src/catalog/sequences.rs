@@ -153,7 +153,7 @@ impl Sequence {
         }
     }
 
-    /// Whether it is at its end, as [`exhaust`] leaves it.
+    /// Whether it is at its end, as [`Column::exhaust`](super::columns::Column::exhaust) leaves it.
     pub fn is_at_its_end(&self) -> bool {
         self.state().is_some_and(|(last, _)| last == self.end())
     }

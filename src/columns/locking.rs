@@ -6,7 +6,8 @@
 //! becomes the victim of a deadlock, and nothing of the users' is locked while leaf waits.
 //!
 //! Sessions queue behind a request for a lock. It is therefore limited, and between two requests,
-//! ten times as long passes; meanwhile the locks are tried without a queue.
+//! ten times as long passes; meanwhile the lock is tried without a queue. The same pause follows
+//! when something was locked in vain.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -53,15 +54,17 @@ pub fn locked<R>(
     };
     let catalog = catalog_of(tag);
     let missing = Cell::new(before.table);
-    let mut next_request = began;
+    let is_over = || limit.is_some_and(|limit| began.elapsed() >= limit);
+    let (mut next_attempt, mut next_request) = (began, began);
     loop {
+        let first = missing.get();
         let left = limit.map_or(longest, |limit| limit.saturating_sub(began.elapsed()));
         let wait = (Instant::now() >= next_request).then(|| longest.min(left));
         let requested = Instant::now();
         let attempt = || {
             match wait {
-                Some(wait) => request(missing.get(), wait),
-                None => take(missing.get(), &missing, Lock::Exclusive),
+                Some(wait) => request(first, wait),
+                None => take(first, &missing, Lock::Exclusive),
             }
             at_once(|| {
                 let (column, sequences) = lock_column(before, &missing);
@@ -75,14 +78,19 @@ pub fn locked<R>(
         if let Some(result) = sub_xact::unless_blocked(attempt) {
             return result;
         }
+        let rest = Instant::now() + requested.elapsed() * PAUSE;
         if wait.is_some() {
-            next_request = Instant::now() + requested.elapsed() * PAUSE;
+            next_request = rest;
+        }
+        if missing.get() != first {
+            // What was there was locked in vain.
+            next_attempt = rest;
         }
         if held && columns::is_awaited_by_holder(missing.get()) {
             let table = before.table_name.clone();
             Error::Deadlock { table }.raise();
         }
-        if limit.is_some_and(|limit| began.elapsed() >= limit) {
+        if is_over() {
             let relation = columns::kind_and_name_of(missing.get());
             Error::Locked { relation }.raise();
         }
@@ -93,8 +101,13 @@ pub fn locked<R>(
             require_readable(tag);
             missing.set(before.table);
         }
-        latch::wait(NAP, WaitEvent::Column);
-        process::check_for_interrupts();
+        loop {
+            latch::wait(NAP, WaitEvent::Column);
+            process::check_for_interrupts();
+            if Instant::now() >= next_attempt || is_over() {
+                break;
+            }
+        }
     }
 }
 

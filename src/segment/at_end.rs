@@ -3,7 +3,7 @@
 use pgrx::pg_sys::SubTransactionId;
 
 use super::error::Error;
-use super::{attaching, changes, own_tags, single_user};
+use super::{attaching, changes, own_grants, own_tags};
 use crate::asking;
 use crate::error::Problem;
 use crate::pg::xact_end::Observer;
@@ -13,7 +13,7 @@ pub struct AtEnd;
 
 impl Observer for AtEnd {
     fn before_commit(&self) {
-        own_tags::before_commit();
+        own_grants::before_commit();
         changes::drop_stale_ids();
     }
 
@@ -26,14 +26,14 @@ impl Observer for AtEnd {
     }
 
     fn after_commit(&self) {
-        own_tags::end();
+        own_tags::after_commit();
         changes::after_commit();
     }
 
     fn after_abort(&self) {
         asking::withdraw();
         attaching::withdraw();
-        single_user::after_abort(own_tags::end());
+        own_tags::after_abort();
         changes::after_abort();
     }
 

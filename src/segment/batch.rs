@@ -6,7 +6,7 @@ use leaf_core::Run;
 use pgrx::pg_sys::Oid;
 
 use super::draw::draw_many;
-use super::own_tags;
+use super::own_grants;
 use super::tags::{self, KnownTag, Origin, SlotOfTag};
 use crate::patience::{Ids, Patience};
 use crate::pg::{inval, process, role};
@@ -42,7 +42,7 @@ impl Batch {
             let (role, generation) = (role::current(), inval::generation());
             let (incarnation, slot) = match tags::resolve(&self.tag, &patience) {
                 Origin::Own(incarnation) => {
-                    self.drawn.push_back(own_tags::take(&self.tag, self.left));
+                    self.drawn.push_back(own_grants::take(&self.tag, self.left));
                     (incarnation, None)
                 }
                 Origin::Slot(from) => {

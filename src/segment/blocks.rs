@@ -11,7 +11,7 @@ use super::auto_create;
 use super::changes::{self, RowState};
 use super::error::Error;
 use super::key::key;
-use super::{look_up, own_tags, tags};
+use super::{look_up, own_grants, tags};
 use crate::asking;
 use crate::catalog::permissions::Permissions;
 use crate::error::{Error as CommonError, Problem};
@@ -88,7 +88,7 @@ pub fn reserve(tag: &[u8], count: u64, incarnation: Option<[u8; 16]>) -> i64 {
             Error::LongerThanStripe { tag, count, width }.raise();
         }
         match changes::state_of(tag) {
-            RowState::Created => return own_tags::take_block(tag, count).first,
+            RowState::Created => return own_grants::take_block(tag, count).first,
             RowState::Committed if !permissions.is_uncommitted => {}
             // The loader cannot lock a row whose last version was written by this
             // transaction.

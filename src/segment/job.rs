@@ -18,7 +18,7 @@ pub enum Job {
     /// same.
     Segment { key: OwnedKey, found: Found },
     /// What a session has asked for.
-    Request(Request),
+    Request(Box<Request>),
     /// To take back the unused ids of an evicted slot.
     Leftover(Leftover),
     /// Another job, for which the centre has granted numbers.
@@ -74,11 +74,11 @@ impl Job {
     /// The owner of the tag that is to be created.
     pub fn owner_of_new_tag(&self) -> Option<pg_sys::Oid> {
         match self {
-            Job::Request(Request {
-                asked: Asked::Tag { owner },
-                ..
-            }) => Some(pg_sys::Oid::from(*owner)),
-            Job::Request(_) | Job::Segment { .. } | Job::Leftover(_) | Job::Fed { .. } => None,
+            Job::Request(request) => match request.asked {
+                Asked::Tag { owner } => Some(pg_sys::Oid::from(owner)),
+                _ => None,
+            },
+            Job::Segment { .. } | Job::Leftover(_) | Job::Fed { .. } => None,
         }
     }
 
@@ -87,7 +87,8 @@ impl Job {
         let found = match self {
             Job::Fed { job, .. } => return job.past(shared),
             Job::Segment { found, .. } => Some(*found),
-            Job::Request(Request { key, .. }) | Job::Leftover(Leftover { key, .. }) => {
+            Job::Request(_) | Job::Leftover(_) => {
+                let key = self.key();
                 shared.index.find(key.as_ref())
             }
         };

@@ -20,7 +20,7 @@ pub fn collect(shared: &Shared, database: u32) -> Vec<Job> {
     let requests = shared.mailbox.take(database, Asked::is_of_tag);
     let leftovers = leftovers.into_iter().map(Job::Leftover);
     let mut jobs: Vec<Job> = leftovers
-        .chain(requests.into_iter().map(Job::Request))
+        .chain(requests.into_iter().map(|it| Job::Request(Box::new(it))))
         .collect();
     for number in shared.index.requests_of(database) {
         let slot = shared.index.slot(number);

@@ -10,7 +10,7 @@ use leaf_core::grant::Row;
 
 use super::error::Error;
 use super::key::key;
-use super::{own_tags, single_user};
+use super::own_tags;
 use crate::catalog::{self, alloc};
 use crate::error::Problem;
 use crate::history;
@@ -57,7 +57,5 @@ pub fn handed_out(tag: &[u8], incarnation: [u8; 16]) -> i64 {
     {
         index.with(key(tag), |slot| published = slot.state.read().high_water);
     }
-    published
-        .max(own_tags::high_water(tag))
-        .max(single_user::handed_out(tag))
+    published.max(own_tags::high_water(tag))
 }

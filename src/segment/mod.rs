@@ -18,7 +18,8 @@
 //! # In a transaction that has changed `leaf.alloc`
 //!
 //! - [`changes`]: what has to be applied to shared memory at the commit.
-//! - [`own_tags`]: tags that only this transaction sees, because it created them.
+//! - [`own_tags`]: tags that only this transaction sees, because it created them;
+//!   [`own_grants`] is how it gets their ids.
 //! - [`line`]: from which number on nothing of a tag was handed out.
 //! - [`single_user`]: without a postmaster there is no loader, and all tags are treated
 //!   like these.
@@ -55,6 +56,7 @@ pub mod key;
 pub mod line;
 pub mod look_up;
 pub mod masks;
+pub mod own_grants;
 pub mod own_tags;
 pub mod owner;
 mod publish;

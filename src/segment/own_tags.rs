@@ -2,7 +2,8 @@
 //! because there is no other session; see [`single_user`](super::single_user).
 //!
 //! Such a tag is not visible to other sessions. Its ids come from a buffer private to
-//! the transaction, and are granted by ordinary updates of the row; see [`take`].
+//! the transaction, and are granted by ordinary updates of the row; see
+//! [`own_grants`](super::own_grants).
 //! Rolling back a savepoint undoes such an update although its ids may have been seen.
 //! The highest id handed out is therefore kept until the transaction ends, and the row
 //! is moved past it before the commit.
@@ -14,14 +15,7 @@ use leaf_core::Run;
 use leaf_core::journal::Journal;
 use pgrx::pg_sys::{Oid, SubTransactionId};
 
-use super::error::Error;
-use super::granting::{granting, taking_back};
-use super::line::{self, Line};
-use crate::catalog::{self, alloc, relation};
-use crate::error::Problem;
-use crate::history;
-use crate::pg::{display, inval, xact, xact_end};
-use crate::settings::segment as settings;
+use crate::pg::{inval, process, xact, xact_end};
 
 /// A tag that this transaction has created.
 #[derive(Debug)]
@@ -126,6 +120,9 @@ impl OwnTags {
 
 thread_local! {
     static OWN: RefCell<OwnTags> = RefCell::default();
+    /// Without other sessions: one past the highest id of each tag that transactions handed
+    /// out that were rolled back.
+    static UNDONE: RefCell<HashMap<Vec<u8>, i64>> = RefCell::default();
 }
 
 fn with<R>(act: impl FnOnce(&mut OwnTags) -> R) -> R {
@@ -216,9 +213,18 @@ pub fn state_of(tag: &[u8]) -> Own {
     })
 }
 
-/// One past the highest id of an own tag that was handed out; `i64::MIN` if none was.
+/// One past the highest id of a tag that this transaction, or one before it that was rolled back,
+/// is known to have handed out; `i64::MIN` if none is.
 pub fn high_water(tag: &[u8]) -> i64 {
-    with(|it| it.get(tag).map_or(i64::MIN, |own| own.high_water))
+    let own = with(|it| it.get(tag).map_or(i64::MIN, |own| own.high_water));
+    let undone = UNDONE.with_borrow(|undone| undone.get(tag).copied());
+    own.max(undone.unwrap_or(i64::MIN))
+}
+
+/// The tags of which transactions that were rolled back have handed out ids, each with one past
+/// the highest.
+pub fn take_undone() -> HashMap<Vec<u8>, i64> {
+    UNDONE.take()
 }
 
 /// Whether the transaction has had no own tag.
@@ -245,21 +251,13 @@ pub fn permit(tag: &[u8], user: Oid, check: impl FnOnce() -> [u8; 16]) -> [u8; 1
     incarnation
 }
 
-/// Takes up to `count` ids of an own tag.
-pub fn take(tag: &[u8], count: u64) -> Run {
-    if with(|it| it.get(tag).map_or(0, |own| own.left())) == 0 {
-        refill(tag, Length::AtLeast(count));
-    }
-    hand_out(tag, count)
+/// How many ids of an own tag are granted and not handed out.
+pub fn left(tag: &[u8]) -> u64 {
+    with(|it| it.get(tag).map_or(0, |own| own.left()))
 }
 
-/// Takes exactly `count` consecutive ids of an own tag.
-pub fn take_block(tag: &[u8], count: u64) -> Run {
-    refill(tag, Length::Exactly(count));
-    hand_out(tag, count)
-}
-
-fn hand_out(tag: &[u8], count: u64) -> Run {
+/// Hands out up to `count` of them.
+pub fn hand_out(tag: &[u8], count: u64) -> Run {
     with(|it| {
         let own = it.get(tag).expect("the tag was granted from just now");
         let run = Run {
@@ -272,46 +270,13 @@ fn hand_out(tag: &[u8], count: u64) -> Run {
     })
 }
 
-/// How many ids should be granted.
-#[derive(Clone, Copy)]
-enum Length {
-    AtLeast(u64),
-    Exactly(u64),
+/// Ids in the last grant of an own tag; `None` if there is no such tag.
+pub fn last_step(tag: &[u8]) -> Option<u64> {
+    with(|it| it.get(tag).map(|own| own.step))
 }
 
-/// Grants ids of an own tag by updating its row in this transaction.
-fn refill(tag: &[u8], length: Length) {
-    let no_such_tag = || -> ! { Error::NoSuchTag { tag: display(tag) }.raise() };
-    let Some(last_step) = with(|it| it.get(tag).map(|own| own.step)) else {
-        no_such_tag()
-    };
-    if xact::is_parallel() {
-        Error::ParallelQuery { tag: display(tag) }.raise();
-    }
-    let history = history::current();
-    let (grant, step) = xact::writable(|| {
-        catalog::as_owner(|| {
-            let Some(Line { mut row, .. }) = line::lock(tag) else {
-                no_such_tag()
-            };
-            if row.upstream.is_some() {
-                Error::FedHere { tag: display(tag) }.raise();
-            }
-            // Doubling keeps the number of row versions small.
-            let longest = row.policy(&settings::step_policy()).max_step.max(row.step);
-            let position = &mut row.position;
-            let step = (last_step * 2).clamp(row.step, longest);
-            let grant = match length {
-                Length::AtLeast(count) => position.grant_up_to(step.max(count)),
-                Length::Exactly(count) => position.grant_block(count),
-            };
-            let grant = grant.unwrap_or_else(|_| Error::Exhausted { tag: display(tag) }.raise());
-            granting([(tag, position.max_id)], || {
-                alloc::set_position(tag, position.max_id, &history);
-            });
-            (grant, step)
-        })
-    });
+/// The transaction has granted ids of an own tag to itself.
+pub fn note_grant(tag: &[u8], grant: Run, step: u64) {
     let sub = xact::current_sub();
     with(|it| {
         let granted = it.note(sub, tag);
@@ -324,51 +289,38 @@ fn refill(tag: &[u8], length: Length) {
     });
 }
 
-/// Called before the commit: sets the rows of own tags to just past the ids that were
-/// handed out.
-pub fn before_commit() {
-    let drawn: Vec<(Vec<u8>, i64, i64)> = with(|it| {
+/// The own tags of which ids were handed out, each with one past the highest, and where the
+/// last grant ends.
+pub fn drawn() -> Vec<(Vec<u8>, i64, i64)> {
+    with(|it| {
         it.high_waters()
             .map(|(tag, own, high_water)| (tag.to_vec(), high_water, own.end))
             .collect()
-    });
-    // The transaction may have dropped the catalog with the extension.
-    if drawn.is_empty() || relation::alloc().is_none() {
-        return;
-    }
-    let history = history::current();
-    let settle = || {
-        for (tag, high_water, end) in &drawn {
-            let Some(Line { row, stored }) = line::lock(tag) else {
-                continue;
-            };
-            // What this transaction granted to itself last and did not use is given
-            // back.
-            let is_unused = stored == *end;
-            let max_id = match is_unused {
-                true => *high_water,
-                false => row.position.max_id,
-            };
-            if max_id != stored {
-                taking_back([(tag.as_slice(), max_id)], || {
-                    alloc::set_position(tag, max_id, &history);
-                });
-            }
-        }
-    };
-    xact::with_snapshot(|| xact::writable(|| catalog::as_owner(settle)));
+    })
 }
 
-/// The transaction has ended. Returns the tags that existed before it and of which ids were
-/// handed out, each with one past the highest, whatever it has done to them since.
-pub fn end() -> Vec<(Vec<u8>, i64)> {
+/// The transaction has committed.
+pub fn after_commit() {
+    with(std::mem::take);
+}
+
+/// The transaction was rolled back. Ids of tags that existed before it stay handed out, whatever
+/// it has done to the tags since. (Where there are other sessions, only tags that it has created
+/// are its own.)
+pub fn after_abort() {
     let own = with(std::mem::take);
+    if process::under_postmaster() {
+        return;
+    }
     let versions = own.versions.into_iter();
-    versions
-        .flat_map(|(tag, versions)| versions.into_iter().map(move |own| (tag.clone(), own)))
-        .filter(|(_, own)| own.created.is_none() && own.high_water != i64::MIN)
-        .map(|(tag, own)| (tag, own.high_water))
-        .collect()
+    let all = versions
+        .flat_map(|(tag, versions)| versions.into_iter().map(move |own| (tag.clone(), own)));
+    UNDONE.with_borrow_mut(|undone| {
+        for (tag, own) in all.filter(|(_, own)| own.created.is_none()) {
+            let known = undone.entry(tag).or_insert(i64::MIN);
+            *known = own.high_water.max(*known);
+        }
+    });
 }
 
 /// A savepoint was released: its actions now belong to its parent.

@@ -5,7 +5,7 @@
 //! The highest id of a transaction that was rolled back is therefore kept, later grants
 //! start above it, and the rows are moved past it when the process ends.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::collections::HashMap;
 
 use pgrx::{pg_guard, pg_sys};
@@ -21,9 +21,6 @@ use crate::pg::{self, display, own_xact, process, xact};
 use crate::shmem::Shared;
 
 thread_local! {
-    /// One past the highest id handed out of each tag by transactions that were
-    /// rolled back.
-    static SEEN: RefCell<HashMap<Vec<u8>, i64>> = RefCell::default();
     static IS_REGISTERED: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -39,34 +36,14 @@ pub fn adopt(shared: &Shared, tag: &[u8]) {
         Own::Renamed => Error::OwnChange { tag: display(tag) }.raise(),
     }
     shared.index.with(key(tag), |slot| slot.drop_ids());
-    own_tags::adopt(tag, handed_out(tag));
-}
-
-/// One past the highest id that transactions that were rolled back have handed out;
-/// `i64::MIN` if there is none.
-pub fn handed_out(tag: &[u8]) -> i64 {
-    SEEN.with_borrow(|seen| seen.get(tag).copied().unwrap_or(i64::MIN))
-}
-
-/// Called after a rollback: keeps what was handed out, for each tag one past the highest
-/// id.
-pub fn after_abort(high_waters: Vec<(Vec<u8>, i64)>) {
-    if process::under_postmaster() {
-        return;
-    }
-    SEEN.with_borrow_mut(|seen| {
-        for (tag, high_water) in high_waters {
-            let known = seen.entry(tag).or_insert(high_water);
-            *known = high_water.max(*known);
-        }
-    });
+    own_tags::adopt(tag, own_tags::high_water(tag));
 }
 
 #[pg_guard]
 unsafe extern "C-unwind" fn at_exit(_code: i32, _argument: pg_sys::Datum) {
     // A transaction that is still open at the end of input is rolled back first.
     xact::abort_any();
-    let seen = SEEN.take();
+    let seen = own_tags::take_undone();
     if seen.is_empty() {
         return;
     }

@@ -48,6 +48,10 @@ enum Status {
 }
 
 /// What a session asks for.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it lives in shared memory, where nothing can be boxed"
+)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub enum Asked {
@@ -92,6 +96,10 @@ pub struct Registration {
 }
 
 /// The loader's answer to a request.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it lives in shared memory, where nothing can be boxed"
+)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub enum Answer {

@@ -61,8 +61,12 @@ pub fn answer(shared: &Shared, database: u32) -> Done {
         1 => lease_to(shared, &requests, true),
         _ => match lease_to(shared, &requests, false) {
             Done::Nothing => {
-                let each = requests.chunks(1).map(|one| lease_to(shared, one, true));
-                each.last().unwrap_or(Done::Something)
+                for one in requests.chunks(1) {
+                    if lease_to(shared, one, true) == Done::Leave {
+                        return Done::Leave;
+                    }
+                }
+                Done::Something
             }
             done => done,
         },

@@ -2,7 +2,7 @@
 //! one that is wrong.
 
 use crate::cache::again;
-use crate::snowflake::{generator, handle, leaf, numbers};
+use crate::snowflake::{generator, leaf, numbers};
 use crate::{HASTE, PATIENCE, config};
 use leaf_sdk::{Config, Error, Leaf, SnowflakeConfig};
 use leaf_tests::{Draw, Ledger, Mode, Server, wait_until};
@@ -102,7 +102,7 @@ fn lease_that_another_registry_has_as_well_is_replaced_at_its_first_answer() {
          ALTER DATABASE restored RENAME TO postgres",
     );
     wait_until("the lease is another", || {
-        let _ = ids.try_next();
+        let _ = ids.next_timeout(HASTE);
         ids.worker_id().is_some_and(|id| id != before)
     });
 }
@@ -184,16 +184,20 @@ fn lease_from_the_cache_is_asked_for_until_the_registry_answers() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("worker.json");
     let cached = || SnowflakeConfig::new("cached").lease(LONG).cache(&file);
-    let ids = leaf(&server).snowflake(cached()).expect("a generator");
+    server.connect().run("CREATE ROLE shop LOGIN SUPERUSER");
+    let leaf = |timeout| of_hosts(&[&server], "user=shop", timeout);
+    let (patient, hasty) = (leaf(PATIENCE), leaf(HASTE));
+    let ids = patient.snowflake(cached()).expect("a generator");
     ids.next().expect("an id");
-    drop(ids);
+    drop((ids, patient));
+    // It must not reach the registry before that is another one.
+    server.connect().run("ALTER ROLE shop NOLOGIN");
     server.stop(Mode::Fast);
-    let hasty = handle(&server, HASTE);
     let ids = again(&hasty, cached());
     ids.next().expect("an id while the server is away");
     server.start_again();
     let mut client = server.connect();
-    client.run("DROP EXTENSION leaf; CREATE EXTENSION leaf");
+    client.run("DROP EXTENSION leaf; CREATE EXTENSION leaf; ALTER ROLE shop LOGIN");
     wait_until("the lease is that of the present registry", || {
         client.number("SELECT count(*) FROM leaf.worker WHERE node = 'cached'") == 1
     });

@@ -157,13 +157,17 @@ fn error_names_what_could_not_be_locked() {
     let mut world = World::new();
     world.app.run(
         "CREATE TABLE orders (id bigserial PRIMARY KEY, n int);
-         GRANT USAGE ON SEQUENCE orders_id_seq TO clerk; SET lock_timeout = '300ms'",
+         GRANT USAGE ON SEQUENCE orders_id_seq TO clerk; CREATE TABLE released (id bigint);
+         SELECT leaf_column_adopt('released', 'id', 'r'); SET lock_timeout = '300ms'",
     );
     let mut other = world.server.connect_as("app", "postgres");
     let mut named = |other: &mut Client, lock: &str, name: &str| {
         other.run(&format!("BEGIN; {lock}"));
-        let adopt = "SELECT leaf_column_adopt('orders', 'id', 't')";
-        let error = refused(world.app.batch_execute(adopt), "55P03");
+        let call = match lock.contains("alter") {
+            true => "SELECT leaf_column_release('released', 'id')",
+            false => "SELECT leaf_column_adopt('orders', 'id', 't')",
+        };
+        let error = refused(world.app.batch_execute(call), "55P03");
         let said = format!("{name} could not be locked within lock_timeout");
         assert_eq!(error.message(), said);
         other.run("ROLLBACK");
@@ -181,6 +185,8 @@ fn error_names_what_could_not_be_locked() {
         "SELECT leaf_tag_create('t')",
         "table leaf.alloc",
     );
+    let alter = "SELECT leaf_tag_alter('r', description => 'altered')";
+    named(&mut other, alter, "table leaf.alloc");
     let share = "LOCK leaf.alloc IN SHARE MODE";
     named(&mut world.admin, share, "table leaf.alloc");
 }

@@ -193,9 +193,17 @@ fn centre_feeds_no_fed_tag() {
     // No loop either: a server that is its own centre.
     middle.0.reload("leaf.upstream", &middle.upstream());
     let mut own = middle.0.connect();
-    own.run("SELECT leaf_tag_create('own'); SELECT leaf_tag_grant('own', 'shard')");
-    own.run("SELECT leaf_tag_attach('own'); SET leaf.wait_timeout = '300ms'");
-    refused(own.next("own"), "55P03");
+    own.run(
+        "SELECT leaf_tag_create('a'), leaf_tag_grant('a', 'shard');
+         SELECT leaf_tag_create('b'), leaf_tag_grant('b', 'shard')",
+    );
+    own.run("SELECT leaf_tag_attach('a', 'b'); SET leaf.wait_timeout = '300ms'");
+    refused(
+        own.batch_execute("SELECT leaf_tag_attach('b', 'a')"),
+        "55P03",
+    );
+    own.run("RESET leaf.wait_timeout");
+    own.next("a").expect("an id of b");
 }
 
 #[test]

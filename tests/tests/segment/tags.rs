@@ -2,7 +2,7 @@
 //! that use them; and the last id of a session.
 
 use leaf_tests::postgres::Client;
-use leaf_tests::{Draw, Ledger, Server, draw_many, refused};
+use leaf_tests::{Draw, Ledger, Server, draw_many, refused, wait_until, waiting_callers};
 use std::sync::Barrier;
 use std::thread;
 
@@ -292,4 +292,34 @@ fn last_id_is_shown_only_to_roles_that_may_draw() {
         "42501",
     );
     drop(server);
+}
+
+#[test]
+fn tag_that_a_transaction_is_creating_delays_no_other() {
+    let (server, mut admin) = Server::with_orders(1);
+    admin.run("SELECT leaf_tag_alter('orders', max_step => 1)");
+    let mut creator = server.connect();
+    creator.run("BEGIN; SELECT leaf_tag_create('ghost')");
+    std::thread::scope(|scope| {
+        let waiting: Vec<_> = (0..4)
+            .map(|_| {
+                let mut client = server.connect();
+                client.run("SET leaf.auto_create = on; SET leaf.wait_timeout = '1min'");
+                scope.spawn(move || client.next("ghost").expect("an id"))
+            })
+            .collect();
+        wait_until("they wait for the tag", || {
+            waiting_callers(&mut admin, "leaf_segment_next") == 4
+        });
+        // Less than a grant may wait for a lock.
+        let mut client = server.connect();
+        client.run("SET leaf.wait_timeout = '450ms'");
+        let mut ledger = Ledger::new();
+        for _ in 0..300 {
+            ledger.add([client.next("orders").expect("an id")]);
+        }
+        creator.run("COMMIT");
+        ledger = Ledger::new();
+        ledger.add(waiting.into_iter().map(|it| it.join().expect("no panic")));
+    });
 }

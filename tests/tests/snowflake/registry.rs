@@ -106,19 +106,17 @@ fn node_whose_clock_is_off_is_58000() {
 }
 
 #[test]
-fn node_whose_clock_is_off_from_those_of_the_live_workers_is_58000() {
+fn clocks_of_other_nodes_keep_nobody_out() {
     let (_server, mut client) = registry();
-    let ahead = "clock => clock_timestamp() + '4 s'::interval";
-    let behind = "'c', clock => clock_timestamp() - '4 s'::interval";
-    let leases = ["'a'", "'b'"].map(|node| {
-        let lease = client.register(&format!("{node}, {ahead}"));
-        lease.expect("4 s are within the bound")
-    });
-    refused(client.register(behind), "58000");
-    for lease in &leases {
-        client.release(lease).expect("a release");
+    let ahead = "clock => clock_timestamp() + '4.9 s'::interval, ahead => '1 day'";
+    for node in 0..8 {
+        client
+            .register(&format!("'{node}', {ahead}"))
+            .expect("4.9 s are within the bound");
     }
-    client.register(behind).expect("nobody else is alive");
+    let behind = "'honest', clock => clock_timestamp() - '1 s'::interval";
+    client.register(behind).expect("a lease");
+    client.snowflake().expect("an id");
 }
 
 #[test]
@@ -394,32 +392,25 @@ fn full_layout_is_53400_and_its_last_gap_is_found() {
 }
 
 #[test]
-fn registrations_that_wait_for_each_other_leave_the_locks_to_the_rest_of_the_server() {
-    let server = Server::options()
-        .set("deadlock_timeout", "1ms")
-        .set("log_lock_waits", "on")
-        .start();
+fn transaction_that_stays_open_holds_up_no_registration() {
+    let server = Server::start();
     let mut client = server.connect();
-    let lock = "BEGIN; LOCK TABLE leaf.worker IN SHARE UPDATE EXCLUSIVE MODE";
-    client.run(lock);
-    let (mut node, mut other) = (server.connect(), server.connect());
-    let pid_of = |session: &mut Client| session.number("SELECT pg_backend_pid()::bigint");
-    let (node_pid, other_pid) = (pid_of(&mut node), pid_of(&mut other));
-    let node_waits =
-        format!("SELECT count(*) FROM pg_locks WHERE pid = {node_pid} AND NOT granted");
-    std::thread::scope(|scope| {
-        let registering = scope.spawn(move || node.register("'a'").expect("a lease"));
-        wait_until("the registration waits", || client.number(&node_waits) == 1);
-        // It looks for a deadlock after `deadlock_timeout`, and says so in the log.
-        let waiting = scope.spawn(move || other.run(lock));
-        let looked = |pid| format!("process {pid} still waiting");
-        wait_until("another command has looked for a deadlock", || {
-            server.log().contains(&looked(other_pid))
-        });
-        let has_looked = server.log().contains(&looked(node_pid));
-        client.run("ROLLBACK");
-        registering.join().expect("it has its lease");
-        waiting.join().expect("it has its lock");
-        assert!(!has_looked, "the registration has looked for a deadlock");
-    });
+    server.reload("leaf.worker_lease", "1s");
+    server.reload("leaf.ceiling_ahead", "100ms");
+    let mut lease = client.register("'expired'").expect("a lease");
+    let expired = "SELECT count(*) FROM leaf.worker WHERE leased_until < clock_timestamp()";
+    wait_until("the lease has run out", || client.number(expired) == 1);
+    // It has registered, renewed what has run out, and ended a lease.
+    let mut open = server.connect();
+    open.run("BEGIN");
+    let own = open.register("'open', 7").expect("a lease");
+    open.renew(&mut lease).expect("a renewal");
+    open.release(&own).expect("a release");
+    let next = client.register("'next'").expect("a lease");
+    assert!(![lease.worker_id, own.worker_id].contains(&next.worker_id));
+    client.snowflake().expect("an id of the server's own");
+    open.run("ROLLBACK");
+    // The registration is committed whatever becomes of the transaction.
+    let leases = "SELECT count(*) FROM leaf.worker WHERE node = 'open'";
+    assert_eq!(client.number(leases), 1);
 }

@@ -1,0 +1,102 @@
+//! Grants of tags that only the current transaction draws from ([`own_tags`]): by ordinary updates
+//! of their rows.
+
+use leaf_core::Run;
+
+use super::error::Error;
+use super::granting::{granting, taking_back};
+use super::line::{self, Line};
+use super::own_tags;
+use crate::catalog::{self, alloc, relation};
+use crate::error::Problem;
+use crate::history;
+use crate::pg::{display, xact};
+use crate::settings::segment as settings;
+
+/// Takes up to `count` ids of an own tag.
+pub fn take(tag: &[u8], count: u64) -> Run {
+    if own_tags::left(tag) == 0 {
+        refill(tag, Length::AtLeast(count));
+    }
+    own_tags::hand_out(tag, count)
+}
+
+/// Takes exactly `count` consecutive ids of an own tag.
+pub fn take_block(tag: &[u8], count: u64) -> Run {
+    refill(tag, Length::Exactly(count));
+    own_tags::hand_out(tag, count)
+}
+
+/// How many ids should be granted.
+#[derive(Clone, Copy)]
+enum Length {
+    AtLeast(u64),
+    Exactly(u64),
+}
+
+/// Grants ids of an own tag by updating its row in this transaction.
+fn refill(tag: &[u8], length: Length) {
+    let no_such_tag = || -> ! { Error::NoSuchTag { tag: display(tag) }.raise() };
+    let Some(last_step) = own_tags::last_step(tag) else {
+        no_such_tag()
+    };
+    if xact::is_parallel() {
+        Error::ParallelQuery { tag: display(tag) }.raise();
+    }
+    let history = history::current();
+    let (grant, step) = xact::writable(|| {
+        catalog::as_owner(|| {
+            let Some(Line { mut row, .. }) = line::lock(tag) else {
+                no_such_tag()
+            };
+            if row.upstream.is_some() {
+                Error::FedHere { tag: display(tag) }.raise();
+            }
+            // Doubling keeps the number of row versions small.
+            let longest = row.policy(&settings::step_policy()).max_step.max(row.step);
+            let position = &mut row.position;
+            let step = (last_step * 2).clamp(row.step, longest);
+            let grant = match length {
+                Length::AtLeast(count) => position.grant_up_to(step.max(count)),
+                Length::Exactly(count) => position.grant_block(count),
+            };
+            let grant = grant.unwrap_or_else(|_| Error::Exhausted { tag: display(tag) }.raise());
+            granting([(tag, position.max_id)], || {
+                alloc::set_position(tag, position.max_id, &history);
+            });
+            (grant, step)
+        })
+    });
+    own_tags::note_grant(tag, grant, step);
+}
+
+/// Called before the commit: sets the rows of own tags to just past the ids that were
+/// handed out.
+pub fn before_commit() {
+    let drawn = own_tags::drawn();
+    // The transaction may have dropped the catalog with the extension.
+    if drawn.is_empty() || relation::alloc().is_none() {
+        return;
+    }
+    let history = history::current();
+    let settle = || {
+        for (tag, high_water, end) in &drawn {
+            let Some(Line { row, stored }) = line::lock(tag) else {
+                continue;
+            };
+            // What this transaction granted to itself last and did not use is given
+            // back.
+            let is_unused = stored == *end;
+            let max_id = match is_unused {
+                true => *high_water,
+                false => row.position.max_id,
+            };
+            if max_id != stored {
+                taking_back([(tag.as_slice(), max_id)], || {
+                    alloc::set_position(tag, max_id, &history);
+                });
+            }
+        }
+    };
+    xact::with_snapshot(|| xact::writable(|| catalog::as_owner(settle)));
+}
