@@ -62,8 +62,13 @@ thread_local! {
     static IS_LEAF: Cell<bool> = const { Cell::new(false) };
 }
 
+/// Whether a statement of leaf itself is running.
+pub fn is_own_statement() -> bool {
+    IS_LEAF.get()
+}
+
 /// Whether a change of a table is replayed from another node, and was not made by leaf
 /// itself in a session that happens to be a replica.
 pub fn is_replayed() -> bool {
-    trigger::is_replica() && !IS_LEAF.get()
+    trigger::is_replica() && !is_own_statement()
 }

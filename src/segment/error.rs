@@ -38,6 +38,12 @@ pub enum Error {
         tag: String,
         granted_up_to: i64,
     },
+    /// The tag would end before what it has granted.
+    BelowGranted {
+        tag: String,
+        max_value: i64,
+        granted_up_to: i64,
+    },
     /// Defaults of columns draw from the tag that was to be dropped.
     InUse {
         tag: String,
@@ -238,6 +244,16 @@ impl Problem for Error {
                 Code::ERRCODE_INVALID_PARAMETER_VALUE,
                 format!("tag \"{tag}\" cannot move backwards"),
                 "Choose a larger number, or drop the tag and create it again.",
+            )
+            .detail(format!("Numbers up to {granted_up_to} have been granted.")),
+            Error::BelowGranted {
+                tag,
+                max_value,
+                granted_up_to,
+            } => Report::new(
+                Code::ERRCODE_INVALID_PARAMETER_VALUE,
+                format!("max_value {max_value} is less than what tag \"{tag}\" has granted"),
+                format!("To grant no more ids, use {granted_up_to}."),
             )
             .detail(format!("Numbers up to {granted_up_to} have been granted.")),
             Error::InUse { tag, columns } => Report::new(

@@ -7,6 +7,7 @@ use crate::history;
 use crate::pg::call::{Call, sql_functions};
 use crate::pg::trigger::{self, Answer, Event};
 use crate::pg::{self, display, inval, role};
+use crate::segment::align::require_unused;
 use crate::segment::changes::{self, Change};
 use crate::segment::error::Error;
 use crate::segment::{attaching, granting, restripe};
@@ -42,6 +43,9 @@ fn leaf_alloc_check(call: Call<'_>) -> Answer {
             let old = AllocRow(old);
             if old.is_striped() && relation::is_replayed() {
                 return Answer::NOTHING;
+            }
+            if !trigger::is_replica() && !relation::is_own_statement() {
+                require_unused(old.tag(), call.function());
             }
             return Answer::go_on_with(old.0);
         }
@@ -108,6 +112,18 @@ fn check(old: &AllocRow, new: AllocRow) -> AllocRow {
     if !old.same_upstream(&new) && !attaching::is_attaching() {
         Error::FixedUpstream {
             tag: display(old.tag()),
+        }
+        .raise();
+    }
+    let granted_up_to = new.max_id().saturating_sub(1);
+    if new.max_value() < old.max_value()
+        && new.max_value() < granted_up_to
+        && !trigger::is_replica()
+    {
+        Error::BelowGranted {
+            tag: display(old.tag()),
+            max_value: new.max_value(),
+            granted_up_to,
         }
         .raise();
     }

@@ -1,6 +1,8 @@
 //! `doctor`: finds what is broken, names the cure, and finds nothing where nothing is.
 
-use leaf_tests::{Centre, Draw, Mode, Said, Server, attach, draw_many, leafctl_on, wait_until};
+use leaf_tests::{
+    Centre, Draw, Mode, Said, Server, attach, draw_many, leafctl_on, refused, wait_until,
+};
 use serde_json::Value;
 use std::time::Duration;
 
@@ -267,6 +269,41 @@ fn clocks_that_differ_or_go_back_are_found() {
             .iter()
             .any(|it| it.starts_with("warning clock: it has gone back")),
         "{found:?}"
+    );
+}
+
+/// No tag was attached, and no database has a centre: there is nothing to be found.
+#[test]
+fn a_mistyped_attach_leaves_nothing_behind() {
+    let (server, mut client) = Server::with_orders(100);
+    client.run("CREATE ROLE clerk LOGIN; GRANT pg_monitor TO clerk");
+    client.fails("SELECT leaf_tag_attach('orders')", "55000");
+    assert_eq!(
+        client.number("SELECT count(*) FROM leaf.stat_upstream WHERE failures > 0"),
+        0
+    );
+    let (code, found) = findings(&server);
+    assert_eq!((code, found.len()), (Some(0), 0), "{found:?}");
+}
+
+#[test]
+fn a_centre_that_refuses_has_answered() {
+    let centre = Centre::start();
+    centre.create("orders", "");
+    let shard = centre.shard();
+    attach(&shard, "orders", 100);
+    let mut client = shard.connect();
+    client.run("SELECT leaf_tag_create('missing')");
+    refused(
+        client.batch_execute("SELECT leaf_tag_attach('missing')"),
+        "55000",
+    );
+    let (code, found) = findings(&shard);
+    assert_eq!(code, Some(0), "{found:?}");
+    let shown = client.text("SELECT last_error FROM leaf.stat_upstream");
+    assert!(
+        shown.contains("missing") && !shown.contains("\\n"),
+        "{shown}"
     );
 }
 
