@@ -361,7 +361,7 @@ CREATE FUNCTION leaf_worker_register(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'leaf_worker_register';
 COMMENT ON FUNCTION leaf_worker_register(text, integer, timestamptz, interval, uuid)
-    IS 'leases a worker id to a node, which may issue ids from start_at on, below ceiling, once this is committed; repeated with the same nonce, returns the same lease';
+    IS 'leases a worker id to a node, which may issue ids from start_at on, below ceiling; committed before it returns, whatever becomes of the transaction; repeated with the same nonce, returns the same lease';
 
 CREATE FUNCTION leaf_worker_renew(
         worker_id integer, nonce uuid, token bigint, clock timestamptz DEFAULT NULL,
