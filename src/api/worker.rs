@@ -7,7 +7,7 @@ use crate::catalog::{self, registry};
 use crate::error::{Error as CommonError, Problem};
 use crate::pg::call::{Call, sql_functions};
 use crate::pg::rows::Record;
-use crate::pg::{clock, guc, process, role};
+use crate::pg::{clock, guc, process, role, xact};
 use crate::settings::snowflake as settings;
 use crate::settings::upstream as upstream_settings;
 use crate::shmem;
@@ -129,6 +129,7 @@ fn in_registry<R>(work: impl FnOnce() -> Result<R, Error>) -> (R, Identity) {
     if upstream::is_shard() {
         Error::IsShard.raise();
     }
-    catalog::as_owner(|| Ok((work()?, Identity::current())))
-        .unwrap_or_else(|error: Error| error.raise())
+    // As draws do, leases work for roles whose transactions are read-only.
+    let attempt = || Ok((work()?, Identity::current()));
+    xact::writable(|| catalog::as_owner(attempt)).unwrap_or_else(|error: Error| error.raise())
 }

@@ -4,15 +4,13 @@
 use std::ffi::CStr;
 use std::time::{Duration, Instant, SystemTime};
 
-use leaf_core::Run;
-use leaf_core::snowflake::Terms;
-use leaf_core::time::WallTime;
 use uuid::Uuid;
 
+use super::answers::answer;
+use super::failure::{Answer, Failure};
 use super::libpq::{Connection, LibPq, Outcome};
-use crate::shmem::text::Text;
 use crate::shmem::upstream as shmem;
-use crate::shmem::upstream::{Demand, Registry, Reply, Unfed};
+use crate::shmem::upstream::{Demand, Reply, Unfed};
 
 /// Where the centre is, and how long it may take.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,39 +20,6 @@ pub struct Address {
     /// How long a host may take to accept a connection, and then each answer.
     pub timeout: Duration,
 }
-
-/// A request that has failed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
-    /// What every role may know.
-    pub unfed: Unfed,
-    /// The whole cause.
-    pub cause: String,
-}
-
-impl Failure {
-    fn new(unfed: Unfed, cause: impl Into<String>) -> Self {
-        Failure {
-            unfed,
-            cause: in_one_line(&cause.into()),
-        }
-    }
-
-    /// Whether the fault may lie with this host, so that another one might answer.
-    fn is_of_host(&self) -> bool {
-        self.unfed.is_unreached() || self.unfed == Unfed::Busy
-    }
-}
-
-/// A text that came from elsewhere, for the log and the views.
-fn in_one_line(text: &str) -> String {
-    const LONGEST: usize = 1_000;
-    let shown = |char: char| if char.is_control() { ' ' } else { char };
-    text.chars().take(LONGEST).map(shown).collect()
-}
-
-/// The outcome of a request.
-pub type Answer = Result<Reply, Failure>;
 
 /// What a conversation brings.
 pub enum Heard {
@@ -397,129 +362,6 @@ fn wait(connection: &Connection, deadline: Instant) -> Result<(), String> {
     // SAFETY: one descriptor, which is open.
     unsafe { libc::poll(&raw mut ready, 1, milliseconds) };
     connection.read()
-}
-
-/// What the outcome of a feed means.
-fn answer(demand: &Demand, outcome: Outcome, place: shmem::Address) -> Answer {
-    match outcome {
-        Outcome::Row(Some(row)) => reply(demand, &row, place).unwrap_or_else(|| {
-            let cause = format!("unexpected answer {row:?}");
-            Err(Failure::new(Unfed::Refused, cause))
-        }),
-        Outcome::Row(None) | Outcome::Sync => {
-            Err(Failure::new(Unfed::Refused, "the answer has no row"))
-        }
-        Outcome::Error { code, message } => Err(Failure::new(unfed(demand, &code), message)),
-    }
-}
-
-/// What an SQLSTATE of the centre means to those who wait.
-fn unfed(demand: &Demand, code: &str) -> Unfed {
-    let is_feed = matches!(demand, Demand::Feed { .. });
-    match code {
-        "42704" if is_feed => Unfed::Missing,
-        "2200H" => Unfed::Exhausted,
-        "53400" if !is_feed => Unfed::Exhausted,
-        "58000" if !is_feed => Unfed::Clock,
-        "55000" if matches!(demand, Demand::Renew { .. }) => Unfed::LeaseLost,
-        // No lock, or cancelled.
-        "55P03" | "57014" => Unfed::Busy,
-        // A standby; or a connection that was lost, a server that is shut down, or has no
-        // resources.
-        "25006" | "" => Unfed::Away,
-        code if ["08", "57", "53"]
-            .iter()
-            .any(|class| code.starts_with(class)) =>
-        {
-            Unfed::Away
-        }
-        _ => Unfed::Refused,
-    }
-}
-
-/// What is in an answer, which must be what was asked for; `None` if it is not.
-fn reply(demand: &Demand, row: &[String], place: shmem::Address) -> Option<Answer> {
-    match *demand {
-        Demand::Feed { count, exact, .. } => fed(count, exact, row).map(Ok),
-        Demand::Register { nonce, .. } => leased(nonce, row, place),
-        Demand::Renew { .. } => {
-            let [token, ceiling, registry @ ..] = row else {
-                return None;
-            };
-            Some(Ok(Reply::Renewed {
-                token: token.parse().ok()?,
-                ceiling: instant(ceiling)?,
-                from: registry_of(registry, place)?,
-            }))
-        }
-    }
-}
-
-fn leased(nonce: [u8; 16], row: &[String], place: shmem::Address) -> Option<Answer> {
-    let [
-        worker_id,
-        of_nonce,
-        token,
-        start_at,
-        ceiling,
-        layout,
-        epoch,
-        registry @ ..,
-    ] = row
-    else {
-        return None;
-    };
-    if of_nonce.parse::<Uuid>().ok()?.into_bytes() != nonce {
-        return None;
-    }
-    let (start_at, ceiling) = (instant(start_at)?, instant(ceiling)?);
-    let (epoch, worker_id) = (instant(epoch)?, worker_id.parse().ok()?);
-    let terms = match Terms::read(worker_id, layout, epoch, start_at, ceiling) {
-        Ok(terms) => terms,
-        Err(bad) => return Some(Err(Failure::new(Unfed::Refused, bad.to_string()))),
-    };
-    Some(Ok(Reply::Leased {
-        nonce,
-        token: token.parse().ok()?,
-        terms,
-        from: registry_of(registry, place)?,
-    }))
-}
-
-/// Which registry has answered. The link knows the number of the connection.
-fn registry_of(row: &[String], address: shmem::Address) -> Option<Registry> {
-    let [incarnation, history] = row else {
-        return None;
-    };
-    Some(Registry {
-        incarnation: incarnation.parse::<Uuid>().ok()?.into_bytes(),
-        history: Text::of(history),
-        address,
-        connection: 0,
-    })
-}
-
-fn instant(us_since_1970: &str) -> Option<WallTime> {
-    us_since_1970.parse().ok().map(WallTime::from_unix_us)
-}
-
-fn fed(count: u64, exact: bool, row: &[String]) -> Option<Reply> {
-    let [first, last, incarnation] = row else {
-        return None;
-    };
-    let (first, last): (i64, i64) = (first.parse().ok()?, last.parse().ok()?);
-    let len = last.checked_sub(first)?.checked_add(1)?;
-    let len = u64::try_from(len).ok()?;
-    let is_asked = match (count, exact) {
-        (0, _) => len == 0,
-        (count, true) => len == count,
-        (count, false) => (1..=count).contains(&len),
-    };
-    let incarnation = incarnation.parse::<Uuid>().ok()?.into_bytes();
-    is_asked.then_some(Reply::Fed {
-        run: Run { first, len },
-        incarnation,
-    })
 }
 
 /// Why a connection string cannot be used. The text quotes nothing of it.

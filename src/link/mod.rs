@@ -10,8 +10,10 @@
 //! centre ([`speaker`]), and each request is answered: with numbers or with the reason why
 //! there are none.
 
+mod answers;
 pub mod call;
 mod centre;
+mod failure;
 mod libpq;
 mod speaker;
 
@@ -28,7 +30,8 @@ use crate::settings::upstream as upstream_settings;
 use crate::shmem::text::Text;
 use crate::shmem::upstream::{Demand, DemandId, Reply, Unfed};
 use crate::shmem::{self, LINK, Shared};
-use centre::{Address, Answer, Failure};
+use centre::Address;
+use failure::{Answer, Failure};
 use libpq::LibPq;
 use speaker::{Message, Speaker};
 

@@ -11,7 +11,8 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::Duration;
 
-use super::centre::{Address, Answer, Centre, Heard};
+use super::centre::{Address, Centre, Heard};
+use super::failure::Answer;
 use super::libpq::LibPq;
 use crate::shmem::upstream::Demand;
 

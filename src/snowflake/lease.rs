@@ -60,18 +60,9 @@ impl Claimant {
     pub fn server(wanted: &Wanted) -> Self {
         let now = clock::now();
         Claimant {
-            node: server_name(),
             is_server: true,
-            nonce: None,
             worker_id: wanted.worker_id,
-            scheme: wanted.scheme,
-            clock: now,
-            now,
-            last: None,
-            ahead: settings::ceiling_ahead(),
-            limit: None,
-            not_before: None,
-            role: None,
+            ..Self::node(server_name(), now, now, wanted)
         }
     }
 

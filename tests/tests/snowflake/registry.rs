@@ -414,3 +414,12 @@ fn transaction_that_stays_open_holds_up_no_registration() {
     let leases = "SELECT count(*) FROM leaf.worker WHERE node = 'open'";
     assert_eq!(client.number(leases), 1);
 }
+
+#[test]
+fn role_whose_transactions_are_read_only_has_leases() {
+    let (_server, mut client) = registry();
+    client.run("SET default_transaction_read_only = on");
+    let mut lease = client.register("'a'").expect("a lease");
+    client.renew(&mut lease).expect("a renewal");
+    client.release(&lease).expect("a release");
+}

@@ -1,0 +1,134 @@
+//! What the answers of the centre mean. All of them are checked here.
+
+use leaf_core::Run;
+use leaf_core::snowflake::Terms;
+use leaf_core::time::WallTime;
+use uuid::Uuid;
+
+use super::failure::{Answer, Failure};
+use super::libpq::Outcome;
+use crate::shmem::text::Text;
+use crate::shmem::upstream::{Address, Demand, Registry, Reply, Unfed};
+
+/// What the outcome of a feed means.
+pub fn answer(demand: &Demand, outcome: Outcome, place: Address) -> Answer {
+    match outcome {
+        Outcome::Row(Some(row)) => reply(demand, &row, place).unwrap_or_else(|| {
+            let cause = format!("unexpected answer {row:?}");
+            Err(Failure::new(Unfed::Refused, cause))
+        }),
+        Outcome::Row(None) | Outcome::Sync => {
+            Err(Failure::new(Unfed::Refused, "the answer has no row"))
+        }
+        Outcome::Error { code, message } => Err(Failure::new(unfed(demand, &code), message)),
+    }
+}
+
+/// What an SQLSTATE of the centre means to those who wait.
+fn unfed(demand: &Demand, code: &str) -> Unfed {
+    let is_feed = matches!(demand, Demand::Feed { .. });
+    match code {
+        "42704" if is_feed => Unfed::Missing,
+        "2200H" => Unfed::Exhausted,
+        "53400" if !is_feed => Unfed::Exhausted,
+        "58000" if !is_feed => Unfed::Clock,
+        "55000" if matches!(demand, Demand::Renew { .. }) => Unfed::LeaseLost,
+        // No lock, or cancelled.
+        "55P03" | "57014" => Unfed::Busy,
+        // A standby; or a connection that was lost, a server that is shut down, or has no
+        // resources.
+        "25006" | "" => Unfed::Away,
+        code if ["08", "57", "53"]
+            .iter()
+            .any(|class| code.starts_with(class)) =>
+        {
+            Unfed::Away
+        }
+        _ => Unfed::Refused,
+    }
+}
+
+/// What is in an answer, which must be what was asked for; `None` if it is not.
+fn reply(demand: &Demand, row: &[String], place: Address) -> Option<Answer> {
+    match *demand {
+        Demand::Feed { count, exact, .. } => fed(count, exact, row).map(Ok),
+        Demand::Register { nonce, .. } => leased(nonce, row, place),
+        Demand::Renew { .. } => {
+            let [token, ceiling, registry @ ..] = row else {
+                return None;
+            };
+            Some(Ok(Reply::Renewed {
+                token: token.parse().ok()?,
+                ceiling: instant(ceiling)?,
+                from: registry_of(registry, place)?,
+            }))
+        }
+    }
+}
+
+fn leased(nonce: [u8; 16], row: &[String], place: Address) -> Option<Answer> {
+    let [
+        worker_id,
+        of_nonce,
+        token,
+        start_at,
+        ceiling,
+        layout,
+        epoch,
+        registry @ ..,
+    ] = row
+    else {
+        return None;
+    };
+    if of_nonce.parse::<Uuid>().ok()?.into_bytes() != nonce {
+        return None;
+    }
+    let (start_at, ceiling) = (instant(start_at)?, instant(ceiling)?);
+    let (epoch, worker_id) = (instant(epoch)?, worker_id.parse().ok()?);
+    let terms = match Terms::read(worker_id, layout, epoch, start_at, ceiling) {
+        Ok(terms) => terms,
+        Err(bad) => return Some(Err(Failure::new(Unfed::Refused, bad.to_string()))),
+    };
+    Some(Ok(Reply::Leased {
+        nonce,
+        token: token.parse().ok()?,
+        terms,
+        from: registry_of(registry, place)?,
+    }))
+}
+
+/// Which registry has answered. The link knows the number of the connection.
+fn registry_of(row: &[String], address: Address) -> Option<Registry> {
+    let [incarnation, history] = row else {
+        return None;
+    };
+    Some(Registry {
+        incarnation: incarnation.parse::<Uuid>().ok()?.into_bytes(),
+        history: Text::of(history),
+        address,
+        connection: 0,
+    })
+}
+
+fn instant(us_since_1970: &str) -> Option<WallTime> {
+    us_since_1970.parse().ok().map(WallTime::from_unix_us)
+}
+
+fn fed(count: u64, exact: bool, row: &[String]) -> Option<Reply> {
+    let [first, last, incarnation] = row else {
+        return None;
+    };
+    let (first, last): (i64, i64) = (first.parse().ok()?, last.parse().ok()?);
+    let len = last.checked_sub(first)?.checked_add(1)?;
+    let len = u64::try_from(len).ok()?;
+    let is_asked = match (count, exact) {
+        (0, _) => len == 0,
+        (count, true) => len == count,
+        (count, false) => (1..=count).contains(&len),
+    };
+    let incarnation = incarnation.parse::<Uuid>().ok()?.into_bytes();
+    is_asked.then_some(Reply::Fed {
+        run: Run { first, len },
+        incarnation,
+    })
+}

@@ -1,0 +1,36 @@
+//! Why the centre has not done what was asked.
+
+use crate::shmem::upstream::{Reply, Unfed};
+
+/// A request that has failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// What every role may know.
+    pub unfed: Unfed,
+    /// The whole cause.
+    pub cause: String,
+}
+
+impl Failure {
+    pub fn new(unfed: Unfed, cause: impl Into<String>) -> Self {
+        Failure {
+            unfed,
+            cause: in_one_line(&cause.into()),
+        }
+    }
+
+    /// Whether the fault may lie with this host, so that another one might answer.
+    pub fn is_of_host(&self) -> bool {
+        self.unfed.is_unreached() || self.unfed == Unfed::Busy
+    }
+}
+
+/// A text that came from elsewhere, for the log and the views.
+fn in_one_line(text: &str) -> String {
+    const LONGEST: usize = 1_000;
+    let shown = |char: char| if char.is_control() { ' ' } else { char };
+    text.chars().take(LONGEST).map(shown).collect()
+}
+
+/// The outcome of a request.
+pub type Answer = Result<Reply, Failure>;
