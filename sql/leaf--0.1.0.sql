@@ -19,6 +19,26 @@ COMMENT ON SCHEMA leaf IS 'catalog and status of the leaf extension';
 GRANT USAGE ON SCHEMA leaf TO PUBLIC;
 
 /*
+ * What the keys of masks are derived from, apart from leaf.alloc, which more roles may see.
+ * CREATE EXTENSION makes a row, so that masks write nothing; a restored dump or a publisher adds
+ * its own. Errors quote the first 64 bytes of each value of a row, which are those of the zeros.
+ */
+CREATE TABLE leaf.mask_secret (
+    id     uuid  NOT NULL DEFAULT gen_random_uuid(),
+    secret bytea NOT NULL DEFAULT pg_catalog.decode(pg_catalog.repeat('00', 32), 'hex')
+        OPERATOR(pg_catalog.||) pg_catalog.uuid_send(pg_catalog.gen_random_uuid())
+        OPERATOR(pg_catalog.||) pg_catalog.uuid_send(pg_catalog.gen_random_uuid()),
+    CONSTRAINT mask_secret_pkey PRIMARY KEY (id),
+    CONSTRAINT mask_secret_check CHECK (pg_catalog.octet_length(secret) OPERATOR(pg_catalog.=) 64
+        AND pg_catalog.substr(secret, 1, 32) OPERATOR(pg_catalog.=) pg_catalog.decode(pg_catalog.repeat('00', 32), 'hex'))
+);
+INSERT INTO leaf.mask_secret DEFAULT VALUES;
+COMMENT ON TABLE leaf.mask_secret IS 'the secrets of masks: whoever can read them can unmask all ids';
+COMMENT ON COLUMN leaf.mask_secret.id IS 'by which tags name the secret';
+COMMENT ON COLUMN leaf.mask_secret.secret IS '32 zeros, so that no error quotes what follows, and 32 random bytes';
+SELECT pg_catalog.pg_extension_config_dump('leaf.mask_secret', '');
+
+/*
  * The catalog of tags. The first five columns are Meituan Leaf's leaf_alloc;
  * rows exported from there can be loaded unchanged. What a role may do with a tag
  * depends only on owner and grantees. These are names because role OIDs would
@@ -40,8 +60,8 @@ CREATE TABLE leaf.alloc (
     written_by      xid          NOT NULL DEFAULT '0',
     floor           bigint       NOT NULL DEFAULT -9223372036854775808,
     max_step        integer,
-    mask_secret     bytea        NOT NULL DEFAULT
-        pg_catalog.uuid_send(pg_catalog.gen_random_uuid()) OPERATOR(pg_catalog.||) pg_catalog.uuid_send(pg_catalog.gen_random_uuid()),
+    mask_secret_id  uuid,
+    mask_salt       uuid         NOT NULL DEFAULT gen_random_uuid(),
     mask_version    integer      NOT NULL DEFAULT 1,
     upstream_tag    varchar(128),
     upstream_incarnation uuid,
@@ -56,7 +76,6 @@ CREATE TABLE leaf.alloc (
     CONSTRAINT alloc_biz_tag_check CHECK (biz_tag::text OPERATOR(pg_catalog.<>) ''::text),
     CONSTRAINT alloc_step_check CHECK (step OPERATOR(pg_catalog.>) 0),
     CONSTRAINT alloc_max_step_check CHECK (max_step OPERATOR(pg_catalog.>) 0),
-    CONSTRAINT alloc_mask_secret_check CHECK (pg_catalog.octet_length(mask_secret) OPERATOR(pg_catalog.=) 32),
     CONSTRAINT alloc_mask_version_check CHECK (mask_version OPERATOR(pg_catalog.>) 0),
     CONSTRAINT alloc_upstream_check CHECK ((upstream_tag IS NULL) OPERATOR(pg_catalog.=) (upstream_incarnation IS NULL)),
     CONSTRAINT alloc_fed_check CHECK (upstream_tag IS NULL OR stripes OPERATOR(pg_catalog.=) 1),
@@ -80,7 +99,8 @@ COMMENT ON COLUMN leaf.alloc.last_grant IS 'ids in the last granted segment; of 
 COMMENT ON COLUMN leaf.alloc.largest_reserve IS 'ids in the largest block ever reserved';
 COMMENT ON COLUMN leaf.alloc.floor IS 'the tag was moved here, or ids below are in use: unused ids below are not taken back';
 COMMENT ON COLUMN leaf.alloc.written_by IS 'the transaction that wrote the row, set by a trigger: if it is not the row''s xmin, the row was written while triggers were disabled';
-COMMENT ON COLUMN leaf.alloc.mask_secret IS 'what the keys of leaf_mask are derived from: whoever can read it can unmask the tag''s ids';
+COMMENT ON COLUMN leaf.alloc.mask_secret_id IS 'the secret in leaf.mask_secret that the keys of leaf_mask are derived from; a trigger fills it in';
+COMMENT ON COLUMN leaf.alloc.mask_salt IS 'what makes the keys of the tag others than those of other tags: no secret';
 COMMENT ON COLUMN leaf.alloc.mask_version IS 'the version of the key with which leaf_mask masks; keys of earlier versions remain usable';
 
 COMMENT ON COLUMN leaf.alloc.upstream_tag IS 'the tag of the centre from which the ids of a fed tag come; null if they are granted here';
@@ -341,7 +361,7 @@ CREATE FUNCTION leaf_worker_register(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'leaf_worker_register';
 COMMENT ON FUNCTION leaf_worker_register(text, integer, timestamptz, interval, uuid)
-    IS 'leases a worker id to a node, which may issue ids from start_at on, below ceiling, once this is committed; repeated with the same nonce, returns the same lease';
+    IS 'leases a worker id to a node, which may issue ids from start_at on, below ceiling; committed before it returns, whatever becomes of the transaction; repeated with the same nonce, returns the same lease';
 
 CREATE FUNCTION leaf_worker_renew(
         worker_id integer, nonce uuid, token bigint, clock timestamptz DEFAULT NULL,
@@ -589,6 +609,12 @@ REVOKE EXECUTE ON FUNCTION leaf_upstream_stats() FROM PUBLIC;
 
 CREATE VIEW leaf.stat_upstream AS SELECT * FROM leaf_upstream_stats();
 COMMENT ON VIEW leaf.stat_upstream IS 'how this server fares with the centre that feeds its tags: connection, numbers and errors since the server started';
+
+/*
+ * The owner of the database can dump the tables and restore the dump, apart from leaf.mask_secret.
+ * What rows a role may add that has no other privileges, the triggers check.
+ */
+GRANT SELECT, INSERT ON leaf.alloc, leaf.worker TO pg_database_owner;
 
 GRANT EXECUTE ON FUNCTION leaf_segment_slots(), leaf_snowflake_stats(), leaf_upstream_stats() TO pg_monitor;
 GRANT SELECT ON leaf.stat_snowflake, leaf.stat_upstream TO pg_monitor;

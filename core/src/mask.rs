@@ -3,8 +3,8 @@
 //!
 //! A mask is a permutation of the numbers of 63 (or 53) bits: format-preserving encryption
 //! with FF1 of NIST SP 800-38G and AES-256, over the bits of the number, without a tweak.
-//! The key of a tag, version and width is derived from the tag's secret with HKDF-SHA256, so
-//! that a key that is given to a client gives away neither the secret nor other keys.
+//! The key of a tag, version and width is derived from a secret with HKDF-SHA256, whose salt is
+//! the tag's, so that a key that is given to a client gives away neither the secret nor other keys.
 
 use std::fmt;
 
@@ -56,12 +56,12 @@ impl Width {
     }
 }
 
-/// The key of a version and width.
-pub fn derive_key(secret: &[u8], version: u32, width: Width) -> Key {
+/// The key of a tag, version and width. The salt is the tag's, and no secret.
+pub fn derive_key(secret: &[u8], salt: &[u8], version: u32, width: Width) -> Key {
     let mut key = [0; KEY_LENGTH];
     let (version, bits) = (version.to_be_bytes(), width.bits().to_be_bytes());
     let info = [LABEL, &version, &bits];
-    Hkdf::<Sha256>::new(None, secret)
+    Hkdf::<Sha256>::new(Some(salt), secret)
         .expand_multi_info(&info, &mut key)
         .expect("HKDF-SHA256 gives up to 8160 bytes");
     key

@@ -26,7 +26,7 @@ fn masked_ids_of_the_vectors_are_what_the_vectors_say() {
         };
         let number = |text: &str| text.parse::<i64>().expect("a number");
         let width = Width::of(number(bits) as i32).expect("a width");
-        let derived = derive_key(&bytes::<32>(secret), number(version) as u32, width);
+        let derived = derive_key(&bytes::<32>(secret), &[], number(version) as u32, width);
         assert_eq!(derived, bytes::<32>(key), "{line}");
         let mask = Mask::new(&derived, width);
         assert_eq!(mask.mask(number(id)), Some(number(masked)), "{line}");
@@ -109,10 +109,11 @@ proptest! {
     fn every_secret_version_and_width_has_a_key_of_its_own(
         secret: [u8; 32], other: [u8; 32], version in 1..u32::MAX
     ) {
-        let key = derive_key(&secret, version, Width::Bits63);
+        let key = derive_key(&secret, &[1], version, Width::Bits63);
+        prop_assert_ne!(key, derive_key(&secret, &[2], version, Width::Bits63));
         prop_assume!(secret != other);
-        prop_assert_ne!(key, derive_key(&other, version, Width::Bits63));
-        prop_assert_ne!(key, derive_key(&secret, version + 1, Width::Bits63));
-        prop_assert_ne!(key, derive_key(&secret, version, Width::Bits53));
+        prop_assert_ne!(key, derive_key(&other, &[1], version, Width::Bits63));
+        prop_assert_ne!(key, derive_key(&secret, &[1], version + 1, Width::Bits63));
+        prop_assert_ne!(key, derive_key(&secret, &[1], version, Width::Bits53));
     }
 }

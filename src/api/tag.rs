@@ -3,7 +3,6 @@
 use std::ffi::CStr;
 
 use leaf_core::grant::{MAX_ID, OwnNumbers, Position, Stripe};
-use pgrx::pg_sys;
 
 use super::args;
 use crate::catalog;
@@ -11,7 +10,7 @@ use crate::catalog::alloc::{self, Changes, NewTag};
 use crate::error::Problem;
 use crate::pg::call::{Call, sql_functions};
 use crate::pg::{display, encoding, report, role};
-use crate::segment::align::columns_of;
+use crate::segment::align::require_unused;
 use crate::segment::attaching;
 use crate::segment::changes::{self, Change};
 use crate::segment::error::Error;
@@ -123,15 +122,43 @@ fn leaf_tag_alter(call: Call<'_>) {
         max_step: args::max_step(call.integer(5)),
     };
     require_owner(tag);
-    if let Some(step) = changes.step
-        && let Some(row) = catalog::as_owner(|| alloc::position(tag))
-    {
-        restripe::check_step(row.numbers.stripe(), step);
+    if let Some(row) = catalog::as_owner(|| alloc::position(tag)) {
+        check_changes(tag, &row, &changes);
     }
     catalog::as_owner(|| alloc::update(tag, &changes));
     if changes.max_id.is_some() {
         // Also if the row was there already: ids in memory are below.
         changes::record(tag, Change::Position);
+    }
+}
+
+/// Raises an error if a tag cannot have the changes. The table's own trigger rejects a `max_value`
+/// below what is granted.
+fn check_changes(tag: &[u8], row: &Position, changes: &Changes<'_>) {
+    if let Some(step) = changes.step {
+        restripe::check_step(row.numbers.stripe(), step);
+    }
+    let Some(to) = changes.max_id.filter(|&to| to > row.max_id) else {
+        return;
+    };
+    let max_value = changes.max_value.unwrap_or(row.max_value);
+    let moved = Position {
+        max_id: to,
+        max_value,
+        numbers: row.numbers,
+    };
+    let step = changes
+        .step
+        .or_else(|| catalog::as_owner(|| alloc::step(tag)));
+    let step = u64::try_from(step.unwrap_or(1)).unwrap_or(1);
+    if moved.left() < step && row.left() >= step {
+        args::bad(
+            format!(
+                "advance_to {to} leaves {} ids, less than step {step}",
+                moved.left()
+            ),
+            "Check the number: a tag never moves backwards. Raise max_value first, or lower step, if it is right.",
+        );
     }
 }
 
@@ -156,17 +183,6 @@ fn leaf_tag_drop(call: Call<'_>) {
         require_unused(tag, call.function());
     }
     catalog::as_owner(|| alloc::delete(tag));
-}
-
-/// Raises an error if the default of a column draws from a tag. `sibling` is any function of
-/// the extension.
-fn require_unused(tag: &[u8], sibling: pg_sys::Oid) {
-    let columns = columns_of(tag, sibling).into_iter();
-    let columns: Vec<_> = columns.map(|it| display(&it.column)).collect();
-    if !columns.is_empty() {
-        let tag = display(tag);
-        Error::InUse { tag, columns }.raise();
-    }
 }
 
 fn leaf_tag_grant(call: Call<'_>) {

@@ -183,6 +183,13 @@ pub fn rotate_mask(tag: &[u8]) -> Option<i32> {
     .flatten()
 }
 
+/// The step of a tag's row.
+pub fn step(tag: &[u8]) -> Option<i32> {
+    let statement = "SELECT step FROM leaf.alloc WHERE biz_tag = $1";
+    let found = query(statement, &[text_arg(tag)], |row| column_of::<i32>(row, 1));
+    found.into_iter().next().flatten()
+}
+
 /// How far a tag's ids are granted.
 pub fn position(tag: &[u8]) -> Option<Position> {
     let statement = "SELECT NULL, max_id, max_value, stripes, stripe, stripe_width, striped_from, \

@@ -3,7 +3,7 @@
 use leaf_core::grant::{OwnNumbers, Stripe};
 use pgrx::pg_sys;
 
-use crate::pg::datum::{text_datum, uuid_datum};
+use crate::pg::datum::{random_uuid_datum, text_datum, uuid_datum};
 use crate::pg::encoding::encode;
 use crate::pg::{clock, heap, xact};
 
@@ -21,17 +21,18 @@ pub(super) mod column {
     pub const LARGEST_RESERVE: i16 = 12;
     pub const WRITTEN_BY: i16 = 13;
     pub const FLOOR: i16 = 14;
-    pub const MASK_SECRET: i16 = 16;
-    pub const MASK_VERSION: i16 = 17;
-    pub const UPSTREAM_TAG: i16 = 18;
-    pub const UPSTREAM_INCARNATION: i16 = 19;
-    pub const FED_IN: i16 = 20;
-    pub const STRIPES: i16 = 21;
-    pub const STRIPE: i16 = 22;
-    pub const STRIPE_WIDTH: i16 = 23;
-    pub const STRIPED_FROM: i16 = 24;
-    pub const EARLIER_STRIPES: i16 = 25;
-    pub const EARLIER_STRIPE: i16 = 26;
+    pub const MASK_SECRET_ID: i16 = 16;
+    pub const MASK_SALT: i16 = 17;
+    pub const MASK_VERSION: i16 = 18;
+    pub const UPSTREAM_TAG: i16 = 19;
+    pub const UPSTREAM_INCARNATION: i16 = 20;
+    pub const FED_IN: i16 = 21;
+    pub const STRIPES: i16 = 22;
+    pub const STRIPE: i16 = 23;
+    pub const STRIPE_WIDTH: i16 = 24;
+    pub const STRIPED_FROM: i16 = 25;
+    pub const EARLIER_STRIPES: i16 = 26;
+    pub const EARLIER_STRIPE: i16 = 27;
 }
 
 /// The columns that say which numbers are the tag's own, in the order of [`own_numbers`].
@@ -92,6 +93,22 @@ impl<'r> AllocRow<'r> {
             row = row.with(column, pg_sys::Datum::from(value));
         }
         AllocRow(row)
+    }
+
+    /// Whether the row names the secret of its masks.
+    pub fn has_mask_secret(&self) -> bool {
+        self.0.uuid(column::MASK_SECRET_ID).is_some()
+    }
+
+    /// The row with another secret of its masks.
+    pub fn with_mask_secret(self, id: Option<[u8; 16]>) -> AllocRow<'r> {
+        AllocRow(self.0.with(column::MASK_SECRET_ID, id.map(uuid_datum)))
+    }
+
+    /// The row with masks that no row had before.
+    pub fn with_new_masks(self) -> AllocRow<'r> {
+        let row = self.0.with(column::MASK_SALT, random_uuid_datum());
+        AllocRow(row).with_mask_secret(None)
     }
 
     /// Whether both rows give the same permissions to the same roles.

@@ -11,6 +11,7 @@ pub mod alloc_row;
 pub mod columns;
 pub mod database;
 pub mod defaults;
+pub mod mask_secret;
 pub mod permissions;
 pub mod privileges;
 pub mod registry;

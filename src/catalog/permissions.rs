@@ -32,8 +32,10 @@ pub struct Permissions {
 
 /// What the masks of a tag are made of.
 pub struct MaskSource {
-    /// From which the keys are derived.
-    pub secret: Vec<u8>,
+    /// The row of `leaf.mask_secret` from which the keys are derived.
+    pub secret_id: Option<[u8; 16]>,
+    /// What makes the keys those of the tag.
+    pub salt: [u8; 16],
     /// The version of the present key, at least 1.
     pub version: i32,
 }
@@ -79,7 +81,8 @@ impl Readable {
         user: pg_sys::Oid,
     ) -> Option<(Permissions, MaskSource)> {
         self.permissions_and(tag, user, |row| MaskSource {
-            secret: row.bytes(column::MASK_SECRET).unwrap_or_default().to_vec(),
+            secret_id: row.uuid(column::MASK_SECRET_ID),
+            salt: row.uuid(column::MASK_SALT).unwrap_or_default(),
             version: row.integer(column::MASK_VERSION).unwrap_or_default(),
         })
     }

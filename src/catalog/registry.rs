@@ -23,6 +23,7 @@ use crate::shmem::generators::Lease;
 mod column {
     pub const WORKER_ID: i16 = 1;
     pub const NODE: i16 = 2;
+    pub const HISTORY: i16 = 5;
     pub const LAYOUT: i16 = 6;
     pub const EPOCH: i16 = 7;
     pub const CEILING: i16 = 8;
@@ -363,6 +364,10 @@ impl<'r> TriggerRow<'r> {
     pub fn node(&self) -> String {
         let node = self.0.text(column::NODE).unwrap_or_default();
         display(node)
+    }
+
+    pub fn history(&self) -> &[u8] {
+        self.0.text(column::HISTORY).unwrap_or_default()
     }
 
     /// Layout and epoch; `None` if they are not valid.

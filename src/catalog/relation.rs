@@ -27,6 +27,11 @@ pub fn alloc_index() -> Option<pg_sys::Oid> {
     heap::relation_oid(c"leaf", c"alloc_pkey")
 }
 
+/// The OIDs of `leaf.mask_secret` and of its unique index, as far as they exist.
+pub fn mask_secret() -> [Option<pg_sys::Oid>; 2] {
+    [c"mask_secret", c"mask_secret_pkey"].map(|name| heap::relation_oid(c"leaf", name))
+}
+
 /// The OID of `leaf.worker`.
 pub fn worker() -> Option<pg_sys::Oid> {
     heap::relation_oid(c"leaf", c"worker")
@@ -57,8 +62,13 @@ thread_local! {
     static IS_LEAF: Cell<bool> = const { Cell::new(false) };
 }
 
+/// Whether a statement of leaf itself is running.
+pub fn is_own_statement() -> bool {
+    IS_LEAF.get()
+}
+
 /// Whether a change of a table is replayed from another node, and was not made by leaf
 /// itself in a session that happens to be a replica.
 pub fn is_replayed() -> bool {
-    trigger::is_replica() && !IS_LEAF.get()
+    trigger::is_replica() && !is_own_statement()
 }

@@ -103,7 +103,7 @@ fn check(column: &Column, sequences: &[Sequence], kind: Kind<'_>, sibling: Oid) 
         Error::AlreadyAdopted { column: name() }.raise();
     }
     let user = role::current();
-    if matches!(kind, Kind::Segment { .. }) && !privileges::may_create_tags(user) {
+    if matches!(kind, Kind::Segment { .. }) && !privileges::may_call(user, "leaf_tag_create") {
         let role = display(role::name_of(user).to_bytes());
         Error::MayNotCreate { role }.raise();
     }

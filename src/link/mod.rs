@@ -253,6 +253,9 @@ impl Link {
             }
             Err(Failure { unfed, cause }) => {
                 self.note_failure(&demand.subject(), &cause);
+                if !unfed.is_unreached() {
+                    upstream.note_answer();
+                }
                 Err(unfed)
             }
         };

@@ -142,6 +142,23 @@ pub fn relation_owner(relation: pg_sys::Oid) -> Option<pg_sys::Oid> {
     }
 }
 
+/// Whether a role may insert rows into a relation.
+pub fn may_insert(role: pg_sys::Oid, relation: pg_sys::Oid) -> bool {
+    has_privilege(role, relation, pg_sys::ACL_INSERT)
+}
+
+/// Whether a role may update rows of a relation.
+pub fn may_update(role: pg_sys::Oid, relation: pg_sys::Oid) -> bool {
+    has_privilege(role, relation, pg_sys::ACL_UPDATE)
+}
+
+fn has_privilege(role: pg_sys::Oid, relation: pg_sys::Oid, privilege: u32) -> bool {
+    let privilege = pg_sys::AclMode::from(privilege);
+    // SAFETY: a system catalog lookup inside a transaction.
+    let found = unsafe { pg_sys::pg_class_aclcheck(relation, role, privilege) };
+    found == pg_sys::AclResult::ACLCHECK_OK
+}
+
 /// A row of a table, valid during `'r`.
 pub struct Row<'r> {
     tuple: pg_sys::HeapTuple,
@@ -329,6 +346,30 @@ pub fn find_by_text<R>(
             pg_sys::DEFAULT_COLLATION_OID,
             pg_sys::Oid::from(pg_sys::F_TEXTEQ),
             pg_sys::Datum::from(text),
+        );
+    }
+    scan(relation, index, &mut [scan_key], read)
+}
+
+/// Like [`find_by_text`], for a first column of type `uuid`.
+pub fn find_by_uuid<R>(
+    relation: pg_sys::Oid,
+    index: Option<pg_sys::Oid>,
+    key: [u8; 16],
+    read: impl FnOnce(&Row) -> R,
+) -> Option<R> {
+    let mut scan_key = pg_sys::ScanKeyData::default();
+    // SAFETY: a uuid and a scan key that compares with it.
+    unsafe {
+        pg_sys::ScanKeyEntryInitialize(
+            &raw mut scan_key,
+            0,
+            1,
+            pg_sys::BTEqualStrategyNumber as _,
+            pg_sys::InvalidOid,
+            pg_sys::InvalidOid,
+            pg_sys::Oid::from(pg_sys::F_UUID_EQ),
+            super::datum::uuid_datum(key),
         );
     }
     scan(relation, index, &mut [scan_key], read)

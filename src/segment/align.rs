@@ -34,6 +34,17 @@ pub fn columns_of(tag: &[u8], sibling: pg_sys::Oid) -> Vec<DefaultOfTag> {
     columns
 }
 
+/// Raises an error if the default of a column draws from a tag. `sibling` is any function of
+/// the extension.
+pub fn require_unused(tag: &[u8], sibling: pg_sys::Oid) {
+    let columns = columns_of(tag, sibling).into_iter();
+    let columns: Vec<_> = columns.map(|it| display(&it.column)).collect();
+    if !columns.is_empty() {
+        let tag = display(tag);
+        Error::InUse { tag, columns }.raise();
+    }
+}
+
 /// A column, and the position of its tag now.
 pub struct Aligned {
     /// The tag; `None` if it is not a constant in the default.

@@ -9,6 +9,7 @@ use crate::error::Problem;
 use crate::link::call::call_link;
 use crate::patience::{Ids, Patience};
 use crate::pg::{display, xact_end};
+use crate::settings::upstream as upstream_settings;
 use crate::shmem;
 use crate::shmem::text::Text;
 use crate::shmem::upstream::{Answer, Demand, DemandId, Reply, Unfed};
@@ -70,6 +71,10 @@ fn attach_row(work: impl FnOnce()) {
 /// Asks the centre where its tag stands, and for the tag's identity.
 fn ask(tag: &str, patience: &Patience<'_>) -> Result<(i64, [u8; 16]), Unfed> {
     let shared = shmem::require();
+    if upstream_settings::upstream().is_none() {
+        // The link would count that as a failure of the centre.
+        return Err(Unfed::NoUpstream);
+    }
     let demand = Demand::Feed {
         tag: Text::of(tag),
         count: 0,

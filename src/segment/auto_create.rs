@@ -27,7 +27,7 @@ pub fn ensure(tag: &[u8], user: Oid, patience: &Patience<'_>) {
         && look_up::wait_until_readable(patience)
             .permissions(tag, user)
             .is_none()
-        && privileges::may_create_tags(user)
+        && privileges::may_call(user, "leaf_tag_create")
     {
         match process::under_postmaster() {
             true => {

@@ -28,9 +28,20 @@ pub enum Error {
         tag: String,
         role: String,
     },
+    /// The current role may not make a tag fed.
+    MayNotAttach {
+        tag: String,
+        role: String,
+    },
     /// The tag's row would move backwards.
     Backwards {
         tag: String,
+        granted_up_to: i64,
+    },
+    /// The tag would end before what it has granted.
+    BelowGranted {
+        tag: String,
+        max_value: i64,
         granted_up_to: i64,
     },
     /// Defaults of columns draw from the tag that was to be dropped.
@@ -160,6 +171,10 @@ pub enum Error {
         tag: String,
     },
     /// The key of the tag's masks has no such version.
+    /// The secret of the tag's masks is not in this database.
+    NoMaskSecret {
+        tag: String,
+    },
     NoMaskVersion {
         tag: String,
         version: i32,
@@ -191,7 +206,7 @@ impl Problem for Error {
             Error::NoSuchTag { tag } => Report::new(
                 Code::ERRCODE_UNDEFINED_OBJECT,
                 format!("tag \"{tag}\" does not exist"),
-                "Create it with leaf_tag_create. With leaf.auto_create, a draw creates it, for roles that may call leaf_tag_create.",
+                "Create it with leaf_tag_create. With leaf.auto_create, a draw creates it, for roles that may call leaf_tag_create. If rows with its ids exist, call leaf_tag_align then.",
             ),
             Error::TagExists { tag } => Report::new(
                 Code::ERRCODE_DUPLICATE_OBJECT,
@@ -219,10 +234,26 @@ impl Problem for Error {
             .detail(format!(
                 "Role \"{role}\" does not have the privileges of the owner."
             )),
+            Error::MayNotAttach { tag, role } => Report::new(
+                Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
+                format!("permission denied to add fed tag \"{tag}\""),
+                "Grant EXECUTE on leaf_tag_attach to the role.",
+            )
+            .detail(format!("Role \"{role}\" may not make tags fed.")),
             Error::Backwards { tag, granted_up_to } => Report::new(
                 Code::ERRCODE_INVALID_PARAMETER_VALUE,
                 format!("tag \"{tag}\" cannot move backwards"),
                 "Choose a larger number, or drop the tag and create it again.",
+            )
+            .detail(format!("Numbers up to {granted_up_to} have been granted.")),
+            Error::BelowGranted {
+                tag,
+                max_value,
+                granted_up_to,
+            } => Report::new(
+                Code::ERRCODE_INVALID_PARAMETER_VALUE,
+                format!("max_value {max_value} is less than what tag \"{tag}\" has granted"),
+                format!("To grant no more ids, use {granted_up_to}."),
             )
             .detail(format!("Numbers up to {granted_up_to} have been granted.")),
             Error::InUse { tag, columns } => Report::new(
@@ -400,6 +431,12 @@ impl Problem for Error {
                 "Drop the default with ALTER TABLE, and choose numbers for the column that no other node has.",
             )
             .detail("The tag has a stripe of the numbers, or a centre feeds it."),
+            Error::NoMaskSecret { tag } => Report::new(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!("the secret of the masks of tag \"{tag}\" is not in this database"),
+                "Copy the row of leaf.mask_secret from where the tag comes from, or begin other masks with UPDATE leaf.alloc SET mask_secret_id = NULL.",
+            )
+            .detail("The tag was restored or replicated without leaf.mask_secret."),
             Error::NoMaskVersion {
                 tag,
                 version,

@@ -13,6 +13,7 @@ use pgrx::pg_sys::Oid;
 use super::changes::{self, RowState};
 use super::error::Error;
 use super::look_up::{require_may_draw, wait_until_readable};
+use crate::catalog::mask_secret;
 use crate::error::Problem;
 use crate::patience::{Ids, Patience};
 use crate::pg::xact::{self, Statement};
@@ -108,7 +109,7 @@ fn look_up(tag: &[u8], wanted: Wanted, now: Validity) {
     });
 }
 
-/// Reads a tag's row. `earlier` is the version that the statement has used so far.
+/// Reads a tag's row and its secret. `earlier` is the version that the statement has used so far.
 fn read(tag: &[u8], wanted: Wanted, now: Validity, earlier: Option<i32>) -> (i32, Key) {
     let readable = wait_until_readable(&Patience::new(Ids::OfTag(tag)));
     let Some((permissions, source)) = readable.permissions_and_mask(tag, now.user) else {
@@ -126,6 +127,13 @@ fn read(tag: &[u8], wanted: Wanted, now: Validity, earlier: Option<i32>) -> (i32
         }
         .raise();
     }
-    let key = derive_key(&source.secret, version as u32, wanted.width);
+    let patience = Patience::new(Ids::OfTag(tag));
+    let secret = mask_secret::secret(&source, || {
+        patience.nap_or_give_up("table \"leaf.mask_secret\" is locked by another transaction");
+    });
+    let Some(secret) = secret else {
+        Error::NoMaskSecret { tag: display(tag) }.raise();
+    };
+    let key = derive_key(&secret, &source.salt, version as u32, wanted.width);
     (version, key)
 }

@@ -267,7 +267,7 @@ pub fn ceiling_ahead() -> Duration {
 /// A node whose clock is far off the other nodes' clocks issues ids with wrong times.
 static MAX_CLOCK_OFFSET: Integer = Integer {
     name: c"leaf.max_clock_offset",
-    short: c"How far a node's clock may differ from the registry's when it registers or renews, and from the median of the nodes' when it registers.",
+    short: c"How far a node's clock may differ from the registry's when it registers or renews.",
     long: c"If the value is too low, nodes with slightly different clocks are refused; \
         if it is too high, ids of different nodes are not ordered by time.",
     default: GucSetting::<i32>::new(5_000),

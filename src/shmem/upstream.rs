@@ -428,11 +428,16 @@ impl Upstream {
         self.note(|state| state.failures.note(cause));
     }
 
-    /// Records that the centre has answered a request.
-    pub fn note_reply(&self, reply: &Reply) {
+    /// Records that the centre has answered, with whatever.
+    pub fn note_answer(&self) {
         let now = clock::now();
+        self.note(|state| state.answered_at = Some(now));
+    }
+
+    /// Records that the centre has done what was asked.
+    pub fn note_reply(&self, reply: &Reply) {
+        self.note_answer();
         self.note(|state| {
-            state.answered_at = Some(now);
             if let Reply::Fed { run, .. } = reply {
                 state.feeds += 1;
                 state.numbers += run.len;

@@ -1,12 +1,13 @@
 //! The triggers of `leaf.alloc`.
 
 use crate::catalog::alloc_row::AllocRow;
-use crate::catalog::relation;
+use crate::catalog::{mask_secret, privileges, relation};
 use crate::error::{Error as CommonError, Problem};
 use crate::history;
 use crate::pg::call::{Call, sql_functions};
 use crate::pg::trigger::{self, Answer, Event};
-use crate::pg::{self, display, inval};
+use crate::pg::{self, display, inval, role};
+use crate::segment::align::require_unused;
 use crate::segment::changes::{self, Change};
 use crate::segment::error::Error;
 use crate::segment::{attaching, granting, restripe};
@@ -43,9 +44,16 @@ fn leaf_alloc_check(call: Call<'_>) -> Answer<'_> {
             if old.is_striped() && relation::is_replayed() {
                 return Answer::NOTHING;
             }
+            if !trigger::is_replica() && !relation::is_own_statement() {
+                require_unused(old.tag(), call.function());
+            }
             return Answer::go_on_with(old.0);
         }
         Event::Truncate => not_a_trigger("leaf_alloc_check"),
+    };
+    let row = match row.has_mask_secret() {
+        true => row,
+        false => row.with_mask_secret(mask_secret::any_id()),
     };
     Answer::go_on_with(row.touched().0)
 }
@@ -76,7 +84,19 @@ fn with_own_stripe<'r>(old: &AllocRow<'_>, new: AllocRow<'r>) -> Option<AllocRow
 
 /// A row that brings a history along is a copy of an earlier row, which may have granted
 /// more ids since, even in this history: it counts as made in another one.
+///
+/// A role that may only add rows, as to restore a dump, gets masks of its own with them, and
+/// needs the privilege to attach tags for those that are fed.
 fn made(new: AllocRow<'_>) -> AllocRow<'_> {
+    let user = role::current();
+    let new = match mask_secret::may_choose(user) {
+        true => new,
+        false if new.is_fed() && !privileges::may_call(user, "leaf_tag_attach") => {
+            let (tag, role) = (display(new.tag()), display(role::name_of(user).to_bytes()));
+            Error::MayNotAttach { tag, role }.raise()
+        }
+        false => new.with_new_masks(),
+    };
     let history = match new.history() {
         Some(earlier) => format!("copy of {}", display(earlier)),
         None => history::current(),
@@ -92,6 +112,18 @@ fn check<'r>(old: &AllocRow<'_>, new: AllocRow<'r>) -> AllocRow<'r> {
     if !old.same_upstream(&new) && !attaching::is_attaching() {
         Error::FixedUpstream {
             tag: display(old.tag()),
+        }
+        .raise();
+    }
+    let granted_up_to = new.max_id().saturating_sub(1);
+    if new.max_value() < old.max_value()
+        && new.max_value() < granted_up_to
+        && !trigger::is_replica()
+    {
+        Error::BelowGranted {
+            tag: display(old.tag()),
+            max_value: new.max_value(),
+            granted_up_to,
         }
         .raise();
     }

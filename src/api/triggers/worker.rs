@@ -1,14 +1,16 @@
 //! The trigger of `leaf.worker`.
 
 use leaf_core::snowflake::Scheme;
+use pgrx::pg_sys;
 
 use crate::api::args;
 use crate::catalog::registry::{self, TriggerRow};
 use crate::error::{Error as CommonError, Problem};
 use crate::pg::call::{Call, sql_functions};
-use crate::pg::clock;
 use crate::pg::trigger::{self, Answer, Event};
+use crate::pg::{clock, heap, role};
 use crate::snowflake::error::Error;
+use crate::snowflake::lease::database_history;
 use crate::snowflake::releasing::is_releasing;
 
 sql_functions!(leaf_worker_check);
@@ -27,6 +29,7 @@ fn leaf_worker_check(call: Call<'_>) -> Answer<'_> {
         Event::Insert { new } => {
             let new = TriggerRow(new);
             check_scheme(&new, registry::scheme_in(table));
+            check_history(&new, table);
             Answer::go_on_with(new.0)
         }
         Event::Update { old, new } => {
@@ -43,6 +46,20 @@ fn leaf_worker_check(call: Call<'_>) -> Answer<'_> {
             }
         }
         Event::Truncate => Error::Truncated.raise(),
+    }
+}
+
+/// A role that may only add rows, as to restore a dump, adds records of what was used elsewhere:
+/// it makes no lease of this database.
+fn check_history(row: &TriggerRow, table: pg_sys::Oid) {
+    if !heap::may_update(role::current(), table) && row.history() == database_history().as_bytes() {
+        args::bad(
+            format!(
+                "worker id {} is not leased by this database",
+                row.worker_id()
+            ),
+            "Lease it with leaf_worker_register.",
+        );
     }
 }
 

@@ -296,3 +296,105 @@ fn dump_and_restore_never_rewinds() {
     );
     ledger.add(draw_many(&mut restored, "orders", 3_000));
 }
+
+/// The owner of a database is no superuser, and was granted nothing: the dump that he makes goes
+/// on where it was taken, but nothing in it unmasks ids.
+#[test]
+fn the_owner_of_a_database_dumps_and_restores_it_without_the_secrets() {
+    let server = Server::start();
+    let mut admin = server.connect();
+    admin.run("CREATE ROLE app LOGIN");
+    for name in ["work", "restored"] {
+        admin.run(&format!("CREATE DATABASE {name} OWNER app"));
+        let mut database = server.connect_as("postgres", name);
+        database.run(
+            "CREATE EXTENSION leaf; GRANT EXECUTE ON FUNCTION leaf_tag_create TO app;
+             GRANT CREATE ON SCHEMA public TO app",
+        );
+    }
+    let mut work = server.connect_as("app", "work");
+    work.run(
+        "SELECT leaf_tag_create('orders', step => 50);
+         CREATE TABLE orders (id bigint PRIMARY KEY DEFAULT leaf_segment_next('orders'), batch integer);
+         INSERT INTO orders SELECT FROM generate_series(1, 333);
+         SELECT leaf_snowflake_next()",
+    );
+    let file = server.data().with_file_name("work.dump");
+    let file = file.to_str().expect("a path");
+    let dump = ["-U", "app", "-Fc", "-f", file, "work"];
+    let all = server.program("pg_dump").args(dump).output();
+    let all = all.expect("pg_dump runs");
+    let message = String::from_utf8_lossy(&all.stderr);
+    assert!(
+        !all.status.success() && message.contains("mask_secret"),
+        "{message}"
+    );
+    let mut without = vec!["--exclude-table-data=leaf.mask_secret"];
+    without.extend(dump);
+    server.run_program("pg_dump", &without);
+    let restore = [
+        "-U",
+        "app",
+        "--no-comments",
+        "--exit-on-error",
+        "-d",
+        "restored",
+        file,
+    ];
+    server.run_program("pg_restore", &restore);
+    let mut restored = server.connect_as("app", "restored");
+    let mut drawn = work.numbers("SELECT id FROM orders");
+    drawn.extend(
+        restored.numbers("INSERT INTO orders SELECT FROM generate_series(1, 500) RETURNING id"),
+    );
+    drawn.sort_unstable();
+    let count = drawn.len();
+    drawn.dedup();
+    assert_eq!((count, drawn.len()), (833, 833));
+    // Its masks are others.
+    let mask = "SELECT leaf_mask('orders', 7)";
+    assert_ne!(restored.number(mask), work.number(mask));
+    // The records of the worker ids of the original are there, of which none is used.
+    restored.run("SELECT leaf_snowflake_next()");
+    let workers = "SELECT count(*) FROM leaf.worker";
+    assert_eq!(restored.number(workers), work.number(workers) + 1);
+}
+
+/// Who may add rows for a restore gets nothing with them that others have.
+#[test]
+fn rows_that_an_owner_adds_bring_no_key_no_lease_and_no_centre() {
+    let server = Server::start();
+    let mut admin = server.connect();
+    admin.run("CREATE ROLE app LOGIN");
+    admin.run("CREATE DATABASE work OWNER app");
+    let mut admin = server.connect_as("postgres", "work");
+    admin.run(
+        "CREATE EXTENSION leaf; SELECT leaf_tag_create('orders'); SELECT leaf_snowflake_next()",
+    );
+    let key = "SELECT encode(key, 'hex') FROM leaf_mask_key('orders')";
+    let others = admin.text(key);
+    let mut app = server.connect_as("app", "work");
+    app.run(
+        "INSERT INTO leaf.alloc (biz_tag, step, mask_secret_id, mask_salt, incarnation)
+         SELECT 'mine', step, mask_secret_id, mask_salt, incarnation FROM leaf.alloc",
+    );
+    assert_ne!(app.text(&key.replace("orders", "mine")), others);
+    app.fails(
+        "INSERT INTO leaf.alloc (biz_tag, step, upstream_tag, upstream_incarnation)
+         VALUES ('fed', 1, 'orders', gen_random_uuid())",
+        "42501",
+    );
+    app.fails(
+        "CREATE TEMP TABLE mine AS SELECT * FROM leaf.worker;
+         UPDATE mine SET worker_id = 77; INSERT INTO leaf.worker TABLE mine",
+        "22023",
+    );
+    for denied in [
+        "SELECT * FROM leaf.mask_secret",
+        "UPDATE leaf.alloc SET max_id = max_id",
+        "DELETE FROM leaf.alloc",
+        "DELETE FROM leaf.worker",
+    ] {
+        app.fails(denied, "42501");
+    }
+}

@@ -164,6 +164,6 @@ fn a_role_with_the_columns_of_the_recipe_reads_no_secret() {
     let mut client = server.connect_as("postgres", "recipes");
     client.run("SET ROLE auditor");
     client.run("SELECT biz_tag, max_id FROM leaf.alloc");
-    client.fails("SELECT mask_secret FROM leaf.alloc", "42501");
+    client.fails("SELECT secret FROM leaf.mask_secret", "42501");
     client.fails("SELECT * FROM leaf.alloc", "42501");
 }

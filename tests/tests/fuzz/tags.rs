@@ -169,7 +169,7 @@ pub fn mask() -> Sql {
         2 => fill("SELECT leaf_mask_rotate({})", [tag()], Any),
         1 => fill("SELECT 1 / (leaf_unmask({}, leaf_mask('a', 7)) - 7)", [tag()], Any),
         1 => fill("UPDATE leaf.alloc SET mask_version = {} WHERE biz_tag = {}", [integer(), tag()], Any),
-        1 => fill("UPDATE leaf.alloc SET mask_secret = sha256({}::text::bytea)", [text()], Any),
+        1 => fill("UPDATE leaf.alloc SET mask_salt = md5({}::text)::uuid", [text()], Any),
     ]
     .boxed()
 }

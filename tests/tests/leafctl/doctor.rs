@@ -1,6 +1,8 @@
 //! `doctor`: finds what is broken, names the cure, and finds nothing where nothing is.
 
-use leaf_tests::{Centre, Draw, Mode, Said, Server, attach, draw_many, leafctl_on, wait_until};
+use leaf_tests::{
+    Centre, Draw, Mode, Said, Server, attach, draw_many, leafctl_on, refused, wait_until,
+};
 use serde_json::Value;
 use std::time::Duration;
 
@@ -270,6 +272,41 @@ fn clocks_that_differ_or_go_back_are_found() {
     );
 }
 
+/// No tag was attached, and no database has a centre: there is nothing to be found.
+#[test]
+fn a_mistyped_attach_leaves_nothing_behind() {
+    let (server, mut client) = Server::with_orders(100);
+    client.run("CREATE ROLE clerk LOGIN; GRANT pg_monitor TO clerk");
+    client.fails("SELECT leaf_tag_attach('orders')", "55000");
+    assert_eq!(
+        client.number("SELECT count(*) FROM leaf.stat_upstream WHERE failures > 0"),
+        0
+    );
+    let (code, found) = findings(&server);
+    assert_eq!((code, found.len()), (Some(0), 0), "{found:?}");
+}
+
+#[test]
+fn a_centre_that_refuses_has_answered() {
+    let centre = Centre::start();
+    centre.create("orders", "");
+    let shard = centre.shard();
+    attach(&shard, "orders", 100);
+    let mut client = shard.connect();
+    client.run("SELECT leaf_tag_create('missing')");
+    refused(
+        client.batch_execute("SELECT leaf_tag_attach('missing')"),
+        "55000",
+    );
+    let (code, found) = findings(&shard);
+    assert_eq!(code, Some(0), "{found:?}");
+    let shown = client.text("SELECT last_error FROM leaf.stat_upstream");
+    assert!(
+        shown.contains("missing") && !shown.contains("\\n"),
+        "{shown}"
+    );
+}
+
 #[test]
 fn centre_that_does_not_answer_is_found() {
     let mut centre = Centre::start();
@@ -340,4 +377,56 @@ fn doctor_changes_nothing_and_sees_what_the_role_may_see() {
         client.text("SELECT string_agg(a::text, ' ') FROM leaf.alloc AS a"),
         before
     );
+}
+
+/// A lease keeps what it was made with, until a session asks for something else.
+#[test]
+fn settings_that_are_not_those_of_the_lease_are_found() {
+    let (server, mut client) = Server::with_orders(100);
+    client.run("SELECT leaf_snowflake_next(); CREATE ROLE clerk");
+    assert_eq!(findings(&server), (Some(0), vec![]));
+    client.run("ALTER DATABASE postgres SET leaf.worker_id = 77");
+    finds(
+        &server,
+        "warning leaf.worker_id: it is 77, but the present lease is of worker id 0",
+    );
+    client.run("ALTER DATABASE postgres RESET leaf.worker_id");
+    client.run("ALTER ROLE clerk SET leaf.worker_id = 3; ALTER ROLE clerk IN DATABASE postgres SET leaf.snowflake_epoch = ''");
+    let (code, found) = findings(&server);
+    assert_eq!((code, found.len()), (Some(4), 2), "{found:?}");
+    for (found, setting) in found.iter().zip(["leaf.snowflake_epoch", "leaf.worker_id"]) {
+        assert_eq!(
+            found,
+            &format!("warning {setting}: it is set for role clerk, where it has no effect")
+        );
+    }
+    client.run("DROP ROLE clerk; ALTER DATABASE postgres SET leaf.snowflake_layout = 'js53'");
+    finds(
+        &server,
+        "error leaf.snowflake_layout: it is js53, but ids have layout leaf",
+    );
+    client.run("ALTER DATABASE postgres RESET ALL; ALTER DATABASE postgres SET leaf.snowflake_epoch = '2020-01-01'");
+    finds(&server, "error leaf.snowflake_epoch: it is 2020-01-01");
+    client.run("ALTER DATABASE postgres RESET ALL");
+    assert_eq!(findings(&server), (Some(0), vec![]));
+}
+
+/// What a promotion will need is known before.
+#[test]
+fn a_fixed_worker_id_that_a_promotion_would_end_is_found() {
+    let (primary, mut client) = Server::with_orders(100);
+    primary.reload("leaf.worker_id", "5");
+    client.run("SELECT leaf_snowflake_next()");
+    assert_eq!(findings(&primary), (Some(0), vec![]));
+    let _standby = Server::options().start_standby_of(&primary);
+    wait_until("the standby streams", || {
+        client.number("SELECT count(*) FROM pg_stat_replication") == 1
+    });
+    finds(
+        &primary,
+        "warning leaf.worker_id: after a promotion, snowflake ids fail with 55006",
+    );
+    let role = "UPDATE leaf.worker SET confirmed_by = 'alone'";
+    client.run(role);
+    assert_eq!(findings(&primary), (Some(0), vec![]));
 }

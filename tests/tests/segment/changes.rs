@@ -284,7 +284,12 @@ fn lowered_maximum_holds_from_commit_on() {
         "SELECT leaf_tag_alter('orders', max_value => {})",
         last + 1_000_000
     ));
-    admin.run(&format!("UPDATE leaf.alloc SET max_value = {}", last + 1));
+    // Only a replica's change goes below what is granted.
+    admin.run(&format!(
+        "SET session_replication_role = replica;
+         UPDATE leaf.alloc SET max_value = {}; RESET session_replication_role",
+        last + 1
+    ));
     for _ in 0..1_000 {
         match warm.next("orders") {
             Ok(id) => assert!(id <= last + 1, "{id} is above the maximum of {}", last + 1),

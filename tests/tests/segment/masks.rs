@@ -3,6 +3,9 @@
 use leaf_tests::postgres::Client;
 use leaf_tests::{Draw, Server, failed, refused, wait_until};
 
+/// With which the derivation is that of the vectors, which have no salt.
+const NO_SALT: &str = "00000000-0000-0000-0000-000000000000";
+
 const VECTORS: &str = include_str!("../../../core/vectors/mask.csv");
 
 fn mask(client: &mut Client, call: &str) -> i64 {
@@ -33,7 +36,8 @@ fn masked_ids_and_keys_of_the_vectors_are_what_the_vectors_say() {
         let number = |text: &str| text.parse::<i64>().expect("a number");
         let (version, bits) = (number(version) as i32, number(bits) as i32);
         client.run(&format!(
-            "UPDATE leaf.alloc SET mask_secret = '\\x{secret}', mask_version = 2147483647"
+            "UPDATE leaf.mask_secret SET secret = decode(repeat('00', 32) || '{secret}', 'hex');
+             UPDATE leaf.alloc SET mask_salt = '{NO_SALT}', mask_version = 2147483647"
         ));
         let row = client
             .query_one(&statement, &[&number(id), &bits, &version, &number(masked)])
@@ -168,7 +172,7 @@ fn only_owner_and_grantees_mask_and_only_the_owner_rotates() {
     refused(call(&mut stranger, "leaf_mask_rotate('kept')"), "42501");
     call(&mut keeper, "leaf_mask_rotate('kept')").expect("the owner may");
     // The secret itself is for those who may read the table.
-    let secret = "SELECT mask_secret FROM leaf.alloc";
+    let secret = "SELECT secret FROM leaf.mask_secret";
     failed(reader.batch_execute(secret), "42501");
     failed(keeper.batch_execute(secret), "42501");
     // A session that has a key loses it with the permission.
@@ -212,7 +216,11 @@ fn numbers_that_do_not_fit_and_versions_that_do_not_exist_are_refused() {
     client.run("UPDATE leaf.alloc SET mask_version = 2147483647");
     refused(call(&mut client, "leaf_mask_rotate('orders')"), "22003");
     // By hand, too, a secret has a length and a version is positive.
-    client.fails("UPDATE leaf.alloc SET mask_secret = '\\x00'", "23514");
+    client.fails("UPDATE leaf.mask_secret SET secret = '\\x00'", "23514");
+    client.fails(
+        "UPDATE leaf.mask_secret SET secret = decode(repeat('11', 64), 'hex')",
+        "23514",
+    );
     client.fails("UPDATE leaf.alloc SET mask_version = 0", "23514");
 }
 
@@ -301,7 +309,7 @@ fn a_secret_stays_with_its_row() {
     let (server, mut client) = Server::with_orders(1000);
     client.run("SELECT leaf_mask_rotate('orders')");
     let masked = mask(&mut client, "leaf_mask('orders', 7)");
-    let secret = client.text("SELECT mask_secret::text FROM leaf.alloc");
+    let secret = client.text("SELECT concat_ws(' ', mask_secret_id, mask_salt) FROM leaf.alloc");
     // Changes of any kind, grants, and a replica's writes.
     client.run("SELECT leaf_tag_alter('orders', step => 5, advance_to => 100)");
     client.run("SELECT leaf_segment_next('orders'), leaf_segment_reserve('orders', 10)");
@@ -322,14 +330,14 @@ fn a_secret_stays_with_its_row() {
     let mut restored = server.connect_as("postgres", "restored");
     assert_eq!(mask(&mut restored, "leaf_mask('orders', 7)"), masked);
     assert_eq!(
-        restored.text("SELECT mask_secret::text FROM leaf.alloc"),
+        restored.text("SELECT concat_ws(' ', mask_secret_id, mask_salt) FROM leaf.alloc"),
         secret
     );
     // A tag that is dropped and created again is another one.
     client.run("SELECT leaf_tag_drop('orders'); SELECT leaf_tag_create('orders')");
     assert_ne!(mask(&mut client, "leaf_mask('orders', 7)"), masked);
     assert_ne!(
-        client.text("SELECT mask_secret::text FROM leaf.alloc"),
+        client.text("SELECT concat_ws(' ', mask_secret_id, mask_salt) FROM leaf.alloc"),
         secret
     );
 }
@@ -348,6 +356,7 @@ fn a_subscriber_masks_as_its_publisher() {
     ));
     wait_until("the row was copied", || {
         there.number("SELECT count(*) FROM leaf.alloc") == 1
+            && there.number("SELECT count(*) FROM leaf.mask_secret") == 2
     });
     assert_eq!(mask(&mut there, "leaf_mask('orders', 7)"), first);
     client.run("SELECT leaf_mask_rotate('orders')");
@@ -366,8 +375,70 @@ fn monitoring_shows_no_secret() {
     client.run("CREATE ROLE watcher; GRANT pg_monitor TO watcher; SET ROLE watcher");
     let secret = "SELECT (leaf_mask_key('orders')).key";
     refused(client.batch_execute(secret), "42501");
-    client.fails("SELECT mask_secret FROM leaf.alloc", "42501");
+    client.fails("SELECT secret FROM leaf.mask_secret", "42501");
     let shown = client.query_one("SELECT to_jsonb(s)::text FROM leaf.stat_segment AS s", &[]);
     let shown: String = shown.expect("a row").get(0);
     assert!(!shown.contains("secret"), "{shown}");
+}
+
+/// Errors quote the row: whatever constraint fails, nothing of a secret gets to the client or
+/// to the log.
+#[test]
+fn no_error_quotes_a_part_of_a_secret() {
+    let (server, mut client) = Server::with_orders(1000);
+    client.run(
+        "CREATE DOMAIN small AS text CHECK (length(VALUE) < 5);
+         ALTER TABLE leaf.alloc ADD COLUMN note small, ADD CONSTRAINT mine CHECK (step <> 77);
+         ALTER TABLE leaf.mask_secret ADD COLUMN note small NOT NULL DEFAULT 'a',
+               ADD CONSTRAINT mine CHECK (note <> 'b')",
+    );
+    let secret = client.text("SELECT encode(secret, 'hex') FROM leaf.mask_secret");
+    let secret = secret.trim_start_matches("00");
+    for output in ["hex", "escape"] {
+        client.run(&format!("SET bytea_output = {output}"));
+        for change in [
+            "UPDATE leaf.alloc SET step = 0",
+            "UPDATE leaf.alloc SET step = 77",
+            "UPDATE leaf.alloc SET step = NULL",
+            "UPDATE leaf.alloc SET note = 'too long'",
+            "UPDATE leaf.alloc SET stripe_width = -1",
+            "UPDATE leaf.mask_secret SET note = 'b'",
+            "UPDATE leaf.mask_secret SET note = NULL",
+            "UPDATE leaf.mask_secret SET id = NULL",
+            "UPDATE leaf.mask_secret SET secret = substr(secret, 1, 63)",
+            "INSERT INTO leaf.mask_secret TABLE leaf.mask_secret",
+        ] {
+            let error = client.batch_execute(change).expect_err(change);
+            let error = error.as_db_error().expect("an error of the server");
+            let code = error.code().code();
+            assert!(code.starts_with("23"), "{change}: {error:?}");
+            shows_nothing(secret, &format!("{error:?}"));
+        }
+    }
+    assert!(server.log().contains("Failing row contains"));
+    shows_nothing(secret, &server.log());
+}
+
+/// No four bytes of the secret stand in the text, as hexadecimal digits.
+fn shows_nothing(secret: &str, text: &str) {
+    for start in (0..=secret.len() - 8).step_by(2) {
+        assert!(!text.contains(&secret[start..start + 8]), "{text}");
+    }
+}
+
+/// A tag that comes without its secret must not get other masks silently.
+#[test]
+fn a_tag_without_its_secret_says_so_until_it_gets_another() {
+    let (_server, mut client) = Server::with_orders(1000);
+    let masked = mask(&mut client, "leaf_mask('orders', 7)");
+    client.run("CREATE TABLE kept AS TABLE leaf.mask_secret; DELETE FROM leaf.mask_secret");
+    refused(call(&mut client, "leaf_mask('orders', 7)"), "55000");
+    refused(call(&mut client, "leaf_mask_key('orders')"), "55000");
+    client.run("INSERT INTO leaf.mask_secret TABLE kept");
+    assert_eq!(mask(&mut client, "leaf_mask('orders', 7)"), masked);
+    client.run(
+        "DELETE FROM leaf.mask_secret; INSERT INTO leaf.mask_secret DEFAULT VALUES;
+         UPDATE leaf.alloc SET mask_secret_id = NULL",
+    );
+    assert_ne!(mask(&mut client, "leaf_mask('orders', 7)"), masked);
 }

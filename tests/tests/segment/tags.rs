@@ -323,3 +323,48 @@ fn tag_that_a_transaction_is_creating_delays_no_other() {
         ledger.add(waiting.into_iter().map(|it| it.join().expect("no panic")));
     });
 }
+
+/// A mistyped number would stop all draws, or could not be taken back.
+#[test]
+fn a_maximum_below_what_is_granted_and_a_move_to_the_very_end_are_refused() {
+    let (_server, mut client) = Server::with_orders(1000);
+    client.next("orders").expect("an id");
+    let granted = client.number("SELECT max_id - 1 FROM leaf.alloc");
+    for mistake in [
+        "SELECT leaf_tag_alter('orders', max_value => 5)".to_owned(),
+        format!(
+            "SELECT leaf_tag_alter('orders', max_value => {})",
+            granted - 1
+        ),
+        format!("UPDATE leaf.alloc SET max_value = {}", granted - 1),
+        "SELECT leaf_tag_alter('orders', advance_to => 9223372036854775806)".to_owned(),
+        "SELECT leaf_tag_alter('orders', advance_to => 9999, max_value => 10000)".to_owned(),
+        "SELECT leaf_tag_alter('orders', advance_to => 9500, step => 600, max_value => 10000)"
+            .to_owned(),
+    ] {
+        refused(client.batch_execute(&mistake), "22023");
+    }
+    assert_eq!(client.next("orders").expect("an id"), 2);
+    client.run("SELECT leaf_tag_alter('orders', advance_to => 9001, max_value => 10000)");
+    assert_eq!(client.next("orders").expect("an id"), 9001);
+    // To grant no more, and for a tag that never had as many as a step.
+    client.run("UPDATE leaf.alloc SET max_value = max_id - 1");
+    client.run("SELECT leaf_tag_create('small', max_value => 10); SELECT leaf_tag_alter('small', advance_to => 7)");
+    assert_eq!(client.next("small").expect("an id"), 7);
+}
+
+#[test]
+fn plain_sql_deletes_no_tag_that_a_default_draws_from() {
+    let (_server, mut client) = Server::with_orders(1000);
+    client.run(
+        "CREATE TABLE orders (id bigint DEFAULT leaf_segment_next('orders'));
+         SELECT leaf_tag_create('other')",
+    );
+    client.fails("DELETE FROM leaf.alloc", "2BP01");
+    client.fails("DELETE FROM leaf.alloc WHERE biz_tag = 'orders'", "2BP01");
+    client.run("DELETE FROM leaf.alloc WHERE biz_tag = 'other'; INSERT INTO orders DEFAULT VALUES");
+    client.run("BEGIN; SELECT leaf_tag_drop('orders', force => true); ROLLBACK");
+    client.run("BEGIN; DROP TABLE orders; DELETE FROM leaf.alloc; ROLLBACK");
+    // What was decided elsewhere is followed.
+    client.run("SET session_replication_role = replica; DELETE FROM leaf.alloc");
+}

@@ -3,6 +3,7 @@
 mod columns;
 mod rights;
 mod server;
+mod settings;
 mod snowflake;
 mod tags;
 mod triggers;
@@ -34,6 +35,8 @@ pub async fn all(client: &Client, findings: &mut Findings) -> Result<(), Failure
     let snowflake = snowflake::check(client, &look, findings);
     let failure = attempt(client, snowflake).await?;
     skipped("registry", failure, findings);
+    let failure = attempt(client, settings::check(client, &look, findings)).await?;
+    skipped("settings", failure, findings);
     let failure = attempt(client, triggers::check(client, findings)).await?;
     skipped("triggers", failure, findings);
     let upstream = upstream::check(client, &look, findings);
