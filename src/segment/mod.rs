@@ -20,7 +20,7 @@
 //! - [`changes`]: what has to be applied to shared memory at the commit.
 //! - [`own_tags`]: tags that only this transaction sees, because it created them;
 //!   [`own_grants`] is how it gets their ids.
-//! - [`line`]: from which number on nothing of a tag was handed out.
+//! - [`mod@line`]: from which number on nothing of a tag was handed out.
 //! - [`single_user`]: without a postmaster there is no loader, and all tags are treated
 //!   like these.
 //! - [`granting`]: distinguishes grants from other updates, for the table's triggers.
