@@ -44,6 +44,15 @@ fn feeds_only_once_it_was_moved(centre: &Server, shard: &Server) {
     assert!(block.first >= highest, "{block:?} after {highest}");
 }
 
+/// Starts a backup that was to be a standby as the end of a recovery from an empty archive.
+fn recover(backup: &mut Server) {
+    fs::remove_file(backup.data().join("standby.signal")).expect("a standby");
+    backup.write("recovery.signal", b"");
+    backup.configure("restore_command = 'false'\nprimary_conninfo = ''\n");
+    backup.start_again();
+    backup.ends_recovery();
+}
+
 #[test]
 fn centre_restored_from_a_backup_feeds_only_once_the_tag_was_moved() {
     let mut centre = Centre::start();
@@ -55,11 +64,7 @@ fn centre_restored_from_a_backup_feeds_only_once_the_tag_was_moved() {
     backup.stop(Mode::Fast);
     draw_many(&mut shard.connect(), "orders", 5000);
     centre.0.stop(Mode::Immediate);
-    fs::remove_file(backup.data().join("standby.signal")).expect("a standby");
-    backup.write("recovery.signal", b"");
-    backup.configure("restore_command = 'false'\nprimary_conninfo = ''\n");
-    backup.start_again();
-    backup.ends_recovery();
+    recover(&mut backup);
     feeds_only_once_it_was_moved(&backup, &shard);
 }
 
@@ -168,11 +173,7 @@ fn centre_restored_from_a_replicated_one_feeds_only_once_the_tag_was_moved() {
     draw_many(&mut shard.connect(), "orders", 5000);
     centre.0.stop(Mode::Immediate);
     drop(standby);
-    fs::remove_file(backup.data().join("standby.signal")).expect("a standby");
-    backup.write("recovery.signal", b"");
-    backup.configure("restore_command = 'false'\nprimary_conninfo = ''\n");
-    backup.start_again();
-    backup.ends_recovery();
+    recover(&mut backup);
     feeds_only_once_it_was_moved(&backup, &shard);
 }
 
