@@ -5,6 +5,7 @@ use postgres::{Client, Config, NoTls};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
+use std::time::{Duration, Instant};
 
 /// What the sessions have drawn so far.
 pub struct Load {
@@ -117,6 +118,15 @@ impl Load {
     pub fn is_refused(&self, calls: usize) {
         let enough = self.refusals() + calls;
         self.wait_for("calls are refused", || self.refusals() >= enough);
+    }
+
+    /// Waits until so many more calls are refused, but not longer than that; whether they were.
+    pub fn is_refused_within(&self, calls: usize, limit: Duration) -> bool {
+        let (enough, deadline) = (self.refusals() + calls, Instant::now() + limit);
+        self.wait_for("calls are refused", || {
+            self.refusals() >= enough || Instant::now() >= deadline
+        });
+        self.refusals() >= enough
     }
 
     /// How often a session has lost its server.

@@ -4,11 +4,12 @@
 
 use leaf_tests::postgres::{Client, NoTls};
 use leaf_tests::{
-    Draw, Ledger, Load, Mode, Server, Signal, Snowflake, draw_many, refused, signal, slow_grants,
+    Draw, Ledger, Load, Mode, Paused, Server, Snowflake, draw_many, refused, slow_grants,
     wait_until,
 };
 use std::sync::Mutex;
 use std::thread;
+use std::time::Duration;
 
 const SMALL: &str = "SELECT leaf_tag_create('orders', step => 10)";
 
@@ -108,9 +109,12 @@ fn loader_that_stands_still_gives_bounded_waits() {
         for _ in 0..3 {
             load.goes_on(2_000);
             let loader = server.loaders("postgres")[0];
-            signal(loader, Signal::SIGSTOP);
-            load.is_refused(4);
-            signal(loader, Signal::SIGCONT);
+            // One that is stopped while it holds a lock of shared memory for a moment holds up
+            // all others for as long, as each process of PostgreSQL does: it is stopped again.
+            wait_until("callers are refused while the loader stands still", || {
+                let _stopped = Paused::all(vec![loader]);
+                load.is_refused_within(4, Duration::from_secs(5))
+            });
             load.goes_on(2_000);
             assert_eq!(server.loaders("postgres"), [loader]);
         }
