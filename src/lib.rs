@@ -9,7 +9,7 @@
 //!
 //! A room uses those below it and none above, in this order from the top: [`api`],
 //! [`restart`], [`columns`], [`segment`] and [`snowflake`] (which do not use each other), [`asking`],
-//! [`patience`], [`loader`], [`link`], [`dropped`], [`history`], [`catalog`], [`shmem`], [`settings`], [`error`], [`pg`].
+//! [`patience`], [`loader`], [`link`], [`dropped`], [`catalog`], [`history`], [`shmem`], [`settings`], [`error`], [`pg`].
 //! Functions of upper rooms that lower ones have to call are handed down here.
 
 // Nothing here is public; the documentation is built with private items.
