@@ -6,12 +6,7 @@ use pgrx::GucSetting;
 
 use super::integer::{ChangedBy, Integer, Unit};
 
-pub(super) const ALL: &[&Integer] = &[
-    &MAX_TAGS,
-    &MAX_DATABASES,
-    &WAIT_TIMEOUT,
-    &LOADER_IDLE_TIMEOUT,
-];
+pub(super) const ALL: &[&Integer] = &[&MAX_TAGS, &WAIT_TIMEOUT, &LOADER_IDLE_TIMEOUT];
 
 /// Shared memory is sized once, at server start.
 static MAX_TAGS: Integer = Integer {
@@ -30,23 +25,6 @@ static MAX_TAGS: Integer = Integer {
 /// How many tags shared memory holds at once.
 pub fn max_tags() -> usize {
     MAX_TAGS.get_unsigned() as usize
-}
-
-/// Each database that issues snowflake ids has a generator in shared memory.
-static MAX_DATABASES: Integer = Integer {
-    name: c"leaf.max_databases",
-    short: c"Number of databases that can issue snowflake ids at once.",
-    long: c"Sessions of further databases get an error. Each database takes about 2 kB of shared memory.",
-    default: GucSetting::<i32>::new(128),
-    min: 1,
-    max: 100_000,
-    changed_by: ChangedBy::Restart,
-    unit: Unit::None,
-};
-
-/// How many databases can issue snowflake ids at once.
-pub fn max_databases() -> usize {
-    MAX_DATABASES.get_unsigned() as usize
 }
 
 /// A caller gets an error that names the cause instead of waiting without a limit.

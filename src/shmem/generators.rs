@@ -4,8 +4,8 @@
 //! by (database, OID of that database's `leaf.alloc`). Sessions keep a reference
 //! to it and draw without a lock. A generator is therefore assigned to another registry
 //! only when no session can be drawing from it with another layout: when its database
-//! has been dropped, or its layout and epoch stay the same. If there are more databases than
-//! generators, the one that was idle longest is assigned to another database: its serial number
+//! has been dropped, or its layout and epoch stay the same. There are as many as the server
+//! allows sessions. If more databases issue ids, one after the other, the one that was idle longest is assigned to another database: its serial number
 //! changes, which a session compares after each draw.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -21,6 +21,7 @@ use crate::error::Report;
 use crate::pg::clock::{self, AtomicMonotonic};
 use crate::pg::condvar::CondVar;
 use crate::pg::lwlock::Locked;
+use crate::pg::process;
 use crate::pg::shm::{Request, Shareable, Startup};
 use crate::settings::snowflake::Wanted;
 use crate::settings::upstream::CentreDigest;
@@ -254,13 +255,14 @@ impl GeneratorSlot {
 
 impl Generators {
     /// Requests the memory for `count` generators.
-    pub(super) fn request_memory(request: &Request, count: usize) {
+    pub(super) fn request_memory(request: &Request) {
         request.room_for::<Locked<()>>(1);
-        request.room_for::<GeneratorSlot>(count);
+        request.room_for::<GeneratorSlot>(process::most_sessions());
     }
 
     /// Attaches to that memory.
-    pub(super) fn attach(startup: &Startup, count: usize) -> Self {
+    pub(super) fn attach(startup: &Startup) -> Self {
+        let count = process::most_sessions();
         Generators {
             directory: startup.attach_one(c"leaf directory", || Locked::new((), startup)),
             slots: startup.attach(c"leaf generators", count, |_| GeneratorSlot::new(startup)),

@@ -114,7 +114,7 @@ fn request(request: &Request) {
     Upstream::request_memory(request);
     Mailbox::request_memory(request);
     Leftovers::request_memory(request);
-    Generators::request_memory(request, settings::server::max_databases());
+    Generators::request_memory(request);
 }
 
 fn startup(startup: &Startup) {
@@ -127,7 +127,7 @@ fn startup(startup: &Startup) {
         upstream: Upstream::attach(startup),
         mailbox: Mailbox::attach(startup),
         leftovers: Leftovers::attach(startup),
-        generators: Generators::attach(startup, settings::server::max_databases()),
+        generators: Generators::attach(startup),
     };
     if let Some(at_startup) = AT_STARTUP.get() {
         at_startup(&shared);

@@ -162,7 +162,7 @@ impl Problem for Error {
             Error::NoRoom => Report::new(
                 Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
                 "no room in shared memory for the snowflake ids of another database",
-                "Raise leaf.max_databases and restart the server.",
+                "Try again in some seconds, when a database is idle, or raise max_connections and restart the server.",
             ),
             Error::ParallelQuery => Report::new(
                 Code::ERRCODE_FEATURE_NOT_SUPPORTED,

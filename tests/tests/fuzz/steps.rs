@@ -362,11 +362,7 @@ fn set() -> Sql {
 
 /// Those that concern no other than leaf: the world outlives them.
 fn system_setting() -> Value {
-    let concerns = |setting: &String| {
-        setting.starts_with("leaf.")
-            && !setting.contains("max_tags")
-            && !setting.contains("max_databases")
-    };
+    let concerns = |setting: &String| setting.starts_with("leaf.") && !setting.contains("max_tags");
     setting().prop_filter("settings of leaf", concerns).boxed()
 }
 

@@ -300,7 +300,6 @@ pub fn setting() -> Value {
         "leaf.history_skip = 0",
         "leaf.history_skip = 1000000",
         "leaf.history_skip = -1",
-        "leaf.max_databases = 0",
         "leaf.snowflake_layout = 'leaf'",
         "leaf.snowflake_layout = 'uid'",
         "leaf.snowflake_layout = 'nonsense'",
