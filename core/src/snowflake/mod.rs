@@ -5,6 +5,7 @@
 //!   converts instants into ids and back.
 //! - [`generator`]: hands out ids, never one twice, whatever the clock does.
 //! - [`terms`]: what a registry grants, and whether that is possible.
+//! - [`lease`]: how a lease is registered and renewed, though answers are lost.
 //! - [`choice`]: which worker id a node gets from a registry.
 //! - [`ceiling`]: how far ahead a lease's ceiling is set, and when it is raised.
 //!
@@ -21,6 +22,7 @@ pub mod ceiling;
 pub mod choice;
 pub mod generator;
 pub mod layout;
+pub mod lease;
 pub mod scheme;
 pub mod terms;
 
