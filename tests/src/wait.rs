@@ -5,9 +5,9 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 /// Polls `condition` until it holds; panics with `what` if that takes longer than
-/// a minute, which no healthy machine needs for anything the tests wait for.
+/// two minutes, which no healthy machine needs for anything the tests wait for.
 pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(60);
+    let deadline = Instant::now() + Duration::from_secs(120);
     while !condition() {
         assert!(Instant::now() < deadline, "waited in vain until {what}");
         sleep(Duration::from_millis(5));
