@@ -208,15 +208,8 @@ fn a_clock_before_the_epoch_is_behind() {
 
 #[test]
 fn the_last_id_of_all_is_the_largest_and_none_follows() {
-    for layout in [
-        "leaf",
-        "uid",
-        "sonyflake",
-        "js53",
-        "decimal",
-        "custom:3,1,1",
-    ] {
-        let layout: Layout = layout.parse().unwrap();
+    let named = Layout::NAMED.map(|(_, layout)| layout);
+    for layout in named.into_iter().chain(["custom:3,1,1".parse().unwrap()]) {
         let span = Span {
             worker_id: layout.worker_ids() - 1,
             from: 1,

@@ -104,8 +104,8 @@ fn the_vectors_reach_the_ends_of_every_field_of_every_layout() {
         );
         by_layout.entry(key).or_default().push(vector);
     }
-    for named in ["leaf", "uid", "sonyflake", "js53", "decimal"] {
-        let key = format!("{named} {}", layout(named).tick_us());
+    for (named, layout) in Layout::NAMED {
+        let key = format!("{named} {}", layout.tick_us());
         assert!(by_layout.contains_key(&key), "no vectors of {named}");
     }
     for tick_us in [1, 10_000, 1_000_000] {
@@ -142,6 +142,10 @@ fn the_named_layouts_are_what_they_are_known_for() {
         ("js53", 1_000, 1 << 41, 1 << 5, 1 << 7),
         ("decimal", 1_000_000, 9_223_372_036, 100, 10_000_000),
     ];
+    assert_eq!(
+        known.map(|(name, ..)| name),
+        Layout::NAMED.map(|(name, _)| name)
+    );
     for (name, tick_us, ticks, worker_ids, sequences) in known {
         let layout = layout(name);
         assert_eq!(layout.tick_us(), tick_us, "{name}");
@@ -219,15 +223,9 @@ fn numbers_that_are_no_ids_say_nothing() {
 
 #[test]
 fn fields_out_of_range_make_no_id() {
-    for name in [
-        "leaf",
-        "uid",
-        "sonyflake",
-        "js53",
-        "decimal",
-        "custom:10,0,1,1s",
-    ] {
-        let scheme = Scheme::of(layout(name));
+    let named = Layout::NAMED.map(|(_, layout)| layout);
+    for layout in named.into_iter().chain([layout("custom:10,0,1,1s")]) {
+        let scheme = Scheme::of(layout);
         let (first, end) = (scheme.epoch, scheme.ends_at());
         let last = end.plus_us(-1);
         let worker_id = (scheme.layout.worker_ids() - 1) as u32;
@@ -245,7 +243,7 @@ fn fields_out_of_range_make_no_id() {
             assert_eq!(
                 scheme.encode(out_of_range),
                 None,
-                "{name}: {out_of_range:?}"
+                "{layout}: {out_of_range:?}"
             );
         }
     }
@@ -310,7 +308,7 @@ fn any_layout() -> impl Strategy<Value = Layout> {
 }
 
 fn any_scheme() -> impl Strategy<Value = Scheme> {
-    let named = ["leaf", "uid", "sonyflake", "js53", "decimal"].map(layout);
+    let named = Layout::NAMED.map(|(_, layout)| layout);
     let layout = prop_oneof![1 => prop::sample::select(named.to_vec()), 3 => any_layout()];
     (layout, -(1i64 << 61)..1 << 61).prop_map(|(layout, epoch_us)| Scheme {
         layout,

@@ -33,11 +33,16 @@ pub(super) const INTEGERS: &[&Integer] = &[
 
 /// Defines the settings that are not integers.
 pub(super) fn define_others() {
+    let long = format!(
+        "{} in bits, with a tick such as 1ms. \
+         The first registration in a database fixes it; a different value is an error from then on.",
+        Layout::forms()
+    );
     guc::define_string::<LayoutText>(
         c"leaf.snowflake_layout",
         c"How snowflake ids are divided into time, worker id and sequence.",
-        c"leaf, uid, sonyflake, js53, decimal, or custom:TIME,WORKER,SEQUENCE[,TICK] in bits, with a tick such as 1ms. \
-          The first registration in a database fixes it; a different value is an error from then on.",
+        // Settings are defined once, and keep their texts.
+        Box::leak(CString::new(long).unwrap_or_default().into_boxed_c_str()),
         &LAYOUT,
     );
     guc::define_string::<EpochText>(

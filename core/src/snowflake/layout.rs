@@ -81,13 +81,23 @@ impl Layout {
         sequences: 10_000_000,
     };
 
-    const NAMED: [(&'static str, Layout); 5] = [
+    /// The layouts that have a name: all that is said of layouts by name comes from here.
+    pub const NAMED: [(&'static str, Layout); 5] = [
         ("leaf", Layout::LEAF),
         ("uid", Layout::UID),
         ("sonyflake", Layout::SONYFLAKE),
         ("js53", Layout::JS53),
         ("decimal", Layout::DECIMAL),
     ];
+
+    /// How a layout is written: the names, and the form of one of one's own.
+    pub fn forms() -> String {
+        let names: Vec<_> = Layout::NAMED.iter().map(|(name, _)| *name).collect();
+        format!(
+            "{}, or custom:TIME,WORKER,SEQUENCE[,TICK]",
+            names.join(", ")
+        )
+    }
 
     const fn bits(name: Name, tick_us: u64, time: u32, worker: u32, sequence: u32) -> Layout {
         Layout {
@@ -209,20 +219,17 @@ impl fmt::Display for Layout {
 impl FromStr for Layout {
     type Err = BadLayout;
 
-    /// `leaf`, `uid`, `sonyflake`, `js53`, `decimal`, or
-    /// `custom:TIME,WORKER,SEQUENCE[,TICK]` with the fields' bits and the length
-    /// of a tick such as `1ms` (the default), `10ms` or `1s`.
+    /// One of [`NAMED`](Layout::NAMED), or `custom:TIME,WORKER,SEQUENCE[,TICK]` with the fields'
+    /// bits and the length of a tick such as `1ms` (the default), `10ms` or `1s`.
     fn from_str(text: &str) -> Result<Layout, BadLayout> {
         let text = text.trim();
         if let Some(fields) = text.strip_prefix("custom:") {
             return parse_custom(fields);
         }
         let named = Layout::NAMED.iter().find(|(name, _)| *name == text);
-        named.map(|(_, layout)| *layout).ok_or_else(|| {
-            BadLayout(format!(
-                "\"{text}\" is none of leaf, uid, sonyflake, js53, decimal, custom:TIME,WORKER,SEQUENCE[,TICK]"
-            ))
-        })
+        named
+            .map(|(_, layout)| *layout)
+            .ok_or_else(|| BadLayout(format!("\"{text}\" is not {}", Layout::forms())))
     }
 }
 

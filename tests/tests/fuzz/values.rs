@@ -1,5 +1,6 @@
 //! Values as SQL writes them, most of them odd.
 
+use leaf_core::snowflake::Layout;
 use proptest::prelude::*;
 use proptest::sample::select;
 
@@ -217,12 +218,8 @@ pub fn float() -> Value {
 }
 
 pub fn layout() -> Value {
-    any_of(&[
-        "'leaf'",
-        "'uid'",
-        "'sonyflake'",
-        "'js53'",
-        "'decimal'",
+    let named = select(&Layout::NAMED).prop_map(|(name, _)| format!("'{name}'"));
+    let others = any_of(&[
         "'custom:41,10,12'",
         "'custom:30,20,13,10ms'",
         "'custom:1,1,1'",
@@ -241,7 +238,8 @@ pub fn layout() -> Value {
         "'LEAF'",
         "repeat('z', 100000)",
         "NULL",
-    ])
+    ]);
+    prop_oneof![named, others].boxed()
 }
 
 pub fn node() -> Value {

@@ -1,5 +1,6 @@
 //! `decode` and `encode`, which need no server.
 
+use leaf_core::snowflake::Layout;
 use leaf_tests::{Draw, Said, Server, leafctl};
 
 fn decode(arguments: &[&str], input: &str) -> Said {
@@ -18,14 +19,8 @@ fn row(csv: &str) -> Vec<String> {
 
 #[test]
 fn fields_are_those_of_the_server_in_every_layout() {
-    for layout in [
-        "leaf",
-        "uid",
-        "sonyflake",
-        "js53",
-        "decimal",
-        "custom:39,12,12,10ms",
-    ] {
+    let named = Layout::NAMED.map(|(name, _)| name);
+    for layout in named.into_iter().chain(["custom:39,12,12,10ms"]) {
         let server = Server::options()
             .set("leaf.snowflake_layout", layout)
             .start();

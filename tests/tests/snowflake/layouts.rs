@@ -4,6 +4,7 @@
 use leaf_tests::postgres::Client;
 use leaf_tests::postgres::error::DbError;
 use leaf_tests::{Draw, Fields, Mode, Order, Server, Snowflake, refused, wait_until};
+use std::thread;
 
 /// Milliseconds since 1970, of the epochs that the layouts have.
 const LEAF: i64 = 1_288_834_974_657;
@@ -156,34 +157,16 @@ fn ids_are_true_to(layout: &Layout) {
 }
 
 #[test]
-fn ids_of_layout_leaf_are_true() {
-    ids_are_true_to(&LAYOUTS[0]);
-}
-
-#[test]
-fn ids_of_layout_uid_are_true() {
-    ids_are_true_to(&LAYOUTS[1]);
-}
-
-#[test]
-fn ids_of_layout_sonyflake_are_true() {
-    ids_are_true_to(&LAYOUTS[2]);
-}
-
-#[test]
-fn ids_of_layout_js53_are_true() {
-    ids_are_true_to(&LAYOUTS[3]);
-}
-
-#[test]
-fn ids_of_layout_decimal_are_true() {
-    ids_are_true_to(&LAYOUTS[4]);
-}
-
-#[test]
-fn ids_of_custom_layouts_are_true() {
-    ids_are_true_to(&LAYOUTS[5]);
-    ids_are_true_to(&LAYOUTS[6]);
+fn ids_of_every_layout_are_true() {
+    for (name, _) in leaf_core::snowflake::Layout::NAMED {
+        let known = LAYOUTS.iter().any(|layout| layout.name == name);
+        assert!(known, "{name} is not taken apart here");
+    }
+    thread::scope(|scope| {
+        for layout in &LAYOUTS {
+            scope.spawn(|| ids_are_true_to(layout));
+        }
+    });
 }
 
 #[test]

@@ -2,10 +2,12 @@
 //! and says what the server itself says about it.
 
 use std::collections::BTreeMap;
+use std::fs;
 
 use super::flat;
+use leaf_core::snowflake::Layout;
 use leaf_tests::Server;
-use leaf_tests::page::Part;
+use leaf_tests::page::{Part, root};
 
 const PAGE: &str = "docs/reference/settings.md";
 
@@ -40,6 +42,14 @@ fn settings() -> BTreeMap<String, (String, String)> {
     found
 }
 
+#[test]
+fn page_of_snowflake_ids_has_every_layout() {
+    let page = fs::read_to_string(root().join("docs/operations/snowflake.md")).expect("a page");
+    for (name, _) in Layout::NAMED {
+        assert!(page.contains(&format!("\n| `{name}` |")), "{name}");
+    }
+}
+
 /// A value with the largest unit that divides it, as `SHOW` writes it.
 fn with_unit(value: &str, unit: &str) -> String {
     let factor = match unit {
@@ -47,7 +57,7 @@ fn with_unit(value: &str, unit: &str) -> String {
         "ms" => 1,
         _ => return value.to_owned(),
     };
-    let ms = factor * value.parse::<u64>().expect("a number");
+    let ms = factor * value.parse::<i64>().expect("a number");
     let units = [
         ("d", 86_400_000),
         ("h", 3_600_000),
@@ -55,10 +65,9 @@ fn with_unit(value: &str, unit: &str) -> String {
         ("s", 1_000),
         ("ms", 1),
     ];
-    let found = units
-        .iter()
-        .find(|(_, length)| ms.is_multiple_of(*length) && ms > 0);
-    found.map_or("0".into(), |(name, length)| {
+    // A negative value means something else than a duration, such as "off".
+    let found = units.iter().find(|(_, length)| ms % length == 0 && ms > 0);
+    found.map_or(value.to_owned(), |(name, length)| {
         format!("{}{name}", ms / length)
     })
 }
