@@ -1,5 +1,6 @@
 //! Worker ids for nodes that issue snowflake ids themselves.
 
+use leaf_core::snowflake::lease::{Identity, Verdict, renewal};
 use leaf_core::time::WallTime;
 
 use super::args;
@@ -14,7 +15,7 @@ use crate::shmem;
 use crate::shmem::mailbox::Registration;
 use crate::shmem::text::Text;
 use crate::snowflake::error::Error;
-use crate::snowflake::lease::{self, Claimant, Identity, Leased};
+use crate::snowflake::lease::{self, Claimant, Leased};
 use crate::snowflake::nodes;
 use crate::snowflake::releasing::releasing;
 use crate::snowflake::upstream;
@@ -46,7 +47,7 @@ fn leaf_worker_register(call: Call<'_>) -> Record {
         role: role::current().to_u32(),
         max_leases: upstream_settings::max_leases(),
     });
-    let identity = catalog::as_owner(Identity::current);
+    let identity = catalog::as_owner(lease::identity);
     let (lease, scheme) = (leased.lease, leased.scheme);
     Record::new()
         .with("worker_id", lease.worker_id as i32)
@@ -71,12 +72,11 @@ fn leaf_worker_renew(call: Call<'_>) -> Record {
     let ahead = args::ahead(call.interval(4));
     let next_token = args::next_token(call.bigint(5), proof.token);
     let (lease, identity) = in_registry(|| {
-        let row = proof.row_with_any_token().ok_or(proof.lost())?;
-        if row.token == next_token {
-            return Ok(row.lease());
-        }
-        if row.token != proof.token {
-            return Err(proof.lost());
+        let row = registry::lock_row(proof.worker_id).ok_or(proof.lost())?;
+        match renewal((row.nonce, row.token), proof.nonce, proof.token, next_token) {
+            Verdict::Do => {}
+            Verdict::Repeat => return Ok(row.lease()),
+            Verdict::Refuse => return Err(proof.lost()),
         }
         let current = Leased {
             lease: row.lease(),
@@ -130,6 +130,6 @@ fn in_registry<R>(work: impl FnOnce() -> Result<R, Error>) -> (R, Identity) {
         Error::IsShard.raise();
     }
     // As draws do, leases work for roles whose transactions are read-only.
-    let attempt = || Ok((work()?, Identity::current()));
+    let attempt = || Ok((work()?, lease::identity()));
     xact::writable(|| catalog::as_owner(attempt)).unwrap_or_else(|error: Error| error.raise())
 }

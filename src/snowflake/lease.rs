@@ -6,6 +6,7 @@ use std::time::Duration;
 use leaf_core::snowflake::ceiling::{self, renew_at};
 use leaf_core::snowflake::choice::is_credible;
 use leaf_core::snowflake::generator::Span;
+use leaf_core::snowflake::lease::Identity;
 use leaf_core::snowflake::{Generator, Scheme};
 use leaf_core::time::WallTime;
 
@@ -101,22 +102,11 @@ impl Claimant {
     }
 }
 
-/// Which registry has granted a lease.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Identity {
-    /// Made with the registry's tables, and kept by promotion and physical copies.
-    pub incarnation: [u8; 16],
-    /// The history of its database, which such a copy begins anew.
-    pub history: String,
-}
-
-impl Identity {
-    /// That of this database's registry. Runs as the owner of the registry.
-    pub fn current() -> Self {
-        Identity {
-            incarnation: registry::incarnation(),
-            history: database_history(),
-        }
+/// The identity of this database's registry. Runs as the owner of the registry.
+pub fn identity() -> Identity {
+    Identity {
+        incarnation: registry::incarnation(),
+        history: database_history(),
     }
 }
 
@@ -141,14 +131,9 @@ impl Proof {
     /// The row of the lease, locked until the transaction ends; an error if the
     /// lease is lost.
     pub fn row(&self) -> Result<Registered, Error> {
-        self.row_with_any_token()
-            .filter(|row| row.token == self.token)
+        registry::lock_row(self.worker_id)
+            .filter(|row| (row.nonce, row.token) == (self.nonce, self.token))
             .ok_or(self.lost())
-    }
-
-    /// Like [`row`](Self::row), whatever the token; `None` if the lease is lost.
-    pub fn row_with_any_token(&self) -> Option<Registered> {
-        registry::lock_row(self.worker_id).filter(|row| row.nonce == self.nonce)
     }
 
     /// The error that the lease is lost.

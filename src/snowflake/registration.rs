@@ -3,6 +3,7 @@
 
 use leaf_core::snowflake::Scheme;
 use leaf_core::snowflake::choice::usual_offset;
+use leaf_core::snowflake::lease::{self, FIRST_TOKEN, Verdict};
 use leaf_core::time::WallTime;
 use uuid::Uuid;
 
@@ -18,9 +19,6 @@ use crate::error::Problem;
 use crate::pg::{self, database};
 use crate::settings::snowflake::Wanted;
 use crate::shmem::generators::Lease;
-
-/// The token of a lease that was never renewed. Nodes choose larger ones.
-pub const FIRST_TOKEN: i64 = 1;
 
 /// How often a registration is tried, because other nodes may register at the same time.
 const TRIES: usize = 20;
@@ -145,10 +143,10 @@ fn registered_before(claimant: &Claimant) -> Result<Option<Leased>, Error> {
     let Some(row) = claimant.nonce.and_then(registry::by_nonce) else {
         return Ok(None);
     };
-    let is_same = row.token == FIRST_TOKEN
-        && row.node == claimant.node
+    let is_same = row.node == claimant.node
         && (claimant.worker_id).is_none_or(|worker_id| worker_id as i64 == row.worker_id);
-    let Some(start_at) = row.start_at.filter(|_| is_same) else {
+    let is_repeated = lease::registration(Some(row.token), is_same) == Verdict::Repeat;
+    let Some(start_at) = row.start_at.filter(|_| is_repeated) else {
         return Err(Error::NonceUsed);
     };
     Ok(Some(Leased {
