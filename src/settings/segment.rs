@@ -20,7 +20,8 @@ static MAX_STEP: Integer = Integer {
     name: c"leaf.max_step",
     short: c"Largest segment that leaf chooses by itself, in ids.",
     long: c"If a tag's row has a larger step, that step is used. If the value is too low, \
-        busy tags load often; if it is too high, a crash leaves wider gaps (at most two segments per tag).",
+        busy tags load often; if it is too high, a crash leaves wider gaps (at most two segments per tag). \
+        Lower it where gaps matter more than the number of loads.",
     default: GucSetting::<i32>::new(1_000_000),
     min: 1,
     max: i32::MAX,
@@ -33,7 +34,8 @@ static SEGMENT_DURATION: Integer = Integer {
     name: c"leaf.segment_duration",
     short: c"How long one segment should last.",
     long: c"After a segment that lasted less, the next one is doubled; after one that lasted more than twice this, \
-        it is halved. If the value is too low, callers have to wait when the catalog is slow or locked.",
+        it is halved. If the value is too low, callers have to wait when the catalog is slow or locked. \
+        Raise it where the catalog or the centre may be away for longer.",
     default: GucSetting::<i32>::new(15 * 60),
     min: 1,
     max: 7 * 24 * 3600,
@@ -65,7 +67,8 @@ pub fn fed_step_policy() -> StepPolicy {
 static PREFETCH_THRESHOLD: Integer = Integer {
     name: c"leaf.prefetch_threshold",
     short: c"Percentage of a segment after which the next one is fetched.",
-    long: c"With 100, the next segment is fetched only when no ids are left, and callers wait at every segment boundary.",
+    long: c"With 100, the next segment is fetched only when no ids are left, and callers wait at every segment boundary. \
+        Raise it where few ids may be lost in a crash, and loads are quick.",
     default: GucSetting::<i32>::new(10),
     min: 0,
     max: 100,
@@ -84,7 +87,8 @@ static HISTORY_SKIP: Integer = Integer {
     short: c"How many grants are skipped at the first grant after a promotion or a restore.",
     long: c"For each of them, the size of the tag's last segment and of its largest reserved block is skipped. \
         If the value is too low, a promoted asynchronous standby that missed more grants than this repeats ids; \
-        if it is too high, the gap is wider than necessary.",
+        if it is too high, the gap is wider than necessary. \
+        Raise it where an asynchronous standby may lag by more grants; set it to 0 where all standbys are synchronous.",
     default: GucSetting::<i32>::new(10),
     min: 0,
     max: 1_000_000,
@@ -124,7 +128,8 @@ static MAX_RESERVE: Integer = Integer {
     name: c"leaf.max_reserve",
     short: c"Largest block of ids that can be reserved at once.",
     long: c"leaf_segment_reserve rejects a larger count. If the value is too low, clients need more round trips; \
-        if it is too high, a role that may draw from a tag can use it up, and a promotion leaves wide gaps.",
+        if it is too high, a role that may draw from a tag can use it up, and a promotion leaves wide gaps. \
+        Lower it for roles that are not trusted with large blocks.",
     default: GucSetting::<i32>::new(1_000_000_000),
     min: 1,
     max: i32::MAX,

@@ -14,7 +14,8 @@ static MAX_TAGS: Integer = Integer {
     short: c"Number of tags that shared memory holds at once.",
     long: c"More tags are allowed; idle ones are evicted and lose their unused ids. \
         If the value is too low, active tags evict each other and waste ids. \
-        Each tag takes about 1.3 kB of shared memory.",
+        Each tag takes about 1.3 kB of shared memory. \
+        Raise it where more tags than that are drawn from within an hour.",
     default: GucSetting::<i32>::new(1024),
     min: 16,
     max: 1_000_000,
@@ -32,7 +33,8 @@ static WAIT_TIMEOUT: Integer = Integer {
     name: c"leaf.wait_timeout",
     short: c"How long a caller waits for ids before it gets an error.",
     long: c"If the value is too low, callers fail while a grant is under way; \
-        if it is too high, they wait for a long time while the catalog is locked.",
+        if it is too high, they wait for a long time while the catalog is locked. \
+        Lower it for callers that would rather have an error soon than wait.",
     default: GucSetting::<i32>::new(5_000),
     min: 1,
     max: i32::MAX,
@@ -51,7 +53,8 @@ static LOADER_IDLE_TIMEOUT: Integer = Integer {
     short: c"How long a loader without work keeps running.",
     long:
         c"If the value is too low, the first caller after a pause waits for a new loader to start; \
-        if it is too high, idle databases occupy background worker slots.",
+        if it is too high, idle databases occupy background worker slots. \
+        Lower it where many databases take turns and background workers are few.",
     default: GucSetting::<i32>::new(60_000),
     min: 100,
     max: i32::MAX,

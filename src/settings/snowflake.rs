@@ -127,7 +127,8 @@ static CLOCK_TOLERANCE: Integer = Integer {
     name: c"leaf.clock_tolerance",
     short: c"How far behind the last snowflake id the clock may be for calls to wait for it.",
     long: c"If the value is too low, small corrections of the clock become errors; \
-        if it is too high, callers wait that long.",
+        if it is too high, callers wait that long. \
+        Raise it on machines whose clock is often set back a little.",
     default: GucSetting::<i32>::new(5),
     min: 0,
     max: 600_000,
@@ -154,7 +155,8 @@ static MAX_CLOCK_LEAD: Integer = Integer {
     short: c"How far ahead of the clock snowflake ids may run.",
     long: c"Ids run ahead after a restart with a clock that is behind the ceiling, and with leaf.clock_policy = borrow. \
         If the value is too low, a crash followed by a small step of the clock stops ids for a while; \
-        if it is too high, ids carry future timestamps.",
+        if it is too high, ids carry future timestamps. \
+        Raise it if a server must issue ids soon after its clock was set back far.",
     default: GucSetting::<i32>::new(60_000),
     min: 0,
     max: 24 * 3600 * 1_000,
@@ -173,7 +175,8 @@ static WORKER_ID: Integer = Integer {
     short: c"The worker id in this server's snowflake ids.",
     long: c"With -1, the server leases any worker id. Any other value is checked against the registry: \
         a worker id that another node holds is refused. Set it in postgresql.conf or with ALTER DATABASE: \
-        the next session of the database makes the server take it.",
+        the next session of the database makes the server take it. \
+        Set it where worker ids are assigned by hand.",
     default: GucSetting::<i32>::new(-1),
     min: -1,
     max: i32::MAX,
@@ -219,7 +222,8 @@ static WORKER_LEASE: Integer = Integer {
     short: c"How long a node that does not renew its lease keeps its worker id.",
     long: c"If the value is too low, a node that was idle gets another worker id each time; \
         if it is too high, nodes that are gone keep their worker ids for a long time. \
-        A worker id that is leased to another node continues above its ceiling in any case.",
+        A worker id that is leased to another node continues above its ceiling in any case. \
+        Raise it for nodes that pause for longer; lower it where nodes come and go and worker ids are few.",
     default: GucSetting::<i32>::new(600),
     min: 1,
     max: 365 * 24 * 3600,
@@ -238,7 +242,8 @@ static WORKER_REUSE_AFTER: Integer = Integer {
     short:
         c"How much longer a worker id is kept if it was leased in another history of the database.",
     long: c"Its holder may still be running: the old primary after a promotion, or the original of a copy. \
-        If the value is too low, both can issue the same ids.",
+        If the value is too low, both can issue the same ids. \
+        Lower it where promotions or copies use up the worker ids of a small layout.",
     default: GucSetting::<i32>::new(30 * 24 * 3600),
     min: 0,
     max: i32::MAX,
@@ -256,7 +261,8 @@ static CEILING_AHEAD: Integer = Integer {
     name: c"leaf.ceiling_ahead",
     short: c"How far ahead of its use the ceiling of snowflake ids is made durable.",
     long: c"If the value is too low, callers wait for the ceiling while the disk is slow; \
-        if it is too high, ids run that far ahead of the clock after a crash.",
+        if it is too high, ids run that far ahead of the clock after a crash. \
+        Raise it where the disk or a synchronous standby can stall for seconds.",
     default: GucSetting::<i32>::new(5_000),
     min: 100,
     max: 600_000,
@@ -274,7 +280,8 @@ static MAX_CLOCK_OFFSET: Integer = Integer {
     name: c"leaf.max_clock_offset",
     short: c"How far a node's clock may differ from the registry's when it registers or renews.",
     long: c"If the value is too low, nodes with slightly different clocks are refused; \
-        if it is too high, ids of different nodes are not ordered by time.",
+        if it is too high, ids of different nodes are not ordered by time. \
+        Raise it only where nodes have no synchronized clocks.",
     default: GucSetting::<i32>::new(5_000),
     min: 0,
     max: i32::MAX,

@@ -58,7 +58,8 @@ static TIMEOUT: Integer = Integer {
     name: c"leaf.upstream_timeout",
     short: c"How long a host of the centre may take to accept a connection, and to answer.",
     long: c"After this time, the next host is tried. The shortest time for connecting is two seconds. If the value is too low, \
-        slow answers are lost, and the numbers in them; if it is too high, callers wait for a host that is gone.",
+        slow answers are lost, and the numbers in them; if it is too high, callers wait for a host that is gone. \
+        Raise it for a centre that is far away.",
     default: GucSetting::<i32>::new(3_000),
     min: 100,
     max: 600_000,
@@ -77,7 +78,8 @@ static LEASE: Integer = Integer {
     short: c"How far ahead the centre allows this server to issue snowflake ids.",
     long: c"The lease of the worker id is renewed when half of this time is left. If the value is too low, \
         snowflake ids stop when the centre is away for longer; if it is too high, the worker ids of servers that are gone \
-        are not leased again for that long.",
+        are not leased again for that long. \
+        Raise it where the centre may be away for longer.",
     default: GucSetting::<i32>::new(3_600_000),
     min: 1_000,
     max: 24 * 3_600_000,
@@ -95,7 +97,8 @@ static MAX_LEASES: Integer = Integer {
     name: c"leaf.max_leases",
     short: c"How many worker ids a role can hold at once.",
     long: c"For leaf_worker_register; superusers have no limit. Set it for a role with ALTER ROLE. If the value is too low, \
-        nodes of the role get no worker id; if it is too high, a role can use up the worker ids of the layout.",
+        nodes of the role get no worker id; if it is too high, a role can use up the worker ids of the layout. \
+        Raise it for the role of a large fleet.",
     default: GucSetting::<i32>::new(1_000),
     min: 0,
     max: i32::MAX,
