@@ -1,6 +1,7 @@
 //! `CREATE EXTENSION` and `DROP EXTENSION`, alone and under sessions that draw.
 
 use crate::databases::at_work;
+use leaf_tests::page::root;
 use leaf_tests::postgres::{Error, NoTls};
 use leaf_tests::{Draw, Server, Stop, refused, wait_until};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -173,4 +174,36 @@ fn extension_is_not_created_among_what_is_postgresqls() {
     let create = "CREATE EXTENSION leaf SCHEMA pg_catalog";
     refused(client.batch_execute(create), "0A000");
     client.run("CREATE EXTENSION leaf");
+}
+
+#[test]
+fn columns_are_where_the_library_reads_them() {
+    let server = Server::start();
+    let mut client = server.connect();
+    for (file, table) in [
+        ("alloc_row", "leaf.alloc"),
+        ("registry", "leaf.worker"),
+        ("mask_secret", "leaf.mask_secret"),
+    ] {
+        let path = root().join(format!("src/catalog/{file}.rs"));
+        let source = std::fs::read_to_string(path).expect("a source");
+        let ordinals = source
+            .lines()
+            .filter_map(|line| line.trim().strip_prefix("pub const "))
+            .filter_map(|constant| constant.strip_suffix(';')?.split_once(": i16 = "));
+        let mut count = 0;
+        for (name, ordinal) in ordinals {
+            let attribute = format!(
+                "SELECT attnum::bigint FROM pg_attribute
+                  WHERE attrelid = '{table}'::regclass AND attname = lower('{name}')"
+            );
+            assert_eq!(
+                client.number(&attribute).to_string(),
+                ordinal,
+                "{table}: {name}"
+            );
+            count += 1;
+        }
+        assert!(count > 1, "no ordinals in {file}");
+    }
 }
