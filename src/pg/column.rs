@@ -85,60 +85,94 @@ impl Column {
                 return false;
             }
             let snapshot = pg_sys::RegisterSnapshot(pg_sys::GetLatestSnapshot());
-            // Whether to stop.
-            let mut read = |tuple| {
+            for tuple in Scan::begin(table, self.index, snapshot) {
                 process::check_for_interrupts();
                 let mut null = false;
                 let value = pg_sys::heap_getattr(tuple, attribute, descriptor, &mut null);
                 if null {
-                    return false;
+                    continue;
                 }
                 let value = memory.switch_to(|_| self.numbers.read(value));
                 memory.reset();
-                visit(value)
-            };
-            if let Some(index) = self.index {
-                use pg_sys::ScanDirection::{BackwardScanDirection, ForwardScanDirection};
-                let direction = match index.is_descending {
-                    true => ForwardScanDirection,
-                    false => BackwardScanDirection,
-                };
-                let relation = pg_sys::index_open(index.oid, pg_sys::AccessShareLock as _);
-                let scan = pg_sys::systable_beginscan_ordered(
-                    table,
-                    relation,
-                    snapshot,
-                    0,
-                    std::ptr::null_mut(),
-                );
-                loop {
-                    let tuple = pg_sys::systable_getnext_ordered(scan, direction);
-                    if tuple.is_null() || read(tuple) {
-                        break;
-                    }
+                if visit(value) {
+                    break;
                 }
-                pg_sys::systable_endscan_ordered(scan);
-                pg_sys::index_close(relation, pg_sys::AccessShareLock as _);
-            } else {
-                let scan = pg_sys::systable_beginscan(
-                    table,
-                    pg_sys::InvalidOid,
-                    false,
-                    snapshot,
-                    0,
-                    std::ptr::null_mut(),
-                );
-                loop {
-                    let tuple = pg_sys::systable_getnext(scan);
-                    if tuple.is_null() || read(tuple) {
-                        break;
-                    }
-                }
-                pg_sys::systable_endscan(scan);
             }
             pg_sys::UnregisterSnapshot(snapshot);
             pg_sys::table_close(table, pg_sys::AccessShareLock as _);
             true
+        }
+    }
+}
+
+/// The rows of an open table, in no order, or in the order of an index, the largest first.
+struct Scan {
+    scan: pg_sys::SysScanDesc,
+    index: Option<(pg_sys::Relation, pg_sys::ScanDirection::Type)>,
+}
+
+impl Scan {
+    /// # Safety
+    /// The table is open, and has the index; the snapshot is registered. Both remain so until the
+    /// scan is dropped.
+    unsafe fn begin(
+        table: pg_sys::Relation,
+        index: Option<Index>,
+        snapshot: pg_sys::Snapshot,
+    ) -> Self {
+        use pg_sys::ScanDirection::{BackwardScanDirection, ForwardScanDirection};
+        let no_keys = std::ptr::null_mut();
+        // SAFETY: the caller's promise; without keys, all rows are found.
+        unsafe {
+            let Some(index) = index else {
+                let none = pg_sys::InvalidOid;
+                let scan = pg_sys::systable_beginscan(table, none, false, snapshot, 0, no_keys);
+                return Scan { scan, index: None };
+            };
+            let direction = match index.is_descending {
+                true => ForwardScanDirection,
+                false => BackwardScanDirection,
+            };
+            let relation = pg_sys::index_open(index.oid, pg_sys::AccessShareLock as _);
+            let scan = pg_sys::systable_beginscan_ordered(table, relation, snapshot, 0, no_keys);
+            Scan {
+                scan,
+                index: Some((relation, direction)),
+            }
+        }
+    }
+}
+
+impl Iterator for Scan {
+    type Item = pg_sys::HeapTuple;
+
+    fn next(&mut self) -> Option<pg_sys::HeapTuple> {
+        // SAFETY: the scan goes on until it is dropped. A row is valid until the next one is read.
+        let tuple = unsafe {
+            match self.index {
+                Some((_, direction)) => pg_sys::systable_getnext_ordered(self.scan, direction),
+                None => pg_sys::systable_getnext(self.scan),
+            }
+        };
+        (!tuple.is_null()).then_some(tuple)
+    }
+}
+
+impl Drop for Scan {
+    fn drop(&mut self) {
+        // After an error, PostgreSQL's resource owner ends the scan.
+        if std::thread::panicking() {
+            return;
+        }
+        // SAFETY: ended once.
+        unsafe {
+            match self.index {
+                Some((relation, _)) => {
+                    pg_sys::systable_endscan_ordered(self.scan);
+                    pg_sys::index_close(relation, pg_sys::AccessShareLock as _);
+                }
+                None => pg_sys::systable_endscan(self.scan),
+            }
         }
     }
 }

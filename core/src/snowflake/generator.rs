@@ -16,6 +16,16 @@
 //! writes the ceiling after the last id, so that a caller that has read the new
 //! ceiling can no longer exchange the last id of an earlier lease.
 //!
+//! # The atomics
+//!
+//! | | written by | relied on |
+//! |---|---|---|
+//! | `last` | every call, by compare-and-swap; the keeper at the beginning of a lease, before `ceiling` | no id twice: whoever exchanges it owns the ids up to its new value |
+//! | `ceiling` | the keeper: 0, then `last`, then the new one (release) | a call that has read it (acquire) has the `last` of the same lease or fails to exchange it |
+//! | `renew_at` | the keeper, with the ceiling | a hint: a stale value asks too early or too late, and whoever keeps the lease looks again |
+//! | `start_lead` | the keeper, after `last` (release); calls set it to 0 once the clock has caught up with the very `last` that they have read | how far ahead of the clock ids may be; too small a value makes calls wait |
+//! | `behind`, `rollbacks` | calls | statistics only |
+//!
 //! # Who may call what
 //!
 //! [`take`](Generator::take) may be called by any thread or process at any time;
