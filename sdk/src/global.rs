@@ -2,7 +2,7 @@
 
 use once_cell::sync::OnceCell;
 
-use crate::{Config, Error, Leaf, SegmentId};
+use crate::{Config, Error, IdSource, Leaf, SegmentId};
 
 /// The handle of this process, after those of the processes that it descends from by
 /// `fork`, which cannot be replaced.
@@ -83,7 +83,7 @@ pub fn leaf() -> Result<&'static Leaf, Error> {
 }
 
 /// The next id of a tag, from the process's handle. It may block; see
-/// [`SegmentSource::next`](crate::SegmentSource::next).
+/// [`IdSource::next`].
 ///
 /// ```no_run
 /// # fn main() -> Result<(), leaf_sdk::Error> {

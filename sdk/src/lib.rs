@@ -39,7 +39,7 @@ pub use config::Config;
 pub use error::{ClockError, Error};
 pub use global::{init, leaf, next};
 pub use health::Health;
-pub use id::{Id, SegmentId, SnowflakeId};
+pub use id::{Id, IdType, SegmentId, SnowflakeId};
 pub use id_source::IdSource;
 pub use leaf::Leaf;
 pub use leaf_core::id_text::BadIdText;
@@ -52,3 +52,20 @@ pub use mask::Mask;
 pub use memory::MemorySource;
 pub use segment::{SegmentSource, TagStats};
 pub use snowflake::{SnowflakeConfig, SnowflakeGenerator, SnowflakeStats};
+
+/// What [`id_type!`] uses in other crates.
+#[doc(hidden)]
+pub mod __private {
+    pub use bytes::BytesMut;
+    #[cfg(feature = "diesel")]
+    pub use diesel;
+    pub use leaf_core::id_text;
+    #[cfg(feature = "serde")]
+    pub use serde;
+    #[cfg(feature = "sqlx")]
+    pub use sqlx;
+    pub use tokio_postgres::types;
+
+    #[cfg(feature = "serde")]
+    pub use crate::id::{deserialize, serialize};
+}

@@ -2,7 +2,7 @@
 //! not answer.
 
 use crate::PATIENCE;
-use leaf_sdk::{Config, Error, Leaf};
+use leaf_sdk::{Config, Error, IdSource, Leaf};
 use leaf_tests::postgres::Client;
 use leaf_tests::{Draw, Mode, Server, Tls, wait_until};
 use std::io::{Read, Write};

@@ -2,7 +2,7 @@
 //! ends of their ranges.
 
 use crate::{HASTE, PATIENCE, config};
-use leaf_sdk::{Config, Error, Leaf, SnowflakeConfig, sync};
+use leaf_sdk::{Config, Error, IdSource, Leaf, SnowflakeConfig, sync};
 use leaf_tests::postgres::Client;
 use leaf_tests::{Draw, Mode, Server, wait_until};
 use std::time::{Duration, SystemTime};

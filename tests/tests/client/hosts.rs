@@ -1,6 +1,6 @@
 //! The client library and which server it talks to.
 
-use leaf_sdk::{Config, Error, Leaf, init, next};
+use leaf_sdk::{Config, Error, IdSource, Leaf, init, next};
 use leaf_tests::{Draw, Ledger, Mode, Server, wait_until};
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! The client library's buffered sources: through outages, nothing twice.
 
 use crate::{HASTE, PATIENCE, config};
-use leaf_sdk::{Config, Error, Leaf, SegmentId, SegmentSource, SnowflakeConfig};
+use leaf_sdk::{Config, Error, IdSource, Leaf, SegmentId, SegmentSource, SnowflakeConfig};
 use leaf_tests::postgres::Client;
 use leaf_tests::{Draw, Ledger, Mode, Server, Signal, Stop, signal, wait_until};
 use std::sync::Mutex;
