@@ -175,8 +175,7 @@ impl Leaf {
             if tags.is_closed() {
                 return Err(Error::Closed);
             }
-            let tag = tag.as_str();
-            link.query(crate::calls::statement::mask(&tag, &width, &None))
+            link.query(crate::calls::statement::mask("", &tag, width, None))
                 .await
         }
     }

@@ -27,13 +27,9 @@ mod time;
 
 #[cfg(feature = "async")]
 pub use calls::asynchronous;
-#[cfg(feature = "diesel")]
-pub use calls::diesel;
-#[cfg(feature = "sqlx")]
-pub use calls::sqlx;
 #[cfg(feature = "sync")]
 pub use calls::sync;
-pub use calls::{Aligned, Block, Decoded, NewTag, SnowflakeStatus, TagChange, TagStatus};
+pub use calls::{Aligned, Block, Decoded, NewStripe, NewTag, TagChange};
 pub use cause::Cause;
 pub use config::Config;
 pub use error::{ClockError, Error};
@@ -68,4 +64,14 @@ pub mod __private {
 
     #[cfg(feature = "serde")]
     pub use crate::id::{deserialize, serialize};
+}
+
+/// leaf's functions as statements, for `leafctl`, which belongs to the library: no part of its
+/// interface.
+#[doc(hidden)]
+pub mod internals {
+    pub use tokio_postgres::Row;
+
+    pub use crate::calls::rows::{Record, get, row};
+    pub use crate::calls::statement::{self as functions, Statement};
 }

@@ -80,7 +80,7 @@ impl Link {
     ///
     /// A statement that is given up, because its time is over or because the caller is
     /// gone, is cancelled at the server, and its connection is closed.
-    pub(crate) async fn query<T>(&self, statement: Statement<'_, T>) -> Result<T, Error> {
+    pub(crate) async fn query<T>(&self, statement: Statement<T>) -> Result<T, Error> {
         self.query_in_session(statement, false)
             .await
             .map(|(answer, _)| answer)
@@ -90,7 +90,7 @@ impl Link {
     /// statement has failed before.
     pub(crate) async fn query_in_session<T>(
         &self,
-        statement: Statement<'_, T>,
+        statement: Statement<T>,
         is_repeated: bool,
     ) -> Result<(T, Arc<Session>), Error> {
         let _to_repeat = match is_repeated {
@@ -126,7 +126,7 @@ impl Link {
     pub(crate) async fn query_in<T>(
         &self,
         session: &Arc<Session>,
-        statement: Statement<'_, T>,
+        statement: Statement<T>,
     ) -> Result<T, Error> {
         self.execute(session, statement).await
     }
@@ -134,7 +134,7 @@ impl Link {
     async fn execute<T>(
         &self,
         session: &Arc<Session>,
-        statement: Statement<'_, T>,
+        statement: Statement<T>,
     ) -> Result<T, Error> {
         let limit = Some(self.config.query_timeout);
         let alone = in_time(limit, async { Ok(session.alone.lock().await) }).await?;

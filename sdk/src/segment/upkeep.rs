@@ -8,7 +8,7 @@ use super::refill::{hand_back, hand_back_rests};
 use super::tag::Tag;
 use super::tags::Tags;
 use crate::Error;
-use crate::calls::statement;
+use crate::calls::internal;
 use crate::events::TARGET;
 use crate::link::Link;
 
@@ -57,9 +57,11 @@ async fn confirm(link: &Link, tag: &Tag) {
     };
     let asked_at = Instant::now();
     let name = tag.name.as_str();
-    let asked = statement::tag_incarnation(&name, &link.config.may_create_tags);
+    let asked = internal::tag_incarnation(name, link.config.may_create_tags);
     let reason = match link.query(asked).await {
-        Ok(current) if current == incarnation => return tag.confirm(&incarnation, asked_at),
+        Ok(current) if current.as_ref() == Some(&incarnation.0) => {
+            return tag.confirm(&incarnation, asked_at);
+        }
         Ok(_) => "the tag was created again".into(),
         Err(Error::Closed) => return,
         Err(error)
