@@ -33,6 +33,11 @@ use crate::{Config, Error};
 pub use connection::Connection;
 pub(crate) use session::{Session, in_time};
 
+/// The most connections. There is one as long as statements do not have to wait; the others are
+/// for the time in which some do, for example because a tag is locked, so that other tags are
+/// not delayed.
+const CONNECTIONS: usize = 4;
+
 /// How long a request to cancel may take, at most. A pooler passes it on only when the
 /// server accepts connections again.
 const CANCEL_LIMIT: Duration = Duration::from_secs(30);
@@ -62,12 +67,11 @@ pub(crate) struct Link {
 impl Link {
     /// A link that connects with the first query.
     pub(crate) fn new(config: Config) -> Self {
-        let connections = config.max_connections;
         Link {
             config,
             free: Mutex::default(),
-            permits: Semaphore::new(connections),
-            permits_to_repeat: Semaphore::new((connections / 2).max(1)),
+            permits: Semaphore::new(CONNECTIONS),
+            permits_to_repeat: Semaphore::new(CONNECTIONS / 2),
             connecting: tokio::sync::Mutex::default(),
             address: Mutex::default(),
             moved: Notify::new(),

@@ -78,7 +78,7 @@ async fn reserve(link: &Link, tag: &Tag, is_repeated: bool) -> Result<(), Error>
     };
     let (incarnation, block) = reserved.parts();
     let (first, last) = (block.first, block.last);
-    match tag.publish(&block, incarnation, session, &link.config)? {
+    match tag.publish(&block, incarnation, session)? {
         Published::Drawable => {
             tracing::debug!(target: TARGET, tag = name, %first, %last, "refilled");
         }

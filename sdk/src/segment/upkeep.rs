@@ -15,20 +15,22 @@ use crate::link::Link;
 /// How often to look after the tags, if the configuration does not require more.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
+/// After how long a tag is forgotten that nobody has drawn from, and that has no source any more.
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(3600);
+
 const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
 
 /// Looks after the tags as long as they exist.
 pub(crate) async fn look_after(link: Arc<Link>, tags: Weak<Tags>) {
     let config = &link.config;
-    let pause = config.max_buffer_age.min(config.forget_after) / 8;
-    let pause = pause.clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
+    let pause = (config.max_buffer_age / 8).clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
     loop {
         tokio::time::sleep(pause).await;
         let Some(tags) = tags.upgrade() else {
             return;
         };
         link.close_surplus();
-        for tag in tags.remove_idle(config.forget_after) {
+        for tag in tags.remove_idle(FORGOTTEN_AFTER) {
             tracing::debug!(target: TARGET, tag = tag.name, "forgotten");
             let link = link.clone();
             // Ids that cannot be returned are lost.

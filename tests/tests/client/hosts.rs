@@ -77,7 +77,6 @@ fn configuration_that_makes_no_sense_is_refused() {
     for bad in [
         config().steps(0, 10),
         config().steps(20, 10),
-        config().prefetch_percent(101),
         config().buffer_duration(Duration::ZERO),
         config().retry_between(Duration::ZERO, second),
         config().retry_between(second * 2, second),
