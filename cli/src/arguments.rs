@@ -1,14 +1,15 @@
 //! The command line.
 
-use clap::{ArgAction, Parser, Subcommand};
+use clap::{ArgAction, CommandFactory, Parser, Subcommand};
 
-use crate::{bench, doctor, ids, import, manual, serve, status, tags, top};
+use crate::{bench, connection, doctor, ids, import, manual, serve, status, tags, top};
 
 /// Inspect and manage leaf, and serve its ids over HTTP
 ///
 /// leaf is a PostgreSQL extension that hands out unique 64-bit ids. Commands that need a
-/// server connect as psql does: with the same options, environment variables, password
-/// file and service file. The options follow the command: leafctl status -d shop
+/// server connect as psql does: with the same environment variables, password file and
+/// service file, and with its options -h, -p, -U, -d, -w and -W, which stand before the
+/// command or after it: leafctl -d shop status
 #[derive(Debug, Parser)]
 #[command(
     name = "leafctl",
@@ -27,8 +28,24 @@ pub struct Cli {
     #[arg(short = '?', long, action = ArgAction::Help, global = true)]
     help: Option<bool>,
 
+    /// The commands that connect have the same options, which clap fills from these.
+    #[command(flatten)]
+    _connection: connection::Args,
+
     #[command(subcommand)]
     pub command: Command,
+}
+
+impl Cli {
+    /// The definition of the command line. The help of each command that connects shows the
+    /// options of a connection, and that of the others does not.
+    pub fn definition() -> clap::Command {
+        const HEADING: Option<&str> = Some(connection::HEADING);
+        Cli::command().mut_args(|arg| match arg.get_help_heading() == HEADING {
+            true => arg.hide(true),
+            false => arg,
+        })
+    }
 }
 
 #[derive(Debug, Subcommand)]

@@ -7,6 +7,9 @@ use leaf_sdk::{Config, Connection};
 
 use crate::failure::{Code, Failure};
 
+/// What stands above the options of a connection in a help text.
+pub const HEADING: &str = "Connection";
+
 /// How `leafctl` is called in `pg_stat_activity`.
 const APPLICATION: &str = "leafctl";
 
@@ -18,7 +21,7 @@ const CLOSE_LIMIT: Duration = Duration::from_secs(1);
 
 /// How to connect.
 #[derive(Clone, Debug, Default, clap::Args)]
-#[command(next_help_heading = "Connection")]
+#[command(next_help_heading = HEADING)]
 pub struct Args {
     /// Server host, or folder of its socket; several with commas
     #[arg(short = 'h', long, value_name = "HOST", global = true)]

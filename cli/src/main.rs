@@ -36,13 +36,14 @@ mod top;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser};
+use clap::FromArgMatches;
 
 use arguments::{Cli, Command};
 use failure::Failure;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let matches = Cli::definition().get_matches();
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     cli.color.write_global();
     match run(cli.command) {
         Ok(()) => ExitCode::SUCCESS,
@@ -60,9 +61,9 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Import(args) => online(import::run(&args)),
         Command::Decode(args) => ids::decode(&args),
         Command::Encode(args) => ids::encode(&args),
-        Command::Completions(args) => manual::completions(&args, Cli::command()),
+        Command::Completions(args) => manual::completions(&args, Cli::definition()),
         Command::Serve(args) => online(serve::run(*args)),
-        Command::Man(args) => manual::pages(&args, Cli::command()),
+        Command::Man(args) => manual::pages(&args, Cli::definition()),
     }
 }
 

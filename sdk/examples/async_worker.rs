@@ -4,7 +4,7 @@
 
 use std::error::Error;
 
-use leaf_sdk::{Config, Leaf, SegmentId, SnowflakeConfig, SnowflakeId};
+use leaf_sdk::{Config, IdSource, Leaf, SegmentId, SnowflakeConfig, SnowflakeId};
 
 /// One pair of ids for each of `jobs` jobs, all at once.
 pub async fn run(

@@ -6,7 +6,7 @@
 use std::error::Error;
 use std::io::Write;
 
-use leaf_sdk::{Config, Leaf};
+use leaf_sdk::{Config, IdSource, Leaf};
 use postgres::{Client, NoTls};
 
 /// Loads `count` orders with an item each into tables `orders (id bigint)` and

@@ -5,7 +5,7 @@
 
 use std::error::Error;
 
-use leaf_sdk::{Config, Leaf, SnowflakeConfig, SnowflakeId};
+use leaf_sdk::{Config, IdSource, Leaf, SnowflakeConfig, SnowflakeId};
 use serde::{Deserialize, Serialize};
 
 /// What is sent.

@@ -5,7 +5,7 @@
 use std::error::Error;
 use std::thread;
 
-use leaf_sdk::{Config, Leaf, SegmentId};
+use leaf_sdk::{Config, IdSource, Leaf, SegmentId};
 
 /// A request that was handled.
 #[derive(Debug)]

@@ -9,9 +9,6 @@ use crate::Error;
 use crate::connection::Connector;
 use crate::connection::{Targets, TlsUse};
 
-/// More connections than this are a mistake.
-const MAX_CONNECTIONS: usize = 1_000;
-
 /// How a [`Leaf`](crate::Leaf) connects, buffers and waits.
 ///
 /// ```
@@ -25,18 +22,15 @@ const MAX_CONNECTIONS: usize = 1_000;
 #[derive(Clone, Debug)]
 pub struct Config {
     pub(crate) targets: Targets,
-    pub(crate) max_connections: usize,
     #[cfg(feature = "tls")]
     pub(crate) tls: Option<Connector>,
     pub(crate) use_of_tls: TlsUse,
     pub(crate) steps: StepPolicy,
     pub(crate) min_step: u64,
-    pub(crate) prefetch_percent: u64,
     pub(crate) timeout: Duration,
     pub(crate) query_timeout: Duration,
     pub(crate) retry: (Duration, Duration),
     pub(crate) max_buffer_age: Duration,
-    pub(crate) forget_after: Duration,
     pub(crate) may_create_tags: bool,
 }
 
@@ -157,7 +151,6 @@ impl Config {
     fn of(targets: Targets) -> Config {
         Config {
             targets,
-            max_connections: 4,
             #[cfg(feature = "tls")]
             tls: None,
             use_of_tls: TlsUse::Never,
@@ -166,27 +159,12 @@ impl Config {
                 max_step: 1_000_000,
             },
             min_step: 1_000,
-            prefetch_percent: 10,
             timeout: Duration::from_secs(5),
             query_timeout: Duration::from_secs(10),
             retry: (Duration::from_millis(50), Duration::from_secs(5)),
             max_buffer_age: Duration::from_secs(3600),
-            forget_after: Duration::from_secs(3600),
             may_create_tags: true,
         }
-    }
-
-    /// The largest number of connections (4). There is one as long as statements do not
-    /// have to wait; the others are for the time in which some do, for example because a
-    /// tag is locked, so that other tags are not delayed.
-    ///
-    /// ```
-    /// let config = leaf_sdk::Config::new("host=db user=shop")?.max_connections(2);
-    /// # Ok::<(), leaf_sdk::Error>(())
-    /// ```
-    pub fn max_connections(mut self, count: usize) -> Config {
-        self.max_connections = count;
-        self
     }
 
     /// How long one buffer should last (10 minutes): a tag has up to two, so
@@ -217,17 +195,6 @@ impl Config {
         self
     }
 
-    /// How much of a buffer is used, in percent, before the next one is fetched (10).
-    ///
-    /// ```
-    /// let config = leaf_sdk::Config::new("host=db user=shop")?.prefetch_percent(50);
-    /// # Ok::<(), leaf_sdk::Error>(())
-    /// ```
-    pub fn prefetch_percent(mut self, percent: u8) -> Config {
-        self.prefetch_percent = u64::from(percent);
-        self
-    }
-
     /// How long ids may be held without a sign from the server that the tag is still the
     /// one that they were reserved from (1 hour). A tag that was dropped and created
     /// again starts anew; for up to this time, a process that does not need more ids may
@@ -242,20 +209,6 @@ impl Config {
     /// ```
     pub fn max_buffer_age(mut self, age: Duration) -> Config {
         self.max_buffer_age = age;
-        self
-    }
-
-    /// After how long a tag is forgotten that nobody has drawn from, and that has no
-    /// source any more (1 hour). Its ids are returned to the server.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    ///
-    /// let config = leaf_sdk::Config::new("host=db user=shop")?.forget_after(Duration::from_secs(60));
-    /// # Ok::<(), leaf_sdk::Error>(())
-    /// ```
-    pub fn forget_after(mut self, duration: Duration) -> Config {
-        self.forget_after = duration;
         self
     }
 
@@ -384,9 +337,6 @@ impl Config {
         if self.steps.max_step > i64::MAX as u64 {
             return bad("the largest step is out of range for type bigint");
         }
-        if self.prefetch_percent > 100 {
-            return bad("prefetch_percent must be at most 100");
-        }
         if self.retry.0.is_zero() || self.retry.0 > self.retry.1 {
             return bad(
                 "the shortest pause must be longer than zero and at most the longest pause",
@@ -398,11 +348,8 @@ impl Config {
         if self.query_timeout.is_zero() {
             return bad("query_timeout must be longer than zero");
         }
-        if self.max_buffer_age.is_zero() || self.forget_after.is_zero() {
-            return bad("max_buffer_age and forget_after must be longer than zero");
-        }
-        if !(1..=MAX_CONNECTIONS).contains(&self.max_connections) {
-            return bad("max_connections must be between 1 and 1000");
+        if self.max_buffer_age.is_zero() {
+            return bad("max_buffer_age must be longer than zero");
         }
         self.targets.check_tls(self.use_of_tls)
     }

@@ -4,19 +4,19 @@
 use std::thread;
 use std::time::Duration;
 
-use crate::Error;
 use crate::background::forbid_blocking_a_runtime;
 use crate::gate::{Gate, Wait};
 use crate::process::Process;
+use crate::{Error, IdSource, IdType, SegmentSource, SnowflakeGenerator, SnowflakeId};
 
-/// What is drawn from: how to take ids without waiting, and what to do if there are
-/// none.
+/// A source of ids with a background task: how to take ids without waiting, and what to do
+/// if there are none. The methods of [`IdSource`] follow from that.
 ///
 /// Taking does not ask the background tasks for ids that are missing. A caller asks
 /// once its wait has begun, because an attempt that began earlier does not end the
 /// wait.
-pub(crate) trait Draw: Sync {
-    type Id: Send;
+pub(crate) trait Draw: Clone + Send + Sync + 'static {
+    type Id: IdType;
     /// Why there is no id.
     type Stop: Copy + Send + Sync;
     /// What the gate guards.
@@ -59,73 +59,107 @@ pub(crate) trait Draw: Sync {
     }
 }
 
-/// The next id, if one is at hand.
-#[inline]
-pub(crate) fn try_next<S: Draw>(source: &S) -> Option<S::Id> {
-    if !source.process().is_current() {
-        return None;
-    }
-    match source.take() {
-        Ok(id) => Some(id),
-        Err(stop) => {
-            source.ask(stop);
-            None
+/// Draws ids from a [`Draw`]. Two implementations of one text: one for all of a trait that is
+/// private cannot be public.
+macro_rules! id_source {
+    ([$($generic:ident: $bound:ident)?] $source:ty, $id:ty) => {
+        impl<$($generic: $bound)?> IdSource for $source {
+            type Id = $id;
+
+            #[inline]
+            fn try_next(&self) -> Option<$id> {
+                if !self.process().is_current() {
+                    return None;
+                }
+                match self.take() {
+                    Ok(id) => Some(id),
+                    Err(stop) => {
+                        self.ask(stop);
+                        None
+                    }
+                }
+            }
+
+            #[inline]
+            fn next(&self) -> Result<$id, Error> {
+                self.process().check()?;
+                match self.take() {
+                    Ok(id) => Ok(id),
+                    Err(stop) => wait(self, self.timeout(), stop, || self.take()),
+                }
+            }
+
+            fn next_timeout(&self, timeout: Duration) -> Result<$id, Error> {
+                self.process().check()?;
+                match self.take() {
+                    Ok(id) => Ok(id),
+                    Err(stop) => wait(self, timeout, stop, || self.take()),
+                }
+            }
+
+            fn next_n(&self, count: usize) -> Result<Vec<$id>, Error> {
+                self.process().check()?;
+                let mut ids = room_for(count)?;
+                while ids.len() < count {
+                    let mut take = || self.take_some(count - ids.len(), &mut ids);
+                    if let Err(stop) = take() {
+                        wait(self, self.timeout(), stop, take)?;
+                    }
+                }
+                Ok(ids)
+            }
+
+            fn ready(&self) -> Result<(), Error> {
+                self.process().check()?;
+                if self.is_ready() {
+                    return Ok(());
+                }
+                let is_ready = || self.is_ready().then_some(()).ok_or(Self::MISSING);
+                wait(self, self.timeout(), Self::MISSING, is_ready)
+            }
+
+            #[cfg(feature = "async")]
+            async fn next_async(&self) -> Result<$id, Error> {
+                self.next_timeout_async(self.timeout()).await
+            }
+
+            #[cfg(feature = "async")]
+            async fn next_timeout_async(&self, timeout: Duration) -> Result<$id, Error> {
+                self.process().check()?;
+                match self.take() {
+                    Ok(id) => Ok(id),
+                    Err(stop) => wait_async(self, timeout, stop, || self.take()).await,
+                }
+            }
+
+            #[cfg(feature = "async")]
+            async fn next_n_async(&self, count: usize) -> Result<Vec<$id>, Error> {
+                self.process().check()?;
+                let mut ids = room_for(count)?;
+                while ids.len() < count {
+                    let mut take = || self.take_some(count - ids.len(), &mut ids);
+                    if let Err(stop) = take() {
+                        wait_async(self, self.timeout(), stop, take).await?;
+                    }
+                }
+                Ok(ids)
+            }
+
+            #[cfg(feature = "async")]
+            async fn ready_async(&self) -> Result<(), Error> {
+                self.process().check()?;
+                if self.is_ready() {
+                    return Ok(());
+                }
+                let is_ready = || self.is_ready().then_some(()).ok_or(Self::MISSING);
+                wait_async(self, self.timeout(), Self::MISSING, is_ready).await
+            }
         }
-    }
+    };
 }
 
-/// The next id, after a wait if none is at hand.
-#[inline]
-pub(crate) fn next<S: Draw>(source: &S) -> Result<S::Id, Error> {
-    source.process().check()?;
-    match source.take() {
-        Ok(id) => Ok(id),
-        Err(stop) => wait(source, source.timeout(), stop, || source.take()),
-    }
-}
-
-/// Like [`next`], with a timeout.
-pub(crate) fn next_timeout<S: Draw>(source: &S, timeout: Duration) -> Result<S::Id, Error> {
-    source.process().check()?;
-    match source.take() {
-        Ok(id) => Ok(id),
-        Err(stop) => wait(source, timeout, stop, || source.take()),
-    }
-}
-
-/// `count` ids, after as many waits as that takes, each up to the timeout.
-pub(crate) fn next_n<S: Draw>(source: &S, count: usize) -> Result<Vec<S::Id>, Error> {
-    source.process().check()?;
-    let mut ids = room_for(count)?;
-    while ids.len() < count {
-        let mut take = || source.take_some(count - ids.len(), &mut ids);
-        if let Err(stop) = take() {
-            wait(source, source.timeout(), stop, take)?;
-        }
-    }
-    Ok(ids)
-}
-
-/// Waits until an id is at hand, without taking it.
-pub(crate) fn ready<S: Draw>(source: &S) -> Result<(), Error> {
-    source.process().check()?;
-    if source.is_ready() {
-        return Ok(());
-    }
-    let is_ready = || source.is_ready().then_some(()).ok_or(S::MISSING);
-    wait(source, source.timeout(), S::MISSING, is_ready)
-}
-
-/// Like [`ready`], asynchronous.
-#[cfg(feature = "async")]
-pub(crate) async fn ready_async<S: Draw>(source: &S) -> Result<(), Error> {
-    source.process().check()?;
-    if source.is_ready() {
-        return Ok(());
-    }
-    let is_ready = || source.is_ready().then_some(()).ok_or(S::MISSING);
-    wait_async(source, source.timeout(), S::MISSING, is_ready).await
-}
+id_source!([I: IdType] SegmentSource<I>, I);
+id_source!([] SnowflakeGenerator, SnowflakeId);
 
 /// An error if the memory does not suffice, instead of an abort.
 fn room_for<T>(count: usize) -> Result<Vec<T>, Error> {
@@ -134,39 +168,6 @@ fn room_for<T>(count: usize) -> Result<Vec<T>, Error> {
         Ok(()) => Ok(ids),
         Err(_) => Err(Error::Argument(format!("no memory for {count} ids"))),
     }
-}
-
-/// Like [`next`], asynchronous.
-#[cfg(feature = "async")]
-pub(crate) async fn next_async<S: Draw>(source: &S) -> Result<S::Id, Error> {
-    next_timeout_async(source, source.timeout()).await
-}
-
-/// Like [`next_timeout`], asynchronous.
-#[cfg(feature = "async")]
-pub(crate) async fn next_timeout_async<S: Draw>(
-    source: &S,
-    timeout: Duration,
-) -> Result<S::Id, Error> {
-    source.process().check()?;
-    match source.take() {
-        Ok(id) => Ok(id),
-        Err(stop) => wait_async(source, timeout, stop, || source.take()).await,
-    }
-}
-
-/// Like [`next_n`], asynchronous.
-#[cfg(feature = "async")]
-pub(crate) async fn next_n_async<S: Draw>(source: &S, count: usize) -> Result<Vec<S::Id>, Error> {
-    source.process().check()?;
-    let mut ids = room_for(count)?;
-    while ids.len() < count {
-        let mut take = || source.take_some(count - ids.len(), &mut ids);
-        if let Err(stop) = take() {
-            wait_async(source, source.timeout(), stop, take).await?;
-        }
-    }
-    Ok(ids)
 }
 
 /// Waits until what stopped a draw is there, and takes it.

@@ -2,34 +2,12 @@
 
 use once_cell::sync::OnceCell;
 
-use crate::{Config, Error, Leaf, SegmentId};
+use crate::{Config, Error, IdSource, Leaf, SegmentId};
 
-/// The handle of this process, after those of the processes that it descends from by
-/// `fork`, which cannot be replaced.
-static LEAF: OnceCell<Handle> = OnceCell::new();
+static LEAF: OnceCell<Leaf> = OnceCell::new();
 
-struct Handle {
-    leaf: Leaf,
-    /// Of the child.
-    next: OnceCell<Box<Handle>>,
-}
-
-impl Handle {
-    fn new(config: Config) -> Result<Handle, Error> {
-        Ok(Handle {
-            leaf: Leaf::new(config)?,
-            next: OnceCell::new(),
-        })
-    }
-
-    /// The last handle.
-    fn last(&self) -> &Handle {
-        self.next.get().map_or(self, |next| next.last())
-    }
-}
-
-/// Creates the handle that [`next`] uses. Call it once, at the start of the program, and
-/// again in each child that is made by `fork`.
+/// Creates the handle that [`next`] uses. Call it once, at the start of the program, and in a
+/// program that forks, after that: a child has no such handle of its own.
 ///
 /// # Errors
 /// Those of [`Leaf::new`], after which it may be called again; [`Error::Global`] if
@@ -43,22 +21,10 @@ impl Handle {
 /// ```
 pub fn init(config: Config) -> Result<(), Error> {
     let mut is_new = false;
-    match LEAF.get().map(Handle::last) {
-        None => LEAF
-            .get_or_try_init(|| {
-                is_new = true;
-                Handle::new(config)
-            })
-            .map(drop)?,
-        Some(last) if last.leaf.is_of_this_process() => {}
-        Some(last) => last
-            .next
-            .get_or_try_init(|| {
-                is_new = true;
-                Handle::new(config).map(Box::new)
-            })
-            .map(drop)?,
-    }
+    LEAF.get_or_try_init(|| {
+        is_new = true;
+        Leaf::new(config)
+    })?;
     match is_new {
         true => Ok(()),
         false => Err(Error::Global("leaf_sdk::init has already been called")),
@@ -78,12 +44,11 @@ pub fn init(config: Config) -> Result<(), Error> {
 /// ```
 pub fn leaf() -> Result<&'static Leaf, Error> {
     LEAF.get()
-        .map(|first| &first.last().leaf)
         .ok_or(Error::Global("leaf_sdk::init has not been called"))
 }
 
 /// The next id of a tag, from the process's handle. It may block; see
-/// [`SegmentSource::next`](crate::SegmentSource::next).
+/// [`IdSource::next`].
 ///
 /// ```no_run
 /// # fn main() -> Result<(), leaf_sdk::Error> {

@@ -1,14 +1,13 @@
-//! One trait for both kinds of sources, for code that works with either.
+//! What both kinds of sources have in common.
 
-use std::fmt::Display;
 use std::time::Duration;
 
-use crate::{Error, Id, SegmentId, SegmentSource, SnowflakeGenerator, SnowflakeId};
+use crate::{Error, IdType};
 
-/// A source of ids in this process: a [`SegmentSource`], a [`SnowflakeGenerator`], or, in
-/// tests without a server, a [`MemorySource`](crate::MemorySource). They have these methods
-/// themselves; the trait is for code that works with any of them. Another source of ids
-/// needs only [`try_next`](IdSource::try_next) and [`next`](IdSource::next).
+/// A source of ids in this process: a [`SegmentSource`](crate::SegmentSource), a
+/// [`SnowflakeGenerator`](crate::SnowflakeGenerator), or, in tests without a server, a
+/// [`MemorySource`](crate::MemorySource). Another source of ids needs only
+/// [`try_next`](IdSource::try_next) and [`next`](IdSource::next).
 ///
 /// ```no_run
 /// use leaf_sdk::{Error, Id, IdSource};
@@ -26,24 +25,30 @@ use crate::{Error, Id, SegmentId, SegmentSource, SnowflakeGenerator, SnowflakeId
 /// }
 /// ```
 pub trait IdSource: Clone + Send + Sync + 'static {
-    /// The type of its ids: [`SegmentId`] or [`SnowflakeId`].
-    type Id: Copy + Display + Into<Id> + Into<i64> + Send + Sync + 'static;
+    /// The type of its ids, such as [`SegmentId`](crate::SegmentId).
+    type Id: IdType;
 
     /// The next id, if one is at hand. Never waits.
     ///
     /// ```no_run
+    /// # use leaf_sdk::IdSource;
     /// # fn example(ids: &impl leaf_sdk::IdSource) {
     /// let Some(id) = ids.try_next() else { return };
     /// # let _ = id; }
     /// ```
     fn try_next(&self) -> Option<Self::Id>;
 
-    /// The next id. Waits if none is at hand, up to the configured timeout.
+    /// The next id. Waits if none is at hand, up to the configured
+    /// [`timeout`](crate::Config::timeout).
     ///
     /// # Errors
-    /// Those of [`SegmentSource::next`] and [`SnowflakeGenerator::next`].
+    /// The reason why the server grants no ids or no lease; [`Error::Timeout`] if the
+    /// reason may be temporary. [`Error::WouldBlockRuntime`] if the call would have to wait
+    /// inside an async runtime. Of a generator also [`Error::Clock`] if the clock has gone
+    /// back too far, and [`Error::LeaseLost`] if the lease could not be renewed.
     ///
     /// ```no_run
+    /// # use leaf_sdk::IdSource;
     /// # fn example(ids: &impl leaf_sdk::IdSource) -> Result<(), leaf_sdk::Error> {
     /// let id = ids.next()?;
     /// # let _ = id; Ok(()) }
@@ -54,6 +59,7 @@ pub trait IdSource: Clone + Send + Sync + 'static {
     ///
     /// ```no_run
     /// # use std::time::Duration;
+    /// # use leaf_sdk::IdSource;
     /// # fn example(ids: &impl leaf_sdk::IdSource) -> Result<(), leaf_sdk::Error> {
     /// let id = ids.next_timeout(Duration::from_millis(50))?;
     /// # let _ = id; Ok(()) }
@@ -66,6 +72,7 @@ pub trait IdSource: Clone + Send + Sync + 'static {
     /// `count` ids, ascending. The timeout applies to each wait.
     ///
     /// ```no_run
+    /// # use leaf_sdk::IdSource;
     /// # fn example(ids: &impl leaf_sdk::IdSource) -> Result<(), leaf_sdk::Error> {
     /// let ids = ids.next_n(500)?;
     /// # let _ = ids; Ok(()) }
@@ -74,9 +81,14 @@ pub trait IdSource: Clone + Send + Sync + 'static {
         (0..count).map(|_| self.next()).collect()
     }
 
-    /// Waits until ids are at hand, up to the configured timeout. Takes no id.
+    /// Waits until ids are at hand, up to the configured timeout: at the start of a
+    /// service, or as its readiness probe. Takes no id.
+    ///
+    /// # Errors
+    /// Those of [`next`](Self::next).
     ///
     /// ```no_run
+    /// # use leaf_sdk::IdSource;
     /// # fn example(ids: &impl leaf_sdk::IdSource) -> Result<(), leaf_sdk::Error> {
     /// ids.ready()?;
     /// # Ok(()) }
@@ -88,6 +100,7 @@ pub trait IdSource: Clone + Send + Sync + 'static {
     /// Like [`next`](Self::next), asynchronous.
     ///
     /// ```no_run
+    /// # use leaf_sdk::IdSource;
     /// # async fn example(ids: &impl leaf_sdk::IdSource) -> Result<(), leaf_sdk::Error> {
     /// let id = ids.next_async().await?;
     /// # let _ = id; Ok(()) }
@@ -101,6 +114,7 @@ pub trait IdSource: Clone + Send + Sync + 'static {
     ///
     /// ```no_run
     /// # use std::time::Duration;
+    /// # use leaf_sdk::IdSource;
     /// # async fn example(ids: &impl leaf_sdk::IdSource) -> Result<(), leaf_sdk::Error> {
     /// let id = ids.next_timeout_async(Duration::from_millis(50)).await?;
     /// # let _ = id; Ok(()) }
@@ -116,6 +130,7 @@ pub trait IdSource: Clone + Send + Sync + 'static {
     /// Like [`next_n`](Self::next_n), asynchronous.
     ///
     /// ```no_run
+    /// # use leaf_sdk::IdSource;
     /// # async fn example(ids: &impl leaf_sdk::IdSource) -> Result<(), leaf_sdk::Error> {
     /// let ids = ids.next_n_async(500).await?;
     /// # let _ = ids; Ok(()) }
@@ -131,6 +146,7 @@ pub trait IdSource: Clone + Send + Sync + 'static {
     /// Like [`ready`](Self::ready), asynchronous.
     ///
     /// ```no_run
+    /// # use leaf_sdk::IdSource;
     /// # async fn example(ids: &impl leaf_sdk::IdSource) -> Result<(), leaf_sdk::Error> {
     /// ids.ready_async().await?;
     /// # Ok(()) }
@@ -140,62 +156,3 @@ pub trait IdSource: Clone + Send + Sync + 'static {
         async { self.ready() }
     }
 }
-
-macro_rules! id_source {
-    ($source:ty, $id:ty) => {
-        impl IdSource for $source {
-            type Id = $id;
-
-            #[inline]
-            fn try_next(&self) -> Option<$id> {
-                <$source>::try_next(self)
-            }
-
-            #[inline]
-            fn next(&self) -> Result<$id, Error> {
-                <$source>::next(self)
-            }
-
-            fn next_timeout(&self, timeout: Duration) -> Result<$id, Error> {
-                <$source>::next_timeout(self, timeout)
-            }
-
-            fn next_n(&self, count: usize) -> Result<Vec<$id>, Error> {
-                <$source>::next_n(self, count)
-            }
-
-            fn ready(&self) -> Result<(), Error> {
-                <$source>::ready(self)
-            }
-
-            #[cfg(feature = "async")]
-            fn next_async(&self) -> impl Future<Output = Result<$id, Error>> + Send {
-                <$source>::next_async(self)
-            }
-
-            #[cfg(feature = "async")]
-            fn next_timeout_async(
-                &self,
-                timeout: Duration,
-            ) -> impl Future<Output = Result<$id, Error>> + Send {
-                <$source>::next_timeout_async(self, timeout)
-            }
-
-            #[cfg(feature = "async")]
-            fn next_n_async(
-                &self,
-                count: usize,
-            ) -> impl Future<Output = Result<Vec<$id>, Error>> + Send {
-                <$source>::next_n_async(self, count)
-            }
-
-            #[cfg(feature = "async")]
-            fn ready_async(&self) -> impl Future<Output = Result<(), Error>> + Send {
-                <$source>::ready_async(self)
-            }
-        }
-    };
-}
-
-id_source!(SegmentSource, SegmentId);
-id_source!(SnowflakeGenerator, SnowflakeId);

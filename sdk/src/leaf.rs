@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use crate::background::{Awaited, Background};
 use crate::segment::{SegmentSource, Tag, TagStats, Tags, hand_back, look_after};
 use crate::snowflake::{SnowflakeConfig, SnowflakeGenerator, WeakGenerator};
-use crate::{Config, Error, Health};
+use crate::{Config, Error, Health, IdSource};
 
 /// Ids at memory speed, buffered in this process and refilled in the background.
 ///
@@ -24,7 +24,9 @@ use crate::{Config, Error, Health};
 ///
 /// ```no_run
 /// # fn main() -> Result<(), leaf_sdk::Error> {
-/// let leaf = leaf_sdk::Leaf::new(leaf_sdk::Config::new("host=db user=shop")?)?;
+/// use leaf_sdk::{Config, IdSource, Leaf};
+///
+/// let leaf = Leaf::new(Config::new("host=db user=shop")?)?;
 /// let orders = leaf.segment("orders");
 /// let id = orders.next()?;
 /// # let _ = id; Ok(()) }
@@ -173,8 +175,7 @@ impl Leaf {
             if tags.is_closed() {
                 return Err(Error::Closed);
             }
-            let tag = tag.as_str();
-            link.query(crate::calls::statement::mask(&tag, &width, &None))
+            link.query(crate::calls::statement::mask("", &tag, width, None))
                 .await
         }
     }
@@ -262,7 +263,7 @@ impl Leaf {
     /// configured timeout: for the start of a service.
     ///
     /// # Errors
-    /// Those of [`SegmentSource::ready`], of the first tag that has no ids.
+    /// Those of [`IdSource::ready`], of the first tag that has no ids.
     ///
     /// ```no_run
     /// # fn example(leaf: &leaf_sdk::Leaf) -> Result<(), leaf_sdk::Error> {
@@ -271,7 +272,7 @@ impl Leaf {
     /// ```
     pub fn prefill(&self, tags: &[&str]) -> Result<(), Error> {
         let sources = self.requested(tags);
-        sources.iter().try_for_each(SegmentSource::ready)
+        sources.iter().try_for_each(IdSource::ready)
     }
 
     /// Like [`prefill`](Leaf::prefill), asynchronous.

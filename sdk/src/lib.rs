@@ -27,19 +27,15 @@ mod time;
 
 #[cfg(feature = "async")]
 pub use calls::asynchronous;
-#[cfg(feature = "diesel")]
-pub use calls::diesel;
-#[cfg(feature = "sqlx")]
-pub use calls::sqlx;
 #[cfg(feature = "sync")]
 pub use calls::sync;
-pub use calls::{Aligned, Block, Decoded, NewTag, SnowflakeStatus, TagChange, TagStatus};
+pub use calls::{Aligned, Block, Decoded, NewStripe, NewTag, TagChange};
 pub use cause::Cause;
 pub use config::Config;
 pub use error::{ClockError, Error};
 pub use global::{init, leaf, next};
 pub use health::Health;
-pub use id::{Id, SegmentId, SnowflakeId};
+pub use id::{Id, IdType, SegmentId, SnowflakeId};
 pub use id_source::IdSource;
 pub use leaf::Leaf;
 pub use leaf_core::id_text::BadIdText;
@@ -52,3 +48,30 @@ pub use mask::Mask;
 pub use memory::MemorySource;
 pub use segment::{SegmentSource, TagStats};
 pub use snowflake::{SnowflakeConfig, SnowflakeGenerator, SnowflakeStats};
+
+/// What [`id_type!`] uses in other crates.
+#[doc(hidden)]
+pub mod __private {
+    pub use bytes::BytesMut;
+    #[cfg(feature = "diesel")]
+    pub use diesel;
+    pub use leaf_core::id_text;
+    #[cfg(feature = "serde")]
+    pub use serde;
+    #[cfg(feature = "sqlx")]
+    pub use sqlx;
+    pub use tokio_postgres::types;
+
+    #[cfg(feature = "serde")]
+    pub use crate::id::{deserialize, serialize};
+}
+
+/// leaf's functions as statements, for `leafctl`, which belongs to the library: no part of its
+/// interface.
+#[doc(hidden)]
+pub mod internals {
+    pub use tokio_postgres::Row;
+
+    pub use crate::calls::rows::{Record, get, row};
+    pub use crate::calls::statement::{self as functions, Statement};
+}

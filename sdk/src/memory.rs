@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::{Error, IdSource, SegmentId};
+use crate::{Error, IdSource, IdType, SegmentId};
 
 /// Ids in ascending order from memory, for tests of code that takes an [`IdSource`]. There
 /// is no server, and nothing keeps the ids apart from those of other sources.
@@ -91,10 +91,7 @@ impl<I> fmt::Debug for MemorySource<I> {
     }
 }
 
-impl<I> IdSource for MemorySource<I>
-where
-    I: Copy + fmt::Display + From<i64> + Into<crate::Id> + Into<i64> + Send + Sync + 'static,
-{
+impl<I: IdType> IdSource for MemorySource<I> {
     type Id = I;
 
     fn try_next(&self) -> Option<I> {

@@ -1,7 +1,24 @@
 //! Ids as text, as JSON, in binary formats, and for the database libraries.
 
-use leaf_sdk::{Id, SegmentId, SnowflakeId};
+use leaf_sdk::{Id, IdSource, MemorySource, SegmentId, SnowflakeId};
 use std::collections::{BTreeSet, HashSet};
+
+leaf_sdk::id_type! {
+    /// A type of a program's own.
+    pub struct OrderId;
+}
+
+#[test]
+fn type_of_ones_own_is_drawn_and_is_an_id() {
+    let orders = MemorySource::<OrderId>::starting_at(1001);
+    let id: OrderId = orders.next().expect("an id");
+    assert_eq!(id, OrderId::new(1001));
+    assert_eq!(Id::from(id), Id::new(1001));
+    assert_eq!((id.to_string().parse(), i64::from(id)), (Ok(id), 1001));
+    let text = id.text().expect("a text");
+    assert_eq!(text, SegmentId::new(1001).text().expect("a text"));
+    assert_eq!(OrderId::from_text(&text), Ok(id));
+}
 
 #[test]
 fn id_is_written_and_read_as_a_number() {
@@ -59,6 +76,8 @@ mod with_serde {
         let id = SegmentId::new(-7);
         let bytes = postcard::to_allocvec(&id).expect("bytes");
         assert_eq!(bytes, postcard::to_allocvec(&-7_i64).expect("bytes"));
+        let own = serde_json::to_string(&OrderId::new(7));
+        assert_eq!(own.expect("JSON"), "\"7\"");
         assert_eq!(
             postcard::from_bytes::<SegmentId>(&bytes).expect("an id"),
             id
@@ -72,6 +91,7 @@ fn sqlx_takes_ids_for_bigints() {
     use sqlx::{Postgres, Type, TypeInfo};
     let info = <SegmentId as Type<Postgres>>::type_info();
     assert_eq!(info.name(), "INT8");
+    assert_eq!(<OrderId as Type<Postgres>>::type_info(), info);
 }
 
 #[cfg(feature = "diesel")]
@@ -79,7 +99,7 @@ fn sqlx_takes_ids_for_bigints() {
 fn diesel_takes_ids_for_bigints() {
     use diesel::prelude::*;
     diesel::table! { orders (id) { id -> BigInt, } }
-    let query = orders::table.filter(orders::id.eq(SegmentId::new(7)));
+    let query = orders::table.filter(orders::id.eq(OrderId::new(7)));
     let sql = diesel::debug_query::<diesel::pg::Pg, _>(&query).to_string();
     assert!(sql.contains("$1") && sql.contains('7'), "{sql}");
 }

@@ -1,7 +1,7 @@
 //! A private MariaDB server, from which ids are imported.
 
 use crate::account::{command, give, run};
-use crate::{Server, cluster, wait_until};
+use crate::{Server, cluster, leafctl, wait_until};
 use std::fs;
 use std::io::Write;
 use std::path::Path;
@@ -94,29 +94,20 @@ impl MariaDb {
         }
     }
 
-    /// A dump of databases, as `mariadb-dump` makes it.
-    pub fn dump(&self, databases: &[&str]) -> String {
-        let mut dump = command(Path::new("/usr/bin/mariadb-dump"));
-        dump.env("HOME", self.folder.path())
-            .args(["--default-character-set=utf8mb4", "--databases"])
-            .args(databases);
-        let output = dump.output().expect("mariadb-dump runs");
-        let error = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{error}");
-        String::from_utf8(output.stdout).expect("UTF-8")
-    }
-
-    /// Runs a script of shell commands in this server's folder, with `mariadb` and `psql`
-    /// connected to this server and to `server`.
+    /// Runs a script of shell commands in this server's folder, with `mariadb` connected to this
+    /// server, and `psql` and `leafctl` to `server`.
     ///
     /// # Errors
     /// What the script prints, if a command fails.
     pub fn script(&self, server: &Server, script: &str) -> Result<String, String> {
         let path = std::env::var("PATH").unwrap_or_default();
+        let leafctl = leafctl();
+        let leafctl = Path::new(leafctl.get_program()).parent().expect("a folder");
+        let folders = [&cluster::bindir(), leafctl].map(|folder| folder.display().to_string());
         let mut shell = command(Path::new("/bin/bash"))
             .args(["-eu", "-o", "pipefail"])
             .current_dir(self.folder.path())
-            .env("PATH", format!("{}:{path}", cluster::bindir().display()))
+            .env("PATH", format!("{}:{path}", folders.join(":")))
             .env("HOME", self.folder.path())
             .env("PGHOST", server.host())
             .env("PGUSER", "postgres")

@@ -1,9 +1,11 @@
-//! `leafctl serve` against the same server answering a constant, and against a sequence through
+//! `leafctl serve` against a server that answers a constant, and against a sequence through
 //! the driver.
 
+mod constant;
 mod driver;
 mod http;
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use leaf_tests::{Draw, Serve, Server};
@@ -26,8 +28,8 @@ pub const SETTINGS: [(&str, &str); 4] = [
 pub const TEXTS: Texts = Texts {
     head: "# Ids over HTTP\n\nWritten by `make bench-serve`. `leafctl serve`, its callers and the database share one \
         machine. The callers are one thread with as many connections, which are kept open; each sends a request when \
-        the earlier one is answered. \"The constant\" is an answer of the same size from the same process, by way of \
-        the same limits, checks and metrics. \"nextval\" is a prepared statement of the driver tokio-postgres with as \
+        the earlier one is answered. \"The constant\" is an answer of the same size from a server that is made of axum \
+        alone, without limits, checks and metrics. \"nextval\" is a prepared statement of the driver tokio-postgres with as \
         many connections over a Unix-domain socket. Each ratio is the first figure divided by the other one: the \
         median of all pairs of runs, with the lowest and the highest.",
     sides: ["ids", "other"],
@@ -60,6 +62,7 @@ pub struct Http {
     pub server: Server,
     pub runs: Runs,
     serve: Serve,
+    constant: SocketAddr,
 }
 
 impl Http {
@@ -78,7 +81,7 @@ impl Http {
         let mut client = server.connect();
         client.run("SELECT leaf_tag_create('orders', start => 100000000)");
         client.run("CREATE SEQUENCE s");
-        let serve = Serve::start(&server, &["--tag=orders", "--constant", "--log-level=info"]);
+        let serve = Serve::start(&server, &["--tag=orders", "--log-level=info"]);
         serve.wait_ready();
         // The tag's step follows its use.
         for _ in 0..200 {
@@ -88,15 +91,15 @@ impl Http {
         Http {
             server,
             serve,
+            constant: constant::serve(),
             runs,
         }
     }
 
     fn compare(&self, report: &mut Report, connections: usize, count: usize) {
         let ids = format!("/v1/segment/orders?count={count}");
-        let constant = format!("/v1/constant/orders?count={count}");
         let work = format!("{connections} connections, {count} per request");
-        let (ids, others) = self.in_turn(connections, &ids, &constant);
+        let (ids, others) = self.in_turn(connections, &ids, count);
         both(report, &work, "the constant", &ids, &others);
         report.latency(&format!("ids: {work}"), &summary(&ids));
         report.latency(&format!("constant: {work}"), &summary(&others));
@@ -115,7 +118,7 @@ impl Http {
     }
 
     fn snowflakes(&self, report: &mut Report) {
-        let (ids, others) = self.in_turn(64, "/v1/snowflake", "/v1/constant/orders");
+        let (ids, others) = self.in_turn(64, "/v1/snowflake", 1);
         let work = "64 connections, 1 snowflake id per request";
         both(report, work, "the constant", &ids, &others);
         report.latency(&format!("ids: {work}"), &summary(&ids));
@@ -131,20 +134,17 @@ impl Http {
 
     /// The same number of runs of both, in turn, after a run of each that does not count. Every
     /// second pair runs in reverse order.
-    fn in_turn(
-        &self,
-        connections: usize,
-        ids: &str,
-        constant: &str,
-    ) -> (Vec<Latency>, Vec<Latency>) {
-        let run = |path| http::run(self.serve.address(), path, connections, RUN);
-        run(ids);
-        run(constant);
+    fn in_turn(&self, connections: usize, ids: &str, count: usize) -> (Vec<Latency>, Vec<Latency>) {
+        let path = format!("/constant/{count}");
+        let ids = || http::run(self.serve.address(), ids, connections, RUN);
+        let constant = || http::run(self.constant, &path, connections, RUN);
+        ids();
+        constant();
         let pair = |repetition| match repetition % 2 {
-            0 => (run(ids), run(constant)),
+            0 => (ids(), constant()),
             _ => {
-                let constant = run(constant);
-                (run(ids), constant)
+                let constant = constant();
+                (ids(), constant)
             }
         };
         (0..self.runs.repetitions).map(pair).unzip()

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use leaf_sdk::{Config, Leaf, SegmentSource};
+use leaf_sdk::{Config, IdSource, Leaf, SegmentSource};
 use leaf_tests::Draw;
 
 use super::Line;

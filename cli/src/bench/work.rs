@@ -1,7 +1,7 @@
 //! One call, through the server or from the client library's buffers.
 
 use leaf_sdk::{
-    Config, Connection, Error, Leaf, SegmentSource, SnowflakeConfig, SnowflakeGenerator,
+    Config, Connection, Error, IdSource, Leaf, SegmentSource, SnowflakeConfig, SnowflakeGenerator,
 };
 use tokio_postgres::Statement;
 use tokio_postgres::types::ToSql;

@@ -1,13 +1,13 @@
-//! `import`: creates tags that go on where another service has stopped, from dumps of its
-//! tables.
+//! `import`: creates tags that go on where another service has stopped, from what a query
+//! prints of its tables.
 //!
-//! - [`dump`]: the rows of a table in a dump of MySQL or MariaDB.
+//! - [`table`]: the output of the query.
 //! - [`sources`]: what the tables of each service mean.
 //! - [`store`]: the tags, written in one transaction.
 
-mod dump;
 mod sources;
 mod store;
+mod table;
 
 use std::path::PathBuf;
 
@@ -20,9 +20,9 @@ use sources::Tag;
 
 /// Create tags that continue the ids of another service
 ///
-/// Reads dumps of mysqldump or mariadb-dump, plain or of several databases. Before they are
-/// made, the table must be renamed or the old service stopped, so that it grants nothing more.
-/// Either all tags are created or none.
+/// Reads what `mysql --batch` or `mariadb --batch` prints of the query that the help of each
+/// source shows. Before that, the table must be renamed or the old service stopped, so that it
+/// grants nothing more. Either all tags are created or none.
 #[derive(Debug, Args)]
 pub struct ImportArgs {
     #[command(subcommand)]
@@ -42,9 +42,9 @@ enum Source {
 /// What the sources have in common.
 #[derive(Debug, Args)]
 struct Common {
-    /// Dumps; - is standard input
-    #[arg(required = true, value_name = "DUMP")]
-    dumps: Vec<PathBuf>,
+    /// Files with what the query has printed; - is standard input
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
 
     /// Owner of the tags; by default the connected role
     #[arg(long, value_name = "ROLE")]
@@ -60,29 +60,37 @@ struct Common {
 }
 
 /// From the table leaf_alloc of Meituan Leaf
+///
+/// SELECT biz_tag, max_id, step, description,
+///        (SELECT COUNT(*) FROM leaf_alloc_moved) AS total FROM leaf_alloc_moved
 #[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
 struct LeafArgs {
-    /// Name of the table
-    #[arg(long, value_name = "TABLE", default_values = ["leaf_alloc", "leaf_alloc_moved"])]
-    table: Vec<String>,
-
     #[command(flatten)]
     common: Common,
 }
 
 /// From the table tiny_id_info of TinyID, of all its databases
+///
+/// SELECT biz_type, max_id, step, delta, remainder,
+///        (SELECT COUNT(*) FROM tiny_id_info_moved) AS total FROM tiny_id_info_moved
 #[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
 struct TinyidArgs {
-    /// Name of the table
-    #[arg(long, value_name = "TABLE", default_values = ["tiny_id_info", "tiny_id_info_moved"])]
-    table: Vec<String>,
-
     #[command(flatten)]
     common: Common,
 }
 
 /// From a ticket table with an AUTO_INCREMENT column, as Flickr's, of all its databases
+///
+/// After ANALYZE TABLE Tickets64_moved, because MySQL 8 shows a next number of a day ago:
+///
+/// SELECT GREATEST(COALESCE(AUTO_INCREMENT, 1),
+///                 (SELECT COALESCE(MAX(id), 0) + 1 FROM Tickets64_moved)) AS next_id, 1 AS total
+///   FROM information_schema.TABLES
+///  WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = 'Tickets64_moved'
 #[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
 struct TicketsArgs {
     /// Name of the tag to create
     #[arg(long, value_name = "TAG")]
@@ -92,14 +100,6 @@ struct TicketsArgs {
     #[arg(long, value_name = "IDS", default_value_t = 1_000)]
     step: i32,
 
-    /// Name of the table
-    #[arg(long, value_name = "TABLE", default_values = ["Tickets64", "Tickets64_moved"])]
-    table: Vec<String>,
-
-    /// Name of its AUTO_INCREMENT column
-    #[arg(long, value_name = "COLUMN", default_value = "id")]
-    column: String,
-
     #[command(flatten)]
     common: Common,
 }
@@ -107,18 +107,12 @@ struct TicketsArgs {
 /// Creates the tags, and prints them.
 pub async fn run(args: &ImportArgs) -> Result<(), Failure> {
     let (common, tags) = match &args.source {
-        Source::Leaf(leaf) => {
-            let tables = dump::read(&leaf.common.dumps, &leaf.table)?;
-            (&leaf.common, sources::leaf(&tables)?)
-        }
-        Source::Tinyid(tinyid) => {
-            let tables = dump::read(&tinyid.common.dumps, &tinyid.table)?;
-            (&tinyid.common, sources::tinyid(&tables)?)
-        }
+        Source::Leaf(LeafArgs { common }) => (common, sources::leaf(&common.files)?),
+        Source::Tinyid(TinyidArgs { common }) => (common, sources::tinyid(&common.files)?),
         Source::Tickets(tickets) => {
-            let tables = dump::read(&tickets.common.dumps, &tickets.table)?;
-            let tag = sources::tickets(&tables, &tickets.column, &tickets.tag, tickets.step)?;
-            (&tickets.common, vec![tag])
+            let common = &tickets.common;
+            let tag = sources::tickets(&common.files, &tickets.tag, tickets.step)?;
+            (common, vec![tag])
         }
     };
     if !common.dry_run {

@@ -4,7 +4,7 @@
 //! - [`tags`], `leaf.stat_segment`.
 //! - [`snowflake`], `leaf.stat_snowflake`.
 //! - [`upstream`], `leaf.stat_upstream`.
-//! - [`value`]: how values are read and written.
+//! - [`value`]: how values are written.
 
 mod server;
 mod snowflake;

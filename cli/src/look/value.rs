@@ -1,14 +1,6 @@
-//! How values are read from rows, and written as JSON.
+//! How values are written as JSON.
 
-use std::time::SystemTime;
-
-use jiff::Timestamp;
 use serde::Serializer;
-
-/// An instant of the driver.
-pub(super) fn timestamp(at: SystemTime) -> Option<Timestamp> {
-    Timestamp::try_from(at).ok()
-}
 
 /// Numbers that may be above 2⁵³ are strings, because many programs round them.
 pub(super) fn as_string<S: Serializer>(

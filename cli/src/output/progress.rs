@@ -1,44 +1,43 @@
 //! Signs of life of what takes longer than a second, on a terminal.
 
-use std::io::{IsTerminal, stderr};
+use std::io::{IsTerminal, Write, stderr};
 use std::pin::pin;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+/// How often something that takes long is said to be under way.
+const EVERY: Duration = Duration::from_secs(1);
 
-/// How long something may take without a sign of life.
-const PATIENCE: Duration = Duration::from_secs(1);
-const TICK: Duration = Duration::from_millis(100);
-
-/// Does the work; says that it is under way once it takes longer than a second.
+/// Does the work; says each second that it is under way.
 pub async fn waiting<T>(what: &str, work: impl Future<Output = T>) -> T {
     let mut work = pin!(work);
-    if let Ok(done) = tokio::time::timeout(PATIENCE, work.as_mut()).await {
-        return done;
+    let began = Instant::now();
+    let mut said = Said(false);
+    loop {
+        if let Ok(done) = tokio::time::timeout(EVERY, work.as_mut()).await {
+            return done;
+        }
+        said.say(&format!("{what} {}s", began.elapsed().as_secs()));
     }
-    let bar = ProgressBar::with_draw_target(None, target()).with_elapsed(PATIENCE);
-    let spinner = Spinner(bar);
-    let style = ProgressStyle::with_template("{spinner} {msg} {elapsed}");
-    spinner
-        .0
-        .set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
-    spinner.0.set_message(what.to_owned());
-    spinner.0.enable_steady_tick(TICK);
-    work.await
 }
 
-/// Is gone when the work is done or given up.
-struct Spinner(ProgressBar);
+/// Whether something is said in the last line, which is cleared when the work is done or given
+/// up.
+struct Said(bool);
 
-impl Drop for Spinner {
+impl Said {
+    fn say(&mut self, text: &str) {
+        if stderr().is_terminal() {
+            self.0 = true;
+            // If standard error cannot be written, nobody can be told.
+            let _ = write!(stderr(), "\r\x1b[K{text}");
+        }
+    }
+}
+
+impl Drop for Said {
     fn drop(&mut self) {
-        self.0.finish_and_clear();
-    }
-}
-
-fn target() -> ProgressDrawTarget {
-    match stderr().is_terminal() {
-        true => ProgressDrawTarget::stderr(),
-        false => ProgressDrawTarget::hidden(),
+        if self.0 {
+            let _ = write!(stderr(), "\r\x1b[K");
+        }
     }
 }

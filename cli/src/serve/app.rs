@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use arc_swap::ArcSwapOption;
 use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
-use leaf_sdk::{Decoded, Error, Leaf, SnowflakeGenerator, SnowflakeId};
+use leaf_sdk::{Decoded, Error, IdSource, Leaf, SnowflakeGenerator, SnowflakeId};
 use metrics_exporter_prometheus::PrometheusHandle;
 
 use super::answer::Drawn;

@@ -131,10 +131,6 @@ pub struct Args {
     /// What is logged: with debug, a line per request
     #[arg(long, value_enum, default_value_t = LogLevel::Info, help_heading = "Log")]
     pub log_level: LogLevel,
-
-    /// Also serve constant answers at /v1/constant, for the benchmark
-    #[arg(long, hide = true)]
-    pub constant: bool,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]

@@ -1,13 +1,10 @@
 //! What is counted, for Prometheus. Handles are registered before the first request, so that
 //! counting takes no lock and no memory.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Context, Poll};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use axum::extract::Request;
 use axum::response::Response;
 use leaf_sdk::TagStats;
 use metrics::{
@@ -15,7 +12,6 @@ use metrics::{
     counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
 };
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
-use tower::{Layer, Service};
 
 /// Bounds of the histograms, in seconds.
 const BUCKETS: [f64; 14] = [
@@ -147,30 +143,26 @@ pub fn show_reachable(is_reachable: bool) {
     gauge!(REACHABLE).set(f64::from(u8::from(is_reachable)));
 }
 
-/// Counts the requests of a route.
-#[derive(Clone)]
-pub struct Measured(Arc<OfRoute>);
-
-struct OfRoute {
+/// Requests of a route.
+pub struct OfRoute {
     route: &'static str,
     /// By class of the status, from 1xx.
     requests: [Counter; 5],
     seconds: Histogram,
 }
 
-impl Measured {
-    pub fn of(route: &'static str) -> Measured {
+impl OfRoute {
+    pub fn new(route: &'static str) -> OfRoute {
         let class = |class| counter!(REQUESTS, "route" => route, "status" => class);
-        Measured(Arc::new(OfRoute {
+        OfRoute {
             route,
             requests: ["1xx", "2xx", "3xx", "4xx", "5xx"].map(class),
             seconds: histogram!(SECONDS, "route" => route),
-        }))
+        }
     }
-}
 
-impl OfRoute {
-    fn count(&self, began: Instant, response: &Response) {
+    /// Counts a request that has been answered.
+    pub fn count(&self, began: Instant, response: &Response) {
         let taken = began.elapsed();
         let status = response.status().as_u16();
         let class = (usize::from(status) / 100).clamp(1, 5);
@@ -182,67 +174,6 @@ impl OfRoute {
             micros = taken.as_micros() as u64,
             "request"
         );
-    }
-}
-
-impl<S> Layer<S> for Measured {
-    type Service = MeasuredService<S>;
-
-    fn layer(&self, inner: S) -> MeasuredService<S> {
-        MeasuredService {
-            inner,
-            measured: self.clone(),
-        }
-    }
-}
-
-#[derive(Clone)]
-pub struct MeasuredService<S> {
-    inner: S,
-    measured: Measured,
-}
-
-pin_project_lite::pin_project! {
-    pub struct MeasuredFuture<F> {
-        #[pin]
-        inner: F,
-        route: Arc<OfRoute>,
-        began: Instant,
-    }
-}
-
-impl<S: Service<Request, Response = Response>> Service<Request> for MeasuredService<S> {
-    type Response = Response;
-    type Error = S::Error;
-    type Future = MeasuredFuture<S::Future>;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
-        self.inner.poll_ready(context)
-    }
-
-    fn call(&mut self, request: Request) -> Self::Future {
-        let route = self.measured.0.clone();
-        MeasuredFuture {
-            began: Instant::now(),
-            inner: self.inner.call(request),
-            route,
-        }
-    }
-}
-
-impl<F, E> Future for MeasuredFuture<F>
-where
-    F: Future<Output = Result<Response, E>>,
-{
-    type Output = F::Output;
-
-    fn poll(self: std::pin::Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = self.project();
-        let answer = std::task::ready!(this.inner.poll(context));
-        if let Ok(response) = &answer {
-            this.route.count(*this.began, response);
-        }
-        Poll::Ready(answer)
     }
 }
 

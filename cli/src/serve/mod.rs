@@ -71,7 +71,7 @@ pub async fn run(args: Args) -> Result<(), Failure> {
     check_access(&args, &addresses)?;
     let app = app_of(&args, tokens, &addresses)?;
     let hosts = Hosts::of(&args, &addresses);
-    let router = routes::router(app.clone(), hosts, args.constant);
+    let router = routes::router(app.clone(), hosts);
     let connections = Connections::new(router, tls.clone(), limits_of(&args));
 
     let (stop, stop_now) = (CancellationToken::new(), CancellationToken::new());

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use axum::extract::Path;
+use axum::extract::rejection::PathRejection;
 use axum::http::header::ACCEPT;
 use axum::http::{HeaderMap, Uri};
 
@@ -68,18 +70,16 @@ fn accepted(headers: &HeaderMap) -> Format {
     named.unwrap_or(Format::Json)
 }
 
-/// What follows the last slash of a path, as it was sent.
-pub fn last_segment(path: &str) -> &str {
-    path.rsplit_once('/').map_or(path, |(_, last)| last)
-}
+/// A part of a path, percent-decoded, if that is possible.
+pub type InPath = Result<Path<String>, PathRejection>;
 
-/// The tag that a segment of a path names.
+/// The tag that a part of a path names.
 ///
 /// # Errors
 /// [`BAD_TAG`](problem::BAD_TAG) for what cannot be a name.
-pub fn tag(encoded: &str) -> Result<Cow<'_, str>, Problem> {
-    let name = percent_encoding::percent_decode_str(encoded).decode_utf8();
-    checked_tag(name.map_err(|_| problem::BAD_TAG)?)
+pub fn tag(part: InPath) -> Result<String, Problem> {
+    let Path(name) = part.map_err(|_| problem::BAD_TAG)?;
+    checked_tag(name.into()).map(Cow::into_owned)
 }
 
 /// # Errors
@@ -138,14 +138,13 @@ mod tests {
     }
 
     #[test]
-    fn names_are_decoded_and_bounded_in_characters() {
-        assert_eq!(tag("a%2Fb%20c").as_deref(), Ok("a/b c"));
-        assert_eq!(
-            tag(&"%C3%A4".repeat(128)).as_deref(),
-            Ok("ä".repeat(128).as_str())
-        );
-        for bad in [String::new(), "%FF".into(), "a%00b".into(), "a".repeat(129)] {
-            assert_eq!(tag(&bad), Err(problem::BAD_TAG), "{bad}");
+    fn names_are_bounded_in_characters() {
+        let tag = |name: &str| tag(Ok(Path(name.to_owned())));
+        for good in ["a/b c", &"ä".repeat(128)] {
+            assert_eq!(tag(good).as_deref(), Ok(good));
+        }
+        for bad in ["", "a\0b", &"a".repeat(129)] {
+            assert_eq!(tag(bad), Err(problem::BAD_TAG), "{bad}");
         }
     }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use leaf_sdk::{Error, Leaf, SegmentId, SegmentSource};
+use leaf_sdk::{Error, IdSource, Leaf, SegmentId, SegmentSource};
 use parking_lot::Mutex;
 
 use super::answer::Drawn;

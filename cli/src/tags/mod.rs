@@ -2,23 +2,22 @@
 //!
 //! - [`arguments`]: the commands and what they take.
 //! - [`list`]: the catalog as rows.
-//! - [`call`]: a call of one of leaf's functions.
 
 mod arguments;
-mod call;
 mod list;
 
-use leaf_sdk::Connection;
+use leaf_sdk::internals::functions;
+use leaf_sdk::{Connection, NewStripe, NewTag, TagChange};
 use tokio_postgres::Client;
 
 use crate::connection::{Access, interruptible};
 use crate::failure::Failure;
 use crate::output::{Cell, Column, Format, Rows, line, progress};
+use crate::query::schema_of_leaf;
 pub use arguments::TagsArgs;
 use arguments::{
     Adopt, Align, Alter, Attach, Command, Create, Drop, Grant, Release, Restripe, Revoke,
 };
-use call::Call;
 
 /// Carries out a command.
 pub async fn run(args: &TagsArgs) -> Result<(), Failure> {
@@ -36,79 +35,71 @@ pub async fn run(args: &TagsArgs) -> Result<(), Failure> {
 
 async fn carry_out(command: &Command, connection: &Connection) -> Result<(), Failure> {
     let client = connection.client();
+    let schema = format!("{}.", schema_of_leaf(client).await?);
     match command {
         Command::List(args) => list::print(client, args).await,
-        Command::Create(args) => create(client, args).await,
-        Command::Alter(args) => alter(client, args).await,
-        Command::Drop(args) => drop_tag(client, args).await,
-        Command::Grant(args) => grant(client, args).await,
-        Command::Revoke(args) => revoke(client, args).await,
-        Command::Adopt(args) => adopt(client, args).await,
-        Command::Release(args) => release(client, args).await,
-        Command::Align(args) => align(client, args).await,
-        Command::Attach(args) => attach(client, args).await,
-        Command::Restripe(args) => restripe(client, args).await,
+        Command::Create(args) => create(client, &schema, args).await,
+        Command::Alter(args) => alter(client, &schema, args).await,
+        Command::Drop(args) => drop_tag(client, &schema, args).await,
+        Command::Grant(args) => grant(client, &schema, args).await,
+        Command::Revoke(args) => revoke(client, &schema, args).await,
+        Command::Adopt(args) => adopt(client, &schema, args).await,
+        Command::Release(args) => release(client, &schema, args).await,
+        Command::Align(args) => align(client, &schema, args).await,
+        Command::Attach(args) => attach(client, &schema, args).await,
+        Command::Restripe(args) => restripe(client, &schema, args).await,
     }
 }
 
-async fn create(client: &Client, args: &Create) -> Result<(), Failure> {
-    Call::of("leaf_tag_create")
-        .text("tag", Some(&args.tag))
-        .integer("step", args.step)
-        .bigint("start", args.start)
-        .bigint("max_value", args.max_value)
-        .text("description", args.description.as_ref())
-        .flag("if_not_exists", args.if_not_exists)
-        .integer("max_step", args.max_step)
-        .integer("stripes", args.stripes)
-        .integer("stripe", args.stripe)
-        .bigint("stripe_width", args.stripe_width)
-        .execute(client)
-        .await?;
+async fn create(client: &Client, schema: &str, args: &Create) -> Result<(), Failure> {
+    let new = NewTag {
+        step: args.step,
+        start: args.start,
+        max_value: args.max_value,
+        description: args.description.clone(),
+        if_not_exists: args.if_not_exists,
+        max_step: args.max_step,
+        stripes: args.stripes,
+        stripe: args.stripe,
+        stripe_width: args.stripe_width,
+    };
+    let create = functions::tag_create(schema, &args.tag, &new);
+    create.execute(client).await?;
     line(&format!("created tag \"{}\"", args.tag))
 }
 
-async fn alter(client: &Client, args: &Alter) -> Result<(), Failure> {
-    Call::of("leaf_tag_alter")
-        .text("tag", Some(&args.tag))
-        .integer("step", args.step)
-        .bigint("advance_to", args.advance_to)
-        .bigint("max_value", args.max_value)
-        .text("description", args.description.as_ref())
-        .integer("max_step", args.max_step)
-        .execute(client)
-        .await?;
+async fn alter(client: &Client, schema: &str, args: &Alter) -> Result<(), Failure> {
+    let change = TagChange {
+        step: args.step,
+        advance_to: args.advance_to,
+        max_value: args.max_value,
+        description: args.description.clone(),
+        max_step: args.max_step,
+    };
+    let alter = functions::tag_alter(schema, &args.tag, &change);
+    alter.execute(client).await?;
     line(&format!("altered tag \"{}\"", args.tag))
 }
 
-async fn drop_tag(client: &Client, args: &Drop) -> Result<(), Failure> {
-    Call::of("leaf_tag_drop")
-        .text("tag", Some(&args.tag))
-        .flag("force", args.force)
-        .execute(client)
-        .await?;
+async fn drop_tag(client: &Client, schema: &str, args: &Drop) -> Result<(), Failure> {
+    let drop = functions::tag_drop(schema, &args.tag, args.force);
+    drop.execute(client).await?;
     line(&format!("dropped tag \"{}\"", args.tag))
 }
 
-async fn grant(client: &Client, args: &Grant) -> Result<(), Failure> {
+async fn grant(client: &Client, schema: &str, args: &Grant) -> Result<(), Failure> {
     for role in &args.roles {
-        Call::of("leaf_tag_grant")
-            .text("tag", Some(&args.tag))
-            .name("role", role)
-            .execute(client)
-            .await?;
+        let grant = functions::tag_grant(schema, &args.tag, role);
+        grant.execute(client).await?;
         line(&format!("\"{role}\" can draw from tag \"{}\"", args.tag))?;
     }
     Ok(())
 }
 
-async fn revoke(client: &Client, args: &Revoke) -> Result<(), Failure> {
+async fn revoke(client: &Client, schema: &str, args: &Revoke) -> Result<(), Failure> {
     for role in &args.roles {
-        Call::of("leaf_tag_revoke")
-            .text("tag", Some(&args.tag))
-            .name("role", role)
-            .execute(client)
-            .await?;
+        let revoke = functions::tag_revoke(schema, &args.tag, role);
+        revoke.execute(client).await?;
         line(&format!(
             "\"{role}\" can no longer draw from tag \"{}\" by a grant",
             args.tag
@@ -117,39 +108,28 @@ async fn revoke(client: &Client, args: &Revoke) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn adopt(client: &Client, args: &Adopt) -> Result<(), Failure> {
-    let row = Call::of("leaf_column_adopt")
-        .regclass(&args.table)
-        .name("\"column\"", &args.column)
-        .text("tag", args.tag.as_ref())
-        .text("kind", Some(&args.kind.to_string()))
-        .row(client)
-        .await?;
-    let tag: Option<String> = row.get(0);
-    let from = match tag {
+async fn adopt(client: &Client, schema: &str, args: &Adopt) -> Result<(), Failure> {
+    let (table, column) = (&args.table, &args.column);
+    let (tag, kind) = (args.tag.as_deref(), args.kind.to_string());
+    let adopt = functions::column_adopt(schema, table, column, tag, &kind);
+    let from = match adopt.execute(client).await? {
         Some(tag) => format!("tag \"{tag}\""),
         None => "snowflake ids".into(),
     };
-    let (table, column) = (&args.table, &args.column);
     line(&format!("column {table}.{column} draws from {from}"))
 }
 
-async fn release(client: &Client, args: &Release) -> Result<(), Failure> {
-    let row = Call::of("leaf_column_release")
-        .regclass(&args.table)
-        .name("\"column\"", &args.column)
-        .returning("::text")
-        .row(client)
-        .await?;
-    let sequence: Option<String> = row.get(0);
+async fn release(client: &Client, schema: &str, args: &Release) -> Result<(), Failure> {
+    let (table, column) = (&args.table, &args.column);
+    let release = functions::column_release(schema, table, column);
+    let sequence = release.execute(client).await?;
     let from = sequence.map_or("nothing of leaf".into(), |name| format!("sequence {name}"));
-    let (table, column) = (&args.table, &args.column);
     line(&format!("column {table}.{column} draws from {from}"))
 }
 
-async fn align(client: &Client, args: &Align) -> Result<(), Failure> {
-    let aligned = Call::of("leaf_tag_align").text("tag", args.tag.as_ref());
-    let aligned = aligned.table(client).await?;
+async fn align(client: &Client, schema: &str, args: &Align) -> Result<(), Failure> {
+    let align = functions::tag_align(schema, args.tag.as_deref());
+    let aligned = align.execute(client).await?;
     let columns = ["tag", "used_in", "highest", "position", "moved", "ignored"];
     let columns = columns.map(|name| Column { name, title: name });
     let mut rows = Rows::new(&columns, args.format)?;
@@ -158,23 +138,20 @@ async fn align(client: &Client, args: &Align) -> Result<(), Failure> {
     }
     for column in aligned {
         rows.push(&[
-            Cell::or_null(column.get("biz_tag"), Cell::Text),
-            Cell::Text(column.get("used_in")),
-            Cell::or_null(column.get("highest"), Cell::Id),
-            Cell::or_null(column.get("position"), Cell::Id),
-            Cell::Flag(column.get("moved")),
-            Cell::or_null(column.get("ignored"), Cell::Text),
+            Cell::or_null(column.tag, Cell::Text),
+            Cell::Text(column.used_in),
+            Cell::or_null(column.highest, Cell::Id),
+            Cell::or_null(column.position, Cell::Id),
+            Cell::Flag(column.moved),
+            Cell::or_null(column.ignored, Cell::Text),
         ])?;
     }
     rows.end()
 }
 
-async fn attach(client: &Client, args: &Attach) -> Result<(), Failure> {
-    Call::of("leaf_tag_attach")
-        .text("tag", Some(&args.tag))
-        .text("upstream_tag", args.upstream_tag.as_ref())
-        .execute(client)
-        .await?;
+async fn attach(client: &Client, schema: &str, args: &Attach) -> Result<(), Failure> {
+    let attach = functions::tag_attach(schema, &args.tag, args.upstream_tag.as_deref());
+    attach.execute(client).await?;
     let upstream = args.upstream_tag.as_ref().unwrap_or(&args.tag);
     line(&format!(
         "tag \"{}\" is fed by tag \"{upstream}\" of the centre",
@@ -182,15 +159,14 @@ async fn attach(client: &Client, args: &Attach) -> Result<(), Failure> {
     ))
 }
 
-async fn restripe(client: &Client, args: &Restripe) -> Result<(), Failure> {
-    Call::of("leaf_tag_restripe")
-        .text("tag", Some(&args.tag))
-        .integer("stripes", Some(args.stripes))
-        .integer("stripe", Some(args.stripe))
-        .bigint("\"from\"", Some(args.from))
-        .bigint("stripe_width", args.stripe_width)
-        .execute(client)
-        .await?;
+async fn restripe(client: &Client, schema: &str, args: &Restripe) -> Result<(), Failure> {
+    let new = NewStripe {
+        stripes: args.stripes,
+        stripe: args.stripe,
+        width: args.stripe_width,
+    };
+    let restripe = functions::tag_restripe(schema, &args.tag, args.from, &new);
+    restripe.execute(client).await?;
     line(&format!(
         "from {} on, tag \"{}\" grants stripe {} of {}",
         args.from, args.tag, args.stripe, args.stripes

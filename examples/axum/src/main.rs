@@ -17,7 +17,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use leaf_sdk::{Config, Leaf, SegmentId, SegmentSource};
+use leaf_sdk::{Config, IdSource, Leaf, SegmentId, SegmentSource};
 use serde::{Deserialize, Serialize};
 use sqlx::PgPool;
 use tokio::net::TcpListener;

@@ -1,34 +1,24 @@
-//! Plain calls: one statement each, on the caller's own connection or
-//! transaction.
+//! leaf's functions as statements.
 //!
-//! - [`types`]: what calls take and return.
-//! - [`list`]: every call, with its documentation.
-//! - [`statement`]: every statement, these calls' and the background tasks'.
-//! - [`columns`]: rows, whatever the driver.
-//! - [`sync`], [`asynchronous`], [`sqlx`] and [`diesel`]: the calls, for each driver.
-#![cfg_attr(
-    not(any(
-        feature = "sync",
-        feature = "async",
-        feature = "sqlx",
-        feature = "diesel"
-    )),
-    allow(dead_code, unused_macros, unused_imports)
-)]
+//! - [`list`]: the functions that callers use, each with its parameters and its answer.
+//! - [`internal`]: the functions and statements of the background tasks.
+//! - [`types`]: what calls take and return; [`rows`]: how it is read.
+//! - [`statement`]: a statement, and how a call of a function becomes one.
+//! - [`sync`] and [`asynchronous`]: plain calls, one statement each, on the caller's own
+//!   connection or transaction.
+//!
+//! `leafctl` makes its calls from the same list.
 
-mod columns;
+pub(crate) mod internal;
 mod list;
-pub(crate) mod statement;
+pub(crate) mod rows;
+pub mod statement;
 mod types;
 
 #[cfg(feature = "async")]
 pub mod asynchronous;
-#[cfg(feature = "diesel")]
-pub mod diesel;
-#[cfg(feature = "sqlx")]
-pub mod sqlx;
 #[cfg(feature = "sync")]
 pub mod sync;
 
 pub(crate) use types::Incarnation;
-pub use types::{Aligned, Block, Decoded, NewTag, SnowflakeStatus, TagChange, TagStatus};
+pub use types::{Aligned, Block, Decoded, NewStripe, NewTag, TagChange};

@@ -6,14 +6,15 @@ use super::list::each_call;
 use super::statement::{self, Statement};
 use crate::Error;
 
-fn query<T>(client: &mut impl GenericClient, statement: Statement<'_, T>) -> Result<T, Error> {
-    let rows = client.query_typed(statement.sql, &statement.params)?;
+fn query<T>(client: &mut impl GenericClient, statement: Statement<T>) -> Result<T, Error> {
+    let rows = client.query_typed(&statement.sql, &statement.params())?;
     statement.answer(&rows)
 }
 
 macro_rules! define {
-    ($($(#[$doc:meta])* $name:ident($($arg:ident: $type:ty),*) -> $out:ty, $example:literal;)*) => {$(
-        $(#[$doc])*
+    ($($(#[$meta:meta])* $name:ident($($arg:ident: $type:ty),*) -> $answer:ty,
+        $example:literal, $source:ident $arguments:tt;)*) => {$(
+        $(#[$meta])*
         ///
         /// ```no_run
         #[doc = "# fn main() -> Result<(), Box<dyn std::error::Error>> {"]
@@ -21,8 +22,8 @@ macro_rules! define {
         #[doc = concat!("let answer = leaf_sdk::sync::", stringify!($name), "(&mut client, ", $example, ")?;")]
         #[doc = "# let _ = answer; Ok(()) }"]
         /// ```
-        pub fn $name(client: &mut impl GenericClient, $($arg: $type),*) -> Result<$out, Error> {
-            query(client, statement::$name($(&$arg),*))
+        pub fn $name(client: &mut impl GenericClient, $($arg: $type),*) -> Result<$answer, Error> {
+            query(client, statement::$name("", $($arg),*))
         }
     )*};
 }

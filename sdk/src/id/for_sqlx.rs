@@ -1,32 +1,41 @@
 //! `bigint` for `sqlx` with PostgreSQL.
 
-use sqlx::encode::IsNull;
-use sqlx::error::BoxDynError;
-use sqlx::postgres::{PgArgumentBuffer, PgTypeInfo, PgValueRef};
-use sqlx::{Decode, Encode, Postgres, Type};
+#[cfg(feature = "sqlx")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __id_for_sqlx {
+    ($id:ident) => {
+        const _: () = {
+            use ::std::result::Result;
+            use $crate::__private::sqlx::encode::IsNull;
+            use $crate::__private::sqlx::error::BoxDynError;
+            use $crate::__private::sqlx::postgres::{PgArgumentBuffer, PgTypeInfo, PgValueRef};
+            use $crate::__private::sqlx::{Decode, Encode, Postgres, Type};
 
-macro_rules! as_bigint {
-    ($id:ty) => {
-        impl Type<Postgres> for $id {
-            fn type_info() -> PgTypeInfo {
-                <i64 as Type<Postgres>>::type_info()
+            impl Type<Postgres> for $id {
+                fn type_info() -> PgTypeInfo {
+                    <i64 as Type<Postgres>>::type_info()
+                }
             }
-        }
 
-        impl Encode<'_, Postgres> for $id {
-            fn encode_by_ref(&self, out: &mut PgArgumentBuffer) -> Result<IsNull, BoxDynError> {
-                <i64 as Encode<'_, Postgres>>::encode(self.get(), out)
+            impl Encode<'_, Postgres> for $id {
+                fn encode_by_ref(&self, out: &mut PgArgumentBuffer) -> Result<IsNull, BoxDynError> {
+                    <i64 as Encode<'_, Postgres>>::encode(self.get(), out)
+                }
             }
-        }
 
-        impl<'r> Decode<'r, Postgres> for $id {
-            fn decode(value: PgValueRef<'r>) -> Result<Self, BoxDynError> {
-                <i64 as Decode<'r, Postgres>>::decode(value).map(Self::new)
+            impl<'r> Decode<'r, Postgres> for $id {
+                fn decode(value: PgValueRef<'r>) -> Result<Self, BoxDynError> {
+                    <i64 as Decode<'r, Postgres>>::decode(value).map(Self::new)
+                }
             }
-        }
+        };
     };
 }
 
-as_bigint!(super::SegmentId);
-as_bigint!(super::SnowflakeId);
-as_bigint!(super::Id);
+#[cfg(not(feature = "sqlx"))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __id_for_sqlx {
+    ($id:ident) => {};
+}

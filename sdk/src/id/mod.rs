@@ -1,13 +1,11 @@
 //! The [kinds] of ids, and how they are read and written by other crates.
 
+mod for_diesel;
 mod for_postgres;
+mod for_serde;
+mod for_sqlx;
 mod kinds;
 
-#[cfg(feature = "diesel")]
-mod for_diesel;
 #[cfg(feature = "serde")]
-mod for_serde;
-#[cfg(feature = "sqlx")]
-mod for_sqlx;
-
-pub use kinds::{Id, SegmentId, SnowflakeId};
+pub use for_serde::{deserialize, serialize};
+pub use kinds::{Id, IdType, SegmentId, SnowflakeId};

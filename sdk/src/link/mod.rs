@@ -33,6 +33,11 @@ use crate::{Config, Error};
 pub use connection::Connection;
 pub(crate) use session::{Session, in_time};
 
+/// The most connections. There is one as long as statements do not have to wait; the others are
+/// for the time in which some do, for example because a tag is locked, so that other tags are
+/// not delayed.
+const CONNECTIONS: usize = 4;
+
 /// How long a request to cancel may take, at most. A pooler passes it on only when the
 /// server accepts connections again.
 const CANCEL_LIMIT: Duration = Duration::from_secs(30);
@@ -62,12 +67,11 @@ pub(crate) struct Link {
 impl Link {
     /// A link that connects with the first query.
     pub(crate) fn new(config: Config) -> Self {
-        let connections = config.max_connections;
         Link {
             config,
             free: Mutex::default(),
-            permits: Semaphore::new(connections),
-            permits_to_repeat: Semaphore::new((connections / 2).max(1)),
+            permits: Semaphore::new(CONNECTIONS),
+            permits_to_repeat: Semaphore::new(CONNECTIONS / 2),
             connecting: tokio::sync::Mutex::default(),
             address: Mutex::default(),
             moved: Notify::new(),
@@ -80,7 +84,7 @@ impl Link {
     ///
     /// A statement that is given up, because its time is over or because the caller is
     /// gone, is cancelled at the server, and its connection is closed.
-    pub(crate) async fn query<T>(&self, statement: Statement<'_, T>) -> Result<T, Error> {
+    pub(crate) async fn query<T>(&self, statement: Statement<T>) -> Result<T, Error> {
         self.query_in_session(statement, false)
             .await
             .map(|(answer, _)| answer)
@@ -90,7 +94,7 @@ impl Link {
     /// statement has failed before.
     pub(crate) async fn query_in_session<T>(
         &self,
-        statement: Statement<'_, T>,
+        statement: Statement<T>,
         is_repeated: bool,
     ) -> Result<(T, Arc<Session>), Error> {
         let _to_repeat = match is_repeated {
@@ -126,7 +130,7 @@ impl Link {
     pub(crate) async fn query_in<T>(
         &self,
         session: &Arc<Session>,
-        statement: Statement<'_, T>,
+        statement: Statement<T>,
     ) -> Result<T, Error> {
         self.execute(session, statement).await
     }
@@ -134,7 +138,7 @@ impl Link {
     async fn execute<T>(
         &self,
         session: &Arc<Session>,
-        statement: Statement<'_, T>,
+        statement: Statement<T>,
     ) -> Result<T, Error> {
         let limit = Some(self.config.query_timeout);
         let alone = in_time(limit, async { Ok(session.alone.lock().await) }).await?;

@@ -100,9 +100,8 @@ impl Session {
     }
 
     /// Executes a statement.
-    pub(super) async fn query<T>(&self, statement: Statement<'_, T>) -> Result<T, Error> {
-        let rows = self.client.query_typed(statement.sql, &statement.params);
-        statement.answer(&rows.await?)
+    pub(super) async fn query<T>(&self, statement: Statement<T>) -> Result<T, Error> {
+        statement.execute(&self.client).await
     }
 
     /// Asks the server to cancel the statement that is being executed. Returns when the

@@ -7,7 +7,7 @@ use tokio_postgres::error::SqlState;
 
 use super::tag::{Published, Rest, Tag};
 use crate::Error;
-use crate::calls::statement;
+use crate::calls::internal;
 use crate::events::TARGET;
 use crate::gate::Attempt;
 use crate::link::Link;
@@ -67,8 +67,7 @@ async fn reserve(link: &Link, tag: &Tag, is_repeated: bool) -> Result<(), Error>
     let mut count = tag.next_step(&link.config);
     let mut was_another = false;
     let (reserved, session) = loop {
-        let wanted = count as i64;
-        let statement = statement::segment_fetch(&name, &wanted, &link.config.may_create_tags);
+        let statement = internal::segment_fetch(name, count as i64, link.config.may_create_tags);
         match link.query_in_session(statement, is_repeated).await {
             // The tag ends soon; a smaller block may still fit.
             Err(Error::Exhausted(_)) if count > 1 => count /= 2,
@@ -77,9 +76,9 @@ async fn reserve(link: &Link, tag: &Tag, is_repeated: bool) -> Result<(), Error>
             answer => break answer?,
         }
     };
-    let (incarnation, block) = reserved;
+    let (incarnation, block) = reserved.parts();
     let (first, last) = (block.first, block.last);
-    match tag.publish(&block, incarnation, session, &link.config)? {
+    match tag.publish(&block, incarnation, session)? {
         Published::Drawable => {
             tracing::debug!(target: TARGET, tag = name, %first, %last, "refilled");
         }
@@ -131,7 +130,7 @@ async fn hand_back_rest(link: &Link, tag: &str, rest: Rest) -> Result<bool, Erro
     } = rest;
     // Only the session that has reserved the ids can return them.
     let is_taken = !session.is_closed() && {
-        let statement = statement::segment_return(&tag, &first, &last);
+        let statement = internal::segment_return("", tag, first, last);
         link.query_in(&session, statement).await?
     };
     match is_taken {

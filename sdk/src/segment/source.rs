@@ -1,6 +1,7 @@
 //! A tag's ids, as callers draw them.
 
 use std::fmt;
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,36 +9,39 @@ use super::refill::{hand_back, refill};
 use super::tag::{Held, Tag, TagStats};
 use super::tags::Tags;
 use crate::background::{Awaited, Background};
-use crate::draw::{self, Draw};
+use crate::draw::Draw;
 use crate::gate::Gate;
 use crate::link::Session;
 use crate::process::Process;
-use crate::{Error, SegmentId};
+use crate::{Error, IdType, SegmentId};
 
 /// The ids of one tag, from [`Leaf::segment`](crate::Leaf::segment).
 ///
 /// Ids come from two buffers in memory; the next one is fetched in the background
-/// before the current one is used up. Ids ascend and are unique. Cheap to clone; may be used by any number of threads at once.
+/// before the current one is used up. Ids ascend and are unique. Cheap to clone; may be used
+/// by any number of threads at once. The methods that draw are those of
+/// [`IdSource`](crate::IdSource).
 ///
 /// ```no_run
 /// # fn main() -> Result<(), leaf_sdk::Error> {
-/// use leaf_sdk::{Config, Leaf};
+/// use leaf_sdk::{Config, IdSource, Leaf};
 ///
 /// let orders = Leaf::new(Config::new("host=db user=shop")?)?.segment("orders");
 /// let id = orders.next()?;
 /// # let _ = id; Ok(()) }
 /// ```
 #[derive(Clone)]
-pub struct SegmentSource {
+pub struct SegmentSource<I = SegmentId> {
     /// A copy of the background's, which is near when an id is drawn.
     process: Process,
     tag: Arc<Tag>,
     /// They are looked after as long as there is a source.
     tags: Arc<Tags>,
     background: Arc<Background>,
+    kind: PhantomData<fn() -> I>,
 }
 
-impl fmt::Debug for SegmentSource {
+impl<I> fmt::Debug for SegmentSource<I> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut source = f.debug_struct("SegmentSource");
         source.field("tag", &self.tag.name).finish_non_exhaustive()
@@ -51,125 +55,37 @@ impl SegmentSource {
             tag,
             tags: tags.clone(),
             background,
+            kind: PhantomData,
         }
     }
+}
 
-    /// The next id, if one is at hand. Never waits.
+impl<I: IdType> SegmentSource<I> {
+    /// The same source with a type of its own for its ids, made with
+    /// [`id_type!`](crate::id_type): the id of an order is then not taken for that of
+    /// something else.
     ///
     /// ```no_run
-    /// # fn example(orders: &leaf_sdk::SegmentSource) {
-    /// let Some(id) = orders.try_next() else { return };
-    /// # let _ = id; }
-    /// ```
-    #[inline]
-    pub fn try_next(&self) -> Option<SegmentId> {
-        draw::try_next(self)
-    }
-
-    /// The next id. Waits if none is at hand, up to the configured timeout.
+    /// # fn example(leaf: &leaf_sdk::Leaf) -> Result<(), leaf_sdk::Error> {
+    /// use leaf_sdk::{IdSource, SegmentSource};
     ///
-    /// # Errors
-    /// The reason why the server does not grant ids; [`Error::Timeout`] if the reason
-    /// may be temporary. [`Error::WouldBlockRuntime`] if the call would have to wait
-    /// inside an async runtime.
+    /// leaf_sdk::id_type! {
+    ///     /// The id of an order.
+    ///     pub struct OrderId;
+    /// }
     ///
-    /// ```no_run
-    /// # fn example(orders: &leaf_sdk::SegmentSource) -> Result<(), leaf_sdk::Error> {
-    /// let id = orders.next()?;
+    /// let orders: SegmentSource<OrderId> = leaf.segment("orders").typed();
+    /// let id: OrderId = orders.next()?;
     /// # let _ = id; Ok(()) }
     /// ```
-    #[inline]
-    #[allow(clippy::should_implement_trait)]
-    pub fn next(&self) -> Result<SegmentId, Error> {
-        draw::next(self)
-    }
-
-    /// Like [`next`](Self::next), with its own timeout.
-    ///
-    /// ```no_run
-    /// # use std::time::Duration;
-    /// # fn example(orders: &leaf_sdk::SegmentSource) -> Result<(), leaf_sdk::Error> {
-    /// let id = orders.next_timeout(Duration::from_millis(50))?;
-    /// # let _ = id; Ok(()) }
-    /// ```
-    pub fn next_timeout(&self, timeout: Duration) -> Result<SegmentId, Error> {
-        draw::next_timeout(self, timeout)
-    }
-
-    /// `count` ids, ascending. Waits like [`next`](Self::next); the timeout applies to
-    /// each wait.
-    ///
-    /// ```no_run
-    /// # fn example(orders: &leaf_sdk::SegmentSource) -> Result<(), leaf_sdk::Error> {
-    /// let ids = orders.next_n(500)?;
-    /// # let _ = ids; Ok(()) }
-    /// ```
-    pub fn next_n(&self, count: usize) -> Result<Vec<SegmentId>, Error> {
-        draw::next_n(self, count)
-    }
-
-    /// Like [`next`](Self::next), asynchronous.
-    ///
-    /// ```no_run
-    /// # async fn example(orders: &leaf_sdk::SegmentSource) -> Result<(), leaf_sdk::Error> {
-    /// let id = orders.next_async().await?;
-    /// # let _ = id; Ok(()) }
-    /// ```
-    #[cfg(feature = "async")]
-    pub async fn next_async(&self) -> Result<SegmentId, Error> {
-        draw::next_async(self).await
-    }
-
-    /// Like [`next_timeout`](Self::next_timeout), asynchronous.
-    ///
-    /// ```no_run
-    /// # use std::time::Duration;
-    /// # async fn example(orders: &leaf_sdk::SegmentSource) -> Result<(), leaf_sdk::Error> {
-    /// let id = orders.next_timeout_async(Duration::from_millis(50)).await?;
-    /// # let _ = id; Ok(()) }
-    /// ```
-    #[cfg(feature = "async")]
-    pub async fn next_timeout_async(&self, timeout: Duration) -> Result<SegmentId, Error> {
-        draw::next_timeout_async(self, timeout).await
-    }
-
-    /// Like [`next_n`](Self::next_n), asynchronous.
-    ///
-    /// ```no_run
-    /// # async fn example(orders: &leaf_sdk::SegmentSource) -> Result<(), leaf_sdk::Error> {
-    /// let ids = orders.next_n_async(500).await?;
-    /// # let _ = ids; Ok(()) }
-    /// ```
-    #[cfg(feature = "async")]
-    pub async fn next_n_async(&self, count: usize) -> Result<Vec<SegmentId>, Error> {
-        draw::next_n_async(self, count).await
-    }
-
-    /// Waits until ids are at hand, up to the configured timeout: at the start of a
-    /// service, or as its readiness probe. Takes no id.
-    ///
-    /// # Errors
-    /// Those of [`next`](Self::next).
-    ///
-    /// ```no_run
-    /// # fn example(orders: &leaf_sdk::SegmentSource) -> Result<(), leaf_sdk::Error> {
-    /// orders.ready()?;
-    /// # Ok(()) }
-    /// ```
-    pub fn ready(&self) -> Result<(), Error> {
-        draw::ready(self)
-    }
-
-    /// Like [`ready`](Self::ready), asynchronous.
-    ///
-    /// ```no_run
-    /// # async fn example(orders: &leaf_sdk::SegmentSource) -> Result<(), leaf_sdk::Error> {
-    /// orders.ready_async().await?;
-    /// # Ok(()) }
-    /// ```
-    #[cfg(feature = "async")]
-    pub async fn ready_async(&self) -> Result<(), Error> {
-        draw::ready_async(self).await
+    pub fn typed<J: IdType>(self) -> SegmentSource<J> {
+        SegmentSource {
+            process: self.process,
+            tag: self.tag,
+            tags: self.tags,
+            background: self.background,
+            kind: PhantomData,
+        }
     }
 
     /// Closes the tag in this process and returns its unused ids to the server, unless it
@@ -200,7 +116,7 @@ impl SegmentSource {
         self.background.finish_async(self.hand_back()).await
     }
 
-    fn hand_back(&self) -> impl Awaited + use<> {
+    fn hand_back(&self) -> impl Awaited + use<I> {
         let (link, tag) = (self.background.link.clone(), self.tag.clone());
         let tags = self.tags.clone();
         async move {
@@ -249,8 +165,8 @@ impl SegmentSource {
 #[derive(Clone, Copy)]
 pub(crate) struct Empty;
 
-impl Draw for SegmentSource {
-    type Id = SegmentId;
+impl<I: IdType> Draw for SegmentSource<I> {
+    type Id = I;
     type Stop = Empty;
     type Guarded = Held<Session>;
 
@@ -269,22 +185,22 @@ impl Draw for SegmentSource {
     }
 
     #[inline]
-    fn take(&self) -> Result<SegmentId, Empty> {
+    fn take(&self) -> Result<I, Empty> {
         let drawn = self.tag.buffer.draw().ok_or(Empty)?;
         if drawn.due {
             self.refill();
         }
-        Ok(SegmentId::new(drawn.id))
+        Ok(I::from(drawn.id))
     }
 
-    fn take_some(&self, count: usize, ids: &mut Vec<SegmentId>) -> Result<(), Empty> {
+    fn take_some(&self, count: usize, ids: &mut Vec<I>) -> Result<(), Empty> {
         let drawn = self.tag.buffer.draw_many(count as u64).ok_or(Empty)?;
         if drawn.due {
             self.refill();
         }
         for run in drawn.runs.iter() {
             let numbers = (run.first..).take(run.len as usize);
-            ids.extend(numbers.map(SegmentId::new));
+            ids.extend(numbers.map(I::from));
         }
         Ok(())
     }

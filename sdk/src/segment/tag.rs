@@ -15,6 +15,9 @@ use crate::link::Session;
 use crate::meter::Meter;
 use crate::{Config, Error, SegmentId};
 
+/// How much of a buffer is used before the next one is fetched, in percent.
+const PREFETCH_PERCENT: u64 = 10;
+
 /// A tag's ids in memory. Any thread may draw; publishing, discarding and closing take
 /// the gate's lock. `S` is what reserves blocks.
 pub(crate) struct Tag<S = Session> {
@@ -163,7 +166,6 @@ impl<S> Tag<S> {
         block: &Block,
         incarnation: Incarnation,
         session: Arc<S>,
-        config: &Config,
     ) -> Result<Published<S>, Error> {
         let (first, last) = (block.first.get(), block.last.get());
         let len = last
@@ -172,7 +174,7 @@ impl<S> Tag<S> {
         let Some(len) = len.map(|len| len + 1) else {
             return Err(Error::Protocol(format!("{block:?}")));
         };
-        let prefetch_after = prefetch_after(len, config.prefetch_percent);
+        let prefetch_after = prefetch_after(len, PREFETCH_PERCENT);
         let mut state = self.gate.lock();
         if state.is_closed() {
             return Ok(Published::Closed(Rest {
@@ -344,10 +346,6 @@ mod tests {
         Tag::new("orders")
     }
 
-    fn config() -> Config {
-        Config::new("host=/nowhere").expect("a connection string")
-    }
-
     fn block(first: i64, last: i64) -> Block {
         Block {
             first: SegmentId::new(first),
@@ -357,7 +355,7 @@ mod tests {
 
     fn publish(tag: &Tag<()>, first: i64, last: i64, life: &str) -> Published<()> {
         let life = Incarnation(life.into());
-        let published = tag.publish(&block(first, last), life, Arc::new(()), &config());
+        let published = tag.publish(&block(first, last), life, Arc::new(()));
         published.expect("a block")
     }
 

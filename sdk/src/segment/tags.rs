@@ -81,3 +81,27 @@ impl Tags {
             .collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tag_is_forgotten_that_nobody_draws_from_and_that_has_no_source() {
+        let tags = Tags::default();
+        let kept = tags.get("kept");
+        drop(tags.get("unused"));
+        let refilled = tags.get("refilled");
+        assert!(refilled.begin_refill(), "by a task, which has the tag");
+        let now = Duration::ZERO;
+        let names = |tags: Vec<Arc<Tag>>| {
+            let mut names: Vec<_> = tags.iter().map(|tag| tag.name.clone()).collect();
+            names.sort();
+            names
+        };
+        let hour = Duration::from_secs(3600);
+        assert!(tags.remove_idle(hour).is_empty());
+        assert_eq!(names(tags.remove_idle(now)), ["refilled", "unused"]);
+        assert!(Arc::ptr_eq(&tags.get("kept"), &kept));
+    }
+}

@@ -8,27 +8,29 @@ use super::refill::{hand_back, hand_back_rests};
 use super::tag::Tag;
 use super::tags::Tags;
 use crate::Error;
-use crate::calls::statement;
+use crate::calls::internal;
 use crate::events::TARGET;
 use crate::link::Link;
 
 /// How often to look after the tags, if the configuration does not require more.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
+/// After how long a tag is forgotten that nobody has drawn from, and that has no source any more.
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(3600);
+
 const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
 
 /// Looks after the tags as long as they exist.
 pub(crate) async fn look_after(link: Arc<Link>, tags: Weak<Tags>) {
     let config = &link.config;
-    let pause = config.max_buffer_age.min(config.forget_after) / 8;
-    let pause = pause.clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
+    let pause = (config.max_buffer_age / 8).clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
     loop {
         tokio::time::sleep(pause).await;
         let Some(tags) = tags.upgrade() else {
             return;
         };
         link.close_surplus();
-        for tag in tags.remove_idle(config.forget_after) {
+        for tag in tags.remove_idle(FORGOTTEN_AFTER) {
             tracing::debug!(target: TARGET, tag = tag.name, "forgotten");
             let link = link.clone();
             // Ids that cannot be returned are lost.
@@ -57,9 +59,11 @@ async fn confirm(link: &Link, tag: &Tag) {
     };
     let asked_at = Instant::now();
     let name = tag.name.as_str();
-    let asked = statement::tag_incarnation(&name, &link.config.may_create_tags);
+    let asked = internal::tag_incarnation(name, link.config.may_create_tags);
     let reason = match link.query(asked).await {
-        Ok(current) if current == incarnation => return tag.confirm(&incarnation, asked_at),
+        Ok(current) if current.as_ref() == Some(&incarnation.0) => {
+            return tag.confirm(&incarnation, asked_at);
+        }
         Ok(_) => "the tag was created again".into(),
         Err(Error::Closed) => return,
         Err(error)

@@ -24,7 +24,7 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::lease::{Holding, Lease};
-use crate::calls::statement::Registry;
+use crate::calls::internal::Registry;
 use crate::events::TARGET;
 use crate::{Config, Error};
 

@@ -16,7 +16,7 @@ use super::node::Node;
 use super::stats::SnowflakeStats;
 use crate::background::{Awaited, Background};
 use crate::calls::Decoded;
-use crate::draw::{self, Draw};
+use crate::draw::Draw;
 use crate::gate::{Gate, Wait};
 use crate::link::Link;
 use crate::process::Process;
@@ -29,11 +29,13 @@ use crate::{Error, SnowflakeId};
 /// The worker id is leased from `leaf.worker`, and the lease is renewed in the
 /// background. If it cannot be renewed, ids are issued up to the ceiling in the
 /// registry, and no further. With a [cache](SnowflakeConfig::cache), the lease
-/// survives a restart of the service. Cheap to clone; may be used by any number of threads at once.
+/// survives a restart of the service. Cheap to clone; may be used by any number of threads at
+/// once. The methods that draw are those of [`IdSource`](crate::IdSource); they wait for the
+/// next tick, for a lease, and for the clock as configured.
 ///
 /// ```no_run
 /// # fn main() -> Result<(), leaf_sdk::Error> {
-/// use leaf_sdk::{Config, Leaf, SnowflakeConfig};
+/// use leaf_sdk::{Config, IdSource, Leaf, SnowflakeConfig};
 ///
 /// let leaf = Leaf::new(Config::new("host=db user=shop")?)?;
 /// let ids = leaf.snowflake(SnowflakeConfig::new("checkout-7"))?;
@@ -73,127 +75,6 @@ impl SnowflakeGenerator {
         Ok(generator)
     }
 
-    /// The next id, if one is at hand. Never waits.
-    ///
-    /// ```no_run
-    /// # fn example(events: &leaf_sdk::SnowflakeGenerator) {
-    /// let Some(id) = events.try_next() else { return };
-    /// # let _ = id; }
-    /// ```
-    #[inline]
-    pub fn try_next(&self) -> Option<SnowflakeId> {
-        draw::try_next(self)
-    }
-
-    /// The next id. Waits for the next tick, for a lease, and for the clock as
-    /// configured, up to the [timeout](crate::Config::timeout) of the handle.
-    ///
-    /// # Errors
-    /// [`Error::Clock`] if the clock has gone back too far, [`Error::LeaseLost`] if
-    /// the lease could not be renewed, [`Error::Timeout`] if there is no lease yet,
-    /// or the reason why the server does not grant one.
-    /// [`Error::WouldBlockRuntime`] if the call would have to wait inside an async
-    /// runtime.
-    ///
-    /// ```no_run
-    /// # fn example(events: &leaf_sdk::SnowflakeGenerator) -> Result<(), leaf_sdk::Error> {
-    /// let id = events.next()?;
-    /// # let _ = id; Ok(()) }
-    /// ```
-    #[inline]
-    #[allow(clippy::should_implement_trait)]
-    pub fn next(&self) -> Result<SnowflakeId, Error> {
-        draw::next(self)
-    }
-
-    /// Like [`next`](Self::next), with its own timeout.
-    ///
-    /// ```no_run
-    /// # use std::time::Duration;
-    /// # fn example(events: &leaf_sdk::SnowflakeGenerator) -> Result<(), leaf_sdk::Error> {
-    /// let id = events.next_timeout(Duration::from_millis(50))?;
-    /// # let _ = id; Ok(()) }
-    /// ```
-    pub fn next_timeout(&self, timeout: Duration) -> Result<SnowflakeId, Error> {
-        draw::next_timeout(self, timeout)
-    }
-
-    /// `count` ids, ascending. Waits like [`next`](Self::next); the timeout applies to
-    /// each wait.
-    ///
-    /// ```no_run
-    /// # fn example(events: &leaf_sdk::SnowflakeGenerator) -> Result<(), leaf_sdk::Error> {
-    /// let ids = events.next_n(500)?;
-    /// # let _ = ids; Ok(()) }
-    /// ```
-    pub fn next_n(&self, count: usize) -> Result<Vec<SnowflakeId>, Error> {
-        draw::next_n(self, count)
-    }
-
-    /// Like [`next`](Self::next), asynchronous.
-    ///
-    /// ```no_run
-    /// # async fn example(events: &leaf_sdk::SnowflakeGenerator) -> Result<(), leaf_sdk::Error> {
-    /// let id = events.next_async().await?;
-    /// # let _ = id; Ok(()) }
-    /// ```
-    #[cfg(feature = "async")]
-    pub async fn next_async(&self) -> Result<SnowflakeId, Error> {
-        draw::next_async(self).await
-    }
-
-    /// Like [`next_timeout`](Self::next_timeout), asynchronous.
-    ///
-    /// ```no_run
-    /// # use std::time::Duration;
-    /// # async fn example(events: &leaf_sdk::SnowflakeGenerator) -> Result<(), leaf_sdk::Error> {
-    /// let id = events.next_timeout_async(Duration::from_millis(50)).await?;
-    /// # let _ = id; Ok(()) }
-    /// ```
-    #[cfg(feature = "async")]
-    pub async fn next_timeout_async(&self, timeout: Duration) -> Result<SnowflakeId, Error> {
-        draw::next_timeout_async(self, timeout).await
-    }
-
-    /// Like [`next_n`](Self::next_n), asynchronous.
-    ///
-    /// ```no_run
-    /// # async fn example(events: &leaf_sdk::SnowflakeGenerator) -> Result<(), leaf_sdk::Error> {
-    /// let ids = events.next_n_async(500).await?;
-    /// # let _ = ids; Ok(()) }
-    /// ```
-    #[cfg(feature = "async")]
-    pub async fn next_n_async(&self, count: usize) -> Result<Vec<SnowflakeId>, Error> {
-        draw::next_n_async(self, count).await
-    }
-
-    /// Waits until ids are at hand, up to the configured timeout: at the start of a
-    /// service, or as its readiness probe. Takes no id.
-    ///
-    /// # Errors
-    /// Those of [`next`](Self::next).
-    ///
-    /// ```no_run
-    /// # fn example(events: &leaf_sdk::SnowflakeGenerator) -> Result<(), leaf_sdk::Error> {
-    /// events.ready()?;
-    /// # Ok(()) }
-    /// ```
-    pub fn ready(&self) -> Result<(), Error> {
-        draw::ready(self)
-    }
-
-    /// Like [`ready`](Self::ready), asynchronous.
-    ///
-    /// ```no_run
-    /// # async fn example(events: &leaf_sdk::SnowflakeGenerator) -> Result<(), leaf_sdk::Error> {
-    /// events.ready_async().await?;
-    /// # Ok(()) }
-    /// ```
-    #[cfg(feature = "async")]
-    pub async fn ready_async(&self) -> Result<(), Error> {
-        draw::ready_async(self).await
-    }
-
     /// The worker id in the ids, once there is a lease.
     ///
     /// ```no_run
@@ -216,6 +97,7 @@ impl SnowflakeGenerator {
     /// that is no id of its layout.
     ///
     /// ```no_run
+    /// # use leaf_sdk::IdSource;
     /// # fn example(events: &leaf_sdk::SnowflakeGenerator) -> Result<(), leaf_sdk::Error> {
     /// if let Some(fields) = events.decode(events.next()?) {
     ///     println!("made by worker {}", fields.worker_id);
@@ -235,6 +117,7 @@ impl SnowflakeGenerator {
     /// first lease.
     ///
     /// ```no_run
+    /// # use leaf_sdk::IdSource;
     /// # fn example(events: &leaf_sdk::SnowflakeGenerator) -> Result<(), leaf_sdk::Error> {
     /// let created_at = events.created_at(events.next()?);
     /// # let _ = created_at; Ok(()) }

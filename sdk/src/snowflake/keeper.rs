@@ -18,7 +18,7 @@ use tokio_postgres::error::SqlState;
 use super::lease::{Holding, Lease, new_nonce, new_token};
 use super::node::Node;
 use crate::Error;
-use crate::calls::statement::{self, Granted, LeaseRequest};
+use crate::calls::internal::{self, Granted};
 use crate::events::TARGET;
 use crate::gate::Attempt;
 use crate::link::Link;
@@ -317,11 +317,11 @@ async fn ask_to_renew(
     node: &Arc<Node>,
     lease: &mut Lease,
 ) -> Result<bool, Error> {
-    let request = LeaseRequest::new(node.config.lease);
+    let ahead = node.config.lease;
     let next_token = lease.next_token.unwrap_or_else(new_token);
     let worker_id = lease.terms.worker_id;
     let (nonce, token) = (&lease.nonce, &lease.token);
-    let statement = statement::worker_renew(&worker_id, nonce, token, &request, &next_token);
+    let statement = internal::worker_renew("", worker_id, nonce, *token, ahead, next_token);
     let renewed = match link.query(statement).await {
         Err(error) if is_lost(&error) => {
             tracing::warn!(target: TARGET, worker_id, %error, "lease lost");
@@ -375,8 +375,8 @@ fn registration_nonce(node: &Node) -> Result<String, Error> {
 async fn register(link: &Link, node: &Node) -> Result<(), Error> {
     let config = &node.config;
     let nonce = registration_nonce(node)?;
-    let request = LeaseRequest::new(config.lease);
-    let statement = statement::worker_register(&config.node, &config.worker_id, &request, &nonce);
+    let (worker_id, ahead) = (config.worker_id, config.lease);
+    let statement = internal::worker_register("", &config.node, worker_id, ahead, &nonce);
     let granted = link.query(statement).await.inspect_err(|error| {
         if error.sqlstate().is_some() && !matches!(error, Error::Connection(_)) {
             // It was refused, so there is nothing to repeat.
@@ -416,7 +416,7 @@ async fn register(link: &Link, node: &Node) -> Result<(), Error> {
 async fn end_lease(link: &Link, lease: &Lease, end: WallTime) -> Result<(), Error> {
     let used_until = system_time(end);
     let worker_id = lease.terms.worker_id;
-    let statement = statement::worker_release(&worker_id, &lease.nonce, &lease.token, &used_until);
+    let statement = internal::worker_release("", worker_id, &lease.nonce, lease.token, used_until);
     link.query(statement).await?;
     tracing::info!(target: TARGET, worker_id, "released");
     Ok(())
@@ -470,7 +470,7 @@ mod tests {
 
     use super::*;
     use crate::SnowflakeConfig;
-    use crate::calls::statement::Registry;
+    use crate::calls::internal::Registry;
 
     /// Each request costs more than a draw.
     #[test]

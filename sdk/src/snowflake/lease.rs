@@ -4,7 +4,7 @@ use leaf_core::snowflake::Terms;
 use leaf_core::time::WallTime;
 use uuid::Uuid;
 
-use crate::calls::statement::Registry;
+use crate::calls::internal::Registry;
 
 /// A lease, as the registry and the cache store it.
 #[derive(Clone, Debug, PartialEq, Eq)]

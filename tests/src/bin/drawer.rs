@@ -7,7 +7,7 @@
 //! connection that libpq's variables name. What a caller may meet in an
 //! outage, or when the clock steps, is borne; anything else fails.
 
-use leaf_sdk::{Config, Error, Leaf, SegmentSource, SnowflakeConfig, SnowflakeGenerator};
+use leaf_sdk::{Config, Error, IdSource, Leaf, SegmentSource, SnowflakeConfig, SnowflakeGenerator};
 use std::io::Read;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;

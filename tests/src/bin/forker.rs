@@ -46,12 +46,10 @@ fn main() {
             assert!(events.stats().last_error.is_some());
             assert_eq!(events.worker_id(), None);
 
-            init(config()).expect("a handle of the child");
             assert!(matches!(init(config()), Err(Error::Global(_))));
-            let own = leaf().expect("a handle");
+            let own = Leaf::new(config()).expect("a handle of the child");
             ids = draw(&own.segment("orders"));
-            ids.push(next("orders").expect("an id").get());
-            ids.extend(draw(&self::events(own)));
+            ids.extend(draw(&self::events(&own)));
             own.close().expect("the server answers");
         }
     }

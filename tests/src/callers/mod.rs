@@ -8,7 +8,7 @@ pub use group::{BUFFERED, Group, Query, SESSION, SPARING};
 use crate::timeline::{CallerLine, Timeline};
 use crate::{Answers, Stop, wait_until};
 use group::{Kind, ORDERS, SNOWFLAKES, Service};
-use leaf_sdk::{Error, Leaf, SnowflakeConfig};
+use leaf_sdk::{Error, IdSource, Leaf, SnowflakeConfig};
 use postgres::error::SqlState;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -3,7 +3,7 @@
 
 use crate::HASTE;
 use crate::snowflake::{cached, generator, handle, leaf, numbers, relayed};
-use leaf_sdk::{Error, Leaf, SnowflakeConfig, SnowflakeGenerator};
+use leaf_sdk::{Error, IdSource, Leaf, SnowflakeConfig, SnowflakeGenerator};
 use leaf_tests::{Draw, Ledger, Mode, Relay, Server, Snowflake, wait_until};
 use std::fs;
 use std::path::Path;

@@ -1,7 +1,8 @@
 //! The client library's plain calls, on the caller's own connection, in both
 //! drivers.
 
-use leaf_sdk::{Error, NewTag, SegmentId, TagChange, asynchronous, sync};
+use crate::{PATIENCE, config};
+use leaf_sdk::{Error, IdSource, Leaf, NewTag, SegmentId, TagChange, asynchronous, sync};
 use leaf_tests::postgres::NoTls;
 use leaf_tests::{Draw, Server};
 use std::time::{Duration, SystemTime};
@@ -12,10 +13,11 @@ fn blocking_calls_do_what_their_sql_does() {
     let mut client = server.connect();
     client.run("CREATE ROLE shop");
     let new = NewTag {
-        step: 50,
-        start: 100,
-        max_value: 10_000,
+        step: Some(50),
+        start: Some(100),
+        max_value: Some(10_000),
         description: Some("what we sell".into()),
+        ..NewTag::default()
     };
     sync::tag_create(&mut client, "orders", &new).expect("a tag");
     assert_eq!(
@@ -46,8 +48,6 @@ fn blocking_calls_do_what_their_sql_does() {
     );
     sync::tag_revoke(&mut client, "orders", "shop").expect("a revocation");
     assert_eq!(client.text("SELECT grantees::text FROM leaf.alloc"), "{}");
-    let status = sync::tag_status(&mut client, "orders").expect("a row");
-    assert_eq!((status.position, status.timeouts), (5_001, 0));
     client.run(
         "CREATE TABLE orders (id bigint DEFAULT leaf_segment_next('orders'));
          INSERT INTO orders VALUES (6000)",
@@ -68,11 +68,13 @@ fn blocking_calls_do_what_their_sql_does() {
     assert!(age.expect("the past") < Duration::from_secs(60));
     let floor = sync::snowflake_floor(&mut client, decoded.created_at).expect("a floor");
     assert!(floor <= id && more[99] > floor);
-    let status = sync::snowflake_status(&mut client).expect("a row");
-    assert_eq!(status.worker_id, Some(decoded.worker_id));
+    let worker_id = client.number("SELECT worker_id::bigint FROM leaf.stat_snowflake");
+    assert_eq!(worker_id, i64::from(decoded.worker_id));
 
+    let refused = sync::tag_drop(&mut client, "orders", false).expect_err("a column draws");
+    assert!(refused.sqlstate().is_some(), "{refused:?}");
     client.run("DROP TABLE orders");
-    sync::tag_drop(&mut client, "orders").expect("an end");
+    sync::tag_drop(&mut client, "orders", false).expect("an end");
     let gone = sync::segment_next(&mut client, "orders").expect_err("no tag");
     assert!(matches!(gone, Error::UnknownTag(_)), "{gone:?}");
 }
@@ -121,7 +123,7 @@ fn async_calls_do_what_their_sql_does() {
             .expect("what it says");
         let floor = asynchronous::snowflake_floor(&client, decoded.created_at).await;
         assert!(floor.expect("a floor") <= id);
-        asynchronous::tag_drop(&client, "orders")
+        asynchronous::tag_drop(&client, "orders", false)
             .await
             .expect("an end");
         drop(client);
@@ -135,12 +137,20 @@ fn runtime() -> tokio::runtime::Runtime {
     builder.enable_all().build().expect("a runtime")
 }
 
+leaf_sdk::id_type! {
+    /// A program's own type.
+    struct OrderId;
+}
+
+const ORDERS: &str = "CREATE TABLE orders (id bigint PRIMARY KEY);
+                      SELECT leaf_tag_create('orders')";
+
 #[test]
-fn calls_on_sqlx_do_what_their_sql_does() {
+fn ids_of_ones_own_type_are_read_and_sent_by_sqlx() {
     use sqlx::Connection;
     use sqlx::postgres::{PgConnectOptions, PgConnection};
     let server = Server::start();
-    server.connect().run("CREATE ROLE shop");
+    server.connect().run(ORDERS);
     runtime().block_on(async {
         let options = PgConnectOptions::new()
             .host(&server.host())
@@ -150,86 +160,72 @@ fn calls_on_sqlx_do_what_their_sql_does() {
         let mut client = PgConnection::connect_with(&options)
             .await
             .expect("a session");
-        let mut transaction = client.begin().await.expect("a transaction");
-        let new = NewTag {
-            description: Some("what we sell".into()),
-            ..NewTag::default()
-        };
-        leaf_sdk::sqlx::tag_create(&mut *transaction, "orders", &new)
-            .await
-            .expect("a tag");
-        transaction.commit().await.expect("a commit");
-        let first = leaf_sdk::sqlx::segment_next(&mut client, "orders").await;
-        assert_eq!(first.expect("an id"), SegmentId::new(1));
-        let batch = leaf_sdk::sqlx::segment_batch(&mut client, "orders", 3).await;
-        assert_eq!(batch.expect("ids"), [2, 3, 4].map(SegmentId::new));
-        let block = leaf_sdk::sqlx::segment_reserve(&mut client, "orders", 10).await;
-        let block = block.expect("a block");
-        assert_eq!(block.last.get() - block.first.get(), 9);
-        let change = TagChange {
-            step: Some(7),
-            ..TagChange::default()
-        };
-        leaf_sdk::sqlx::tag_alter(&mut client, "orders", &change)
-            .await
-            .expect("a change");
-        leaf_sdk::sqlx::tag_grant(&mut client, "orders", "shop")
-            .await
-            .expect("a grant");
-        let status = leaf_sdk::sqlx::tag_status(&mut client, "orders").await;
-        assert_eq!(status.expect("a row").last_error, None);
-        let id = leaf_sdk::sqlx::snowflake_next(&mut client)
+        let id: OrderId = sqlx::query_scalar("SELECT leaf_segment_next($1)")
+            .bind("orders")
+            .fetch_one(&mut client)
             .await
             .expect("an id");
-        let decoded = leaf_sdk::sqlx::snowflake_decode(&mut client, id).await;
-        let at = decoded.expect("its fields").created_at;
-        let floor = leaf_sdk::sqlx::snowflake_floor(&mut client, at).await;
-        assert!(floor.expect("a floor") <= id);
-        leaf_sdk::sqlx::tag_drop(&mut client, "orders")
-            .await
-            .expect("an end");
-        let gone = leaf_sdk::sqlx::segment_next(&mut client, "orders").await;
-        let gone = gone.expect_err("no tag");
-        assert!(matches!(gone, Error::UnknownTag(_)), "{gone:?}");
-        assert!(gone.hint().is_some(), "{gone:?}");
+        assert_eq!(id, OrderId::new(1));
+        let inserted: Option<OrderId> =
+            sqlx::query_scalar("INSERT INTO orders VALUES ($1) RETURNING id")
+                .bind(id)
+                .fetch_one(&mut client)
+                .await
+                .expect("a row");
+        assert_eq!(inserted, Some(id));
     });
 }
 
 #[test]
-fn calls_on_diesel_do_what_their_sql_does() {
-    use diesel::{Connection, PgConnection};
+fn ids_of_ones_own_type_are_read_and_sent_by_diesel() {
+    use diesel::prelude::*;
+    use diesel::sql_types::Text;
+    diesel::table! { orders (id) { id -> BigInt, } }
     let server = Server::start();
-    server.connect().run("CREATE ROLE shop");
-    let url = server.connection_string();
-    let mut client = PgConnection::establish(&url).expect("a session");
-    let new = NewTag {
-        description: Some("what we sell".into()),
-        ..NewTag::default()
-    };
-    let created = client.transaction(|client| leaf_sdk::diesel::tag_create(client, "orders", &new));
-    created.expect("a tag");
-    let first = leaf_sdk::diesel::segment_next(&mut client, "orders").expect("an id");
-    assert_eq!(first, SegmentId::new(1));
-    let batch = leaf_sdk::diesel::segment_batch(&mut client, "orders", 3).expect("ids");
-    assert_eq!(batch, [2, 3, 4].map(SegmentId::new));
-    let block = leaf_sdk::diesel::segment_reserve(&mut client, "orders", 10).expect("a block");
-    assert_eq!(block.last.get() - block.first.get(), 9);
-    let change = TagChange {
-        step: Some(7),
-        ..TagChange::default()
-    };
-    leaf_sdk::diesel::tag_alter(&mut client, "orders", &change).expect("a change");
-    leaf_sdk::diesel::tag_grant(&mut client, "orders", "shop").expect("a grant");
-    let status = leaf_sdk::diesel::tag_status(&mut client, "orders").expect("a row");
-    assert_eq!(status.last_error, None);
-    let id = leaf_sdk::diesel::snowflake_next(&mut client).expect("an id");
-    let fields = leaf_sdk::diesel::snowflake_decode(&mut client, id).expect("its fields");
-    let floor = leaf_sdk::diesel::snowflake_floor(&mut client, fields.created_at);
-    assert!(floor.expect("a floor") <= id);
-    leaf_sdk::diesel::tag_drop(&mut client, "orders").expect("an end");
-    let gone = leaf_sdk::diesel::segment_next(&mut client, "orders").expect_err("no tag");
-    assert!(gone.to_string().contains("does not exist"), "{gone}");
-    assert!(gone.hint().is_some(), "{gone:?}");
+    server.connect().run(ORDERS);
+    let url = format!("postgres://postgres@/postgres?host={}", server.host());
+    let mut client = diesel::PgConnection::establish(&url).expect("a session");
+    diesel::define_sql_function! { fn leaf_segment_next(tag: Text) -> BigInt; }
+    let id: OrderId = diesel::select(leaf_segment_next("orders"))
+        .get_result(&mut client)
+        .expect("an id");
+    assert_eq!(id, OrderId::new(1));
+    let inserted: OrderId = diesel::insert_into(orders::table)
+        .values(orders::id.eq(id))
+        .returning(orders::id)
+        .get_result(&mut client)
+        .expect("a row");
+    assert_eq!(inserted, id);
+}
+
+#[test]
+fn source_draws_ids_of_ones_own_type() {
+    let (server, _) = Server::with_orders(100);
+    let leaf = Leaf::new(config(&server, PATIENCE)).expect("a handle");
+    let orders = leaf.segment("orders").typed::<OrderId>();
+    assert_eq!(orders.next().expect("an id"), OrderId::new(1));
+    let ids = orders.next_n(2).expect("ids");
+    assert_eq!(ids, [2, 3].map(OrderId::new));
+    assert_eq!(leaf.segment("orders").try_next(), Some(SegmentId::new(4)));
+}
+
+#[test]
+fn instants_out_of_the_range_of_the_type_are_its_infinities() {
+    let server = Server::start();
+    let mut client = server.connect();
+    let far = Duration::from_secs(i64::MAX as u64 / 2);
+    for (at, infinity) in [
+        (SystemTime::UNIX_EPOCH - far, "-infinity"),
+        (SystemTime::UNIX_EPOCH + far, "infinity"),
+    ] {
+        let floor = sync::snowflake_floor(&mut client, at);
+        let of_sql = client.query_one(&format!("SELECT leaf_snowflake_floor('{infinity}')"), &[]);
+        match (floor, of_sql) {
+            (Ok(floor), Ok(row)) => assert_eq!(floor, row.get(0)),
+            (Err(floor), Err(of_sql)) => assert_eq!(floor.sqlstate(), of_sql.code()),
+            (floor, of_sql) => panic!("{floor:?} {of_sql:?}"),
+        }
+    }
 }
 
 #[test]

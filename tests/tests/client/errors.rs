@@ -2,7 +2,7 @@
 //! ends of their ranges.
 
 use crate::{HASTE, PATIENCE, config};
-use leaf_sdk::{Config, Error, Leaf, SnowflakeConfig, sync};
+use leaf_sdk::{Config, Error, IdSource, Leaf, SnowflakeConfig, sync};
 use leaf_tests::postgres::Client;
 use leaf_tests::{Draw, Mode, Server, wait_until};
 use std::time::{Duration, SystemTime};
@@ -92,8 +92,6 @@ fn durations_at_their_ends_give_errors_or_work() {
         config().retry_between(Duration::ZERO, Duration::MAX),
         config().steps(0, 0),
         config().steps(1, u64::MAX),
-        config().max_connections(0),
-        config().max_connections(usize::MAX),
     ] {
         let error = draw(bad).expect_err("no configuration");
         assert!(matches!(error, Error::Config(_)), "{error:?}");

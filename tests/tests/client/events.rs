@@ -3,7 +3,7 @@
 //! The events of a process end up in one place, so that those of other tests are
 //! there, too. Each handle has a thread of its own, which tells them apart.
 
-use leaf_sdk::{Config, Leaf, SnowflakeConfig};
+use leaf_sdk::{Config, IdSource, Leaf, SnowflakeConfig};
 use leaf_tests::{Draw, Mode, Server, wait_until};
 use std::io;
 use std::sync::{Mutex, Once};

@@ -1,6 +1,6 @@
 //! The client library and which server it talks to.
 
-use leaf_sdk::{Config, Error, Leaf, init, next};
+use leaf_sdk::{Config, Error, IdSource, Leaf, init, next};
 use leaf_tests::{Draw, Ledger, Mode, Server, wait_until};
 use std::time::Duration;
 
@@ -77,7 +77,6 @@ fn configuration_that_makes_no_sense_is_refused() {
     for bad in [
         config().steps(0, 10),
         config().steps(20, 10),
-        config().prefetch_percent(101),
         config().buffer_duration(Duration::ZERO),
         config().retry_between(Duration::ZERO, second),
         config().retry_between(second * 2, second),

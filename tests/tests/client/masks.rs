@@ -61,7 +61,7 @@ fn a_mask_is_for_those_who_may_draw() {
 }
 
 #[test]
-fn every_driver_fetches_the_mask() {
+fn both_drivers_fetch_the_mask() {
     let (server, mut client) = Server::with_orders(1000);
     let masked = client.number("SELECT leaf_mask('orders', 7)");
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
@@ -77,20 +77,6 @@ fn every_driver_fetches_the_mask() {
         asynchronous::mask(&client, "orders", MaskWidth::Bits63, None).await
     });
     assert_eq!(of_async.expect("a mask").mask(7).expect("it fits"), masked);
-    let of_sqlx = runtime.block_on(async {
-        let url = format!(
-            "postgres://postgres@localhost/postgres?host={}",
-            server.host()
-        );
-        let pool = sqlx::PgPool::connect(&url).await.expect("a pool");
-        leaf_sdk::sqlx::mask(&pool, "orders", MaskWidth::Bits63, None).await
-    });
-    assert_eq!(of_sqlx.expect("a mask").mask(7).expect("it fits"), masked);
-    let url = format!("postgres://postgres@/postgres?host={}", server.host());
-    let mut connection =
-        <diesel::PgConnection as diesel::Connection>::establish(&url).expect("a connection");
-    let of_diesel = leaf_sdk::diesel::mask(&mut connection, "orders", MaskWidth::Bits63, None);
-    assert_eq!(of_diesel.expect("a mask").mask(7).expect("it fits"), masked);
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use crate::cache::again;
 use crate::snowflake::{generator, leaf, numbers};
 use crate::{HASTE, PATIENCE, config};
-use leaf_sdk::{Config, Error, Leaf, SnowflakeConfig};
+use leaf_sdk::{Config, Error, IdSource, Leaf, SnowflakeConfig};
 use leaf_tests::{Draw, Ledger, Mode, Server, wait_until};
 use std::fs;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! The client library's buffered sources: through outages, nothing twice.
 
 use crate::{HASTE, PATIENCE, config};
-use leaf_sdk::{Config, Error, Leaf, SegmentId, SegmentSource, SnowflakeConfig};
+use leaf_sdk::{Config, Error, IdSource, Leaf, SegmentId, SegmentSource, SnowflakeConfig};
 use leaf_tests::postgres::Client;
 use leaf_tests::{Draw, Ledger, Mode, Server, Signal, Stop, signal, wait_until};
 use std::sync::Mutex;
@@ -331,24 +331,6 @@ fn missing_tag_is_asked_for_with_backoff() {
     assert!(began.elapsed() >= shortest * 15, "{attempts} attempts");
     server.connect().run("SELECT leaf_tag_create('missing')");
     missing.next().expect("the tag exists now");
-}
-
-#[test]
-fn tag_that_is_not_used_is_forgotten_and_its_ids_are_returned() {
-    let server = server();
-    let mut client = server.connect();
-    client.run("SELECT leaf_tag_create('kept')");
-    let config = config(&server, PATIENCE).forget_after(Duration::from_millis(200));
-    let leaf = Leaf::new(config).expect("a handle");
-    let kept = leaf.segment("kept");
-    let kept_id = kept.next().expect("an id");
-    let id = leaf.segment("orders").next().expect("an id").get();
-    wait_until("it is forgotten", || !leaf.stats().contains_key("orders"));
-    wait_until("its ids are returned", || granted(&mut client) == id + 1);
-    assert!(leaf.stats().contains_key("kept"), "it has a source");
-    assert!(kept.next().expect("an id") > kept_id);
-    let again = leaf.segment("orders").next().expect("an id").get();
-    assert_eq!(again, id + 1);
 }
 
 /// A new tag of the same name, whose ids are far above those of the first.

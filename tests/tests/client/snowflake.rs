@@ -2,7 +2,7 @@
 //! twice within one registry.
 
 use crate::{HASTE, PATIENCE, config};
-use leaf_sdk::{Config, Error, Leaf, SnowflakeConfig, SnowflakeGenerator, SnowflakeId};
+use leaf_sdk::{Config, Error, IdSource, Leaf, SnowflakeConfig, SnowflakeGenerator, SnowflakeId};
 use leaf_tests::{Draw, Ledger, Mode, Relay, Server, Snowflake, wait_until};
 use std::path::Path;
 use std::sync::Mutex;

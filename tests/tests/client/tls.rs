@@ -1,6 +1,6 @@
 //! The client library's connections with TLS.
 
-use leaf_sdk::{Config, Error, Leaf};
+use leaf_sdk::{Config, Error, IdSource, Leaf};
 use leaf_tests::{Draw, Relay, Server, Tls};
 use std::time::Duration;
 

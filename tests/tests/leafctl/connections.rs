@@ -50,6 +50,19 @@ fn options_come_before_the_environment_and_a_connection_string_before_both() {
     );
     let url = format!("postgresql://postgres@/other?host={host}");
     assert_eq!(database(leafctl().args(["status", "-d", &url])), "other");
+    // Before the command as well as after it, which comes first.
+    assert_eq!(
+        database(leafctl().args(["-h", &host, "-U", "postgres", "-d", "other", "status"])),
+        "other"
+    );
+    assert_eq!(
+        database(leafctl_on(&server).args(["-d", "nowhere", "status", "-d", "other"])),
+        "other"
+    );
+    let help = Said::by(leafctl().args(["status", "-?"])).done();
+    assert!(help.contains("-h, --host <HOST>"), "{help}");
+    let help = Said::by(leafctl().args(["decode", "--help"])).done();
+    assert!(!help.contains("--host"), "{help}");
     let string = format!("host={host} dbname=other user=postgres");
     assert_eq!(
         database(leafctl().args(["status", "-h", "nowhere", "-d", &string])),

@@ -1,29 +1,30 @@
 //! `import`: tags go on where another service has stopped.
 
+use leaf_tests::page::Page;
+use leaf_tests::postgres::Client;
 use leaf_tests::{Draw, MariaDb, Said, Server, leafctl, leafctl_on};
-use std::fs;
-use std::path::Path;
 
-fn import(server: &Server, arguments: &[&str]) -> Said {
-    Said::by(leafctl_on(server).arg("import").args(arguments))
+/// The commands of the page that a test covers.
+fn commands(test: &str) -> String {
+    Page::read("docs/leafctl.md").code_tested_by(test).concat()
 }
 
-/// What would be created from a dump of `leaf_alloc`, as CSV.
-fn planned(dump: &[u8]) -> Said {
-    let arguments = ["import", "leaf", "--dry-run", "-f", "csv", "-"];
-    Said::by_with(leafctl().args(arguments), dump)
+/// A server with the role that is meant to own the tags.
+fn server() -> (Server, Client) {
+    let server = Server::start();
+    let mut client = server.connect();
+    client.run("CREATE ROLE shop");
+    (server, client)
 }
 
-/// A dump of databases, in a file.
-fn dump(old: &MariaDb, folder: &Path, databases: &[&str]) -> String {
-    let file = folder.join(format!("{}.sql", databases.join("-")));
-    fs::write(&file, old.dump(databases)).expect("a file");
-    file.to_str().expect("a path").to_owned()
+/// What would be created from the output of a query, as CSV.
+fn planned(arguments: &[&str], output: &[u8]) -> Said {
+    let always = ["--dry-run", "-f", "csv", "-"];
+    Said::by_with(leafctl().arg("import").args(arguments).args(always), output)
 }
 
 const LEAF_ALLOC: &str = "
     CREATE DATABASE leaf CHARACTER SET utf8mb4; USE leaf;
-    CREATE TABLE other (text varchar(200)); INSERT INTO other VALUES ('\\nINSERT INTO `leaf_alloc` VALUES (1);');
     CREATE TABLE leaf_alloc (
         biz_tag varchar(128) NOT NULL DEFAULT '',
         max_id bigint(20) NOT NULL DEFAULT '1',
@@ -40,16 +41,15 @@ const LEAF_ALLOC: &str = "
 fn meituan_leaf_goes_on_where_it_stopped() {
     let old = MariaDb::start();
     old.run("mysql", LEAF_ALLOC);
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = dump(&old, folder.path(), &["leaf"]);
-    let server = Server::start();
-    let mut client = server.connect();
-    client.run("CREATE ROLE shop");
-    let planned =
-        Said::by(leafctl().args(["import", "leaf", "--dry-run", "-f", "csv", &file])).done();
+    let (server, mut client) = server();
+    let commands = commands("meituan_leaf_goes_on_where_it_stopped");
+    let first_try = commands.replace("--owner shop", "--dry-run -f csv");
+    let planned = old.script(&server, &first_try).expect("the commands work");
     assert_eq!(client.number("SELECT count(*) FROM leaf.alloc"), 0);
-    let done = import(&server, &["leaf", "--owner", "shop", "-f", "csv", &file]).done();
-    assert_eq!(done, planned);
+    assert_eq!(planned.lines().next(), Some("tag,next_id,step,description"));
+    // The table has been renamed.
+    let rest = commands.split_once('\n').expect("several lines").1;
+    old.script(&server, rest).expect("the commands work");
     assert_eq!(client.next("orders").expect("an id"), 2001);
     for (tag, step, description) in [
         ("orders", 1_000, Some("what we sell")),
@@ -69,24 +69,34 @@ fn meituan_leaf_goes_on_where_it_stopped() {
         assert_eq!(row.get::<_, &str>(2), "shop");
     }
     assert_eq!(client.number("SELECT count(*) FROM leaf.alloc"), 4);
+    // A second import changes nothing.
+    let error = old.script(&server, rest).expect_err("the tags exist");
+    assert!(error.contains("exists already"), "{error}");
+    assert_eq!(client.next("orders").expect("an id"), 2002);
 }
+
+const TAGS: &str =
+    "biz_tag\tmax_id\tstep\tdescription\ttotal\norders\t2001\t1000\tx\t2\nitems\t7\t5\tNULL\t2\n";
+const ITS_TAGS: &str = "tag,next_id,step,description\nitems,7,5,\norders,2001,1000,x\n";
 
 #[test]
 fn import_is_all_or_nothing() {
-    let old = MariaDb::start();
-    old.run("mysql", LEAF_ALLOC);
     let folder = tempfile::tempdir().expect("a folder");
-    let file = dump(&old, folder.path(), &["leaf"]);
+    let file = folder.path().join("leaf.tsv");
+    std::fs::write(&file, TAGS).expect("a file");
+    let file = file.to_str().expect("a path");
     let (server, mut client) = Server::with_orders(10);
-    let error = import(&server, &["leaf", &file]).failed(1);
+    let import =
+        |arguments: &[&str]| Said::by(leafctl_on(&server).arg("import").args(arguments)).failed(1);
+    let error = import(&["leaf", file]);
     assert!(error.contains("tag \"orders\" exists already"), "{error}");
     assert_eq!(client.number("SELECT count(*) FROM leaf.alloc"), 1);
-    let error = import(&server, &["leaf", "--owner", "nobody", &file]).failed(1);
+    let error = import(&["leaf", "--owner", "nobody", file]);
     assert!(error.contains("role \"nobody\" does not exist"), "{error}");
-    let error = import(&server, &["leaf", "--table", "elsewhere", &file]).failed(1);
-    assert!(error.contains("--table"), "{error}");
-    let error = import(&server, &["leaf", "/nonexistent.sql"]).failed(1);
-    assert!(error.contains("/nonexistent.sql"), "{error}");
+    let error = import(&["leaf", "/nonexistent.tsv"]);
+    assert!(error.contains("/nonexistent.tsv"), "{error}");
+    let error = import(&["leaf", file, file]);
+    assert!(error.contains("occurs more than once"), "{error}");
 }
 
 const TINYID: &str = "
@@ -102,7 +112,7 @@ const TINYID: &str = "
 #[test]
 fn tinyid_needs_all_its_databases_and_begins_above_them() {
     let old = MariaDb::start();
-    for (database, max_id, remainder) in [("a", 3_000, 0), ("b", 5_000, 1)] {
+    for (database, max_id, remainder) in [("tinyid_a", 3_000, 0), ("tinyid_b", 5_000, 1)] {
         old.run(
             "mysql",
             &format!(
@@ -112,29 +122,29 @@ fn tinyid_needs_all_its_databases_and_begins_above_them() {
             ),
         );
     }
-    let folder = tempfile::tempdir().expect("a folder");
-    let (a, b) = (
-        dump(&old, folder.path(), &["a"]),
-        dump(&old, folder.path(), &["b"]),
-    );
-    let server = Server::start();
-    let error = import(&server, &["tinyid", &a]).failed(1);
+    let (server, mut client) = server();
+    let commands = commands("tinyid_needs_all_its_databases_and_begins_above_them");
+    let (a, b) = ("tinyid_a.tsv", "tinyid_b.tsv");
+    let of_one = commands.replace(&format!("tinyid {a} {b}"), &format!("tinyid {a}"));
+    let error = old.script(&server, &of_one).expect_err("one is missing");
     assert!(
         error.contains("come from 2 databases, but there are rows of 1"),
         "{error}"
     );
-    import(&server, &["tinyid", &a, &a]).failed(1);
-    import(&server, &["tinyid", &a, &b]).done();
-    assert_eq!(server.connect().next("orders").expect("an id"), 5_001);
-    let server = Server::start();
-    import(&server, &["tinyid", &b, &a]).done();
-    assert_eq!(server.connect().next("orders").expect("an id"), 5_001);
+    let import = |files: &str| old.script(&server, &format!("leafctl import tinyid {files}"));
+    import(&format!("{a} {a}")).expect_err("one is missing");
+    // In any order, in files or in a pipe.
+    let plan = |files: &str| import(&format!("--dry-run -f csv {files}")).expect("a plan");
+    assert_eq!(plan(&format!("{a} {b}")), plan(&format!("{b} {a}")));
+    let piped = format!("cat {b} {a} | leafctl import tinyid --owner shop -");
+    old.script(&server, &piped).expect("the commands work");
+    assert_eq!(client.next("orders").expect("an id"), 5_001);
 }
 
 #[test]
 fn ticket_tables_begin_above_the_highest() {
     let old = MariaDb::start();
-    for (database, first) in [("odd", 101), ("even", 250)] {
+    for (database, first) in [("tickets_odd", 101), ("tickets_even", 250)] {
         old.run("mysql", &format!(
             "CREATE DATABASE {database}; USE {database};
              CREATE TABLE Tickets64 (id bigint(20) unsigned NOT NULL auto_increment, stub char(1) NOT NULL default '',
@@ -142,160 +152,34 @@ fn ticket_tables_begin_above_the_highest() {
              REPLACE INTO Tickets64 (stub) VALUES ('a')"
         ));
     }
-    let folder = tempfile::tempdir().expect("a folder");
-    let files = [
-        dump(&old, folder.path(), &["odd"]),
-        dump(&old, folder.path(), &["even"]),
-    ];
-    let server = Server::start();
-    import(
-        &server,
-        &["tickets", "--tag", "tickets", &files[0], &files[1]],
-    )
-    .done();
-    assert_eq!(server.connect().next("tickets").expect("an id"), 251);
     // An empty table has given ids nevertheless.
-    old.run("mysql", "USE even; DELETE FROM Tickets64");
-    let empty = dump(&old, folder.path(), &["even"]);
-    import(&server, &["tickets", "--tag", "more", &empty]).done();
-    assert_eq!(server.connect().next("more").expect("an id"), 251);
+    old.run("tickets_even", "DELETE FROM Tickets64");
+    let (server, mut client) = server();
+    let commands = commands("ticket_tables_begin_above_the_highest");
+    old.script(&server, &commands).expect("the commands work");
+    assert_eq!(client.next("tickets").expect("an id"), 251);
+    assert_eq!(client.text("SELECT owner::text FROM leaf.alloc"), "shop");
 }
 
 #[test]
-fn dump_can_come_from_a_pipe_and_damage_is_named() {
-    let dump = "-- MySQL dump 10.13\nCREATE TABLE `leaf_alloc` (\n  `biz_tag` varchar(128) NOT NULL,\n  `max_id` bigint NOT NULL,\n  `step` int NOT NULL\n) ENGINE=InnoDB;\nINSERT INTO `leaf_alloc` VALUES ('orders',2001,1000),('items',7,5);\n-- Dump completed on 2026-11-22\n";
-    let read = |text: &str| planned(text.as_bytes());
-    let tags = read(dump).done();
-    assert_eq!(
-        tags,
-        "tag,next_id,step,description\nitems,7,5,\norders,2001,1000,\n"
-    );
-    let cut = dump.split_once(",5);").expect("a row").0;
-    let error = read(cut).failed(1);
-    assert!(error.contains("line 7"), "{error}");
-    let error = read(&dump.replace("2001", "'many'")).failed(1);
+fn output_that_is_not_whole_or_not_text_is_refused() {
+    let read = |output: &[u8]| planned(&["leaf"], output);
+    assert_eq!(read(TAGS.as_bytes()).done(), ITS_TAGS);
+    for end in [0, 10, TAGS.find("items").expect("a row"), TAGS.len() - 1] {
+        read(&TAGS.as_bytes()[..end]).failed(1);
+    }
+    let cut = TAGS.split_once("\t5\tNULL").expect("a row").0;
+    let error = read(format!("{cut}\n").as_bytes()).failed(1);
+    assert!(error.contains("line 3"), "{error}");
+    let error = read(TAGS.replace("2001", "many").as_bytes()).failed(1);
     assert!(error.contains("max_id"), "{error}");
-    let tickets = "CREATE TABLE `Tickets64` (\n  `id` bigint NOT NULL,\n  `stub` char(1)\n);\nINSERT INTO `Tickets64` VALUES (41,'a'),(7,'b');\n";
-    let arguments = [
-        "import",
-        "tickets",
-        "--tag",
-        "t",
-        "--dry-run",
-        "-f",
-        "csv",
-        "-",
-    ];
-    let tag = Said::by_with(leafctl().args(arguments), tickets).done();
-    assert!(tag.contains("\nt,42,"), "{tag}");
-    let error = read("-- nothing\n").failed(1);
-    assert!(error.contains("no table leaf_alloc"), "{error}");
-}
-
-/// A dump of the tags `orders` and `items`, as MySQL 8 writes it.
-const MYSQL_8: &str = r"-- MySQL dump 10.13  Distrib 8.0.36, for Linux (x86_64)
-/*!50503 SET NAMES utf8mb4 */;
-DROP TABLE IF EXISTS `leaf_alloc`;
-/*!40101 SET @saved_cs_client     = @@character_set_client */;
-/*!50503 SET character_set_client = utf8mb4 */;
-CREATE TABLE `leaf_alloc` (
-  `biz_tag` varchar(128) CHARACTER SET utf8mb4 COLLATE utf8mb4_0900_ai_ci NOT NULL DEFAULT '',
-  `max_id` bigint NOT NULL DEFAULT '1' COMMENT 'the first; free',
-  `step` int unsigned NOT NULL,
-  `description` varchar(256) DEFAULT NULL,
-  `update_time` timestamp NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP,
-  PRIMARY KEY (`biz_tag`),
-  KEY `step` (`step`) USING BTREE
-) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_0900_ai_ci ROW_FORMAT=DYNAMIC;
-LOCK TABLES `leaf_alloc` WRITE;
-/*!40000 ALTER TABLE `leaf_alloc` DISABLE KEYS */;
-INSERT INTO `leaf_alloc` VALUES ('orders',2001,1000,'x','2024-01-01 00:00:00'),('items',7,5,NULL,'2024-01-01 00:00:00');
-/*!40000 ALTER TABLE `leaf_alloc` ENABLE KEYS */;
-UNLOCK TABLES;
--- Dump completed on 2024-01-01  0:00:00
-";
-const ITS_TAGS: &str = "tag,next_id,step,description\nitems,7,5,\norders,2001,1000,x\n";
-
-#[test]
-fn dump_can_be_written_in_many_ways() {
-    let columns = "`leaf_alloc` (`biz_tag`, `max_id`, `step`, `description`, `update_time`) VALUES";
-    for dump in [
-        MYSQL_8.to_owned(),
-        MYSQL_8.replace('\n', "\r\n"),
-        MYSQL_8
-            .replace("VALUES (", "VALUES\n(")
-            .replace("),(", "),\n("),
-        MYSQL_8.replace("),(", ");\nINSERT INTO `leaf_alloc` VALUES ("),
-        MYSQL_8.replace("`leaf_alloc` VALUES", columns),
-        MYSQL_8.replace("`leaf_alloc`", "`leaf`.`leaf_alloc`"),
-        MYSQL_8.replace('`', ""),
-        MYSQL_8.replace("INSERT INTO", "INSERT  IGNORE INTO"),
-        MYSQL_8.replace("INSERT INTO", "REPLACE INTO"),
-        MYSQL_8.replace("'x'", "_binary 'x'"),
-        MYSQL_8.replace("'x'", "0x78"),
-        // Without comments, neither the first nor the last line is there.
-        MYSQL_8.replace("-- ", "/* */ "),
-    ] {
-        assert_eq!(planned(dump.as_bytes()).done(), ITS_TAGS, "{dump}");
-    }
-}
-
-#[test]
-fn what_only_looks_like_the_table_is_not_read() {
-    let end = "UNLOCK TABLES;\n";
-    for other in [
-        // Texts and columns of other tables.
-        "INSERT INTO `log` VALUES (1,'from leaf_alloc moved');\n",
-        "INSERT INTO `log` (`leaf_alloc`, `a`) VALUES ('x',1);\n",
-        "INSERT INTO log VALUES ( leaf_alloc );\n",
-        "CREATE TABLE `log` (`leaf_alloc` int);\n",
-        // Other tables, and a database of this name.
-        "INSERT INTO `leaf_alloc2` VALUES ('x',1,2,NULL,'');\n",
-        "INSERT INTO `my``leaf_alloc` VALUES ('x',1,2,NULL,'');\n",
-        "INSERT INTO `leaf_alloc`.`other` VALUES ('x',1,2,NULL,'');\n",
-        // Triggers, routines and views.
-        "DELIMITER ;;\n/*!50003 CREATE*/ /*!50003 TRIGGER t BEFORE INSERT ON x FOR EACH ROW BEGIN\nINSERT INTO `leaf_alloc` VALUES ('fake',1,2,NULL,NOW());\nEND */;;\nDELIMITER ;\n",
-        "/*!50001 CREATE VIEW `leaf_alloc` AS SELECT \n 1 AS `biz_tag`,\n 1 AS `max_id`*/;\n",
-    ] {
-        let dump = MYSQL_8.replace(end, &format!("{end}{other}"));
-        assert_eq!(planned(dump.as_bytes()).done(), ITS_TAGS, "{other}");
-    }
-}
-
-#[test]
-fn table_of_each_database_has_its_own_columns() {
-    let other = MYSQL_8
-        .replace("'orders',2001,1000", "'users',50,300")
-        .replace("'items',7,5", "'carts',60,400")
-        .replace(
-            "  `max_id` bigint NOT NULL DEFAULT '1' COMMENT 'the first; free',\n",
-            "",
-        )
-        .replace(
-            "`step` int unsigned NOT NULL,\n",
-            "`step` int,\n  `max_id` bigint,\n",
-        );
-    let tags = planned((MYSQL_8.to_owned() + &other).as_bytes()).done();
-    assert_eq!(
-        tags,
-        "tag,next_id,step,description\ncarts,400,60,\nitems,7,5,\norders,2001,1000,x\nusers,300,50,x\n"
+    let error = read(TAGS.replace("step", "steps").as_bytes()).failed(1);
+    assert!(
+        error.contains("no column \"step\"") && error.contains("--help"),
+        "{error}"
     );
-}
-
-#[test]
-fn dump_that_is_not_whole_or_not_text_is_refused() {
-    // At the end of a line, where every statement is whole.
-    let cut = MYSQL_8.split_once("UNLOCK").expect("a line").0;
-    let error = planned(cut.as_bytes()).failed(1);
-    assert!(error.contains("Dump completed"), "{error}");
-    // The first of two.
-    planned((cut.to_owned() + MYSQL_8).as_bytes()).failed(1);
-    let error = planned(b"\x1f\x8b\x08\x00\n").failed(1);
-    assert!(error.contains("gunzip"), "{error}");
-    let utf_16: Vec<u8> = "\u{feff}CREATE\n"
-        .encode_utf16()
-        .flat_map(u16::to_le_bytes)
-        .collect();
-    let error = planned(&utf_16).failed(1);
-    assert!(error.contains("--result-file"), "{error}");
+    let error = read(b"\xff\xfe\n").failed(1);
+    assert!(error.contains("utf8mb4"), "{error}");
+    let tickets = planned(&["tickets", "--tag", "t"], b"next_id\ttotal\n42\t1\n").done();
+    assert!(tickets.contains("\nt,42,"), "{tickets}");
 }

@@ -15,14 +15,17 @@ use serde_json::json;
 use crate::serve::answer::{self, Drawn};
 use crate::serve::app::App;
 use crate::serve::problem::{self, Problem};
-use crate::serve::query;
+use crate::serve::query::{self, InPath};
 use crate::serve::tokens::Right;
 
-pub async fn segment(State(app): State<Arc<App>>, request: Request) -> Result<Response, Problem> {
-    let path = request.uri().path();
-    let tag = query::tag(query::last_segment(path))?;
+pub async fn segment(
+    State(app): State<Arc<App>>,
+    tag: InPath,
+    request: Request,
+) -> Result<Response, Problem> {
+    let tag = query::tag(tag)?;
     app.allow(request.headers(), Right::Tag(&tag))?;
-    Ok(answer(path, app.tags.draw(&tag, 1).await))
+    Ok(answer(request.uri().path(), app.tags.draw(&tag, 1).await))
 }
 
 /// The key is of no importance, as in Leaf.

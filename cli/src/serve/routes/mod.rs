@@ -1,13 +1,13 @@
 //! The addresses.
 //!
-//! - [`check`]: what is refused at once.
+//! - [`guard`]: what is refused at once, and what is counted.
 //! - [`ids`]: `/v1/segment`, `/v1/snowflake` and `/v1/decode`.
 //! - [`meituan`]: those of Meituan Leaf.
 //! - [`tinyid`]: those of TinyID.
 //! - [`status`]: `/healthz`, `/readyz`, `/metrics` and `/v1/status`.
 //! - [`page`]: the page for people, and the description of the addresses.
 
-mod check;
+mod guard;
 mod ids;
 mod meituan;
 mod page;
@@ -18,48 +18,40 @@ use std::any::Any;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::Request;
 use axum::http::HeaderValue;
 use axum::http::header::{ALLOW, CACHE_CONTROL};
+use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get};
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::set_header::SetResponseHeaderLayer;
 
-use check::Check;
+use guard::Guard;
 
 use super::app::App;
 use super::hosts::Hosts;
-use super::measures::Measured;
+use super::measures::OfRoute;
 use super::problem;
 
 /// Requests to other addresses are counted together, as this one.
 const OTHER: &str = "other";
 
-/// Every address and what answers there.
+/// Every address and what answers there. Where GET draws, HEAD is refused: it would draw ids that
+/// nobody sees.
 fn table() -> Vec<(&'static str, MethodRouter<Arc<App>>)> {
     vec![
-        ("/", without_body(get(page::page))),
-        ("/openapi.json", without_body(get(page::openapi))),
-        ("/healthz", without_body(get(status::healthz))),
-        ("/readyz", without_body(get(status::readyz))),
-        ("/metrics", without_body(get(status::metrics))),
-        ("/v1/status", without_body(get(status::status))),
-        (
-            "/v1/segment/{tag}",
-            without_body(no_head(get(ids::segment))),
-        ),
-        ("/v1/snowflake", without_body(no_head(get(ids::snowflake)))),
-        ("/v1/decode/{id}", without_body(get(ids::decode))),
-        (
-            "/api/segment/get/{key}",
-            without_body(no_head(get(meituan::segment))),
-        ),
-        (
-            "/api/snowflake/get/{key}",
-            without_body(no_head(get(meituan::snowflake))),
-        ),
-        ("/decodeSnowflakeId", without_body(get(meituan::decode))),
+        ("/", get(page::page)),
+        ("/openapi.json", get(page::openapi)),
+        ("/healthz", get(status::healthz)),
+        ("/readyz", get(status::readyz)),
+        ("/metrics", get(status::metrics)),
+        ("/v1/status", get(status::status)),
+        ("/v1/segment/{tag}", no_head(get(ids::segment))),
+        ("/v1/snowflake", no_head(get(ids::snowflake))),
+        ("/v1/decode/{id}", get(ids::decode)),
+        ("/api/segment/get/{key}", no_head(get(meituan::segment))),
+        ("/api/snowflake/get/{key}", no_head(get(meituan::snowflake))),
+        ("/decodeSnowflakeId", get(meituan::decode)),
         (
             "/tinyid/id/nextId",
             no_head(get(tinyid::next_id).post(tinyid::next_id)),
@@ -79,34 +71,30 @@ fn table() -> Vec<(&'static str, MethodRouter<Arc<App>>)> {
     ]
 }
 
-/// A request with a body is an error.
-fn without_body(methods: MethodRouter<Arc<App>>) -> MethodRouter<Arc<App>> {
-    methods.layer(Check(check::has_no_body))
-}
-
-/// Where GET draws, HEAD would draw ids that nobody sees.
 fn no_head(methods: MethodRouter<Arc<App>>) -> MethodRouter<Arc<App>> {
     methods.head(|| async { ([(ALLOW, "GET")], problem::METHOD) })
 }
 
-/// The addresses; with `has_constant`, also the constant of the benchmark.
-pub fn router(app: Arc<App>, hosts: Hosts, has_constant: bool) -> Router {
-    let mut table = table();
-    if has_constant {
-        table.push(("/v1/constant/{tag}", without_body(get(ids::constant))));
-    }
-    let check = Check(move |request: &Request| hosts.check(request));
-    let router = table
+/// The addresses.
+pub fn router(app: Arc<App>, hosts: Hosts) -> Router {
+    let guarded = |path: &'static str| {
+        let guard = Guard {
+            hosts: hosts.clone(),
+            takes_body: path == OTHER || path.starts_with("/tinyid/"),
+            counted: OfRoute::new(path),
+        };
+        from_fn_with_state(Arc::new(guard), guard::guard)
+    };
+    let router = table()
         .into_iter()
         .fold(Router::new(), |router, (path, methods)| {
             let methods = methods.fallback(|| async { problem::METHOD });
-            let methods: MethodRouter<_> = methods.layer(check.clone());
-            router.route(path, methods.layer(Measured::of(path)))
+            router.route(path, methods.layer(guarded(path)))
         });
-    let other = get(|| async { problem::NOT_FOUND }).fallback(|| async { problem::NOT_FOUND });
-    let other: MethodRouter = other.layer(check);
+    let other: MethodRouter = get(|| async { problem::NOT_FOUND });
+    let other = other.fallback(|| async { problem::NOT_FOUND });
     router
-        .fallback_service(other.layer(Measured::of(OTHER)).with_state(()))
+        .fallback_service(other.layer(guarded(OTHER)).with_state(()))
         // An answer that a cache repeats would be an id that is handed out twice.
         .layer(SetResponseHeaderLayer::overriding(
             CACHE_CONTROL,
