@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use bytes::BytesMut;
 use leaf_core::snowflake::Terms;
+use leaf_core::snowflake::lease::{Held, Identity, Nonce};
 use leaf_core::time::WallTime;
 use tokio_postgres::Row;
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
@@ -22,30 +23,30 @@ statements! {
             block: Int8range = format!("[{first},{last}]")
         };
     /// Repeated with the same nonce, returns the same lease.
-    worker_register(node: &str, worker_id: Option<i32>, ahead: Duration, nonce: &str) -> Granted,
+    worker_register(node: &str, worker_id: Option<i32>, ahead: Duration, nonce: Nonce) -> Held,
         leaf_worker_register {
             node: Text = node.to_owned(),
             worker_id: Integer = worker_id,
             clock: Timestamptz = ClockAtSending,
             ahead: Interval = ahead.as_secs_f64(),
-            nonce: Uuid = nonce.to_owned()
+            nonce: Uuid = uuid::Uuid::from_bytes(nonce).to_string()
         };
     /// Returns the new token, which is `next_token`, and the ceiling. Repeated with the same
     /// `next_token`, returns the same.
-    worker_renew(worker_id: i32, nonce: &str, token: i64, ahead: Duration, next_token: i64) -> Renewed,
+    worker_renew(worker_id: i32, nonce: Nonce, token: i64, ahead: Duration, next_token: i64) -> Renewed,
         leaf_worker_renew {
             worker_id: Integer = worker_id,
-            nonce: Uuid = nonce.to_owned(),
+            nonce: Uuid = uuid::Uuid::from_bytes(nonce).to_string(),
             token: Bigint = token,
             clock: Timestamptz = ClockAtSending,
             ahead: Interval = ahead.as_secs_f64(),
             next_token: Bigint = next_token
         };
     /// Ends a lease.
-    worker_release(worker_id: i32, nonce: &str, token: i64, used_until: SystemTime) -> (),
+    worker_release(worker_id: i32, nonce: Nonce, token: i64, used_until: SystemTime) -> (),
         leaf_worker_release {
             worker_id: Integer = worker_id,
-            nonce: Uuid = nonce.to_owned(),
+            nonce: Uuid = uuid::Uuid::from_bytes(nonce).to_string(),
             token: Bigint = token,
             used_until: Timestamptz = used_until
         };
@@ -121,24 +122,8 @@ impl ToSql for ClockAtSending {
     to_sql_checked!();
 }
 
-/// Whose lease it is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Registry {
-    /// That of the registry's tables: another one is another registry.
-    pub(crate) incarnation: String,
-    /// The history of the registry's cluster, which a failover changes.
-    pub(crate) history: String,
-}
-
 /// A lease as the registry grants it.
-pub(crate) struct Granted {
-    pub(crate) nonce: String,
-    pub(crate) token: i64,
-    pub(crate) terms: Terms,
-    pub(crate) registry: Registry,
-}
-
-impl Record for Granted {
+impl Record for Held {
     fn columns() -> Option<String> {
         let columns = "nonce::text, token, registry::text, history, worker_id, layout, epoch, \
                        start_at, ceiling";
@@ -154,12 +139,9 @@ impl Record for Granted {
             instant(row, "start_at")?,
             instant(row, "ceiling")?,
         );
-        Ok(Granted {
-            nonce: get(row, "nonce")?,
-            token: get(row, "token")?,
-            terms: terms.map_err(|error| Error::Protocol(error.to_string()))?,
-            registry: registry(row)?,
-        })
+        let terms = terms.map_err(|error| Error::Protocol(error.to_string()))?;
+        let (nonce, token) = (uuid(row, "nonce")?, get(row, "token")?);
+        Ok(Held::granted(terms, nonce, token, registry(row)?))
     }
 }
 
@@ -167,7 +149,7 @@ impl Record for Granted {
 pub(crate) struct Renewed {
     pub(crate) token: i64,
     pub(crate) ceiling: WallTime,
-    pub(crate) registry: Registry,
+    pub(crate) registry: Identity,
 }
 
 impl Record for Renewed {
@@ -184,11 +166,20 @@ impl Record for Renewed {
     }
 }
 
-fn registry(row: &Row) -> Result<Registry, Error> {
-    Ok(Registry {
-        incarnation: get(row, "registry")?,
+fn registry(row: &Row) -> Result<Identity, Error> {
+    Ok(Identity {
+        incarnation: uuid(row, "registry")?,
         history: get(row, "history")?,
     })
+}
+
+/// The text of a `uuid`.
+fn uuid(row: &Row, column: &str) -> Result<[u8; 16], Error> {
+    let text: String = get(row, column)?;
+    let uuid: uuid::Uuid = text
+        .parse()
+        .map_err(|_| Error::Protocol(format!("\"{text}\" is not a uuid")))?;
+    Ok(uuid.into_bytes())
 }
 
 /// A `timestamptz`.

@@ -18,13 +18,13 @@ use std::path::{Path, PathBuf};
 use crc::{CRC_64_XZ, Crc};
 use leaf_core::file::{read_small, remove_durably, write_durably};
 use leaf_core::snowflake::Terms;
+use leaf_core::snowflake::lease::{Held, Identity, Nonce};
 use leaf_core::time::WallTime;
 use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::lease::{Holding, Lease};
-use crate::calls::internal::Registry;
 use crate::events::TARGET;
 use crate::{Config, Error};
 
@@ -130,19 +130,22 @@ impl Cache {
         if !is_own {
             return None;
         }
-        let nonce = content["nonce"].as_str()?;
-        nonce.parse::<Uuid>().ok()?;
+        let nonce = content["nonce"]
+            .as_str()?
+            .parse::<Uuid>()
+            .ok()?
+            .into_bytes();
         Some(match content.get("token") {
             Some(_) => {
                 let mut lease = read_lease(content, nonce)?;
-                lease.is_doubtful |= !self.place.may_be(content);
+                lease.held.is_doubtful |= !self.place.may_be(content);
                 Holding {
                     cached: Some(lease),
                     ..Holding::default()
                 }
             }
             None => Holding {
-                nonce: Some(nonce.to_owned()),
+                nonce: Some(nonce),
                 ..Holding::default()
             },
         })
@@ -150,25 +153,26 @@ impl Cache {
 
     /// Begins another generation, and writes the nonce of a registration, durably: an earlier
     /// lease is not used any more.
-    pub(super) fn begin(&self, node: &str, nonce: &str) -> io::Result<()> {
+    pub(super) fn begin(&self, node: &str, nonce: Nonce) -> io::Result<()> {
         self.begin_generation()?;
-        self.write(node, json!({ "nonce": nonce }))
+        self.write(node, json!({ "nonce": text_of(nonce) }))
     }
 
     /// Writes the lease, durably.
     pub(super) fn store(&self, node: &str, lease: &Lease) -> io::Result<()> {
+        let Lease { held, ceiling } = lease;
         let value = json!({
-            "worker_id": lease.terms.worker_id,
-            "nonce": lease.nonce,
-            "token": lease.token,
-            "next_token": lease.next_token,
-            "layout": lease.terms.scheme.layout.to_string(),
-            "epoch_us": lease.terms.scheme.epoch.unix_us(),
-            "registry_ceiling_us": lease.terms.ceiling.unix_us(),
-            "ceiling_us": lease.ceiling.unix_us(),
-            "is_doubtful": lease.is_doubtful,
-            "registry": lease.registry.incarnation,
-            "history": lease.registry.history,
+            "worker_id": held.terms.worker_id,
+            "nonce": text_of(held.nonce),
+            "token": held.token,
+            "next_token": held.next_token,
+            "layout": held.terms.scheme.layout.to_string(),
+            "epoch_us": held.terms.scheme.epoch.unix_us(),
+            "registry_ceiling_us": held.terms.ceiling.unix_us(),
+            "ceiling_us": ceiling.unix_us(),
+            "is_doubtful": held.is_doubtful,
+            "registry": text_of(held.registry.incarnation),
+            "history": held.registry.history,
         });
         self.write(node, value)
     }
@@ -214,7 +218,7 @@ impl Cache {
 }
 
 /// A lease, if its values are possible.
-fn read_lease(content: &Value, nonce: &str) -> Option<Lease> {
+fn read_lease(content: &Value, nonce: Nonce) -> Option<Lease> {
     let instant = |key: &str| content[key].as_i64().map(WallTime::from_unix_us);
     let text = |key: &str| content[key].as_str().map(str::to_owned);
     let terms = Terms::read(
@@ -225,18 +229,21 @@ fn read_lease(content: &Value, nonce: &str) -> Option<Lease> {
         instant("registry_ceiling_us")?,
     );
     let terms = terms.ok()?;
-    Some(Lease {
-        terms,
-        nonce: nonce.to_owned(),
-        token: content["token"].as_i64()?,
+    let registry = Identity {
+        incarnation: text("registry")?.parse::<Uuid>().ok()?.into_bytes(),
+        history: text("history")?,
+    };
+    let held = Held {
         next_token: content["next_token"].as_i64(),
-        registry: Registry {
-            incarnation: text("registry")?,
-            history: text("history")?,
-        },
-        ceiling: terms.start,
         is_doubtful: content["is_doubtful"].as_bool()?,
-    })
+        ..Held::granted(terms, nonce, content["token"].as_i64()?, registry)
+    };
+    let ceiling = terms.start;
+    Some(Lease { held, ceiling })
+}
+
+fn text_of(uuid: [u8; 16]) -> String {
+    Uuid::from_bytes(uuid).to_string()
 }
 
 /// The checksum of a file's content.

@@ -90,7 +90,7 @@ impl SnowflakeGenerator {
             .guarded
             .lease
             .as_ref()
-            .map(|lease| lease.terms.worker_id)
+            .map(|lease| lease.held.terms.worker_id)
     }
 
     /// The fields of an id of this registry; `None` before the first lease, and for a number
@@ -141,8 +141,8 @@ impl SnowflakeGenerator {
         let lease = self.node.gate.lock().guarded.lease.clone();
         let tally = self.node.gate.tally();
         SnowflakeStats {
-            worker_id: lease.as_ref().map(|lease| lease.terms.worker_id),
-            ceiling: lease.map(|lease| system_time(lease.terms.ceiling)),
+            worker_id: lease.as_ref().map(|lease| lease.held.terms.worker_id),
+            ceiling: lease.map(|lease| system_time(lease.held.terms.ceiling)),
             renewals: tally.successes,
             rollbacks: self.node.generator.rollbacks(),
             waits: tally.waits,

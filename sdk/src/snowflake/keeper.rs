@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use leaf_core::snowflake::generator::Span;
+use leaf_core::snowflake::lease::{Nonce, Renewed};
 use leaf_core::snowflake::{Scheme, ceiling};
 use leaf_core::time::WallTime;
 use tokio_postgres::error::SqlState;
@@ -18,7 +19,7 @@ use tokio_postgres::error::SqlState;
 use super::lease::{Holding, Lease, new_nonce, new_token};
 use super::node::Node;
 use crate::Error;
-use crate::calls::internal::{self, Granted};
+use crate::calls::internal;
 use crate::events::TARGET;
 use crate::gate::Attempt;
 use crate::link::Link;
@@ -44,7 +45,7 @@ impl Node {
         let wanted = self.config.worker_id;
         found.cached = found
             .cached
-            .filter(|lease| wanted.is_none_or(|wanted| wanted == lease.terms.worker_id));
+            .filter(|lease| wanted.is_none_or(|wanted| wanted == lease.held.terms.worker_id));
         let has_any = found.cached.is_some() || found.nonce.is_some();
         self.gate.lock().guarded = found;
         has_any
@@ -64,7 +65,7 @@ impl Node {
     /// [`Error::Cache`], [`Error::Closed`], or [`Error::Protocol`] if the ids would
     /// have another layout than before. The lease is then not used.
     fn begin(&self, mut lease: Lease, from: WallTime) -> Result<(), Error> {
-        let scheme = lease.terms.scheme;
+        let scheme = lease.held.terms.scheme;
         if *self.scheme.get_or_init(|| scheme) != scheme {
             let changed = "the registry's layout or epoch has changed".into();
             return Err(Error::Protocol(changed));
@@ -78,7 +79,7 @@ impl Node {
         self.set_ceiling(&mut lease, clock, from)?;
         let (from, until) = (scheme.tick_from(from), scheme.tick_at(lease.ceiling));
         let span = Span {
-            worker_id: lease.terms.worker_id as u64,
+            worker_id: lease.held.terms.worker_id as u64,
             from,
             ceiling: until,
             renew_at: renew_at(&scheme, from, until),
@@ -103,11 +104,11 @@ impl Node {
             return true;
         };
         let mut lease = lease.clone();
-        let scheme = lease.terms.scheme;
+        let scheme = lease.held.terms.scheme;
         let clock = time::now();
         let last = scheme.instant_of(self.generator.last_tick(&scheme.layout));
         let used = last.max(clock);
-        if lease.ceiling < lease.terms.ceiling {
+        if lease.ceiling < lease.held.terms.ceiling {
             match self.set_ceiling(&mut lease, clock, last) {
                 Ok(()) => {
                     let until = scheme.tick_at(lease.ceiling);
@@ -125,20 +126,20 @@ impl Node {
         }
         drop(state);
         self.gate.wake();
-        lease.terms.ceiling < used + self.config.lease / 2
+        lease.held.terms.ceiling < used + self.config.lease / 2
     }
 
     /// Moves the ceiling ahead of the clock and of the last id, in the cache first.
     fn set_ceiling(&self, lease: &mut Lease, clock: WallTime, last: WallTime) -> Result<(), Error> {
         let Some(cache) = &self.cache else {
-            lease.ceiling = lease.terms.ceiling;
+            lease.ceiling = lease.held.terms.ceiling;
             return Ok(());
         };
-        let next = ceiling::next(&lease.terms.scheme, clock, last, CACHE_AHEAD);
+        let next = ceiling::next(&lease.held.terms.scheme, clock, last, CACHE_AHEAD);
         // Never lower, even if the clock has gone back: a concurrent draw may still
         // take an id below the earlier ceiling.
         let next = next.max(lease.ceiling);
-        lease.ceiling = next.min(lease.terms.ceiling);
+        lease.ceiling = next.min(lease.held.terms.ceiling);
         cache.store(&self.config.node, lease).map_err(Error::cache)
     }
 }
@@ -228,12 +229,12 @@ async fn try_to_renew(link: &Arc<Link>, node: &Arc<Node>) -> Result<(), Error> {
 
 /// Renews the lease in use; `false` if it is lost, and then no id of it is issued any more.
 async fn renew_in_use(link: &Arc<Link>, node: &Arc<Node>, mut lease: Lease) -> Result<bool, Error> {
-    if lease.next_token.is_none() {
+    if lease.held.next_token.is_none() {
         let mut state = node.gate.lock();
         let Some(kept) = state.guarded.lease.as_mut() else {
             return Err(Error::Closed);
         };
-        kept.next_token = Some(new_token());
+        kept.held.propose(new_token);
         lease = kept.clone();
         // Before the renewal is sent: after a restart, it is repeated.
         if let Some(cache) = &node.cache {
@@ -249,12 +250,12 @@ async fn renew_in_use(link: &Arc<Link>, node: &Arc<Node>, mut lease: Lease) -> R
     };
     if !is_renewed {
         state.guarded.lease = None;
-        node.generator.end(&lease.terms.scheme.layout);
+        node.generator.end(&lease.held.terms.scheme.layout);
         return Ok(false);
     }
     // Meanwhile, its own ceiling may have been raised.
     lease.ceiling = kept.ceiling;
-    tracing::debug!(target: TARGET, worker_id = lease.terms.worker_id, "lease renewed");
+    tracing::debug!(target: TARGET, worker_id = lease.held.terms.worker_id, "lease renewed");
     *kept = lease;
     state.succeeded();
     drop(state);
@@ -283,13 +284,13 @@ async fn take_from_cache(
     mut lease: Lease,
 ) -> Result<bool, Error> {
     let from = lease.ceiling;
-    if !node.may_begin(&lease.terms.scheme, from) {
+    if !node.may_begin(&lease.held.terms.scheme, from) {
         let lead_us = from.us_after(time::now());
         tracing::warn!(target: TARGET, lead_us, "the clock is behind the cached lease");
         node.gate.lock().guarded.cached = None;
         return Ok(false);
     }
-    lease.next_token.get_or_insert_with(new_token);
+    lease.held.propose(new_token);
     if let Some(cache) = &node.cache {
         cache
             .store(&node.config.node, &lease)
@@ -302,10 +303,10 @@ async fn take_from_cache(
             node.gate.lock().guarded.cached = None;
             return Ok(false);
         }
-        Err(error) if is_outage(error) && !lease.is_doubtful => {}
+        Err(error) if is_outage(error) && !lease.held.is_doubtful => {}
         Err(_) => return asked,
     }
-    let (worker_id, is_confirmed) = (lease.terms.worker_id, asked.is_ok());
+    let (worker_id, is_confirmed) = (lease.held.terms.worker_id, asked.is_ok());
     tracing::info!(target: TARGET, worker_id, is_confirmed, "lease from the cache");
     node.begin(lease, from)?;
     asked
@@ -317,31 +318,28 @@ async fn ask_to_renew(
     node: &Arc<Node>,
     lease: &mut Lease,
 ) -> Result<bool, Error> {
+    let held = &mut lease.held;
+    let (worker_id, next_token) = (held.terms.worker_id, held.propose(new_token));
     let ahead = node.config.lease;
-    let next_token = lease.next_token.unwrap_or_else(new_token);
-    let worker_id = lease.terms.worker_id;
-    let (nonce, token) = (&lease.nonce, &lease.token);
-    let statement = internal::worker_renew("", worker_id, nonce, *token, ahead, next_token);
-    let renewed = match link.query(statement).await {
+    let statement =
+        internal::worker_renew("", worker_id, held.nonce, held.token, ahead, next_token);
+    let answer = match link.query(statement).await {
         Err(error) if is_lost(&error) => {
             tracing::warn!(target: TARGET, worker_id, %error, "lease lost");
             return Ok(false);
         }
         answer => answer?,
     };
-    if renewed.registry.incarnation != lease.registry.incarnation {
-        tracing::warn!(target: TARGET, worker_id, error = "this is another registry", "lease lost");
-        return Ok(false);
+    let renewed = held.renewed(answer.token, answer.ceiling, answer.registry);
+    match renewed.map_err(|error| Error::Protocol(error.to_string()))? {
+        Renewed::Confirmed => {}
+        Renewed::FailedOver => confirm_soon(link, node),
+        Renewed::OtherRegistry => {
+            let error = "this is another registry";
+            tracing::warn!(target: TARGET, worker_id, error, "lease lost");
+            return Ok(false);
+        }
     }
-    if renewed.registry.history != lease.registry.history {
-        confirm_soon(link, node);
-    }
-    let terms = lease.terms.with_ceiling(renewed.ceiling);
-    lease.terms = terms.map_err(|error| Error::Protocol(error.to_string()))?;
-    lease.token = renewed.token;
-    lease.next_token = None;
-    lease.registry = renewed.registry;
-    lease.is_doubtful = false;
     Ok(true)
 }
 
@@ -356,19 +354,19 @@ fn is_lost(error: &Error) -> bool {
 }
 
 /// The nonce of the registration under way, or of a new one.
-fn registration_nonce(node: &Node) -> Result<String, Error> {
+fn registration_nonce(node: &Node) -> Result<Nonce, Error> {
     let mut state = node.gate.lock();
-    if let Some(nonce) = &state.guarded.nonce {
-        return Ok(nonce.clone());
+    if let Some(nonce) = state.guarded.nonce {
+        return Ok(nonce);
     }
     let nonce = new_nonce();
     // Before the registration is sent: after a restart, it is repeated.
     if let Some(cache) = &node.cache {
         cache
-            .begin(&node.config.node, &nonce)
+            .begin(&node.config.node, nonce)
             .map_err(Error::cache)?;
     }
-    state.guarded.nonce = Some(nonce.clone());
+    state.guarded.nonce = Some(nonce);
     Ok(nonce)
 }
 
@@ -376,29 +374,19 @@ async fn register(link: &Link, node: &Node) -> Result<(), Error> {
     let config = &node.config;
     let nonce = registration_nonce(node)?;
     let (worker_id, ahead) = (config.worker_id, config.lease);
-    let statement = internal::worker_register("", &config.node, worker_id, ahead, &nonce);
+    let statement = internal::worker_register("", &config.node, worker_id, ahead, nonce);
     let granted = link.query(statement).await.inspect_err(|error| {
         if error.sqlstate().is_some() && !matches!(error, Error::Connection(_)) {
             // It was refused, so there is nothing to repeat.
             node.gate.lock().guarded.nonce = None;
         }
     })?;
-    let Granted {
-        nonce,
-        token,
-        terms,
-        registry,
-    } = granted;
-    let start = terms.start;
-    tracing::info!(target: TARGET, node = config.node, worker_id = terms.worker_id, "registered");
+    let start = granted.terms.start;
+    let worker_id = granted.terms.worker_id;
+    tracing::info!(target: TARGET, node = config.node, worker_id, "registered");
     let lease = Lease {
-        terms,
-        nonce,
-        token,
-        next_token: None,
-        registry,
+        held: granted,
         ceiling: start,
-        is_doubtful: false,
     };
     let unused = lease.clone();
     match node.begin(lease, start) {
@@ -415,8 +403,14 @@ async fn register(link: &Link, node: &Node) -> Result<(), Error> {
 /// Releases a lease whose ids end at an instant.
 async fn end_lease(link: &Link, lease: &Lease, end: WallTime) -> Result<(), Error> {
     let used_until = system_time(end);
-    let worker_id = lease.terms.worker_id;
-    let statement = internal::worker_release("", worker_id, &lease.nonce, lease.token, used_until);
+    let worker_id = lease.held.terms.worker_id;
+    let statement = internal::worker_release(
+        "",
+        worker_id,
+        lease.held.nonce,
+        lease.held.token,
+        used_until,
+    );
     link.query(statement).await?;
     tracing::info!(target: TARGET, worker_id, "released");
     Ok(())
@@ -434,8 +428,8 @@ pub(super) async fn release(link: Arc<Link>, node: Arc<Node>) -> Result<(), Erro
     let Some(mut lease) = lease else {
         return Ok(());
     };
-    let end = node.generator.end(&lease.terms.scheme.layout);
-    let end = lease.terms.scheme.instant_of(end);
+    let end = node.generator.end(&lease.held.terms.scheme.layout);
+    let end = lease.held.terms.scheme.instant_of(end);
     let Some(cache) = &node.cache else {
         return end_lease(&link, &lease, end).await;
     };
@@ -443,20 +437,20 @@ pub(super) async fn release(link: Arc<Link>, node: Arc<Node>) -> Result<(), Erro
         let stored = cache.store(&node.config.node, lease);
         stored.map_err(Error::cache)
     };
-    lease.ceiling = end.min(lease.terms.ceiling);
+    lease.ceiling = end.min(lease.held.terms.ceiling);
     if let Err(error) = link.reach().await {
         store(&lease)?;
         return Err(error);
     }
     // From now on, only the registry can tell whether the lease exists.
-    lease.is_doubtful = true;
+    lease.held.is_doubtful = true;
     store(&lease)?;
     match end_lease(&link, &lease, end).await {
         Ok(()) => cache.remove().map_err(Error::cache),
         Err(error @ (Error::Connection(_) | Error::Timeout { .. })) => Err(error),
         Err(error) => {
             // It was refused, and the registry has what it had.
-            lease.is_doubtful = false;
+            lease.held.is_doubtful = false;
             store(&lease)?;
             Err(error)
         }
@@ -466,11 +460,11 @@ pub(super) async fn release(link: Arc<Link>, node: Arc<Node>) -> Result<(), Erro
 #[cfg(test)]
 mod tests {
     use leaf_core::snowflake::generator::Stop;
+    use leaf_core::snowflake::lease::{Held, Identity};
     use leaf_core::snowflake::{Layout, Scheme, Terms};
 
     use super::*;
     use crate::SnowflakeConfig;
-    use crate::calls::internal::Registry;
 
     /// Each request costs more than a draw.
     #[test]
@@ -479,22 +473,19 @@ mod tests {
         let place = crate::snowflake::cache::Place::of(&config);
         let node = Node::new(SnowflakeConfig::new("node"), place).expect("a node");
         let now = time::now();
+        let terms = Terms {
+            scheme: Scheme::of(Layout::LEAF),
+            worker_id: 1,
+            start: now,
+            ceiling: now + Duration::from_millis(100),
+        };
+        let registry = Identity {
+            incarnation: [0; 16],
+            history: String::new(),
+        };
         let lease = Lease {
-            terms: Terms {
-                scheme: Scheme::of(Layout::LEAF),
-                worker_id: 1,
-                start: now,
-                ceiling: now + Duration::from_millis(100),
-            },
-            nonce: String::new(),
-            token: 0,
-            registry: Registry {
-                incarnation: String::new(),
-                history: String::new(),
-            },
+            held: Held::granted(terms, [0; 16], 0, registry),
             ceiling: now,
-            next_token: None,
-            is_doubtful: false,
         };
         node.begin(lease, now).expect("a lease");
         let mut requests = 0;
