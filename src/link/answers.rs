@@ -8,43 +8,43 @@ use uuid::Uuid;
 use super::failure::{Answer, Failure};
 use super::libpq::Outcome;
 use crate::shmem::text::Text;
-use crate::shmem::upstream::{Address, Demand, Registry, Reply, Unfed};
+use crate::shmem::upstream::{Address, Demand, Denial, Registry, Reply};
 
 /// What the outcome of a feed means.
 pub fn answer(demand: &Demand, outcome: Outcome, place: Address) -> Answer {
     match outcome {
         Outcome::Row(Some(row)) => reply(demand, &row, place).unwrap_or_else(|| {
             let cause = format!("unexpected answer {row:?}");
-            Err(Failure::new(Unfed::Refused, cause))
+            Err(Failure::new(Denial::Refused, cause))
         }),
         Outcome::Row(None) | Outcome::Sync => {
-            Err(Failure::new(Unfed::Refused, "the answer has no row"))
+            Err(Failure::new(Denial::Refused, "the answer has no row"))
         }
-        Outcome::Error { code, message } => Err(Failure::new(unfed(demand, &code), message)),
+        Outcome::Error { code, message } => Err(Failure::new(denial_of(demand, &code), message)),
     }
 }
 
 /// What an SQLSTATE of the centre means to those who wait.
-fn unfed(demand: &Demand, code: &str) -> Unfed {
+fn denial_of(demand: &Demand, code: &str) -> Denial {
     let is_feed = matches!(demand, Demand::Feed { .. });
     match code {
-        "42704" if is_feed => Unfed::Missing,
-        "2200H" => Unfed::Exhausted,
-        "53400" if !is_feed => Unfed::Exhausted,
-        "58000" if !is_feed => Unfed::Clock,
-        "55000" if matches!(demand, Demand::Renew { .. }) => Unfed::LeaseLost,
+        "42704" if is_feed => Denial::Missing,
+        "2200H" => Denial::Exhausted,
+        "53400" if !is_feed => Denial::Exhausted,
+        "58000" if !is_feed => Denial::Clock,
+        "55000" if matches!(demand, Demand::Renew { .. }) => Denial::LeaseLost,
         // No lock, or cancelled.
-        "55P03" | "57014" => Unfed::Busy,
+        "55P03" | "57014" => Denial::Busy,
         // A standby; or a connection that was lost, a server that is shut down, or has no
         // resources.
-        "25006" | "" => Unfed::Away,
+        "25006" | "" => Denial::Away,
         code if ["08", "57", "53"]
             .iter()
             .any(|class| code.starts_with(class)) =>
         {
-            Unfed::Away
+            Denial::Away
         }
-        _ => Unfed::Refused,
+        _ => Denial::Refused,
     }
 }
 
@@ -87,7 +87,7 @@ fn leased(nonce: [u8; 16], row: &[String], place: Address) -> Option<Answer> {
     let (epoch, worker_id) = (instant(epoch)?, worker_id.parse().ok()?);
     let terms = match Terms::read(worker_id, layout, epoch, start_at, ceiling) {
         Ok(terms) => terms,
-        Err(bad) => return Some(Err(Failure::new(Unfed::Refused, bad.to_string()))),
+        Err(bad) => return Some(Err(Failure::new(Denial::Refused, bad.to_string()))),
     };
     Some(Ok(Reply::Leased {
         nonce,

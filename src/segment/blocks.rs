@@ -108,7 +108,7 @@ pub fn reserve(tag: &[u8], count: u64, incarnation: Option<[u8; 16]>) -> i64 {
                 return first;
             }
             Answer::Exhausted => Error::Exhausted { tag: display(tag) }.raise(),
-            Answer::Unfed(unfed) => Error::of_unfed(display(tag), unfed).raise(),
+            Answer::Denied(denial) => Error::of_denial(display(tag), denial).raise(),
             _ => {}
         }
     }

@@ -4,7 +4,7 @@ use leaf_core::grant::Stripe;
 use pgrx::PgSqlErrorCode as Code;
 
 use crate::error::{Problem, Report};
-use crate::shmem::upstream::Unfed;
+use crate::shmem::upstream::Denial;
 
 /// Why there are no segment ids, or a tag cannot be changed.
 #[derive(Debug)]
@@ -96,7 +96,7 @@ pub enum Error {
     /// The centre could not be asked about the tag that another one was to be attached to.
     NotAttached {
         tag: String,
-        unfed: Unfed,
+        denial: Denial,
     },
     /// The waiting transaction itself holds the lock on the tag's row.
     OwnChange {
@@ -184,18 +184,12 @@ pub enum Error {
 
 impl Error {
     /// The error of a caller for whom the centre has nothing.
-    pub fn of_unfed(tag: String, unfed: Unfed) -> Error {
-        match unfed {
-            Unfed::NoUpstream => Error::NoUpstream { tag },
-            Unfed::Exhausted => Error::CentreExhausted { tag },
-            Unfed::Missing | Unfed::OtherTag => Error::OtherUpstreamTag { tag },
-            Unfed::Away
-            | Unfed::SameAway
-            | Unfed::OtherAway
-            | Unfed::Busy
-            | Unfed::Refused
-            | Unfed::LeaseLost
-            | Unfed::Clock => Error::NotAttached { tag, unfed },
+    pub fn of_denial(tag: String, denial: Denial) -> Error {
+        match denial {
+            Denial::NoUpstream => Error::NoUpstream { tag },
+            Denial::Exhausted => Error::CentreExhausted { tag },
+            Denial::Missing | Denial::OtherTag => Error::OtherUpstreamTag { tag },
+            _ => Error::NotAttached { tag, denial },
         }
     }
 }
@@ -329,12 +323,12 @@ impl Problem for Error {
             .detail(format!(
                 "Ids below {max_id} have been granted here; the centre could grant them again."
             )),
-            Error::NotAttached { tag, unfed } => Report::new(
+            Error::NotAttached { tag, denial } => Report::new(
                 Code::ERRCODE_LOCK_NOT_AVAILABLE,
                 format!("no ids for tag \"{tag}\" from the centre"),
                 "Remove the cause, which leaf.stat_upstream and the server's log show, and try again.",
             )
-            .detail(format!("The cause: {}.", unfed.message())),
+            .detail(format!("The cause: {}.", denial.message())),
             Error::OwnChange { tag } => Report::new(
                 Code::ERRCODE_LOCK_NOT_AVAILABLE,
                 format!("no ids for tag \"{tag}\" before this transaction ends"),

@@ -12,7 +12,8 @@ use crate::link::call::call_link;
 use crate::pg::clock;
 use crate::shmem::Shared;
 use crate::shmem::index::Found;
-use crate::shmem::upstream::{Demand, DemandId, Reply, Unfed};
+use crate::shmem::requests::Id;
+use crate::shmem::upstream::{Demand, Denial, Reply};
 
 /// How often the loader makes sure that there is a link. Answers wake it.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
@@ -20,7 +21,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(500);
 /// A job that waits for the centre.
 struct UnderWay {
     job: Job,
-    id: DemandId,
+    id: Id,
     asked: u64,
 }
 
@@ -35,11 +36,11 @@ thread_local! {
 
 /// Asks the centre for what a job needs; `false` if that is not possible now. Raises no error.
 pub fn ask(shared: &Shared, job: &Job, demand: &Demand) -> bool {
-    let Some(id) = shared.upstream.post(demand) else {
+    let Some(id) = shared.upstream.requests.post(demand) else {
         return false;
     };
     if !call_link(shared) {
-        shared.upstream.withdraw(id);
+        shared.upstream.requests.withdraw(id);
         return false;
     }
     UNDER_WAY.with_borrow_mut(|under_way| {
@@ -56,15 +57,15 @@ pub fn ask(shared: &Shared, job: &Job, demand: &Demand) -> bool {
 }
 
 /// The jobs for which the centre has granted numbers, and those for which it has not.
-pub fn answered(shared: &Shared) -> (Vec<Job>, Vec<(Job, Unfed)>) {
+pub fn answered(shared: &Shared) -> (Vec<Job>, Vec<(Job, Denial)>) {
     let now = clock::monotonic();
     let is_due = |(_, at): &mut (Job, Monotonic)| *at <= now;
     let kept = KEPT.with_borrow_mut(|kept| kept.extract_if(.., is_due).collect::<Vec<_>>());
     let mut fed: Vec<_> = kept.into_iter().map(|(job, _)| job).collect();
-    let mut unfed = Vec::new();
+    let mut denial = Vec::new();
     UNDER_WAY.with_borrow_mut(|under_way| {
         under_way.retain(|it| {
-            let Some(answer) = shared.upstream.collect(it.id) else {
+            let Some(answer) = shared.upstream.requests.collect(it.id) else {
                 return true;
             };
             match answer {
@@ -77,18 +78,18 @@ pub fn answered(shared: &Shared) -> (Vec<Job>, Vec<(Job, Unfed)>) {
                     },
                 }),
                 Ok(Reply::Leased { .. } | Reply::Renewed { .. }) => {}
-                Err(cause) => unfed.push((it.job.clone(), cause)),
+                Err(cause) => denial.push((it.job.clone(), cause)),
             }
             false
         });
         if !under_way.is_empty() && !call_link(shared) {
             for it in under_way.drain(..) {
-                shared.upstream.withdraw(it.id);
-                unfed.push((it.job, Unfed::Away));
+                shared.upstream.requests.withdraw(it.id);
+                denial.push((it.job, Denial::Away));
             }
         }
     });
-    (fed, unfed)
+    (fed, denial)
 }
 
 /// Whether the segment that a slot needs was asked of the centre already.
@@ -132,6 +133,6 @@ pub fn next_look() -> Option<Monotonic> {
 pub fn abandon(shared: &Shared) {
     KEPT.take();
     for it in UNDER_WAY.take() {
-        shared.upstream.withdraw(it.id);
+        shared.upstream.requests.withdraw(it.id);
     }
 }

@@ -17,7 +17,7 @@ pub fn collect(shared: &Shared, database: u32) -> Vec<Job> {
     let now = clock::monotonic();
     // What is taken back can be granted again at once.
     let leftovers = shared.leftovers.take(database);
-    let requests = shared.mailbox.take(database, Asked::is_of_tag);
+    let requests = shared.mailbox.take_of(database, Asked::is_of_tag);
     let leftovers = leftovers.into_iter().map(Job::Leftover);
     let mut jobs: Vec<Job> = leftovers
         .chain(requests.into_iter().map(|it| Job::Request(Box::new(it))))
@@ -66,7 +66,7 @@ pub fn next_try(shared: &Shared, database: u32) -> Option<Monotonic> {
     let requests = shared.index.requests_of(database);
     let slots = requests.map(|number| shared.index.slot(number).retry_at.get());
     slots
-        .chain(shared.mailbox.next_try(database, Asked::is_of_tag))
+        .chain(shared.mailbox.next_try_of(database, Asked::is_of_tag))
         .chain(shared.leftovers.next_try(database))
         .chain(feeding::next_look())
         .min()

@@ -17,7 +17,7 @@ use crate::shmem::index::Found;
 use crate::shmem::mailbox::{Answer, Request};
 use crate::shmem::slot::Verdict;
 use crate::shmem::text::Text;
-use crate::shmem::upstream::{Demand, Unfed};
+use crate::shmem::upstream::{Demand, Denial};
 
 /// After this time, another attempt is made to take the ids of an evicted slot back.
 const LEFTOVER_PAUSE: Duration = Duration::from_millis(500);
@@ -48,7 +48,7 @@ impl Publisher<'_> {
                     self.failed(job, "too many requests to the centre, or no background worker");
                 }
             }
-            Decision::OtherUpstream => self.unfed(job, Unfed::OtherTag),
+            Decision::OtherUpstream => self.denied(job, Denial::OtherTag),
             Decision::FedBelow { max_id } => self.failed(
                 job,
                 &format!("the centre has granted numbers below {max_id}, up to which the tag's are granted"),
@@ -86,13 +86,13 @@ impl Publisher<'_> {
     }
 
     /// Settles a job for which the centre has granted nothing.
-    pub fn unfed(&self, job: &Job, unfed: Unfed) {
-        if unfed.may_pass_soon() {
-            return self.failed(job, unfed.message());
+    pub fn denied(&self, job: &Job, denial: Denial) {
+        if denial.may_pass_soon() {
+            return self.failed(job, denial.message());
         }
         match job {
-            Job::Segment { found, .. } => self.pointless(*found, Verdict::Unfed(unfed)),
-            Job::Request(request) => self.answer(request, Answer::Unfed(unfed)),
+            Job::Segment { found, .. } => self.pointless(*found, Verdict::Denied(denial)),
+            Job::Request(request) => self.answer(request, Answer::Denied(denial)),
             Job::Leftover(_) | Job::Fed { .. } => {}
         }
     }
@@ -149,9 +149,9 @@ impl Publisher<'_> {
             state.verdict = verdict;
             match verdict {
                 Verdict::Exhausted => state.failures.note("the tag has reached its max_value"),
-                Verdict::Unfed(unfed) => {
+                Verdict::Denied(denial) => {
                     // Sessions ask again.
-                    let failure = state.failures.record(unfed.message());
+                    let failure = state.failures.record(denial.message());
                     slot.retry_at.set(failure.retry_at);
                 }
                 Verdict::Loadable | Verdict::Missing => {}
@@ -174,8 +174,10 @@ impl Publisher<'_> {
             // The numbers are there: they are not asked for again.
             Job::Fed { job: inner, .. } => {
                 feeding::keep(job);
-                if let Job::Segment { found, .. } = inner.as_ref() {
-                    self.slot_failed(*found, message);
+                match inner.as_ref() {
+                    Job::Segment { found, .. } => drop(self.slot_failed(*found, message)),
+                    Job::Request(request) => self.shared.mailbox.note_failure(request.id, message),
+                    Job::Leftover(_) | Job::Fed { .. } => {}
                 }
             }
             Job::Request(request) => self.shared.mailbox.put_back(request.id, message),

@@ -18,13 +18,13 @@ impl Work for Granting {
 
     fn run(&self, shared: &Shared, database: u32) -> Done {
         let publisher = Publisher { shared, database };
-        let (mut jobs, unfed) = feeding::answered(shared);
-        for (job, cause) in &unfed {
-            publisher.unfed(job, *cause);
+        let (mut jobs, denial) = feeding::answered(shared);
+        for (job, cause) in &denial {
+            publisher.denied(job, *cause);
         }
         jobs.extend(jobs::collect(shared, database));
         if jobs.is_empty() {
-            return match unfed.is_empty() {
+            return match denial.is_empty() {
                 true => Done::Nothing,
                 false => Done::Something,
             };
@@ -45,7 +45,7 @@ impl Work for Granting {
     fn hand_over(&self, shared: &Shared, database: u32) {
         feeding::abandon(shared);
         jobs::end_loading(shared, database);
-        shared.mailbox.put_back_all(database);
+        shared.mailbox.hand_over(database);
         shared.index.forget_requests(database);
     }
 }

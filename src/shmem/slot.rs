@@ -8,7 +8,7 @@ use leaf_core::time::{Monotonic, WallTime};
 use leaf_core::{DoubleBuffer, Run};
 
 use super::failures::Failures;
-use super::upstream::Unfed;
+use super::upstream::Denial;
 use super::waits::Waits;
 use crate::pg::clock::{self, AtomicMonotonic};
 use crate::pg::condvar::CondVar;
@@ -53,8 +53,8 @@ pub enum Verdict {
     Exhausted,
     /// The loader found no row for the tag.
     Missing,
-    /// The tag is fed, and gets nothing from the centre for a reason that does not pass soon.
-    Unfed(Unfed),
+    /// The centre has denied it, for a reason that does not pass soon.
+    Denied(Denial),
 }
 
 /// What the loader has recorded about a slot's tag.

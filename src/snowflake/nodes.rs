@@ -55,7 +55,7 @@ pub fn is_registration(asked: &Asked) -> bool {
 
 /// What the loader does: leases to all who ask, in one transaction; if that fails, to each alone.
 pub fn answer(shared: &Shared, database: u32) -> Done {
-    let requests = shared.mailbox.take(database, is_registration);
+    let requests = shared.mailbox.take_of(database, is_registration);
     match requests.len() {
         0 => Done::Nothing,
         1 => lease_to(shared, &requests, true),
