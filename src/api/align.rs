@@ -16,7 +16,7 @@ fn leaf_tag_align(call: Call<'_>) -> Datum {
         shmem::require();
         require_primary();
         let tag = call.text(0).map(|tag| args::tag(Some(tag)));
-        let aligned = align(tag, call.function()).into_iter();
+        let aligned = align(tag).into_iter();
         aligned.map(|column| {
             Record::new()
                 .with("biz_tag", column.tag.as_deref())

@@ -180,7 +180,7 @@ fn leaf_tag_drop(call: Call<'_>) {
     );
     require_owner(tag);
     if !force {
-        require_unused(tag, call.function());
+        require_unused(tag);
     }
     catalog::as_owner(|| alloc::delete(tag));
 }

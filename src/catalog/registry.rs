@@ -8,6 +8,7 @@ use leaf_core::time::WallTime;
 use pgrx::datum::{DatumWithOid, TimestampWithTimeZone};
 use pgrx::pg_sys;
 
+use super::intent::{self, Intent};
 use super::relation;
 use super::statement::{
     ResultRow, bigint, column_of, execute, optional_text, query, query_latest, text, uuid,
@@ -489,15 +490,17 @@ pub fn lock_row(worker_id: i64) -> Option<Registered> {
 /// Ends a lease, whose row is locked: from the instant `leased_until` on, the worker id may be
 /// leased to another node, which begins at `ceiling`.
 pub fn release(worker_id: i64, ceiling: WallTime, leased_until: WallTime) {
-    execute(
-        "UPDATE leaf.worker SET leased_until = $3, ceiling = $2, token = token + 1 \
-          WHERE worker_id = $1",
-        &[
-            bigint_arg(worker_id),
-            timestamp_arg(ceiling),
-            timestamp_arg(leased_until),
-        ],
-    );
+    intent::with(Intent::Release { worker_id }, || {
+        execute(
+            "UPDATE leaf.worker SET leased_until = $3, ceiling = $2, token = token + 1 \
+              WHERE worker_id = $1",
+            &[
+                bigint_arg(worker_id),
+                timestamp_arg(ceiling),
+                timestamp_arg(leased_until),
+            ],
+        )
+    });
 }
 
 /// The values that both a registration and a renewal write, $1 to $10.

@@ -25,19 +25,18 @@ use crate::settings::segment::max_reserve;
 use crate::shmem;
 
 /// The columns whose default draws from a tag, in tables whose owner may draw from it: anybody
-/// can set such a default. `sibling` is any function of the extension.
-pub fn columns_of(tag: &[u8], sibling: pg_sys::Oid) -> Vec<DefaultOfTag> {
-    let mut columns = catalog::as_owner(|| defaults::of_tags(sibling));
+/// can set such a default.
+pub fn columns_of(tag: &[u8]) -> Vec<DefaultOfTag> {
+    let mut columns = catalog::as_owner(defaults::of_tags);
     columns.retain(|it| {
         it.tag.as_deref() == Some(tag) && permissions(tag, it.owner).is_none_or(|it| it.may_draw)
     });
     columns
 }
 
-/// Raises an error if the default of a column draws from a tag. `sibling` is any function of
-/// the extension.
-pub fn require_unused(tag: &[u8], sibling: pg_sys::Oid) {
-    let columns = columns_of(tag, sibling).into_iter();
+/// Raises an error if the default of a column draws from a tag.
+pub fn require_unused(tag: &[u8]) {
+    let columns = columns_of(tag).into_iter();
     let columns: Vec<_> = columns.map(|it| display(&it.column)).collect();
     if !columns.is_empty() {
         let tag = display(tag);
@@ -61,8 +60,8 @@ pub struct Aligned {
     pub ignored: Option<String>,
 }
 
-/// Aligns one tag, or all tags. `sibling` is any function of the extension.
-pub fn align(tag: Option<&[u8]>, sibling: pg_sys::Oid) -> Vec<Aligned> {
+/// Aligns one tag, or all tags.
+pub fn align(tag: Option<&[u8]>) -> Vec<Aligned> {
     lock_catalog(tag);
     if let Some(tag) = tag
         && state_of(tag).is_none()
@@ -71,7 +70,7 @@ pub fn align(tag: Option<&[u8]>, sibling: pg_sys::Oid) -> Vec<Aligned> {
     }
     let mut aligned: Vec<Aligned> = Vec::new();
     let mut reaches = HashMap::new();
-    for column in defaults::of_tags(sibling) {
+    for column in defaults::of_tags() {
         if tag.is_none() || column.tag.as_deref() == tag {
             let mut of_tag = aligned.iter().filter(|it| it.tag == column.tag);
             let before = of_tag.find(|it| it.moved).and(aligned.last());

@@ -1,7 +1,5 @@
 //! Making a tag fed: its ids come from a tag of the centre from then on.
 
-use std::cell::Cell;
-
 use super::error::Error;
 use super::line::{self, Line};
 use crate::asking;
@@ -11,15 +9,6 @@ use crate::patience::{Ids, Patience};
 use crate::pg::display;
 use crate::shmem::text::Text;
 use crate::shmem::upstream::{Demand, Denial, Reply};
-
-thread_local! {
-    static IS_ATTACHING: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Whether an update that fires a trigger may change where a tag's ids come from.
-pub fn is_attaching() -> bool {
-    IS_ATTACHING.get()
-}
 
 /// Attaches a tag to a tag of the centre, whose name is in UTF-8 and in the database's
 /// encoding.
@@ -47,21 +36,8 @@ pub fn attach(tag: &[u8], upstream_tag: &[u8], upstream_name: &str) {
             }
             .raise();
         }
-        attach_row(|| alloc::attach(tag, upstream_tag, incarnation));
+        alloc::attach(tag, upstream_tag, incarnation);
     });
-}
-
-fn attach_row(work: impl FnOnce()) {
-    struct Scope;
-    impl Drop for Scope {
-        fn drop(&mut self) {
-            IS_ATTACHING.set(false);
-        }
-    }
-    IS_ATTACHING.set(true);
-    // Also ends with an error, because an error unwinds.
-    let _scope = Scope;
-    work();
 }
 
 /// Asks the centre where its tag stands, and for the tag's identity.

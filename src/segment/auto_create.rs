@@ -11,7 +11,7 @@ use super::key::key;
 use super::look_up;
 use crate::asking;
 use crate::catalog::alloc::{self, NewTag};
-use crate::catalog::{self, privileges};
+use crate::catalog::{self, extension};
 use crate::patience::Patience;
 use crate::pg::{guc, process, role};
 use crate::settings::segment as settings;
@@ -27,7 +27,7 @@ pub fn ensure(tag: &[u8], user: Oid, patience: &Patience<'_>) {
         && look_up::wait_until_readable(patience)
             .permissions(tag, user)
             .is_none()
-        && privileges::may_call(user, "leaf_tag_create")
+        && extension::may_call(user, "leaf_tag_create")
     {
         match process::under_postmaster() {
             true => {

@@ -23,7 +23,6 @@
 //! - [`mod@line`]: from which number on nothing of a tag was handed out.
 //! - [`single_user`]: without a postmaster there is no loader, and all tags are treated
 //!   like these.
-//! - [`granting`]: distinguishes grants from other updates, for the table's triggers.
 //!
 //! # In the loader
 //!
@@ -48,7 +47,6 @@ pub mod error;
 mod feeding;
 pub mod feeds;
 mod grant_source;
-pub mod granting;
 mod grants;
 mod job;
 mod jobs;

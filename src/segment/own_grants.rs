@@ -4,9 +4,9 @@
 use leaf_core::Run;
 
 use super::error::Error;
-use super::granting::{granting, taking_back};
 use super::line::{self, Line};
 use super::own_tags;
+use crate::catalog::intent::Move;
 use crate::catalog::{self, alloc, relation};
 use crate::error::Problem;
 use crate::history;
@@ -61,9 +61,11 @@ fn refill(tag: &[u8], length: Length) {
                 Length::Exactly(count) => position.grant_block(count),
             };
             let grant = grant.unwrap_or_else(|_| Error::Exhausted { tag: display(tag) }.raise());
-            granting([(tag, position.max_id)], || {
-                alloc::set_position(tag, position.max_id, &history);
-            });
+            let to = Move {
+                to: position.max_id,
+                takes_back: false,
+            };
+            alloc::set_position(tag, to, &history);
             (grant, step)
         })
     });
@@ -92,9 +94,11 @@ pub fn before_commit() {
                 false => row.position.max_id,
             };
             if max_id != stored {
-                taking_back([(tag.as_slice(), max_id)], || {
-                    alloc::set_position(tag, max_id, &history);
-                });
+                let to = Move {
+                    to: max_id,
+                    takes_back: true,
+                };
+                alloc::set_position(tag, to, &history);
             }
         }
     };

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use leaf_core::grant::{Decision, Ledger, Row};
+use leaf_core::grant::{Decision, Ledger};
 
 use super::grant_source::{GrantSource, Want};
-use super::granting::{granting, taking_back};
 use crate::catalog::{self, alloc, triggers};
 use crate::history;
 use crate::pg::replication;
@@ -51,33 +50,10 @@ fn from_rows(wants: &[Want<'_>]) -> Vec<Decision> {
             ledger.decide(&want.wanted, want.incarnation, &want.past, policy)
         })
         .collect();
-    let changed = |moves_back: bool| -> Vec<_> {
-        let ledgers = tags.iter().zip(&ledgers);
-        ledgers
-            .filter(|(_, ledger)| ledger.moves_back() == moves_back)
-            .filter_map(|(tag, ledger)| Some((*tag, ledger.changed()?)))
-            .collect()
-    };
-    let (forward, back) = (changed(false), changed(true));
-    let fed_in = match replication::has_synchronous_standby() {
-        true => history.clone(),
-        false => format!("{history}{}", alloc::UNREPLICATED),
-    };
-    if !forward.is_empty() {
-        granting(positions(&forward), || {
-            alloc::store_grants(&forward, &history, &fed_in);
-        });
-    }
-    if !back.is_empty() {
-        taking_back(positions(&back), || {
-            alloc::store_grants(&back, &history, &fed_in);
-        });
-    }
-    alloc::check_stored(&forward);
-    alloc::check_stored(&back);
+    let ledgers = tags.iter().zip(&ledgers);
+    let changed: Vec<_> = ledgers
+        .filter_map(|(tag, ledger)| Some((*tag, ledger.changed()?, ledger.moves_back())))
+        .collect();
+    alloc::store_grants(&changed, &history, replication::has_synchronous_standby());
     decisions
-}
-
-fn positions<'t>(rows: &[(&'t [u8], &Row)]) -> impl Iterator<Item = (&'t [u8], i64)> {
-    rows.iter().map(|(tag, row)| (*tag, row.position.max_id))
 }

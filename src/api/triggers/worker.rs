@@ -4,6 +4,7 @@ use leaf_core::snowflake::Scheme;
 use pgrx::pg_sys;
 
 use crate::api::args;
+use crate::catalog::intent;
 use crate::catalog::registry::{self, TriggerRow};
 use crate::error::{Error as CommonError, Problem};
 use crate::pg::call::{Call, sql_functions};
@@ -11,7 +12,6 @@ use crate::pg::trigger::{self, Answer, Event};
 use crate::pg::{clock, heap, role};
 use crate::snowflake::error::Error;
 use crate::snowflake::lease::database_history;
-use crate::snowflake::releasing::is_releasing;
 
 sql_functions!(leaf_worker_check);
 
@@ -93,7 +93,7 @@ fn check_update<'r>(old: &TriggerRow<'_>, new: TriggerRow<'r>) -> TriggerRow<'r>
             "Register the node again with leaf_worker_register.",
         );
     }
-    if new.ceiling() >= old.ceiling() || is_releasing() {
+    if new.ceiling() >= old.ceiling() || intent::releases(old.worker_id().into()) {
         return new;
     }
     if !trigger::is_replica() {
