@@ -20,5 +20,6 @@ pub mod relation;
 pub mod sequences;
 mod statement;
 pub mod triggers;
+pub mod worker_row;
 
 pub use relation::as_owner;

@@ -5,7 +5,7 @@ use pgrx::pg_sys;
 
 use crate::api::args;
 use crate::catalog::intent;
-use crate::catalog::registry::{self, TriggerRow};
+use crate::catalog::worker_row::{self, WorkerRow};
 use crate::error::{Error as CommonError, Problem};
 use crate::pg::call::{Call, sql_functions};
 use crate::pg::trigger::{self, Answer, Event};
@@ -27,17 +27,17 @@ fn leaf_worker_check(call: Call<'_>) -> Answer<'_> {
     };
     match event {
         Event::Insert { new } => {
-            let new = TriggerRow(new);
-            check_scheme(&new, registry::scheme_in(table));
+            let new = WorkerRow(new);
+            check_scheme(&new, worker_row::scheme_in(table));
             check_history(&new, table);
             Answer::go_on_with(new.0)
         }
         Event::Update { old, new } => {
-            let new = check_update(&TriggerRow(old), TriggerRow(new));
+            let new = check_update(&WorkerRow(old), WorkerRow(new));
             Answer::go_on_with(new.0)
         }
         Event::Delete { old } => {
-            let old = TriggerRow(old);
+            let old = WorkerRow(old);
             match old.ceiling() > clock::now() {
                 // Without a row to return, the old one is kept.
                 true if trigger::is_replica() => Answer::NOTHING,
@@ -51,7 +51,7 @@ fn leaf_worker_check(call: Call<'_>) -> Answer<'_> {
 
 /// A role that may only add rows, as to restore a dump, adds records of what was used elsewhere:
 /// it makes no lease of this database.
-fn check_history(row: &TriggerRow, table: pg_sys::Oid) {
+fn check_history(row: &WorkerRow, table: pg_sys::Oid) {
     if !heap::may_update(role::current(), table) && row.history() == database_history().as_bytes() {
         args::bad(
             format!(
@@ -64,7 +64,7 @@ fn check_history(row: &TriggerRow, table: pg_sys::Oid) {
 }
 
 /// All rows have one layout and epoch.
-fn check_scheme(row: &TriggerRow<'_>, registered: Option<Scheme>) {
+fn check_scheme(row: &WorkerRow<'_>, registered: Option<Scheme>) {
     let Some(wanted) = row.scheme() else {
         args::bad(
             "unknown layout",
@@ -81,7 +81,7 @@ fn check_scheme(row: &TriggerRow<'_>, registered: Option<Scheme>) {
 /// The row as it may be stored. In a session that is a replica, a lower ceiling is not an
 /// error, because a lease may have ended early where the change was made; the old
 /// ceiling is then kept.
-fn check_update<'r>(old: &TriggerRow<'_>, new: TriggerRow<'r>) -> TriggerRow<'r> {
+fn check_update<'r>(old: &WorkerRow<'_>, new: WorkerRow<'r>) -> WorkerRow<'r> {
     check_scheme(&new, old.scheme());
     if new.worker_id() != old.worker_id() {
         args::bad(
@@ -108,7 +108,7 @@ fn check_update<'r>(old: &TriggerRow<'_>, new: TriggerRow<'r>) -> TriggerRow<'r>
     new.with_ceiling(old.ceiling())
 }
 
-fn in_use(old: &TriggerRow<'_>) -> ! {
+fn in_use(old: &WorkerRow<'_>) -> ! {
     Error::InUse {
         worker_id: old.worker_id(),
         node: old.node(),
