@@ -4,7 +4,7 @@ use super::args;
 use crate::pg::call::{Call, Datum, sql_functions};
 use crate::pg::rows::Record;
 use crate::segment::align::align;
-use crate::segment::owner::require_primary;
+use crate::segment::permissions::require_primary;
 use crate::shmem;
 
 sql_functions!(leaf_tag_align);

@@ -216,8 +216,8 @@ fn position_of(row: &ResultRow<'_>) -> Position {
     }
 }
 
-/// Whether a tag is fed.
-pub fn is_fed(tag: &[u8]) -> bool {
+/// Whether the centre grants a tag's numbers.
+pub fn is_of_centre(tag: &[u8]) -> bool {
     let statement = "SELECT upstream_tag IS NOT NULL FROM leaf.alloc WHERE biz_tag = $1";
     query(statement, &[text_arg(tag)], |row| flag(row, 1)) == [true]
 }
@@ -315,7 +315,10 @@ pub fn lock_for_grant(tags: &[&[u8]], history: &str, lost_grants: bool) -> Vec<F
 }
 
 /// The centre's tags of fed tags, in UTF-8, in the order of `tags`.
-pub fn upstream_tags(tags: &[&[u8]]) -> Vec<Option<String>> {
+pub fn tags_of_centre(tags: &[&[u8]]) -> Vec<Option<String>> {
+    if tags.is_empty() {
+        return Vec::new();
+    }
     let found = query(
         "SELECT d.n, pg_catalog.convert_to(a.upstream_tag::text, 'UTF8') \
            FROM unnest($1) WITH ORDINALITY AS d(tag, n) JOIN leaf.alloc AS a ON a.biz_tag = d.tag",

@@ -1,6 +1,6 @@
 //! A row of `leaf.alloc` as triggers and look-ups see it, without SQL.
 
-use leaf_core::grant::{OwnNumbers, Stripe};
+use leaf_core::grant::{Grantor, OwnNumbers, Stripe};
 use pgrx::pg_sys;
 
 use crate::pg::datum::{random_uuid_datum, text_datum, uuid_datum};
@@ -11,6 +11,7 @@ use crate::pg::{clock, heap, xact};
 pub(super) mod column {
     pub const BIZ_TAG: i16 = 1;
     pub const MAX_ID: i16 = 2;
+    pub const STEP: i16 = 3;
     pub const UPDATE_TIME: i16 = 5;
     pub const MAX_VALUE: i16 = 6;
     pub const OWNER: i16 = 7;
@@ -22,6 +23,7 @@ pub(super) mod column {
     pub const LARGEST_RESERVE: i16 = 13;
     pub const WRITTEN_BY: i16 = 14;
     pub const FLOOR: i16 = 15;
+    pub const MAX_STEP: i16 = 16;
     pub const MASK_SECRET_ID: i16 = 17;
     pub const MASK_SALT: i16 = 18;
     pub const MASK_VERSION: i16 = 19;
@@ -126,6 +128,13 @@ impl<'r> AllocRow<'r> {
             && self.0.names(column::GRANTEES) == other.0.names(column::GRANTEES)
     }
 
+    /// Whether segments of both are of the same lengths.
+    pub fn same_steps(&self, other: &AllocRow<'_>) -> bool {
+        [column::STEP, column::MAX_STEP]
+            .iter()
+            .all(|&column| self.0.integer(column) == other.0.integer(column))
+    }
+
     pub fn incarnation(&self) -> [u8; 16] {
         self.0.uuid(column::INCARNATION).unwrap_or_default()
     }
@@ -173,9 +182,9 @@ impl<'r> AllocRow<'r> {
         AllocRow(self.0.with(column, pg_sys::Datum::from(flag)))
     }
 
-    /// Whether the tag is fed.
-    pub fn is_fed(&self) -> bool {
-        self.0.text(column::UPSTREAM_TAG).is_some()
+    /// Whether the centre grants the tag's numbers.
+    pub fn is_of_centre(&self) -> bool {
+        grantor_of(&self.0) == Grantor::Centre
     }
 
     /// Whether the ids of both come from the same tag of the centre, or from none.
@@ -196,6 +205,14 @@ impl<'r> AllocRow<'r> {
         let now = pg_sys::Datum::from(clock::to_timestamp(clock::now()));
         let row = self.0.with(column::UPDATE_TIME, now);
         AllocRow(row.with(column::WRITTEN_BY, xact::current_id()))
+    }
+}
+
+/// Who grants the numbers of the tag of a row.
+pub(super) fn grantor_of(row: &heap::Row<'_>) -> Grantor {
+    match row.text(column::UPSTREAM_TAG) {
+        None => Grantor::Row,
+        Some(_) => Grantor::Centre,
     }
 }
 

@@ -12,7 +12,7 @@ pub enum Intent {
     Plain,
     /// Grants, or takes ids back: it moves the rows of tags.
     Grant(HashMap<Vec<u8>, Move>),
-    /// Makes a tag fed.
+    /// Attaches a tag to one of the centre.
     Attach { tag: Vec<u8> },
     /// Gives a tag a part of its stripe.
     Divide { tag: Vec<u8>, numbers: OwnNumbers },
@@ -64,7 +64,7 @@ pub fn grant(tag: &[u8], max_id: i64) -> Option<Move> {
     })
 }
 
-/// Whether the tag is being made a fed one.
+/// Whether the tag is being attached to one of the centre.
 pub fn attaches(tag: &[u8]) -> bool {
     of_statement(|intent| matches!(intent, Intent::Attach { tag: of } if of == tag))
 }

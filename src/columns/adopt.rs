@@ -15,7 +15,7 @@ use crate::error::Problem;
 use crate::pg::encoding::encode;
 use crate::pg::{clock, display, role};
 use crate::segment::error::Error as TagError;
-use crate::segment::owner::require_readable;
+use crate::segment::permissions::require_readable;
 use crate::snowflake::source;
 
 /// What a column is to draw.

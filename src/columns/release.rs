@@ -14,7 +14,7 @@ use crate::pg::{clock, display};
 use crate::segment::align::columns_of;
 use crate::segment::error::Error as TagError;
 use crate::segment::line;
-use crate::segment::look_up;
+use crate::segment::permissions;
 use crate::snowflake::source;
 
 /// Gives a column a sequence or an identity again, above its values and everything that was
@@ -65,7 +65,7 @@ fn check(column: &Column) -> Option<Vec<u8>> {
         Error::NotAdopted { column }.raise();
     }
     let tag = tag?;
-    let readable = look_up::wait_until_readable(&Patience::new(Ids::OfTag(&tag)));
+    let readable = permissions::wait_until_readable(&Patience::new(Ids::OfTag(&tag)));
     let Some((owner, has_blocks)) = readable.owner_and_blocks(&tag) else {
         let tag = display(&tag);
         TagError::NoSuchTag { tag }.raise()

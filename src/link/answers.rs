@@ -10,7 +10,7 @@ use super::libpq::Outcome;
 use crate::shmem::text::Text;
 use crate::shmem::upstream::{Address, Demand, Denial, Registry, Reply};
 
-/// What the outcome of a feed means.
+/// What the outcome of a request means.
 pub fn answer(demand: &Demand, outcome: Outcome, place: Address) -> Answer {
     match outcome {
         Outcome::Row(Some(row)) => reply(demand, &row, place).unwrap_or_else(|| {
@@ -26,12 +26,12 @@ pub fn answer(demand: &Demand, outcome: Outcome, place: Address) -> Answer {
 
 /// What an SQLSTATE of the centre means to those who wait.
 fn denial_of(demand: &Demand, code: &str) -> Denial {
-    let is_feed = matches!(demand, Demand::Feed { .. });
+    let is_of_tag = matches!(demand, Demand::Numbers { .. });
     match code {
-        "42704" if is_feed => Denial::Missing,
+        "42704" if is_of_tag => Denial::Missing,
         "2200H" => Denial::Exhausted,
-        "53400" if !is_feed => Denial::Exhausted,
-        "58000" if !is_feed => Denial::Clock,
+        "53400" if !is_of_tag => Denial::Exhausted,
+        "58000" if !is_of_tag => Denial::Clock,
         "55000" if matches!(demand, Demand::Renew { .. }) => Denial::LeaseLost,
         // No lock, or cancelled.
         "55P03" | "57014" => Denial::Busy,
@@ -51,7 +51,7 @@ fn denial_of(demand: &Demand, code: &str) -> Denial {
 /// What is in an answer, which must be what was asked for; `None` if it is not.
 fn reply(demand: &Demand, row: &[String], place: Address) -> Option<Answer> {
     match *demand {
-        Demand::Feed { count, exact, .. } => fed(count, exact, row).map(Ok),
+        Demand::Numbers { count, exact, .. } => granted(count, exact, row).map(Ok),
         Demand::Register { nonce, .. } => leased(nonce, row, place),
         Demand::Renew { .. } => {
             let [token, ceiling, registry @ ..] = row else {
@@ -114,7 +114,7 @@ fn instant(us_since_1970: &str) -> Option<WallTime> {
     us_since_1970.parse().ok().map(WallTime::from_unix_us)
 }
 
-fn fed(count: u64, exact: bool, row: &[String]) -> Option<Reply> {
+fn granted(count: u64, exact: bool, row: &[String]) -> Option<Reply> {
     let [first, last, incarnation] = row else {
         return None;
     };
@@ -127,7 +127,7 @@ fn fed(count: u64, exact: bool, row: &[String]) -> Option<Reply> {
         (count, false) => (1..=count).contains(&len),
     };
     let incarnation = incarnation.parse::<Uuid>().ok()?.into_bytes();
-    is_asked.then_some(Reply::Fed {
+    is_asked.then_some(Reply::Granted {
         run: Run { first, len },
         incarnation,
     })

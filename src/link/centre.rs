@@ -254,7 +254,7 @@ struct Statement {
 fn statement(demand: &Demand) -> Statement {
     let id = |bytes: &[u8; 16]| Uuid::from_bytes(*bytes).to_string();
     let (sql, parameters) = match demand {
-        Demand::Feed { tag, count, exact } => {
+        Demand::Numbers { tag, count, exact } => {
             (FEED, vec![tag.get(), count.to_string(), exact.to_string()])
         }
         Demand::Register {

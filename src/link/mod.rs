@@ -1,5 +1,5 @@
-//! The link: the background worker of the cluster that speaks with the centre, of which fed
-//! tags get their numbers.
+//! The link: the background worker of the cluster that speaks with the centre, of which a shard
+//! gets the numbers of its tags, and its worker ids.
 //!
 //! It is started by the first loader or session that has a request ([`call`]), and ends, which
 //! closes its connection, when there was none for `leaf.loader_idle_timeout`. It stays while

@@ -7,12 +7,12 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use leaf_core::grant::{MAX_ID, OwnNumbers, Position};
+use leaf_core::grant::{Grantor, MAX_ID, OwnNumbers, Position};
 use pgrx::pg_sys;
 
 use super::error::Error;
 use super::key::key;
-use super::look_up;
+use super::permissions;
 use crate::catalog::defaults::{self, DefaultOfTag};
 use crate::catalog::permissions::Permissions;
 use crate::catalog::{self, alloc, relation};
@@ -85,7 +85,7 @@ pub fn align(tag: Option<&[u8]>) -> Vec<Aligned> {
 /// Locks `leaf.alloc` for reading and writing: nothing waits for the table later.
 fn lock_catalog(tag: Option<&[u8]>) {
     let patience = Patience::new(tag.map_or(Ids::OfTags, Ids::OfTag));
-    let _readable = look_up::wait_until_readable(&patience);
+    let _readable = permissions::wait_until_readable(&patience);
     while !relation_lock::lock_at_once(relation::require_alloc(), Lock::ForWriting) {
         patience.nap_or_give_up("table \"leaf.alloc\" is locked by another transaction");
     }
@@ -106,7 +106,7 @@ fn keep(aligned: &[Aligned]) {
     for (tag, highest) in highest {
         catalog::as_owner(|| match alloc::lock(tag, &history) {
             // Its ids come from the centre, whatever the columns have.
-            Some(row) if row.upstream.is_some() => {}
+            Some(row) if row.grantor() == Grantor::Centre => {}
             Some(row) if row.position.max_id <= highest => {
                 alloc::advance(tag, highest.min(MAX_ID) + 1);
             }
@@ -140,7 +140,7 @@ fn align_to(
         };
     }
     let mut found = ids_in(&column, tag, &bounds);
-    found.is_fed = tag.is_some_and(|tag| catalog::as_owner(|| alloc::is_fed(tag)));
+    found.is_of_centre = tag.is_some_and(|tag| catalog::as_owner(|| alloc::is_of_centre(tag)));
     // Read after the ids, so that ids drawn in between do not make the tag look behind. If
     // the tag was moved, its position is the one this transaction has set.
     let position = match before {
@@ -148,7 +148,9 @@ fn align_to(
         None => tag.and_then(state_of).map(|tag| tag.position),
     };
     let moved_to = match (tag, found.highest, position) {
-        (Some(tag), Some(highest), Some(position)) if highest >= position && !found.is_fed => {
+        (Some(tag), Some(highest), Some(position))
+            if highest >= position && !found.is_of_centre =>
+        {
             Some(move_past(tag, highest))
         }
         _ => None,
@@ -173,8 +175,8 @@ struct Found {
     has_distant: bool,
     has_unreadable: bool,
     has_changed: bool,
-    /// Whether the tag cannot be moved, because a centre feeds it.
-    is_fed: bool,
+    /// Whether the tag cannot be moved, because a centre grants its numbers.
+    is_of_centre: bool,
 }
 
 impl Found {
@@ -200,7 +202,7 @@ impl Found {
                 "tables that were changed meanwhile: call the function again",
             ),
             (
-                self.is_fed,
+                self.is_of_centre,
                 "all of it for the tag's position: its ids come from a centre",
             ),
         ];
@@ -262,7 +264,7 @@ fn ids_in(column: &DefaultOfTag, tag: Option<&[u8]>, bounds: &Bounds) -> Found {
 
 /// What a role may do with a tag; `None` if there is no such tag.
 fn permissions(tag: &[u8], role: pg_sys::Oid) -> Option<Permissions> {
-    let readable = look_up::wait_until_readable(&Patience::new(Ids::OfTag(tag)));
+    let readable = permissions::wait_until_readable(&Patience::new(Ids::OfTag(tag)));
     readable.permissions(tag, role)
 }
 

@@ -22,7 +22,7 @@ pub fn attach(tag: &[u8], upstream_tag: &[u8], upstream_name: &str) {
             Error::NoSuchTag { tag: display(tag) }.raise();
         };
         if row.position.numbers.stripe().width().is_some() {
-            Error::FedAndStriped { tag: display(tag) }.raise();
+            Error::StripeOfCentre { tag: display(tag) }.raise();
         }
         if row.incarnation == incarnation {
             Error::FedByItself { tag: display(tag) }.raise();
@@ -42,13 +42,13 @@ pub fn attach(tag: &[u8], upstream_tag: &[u8], upstream_name: &str) {
 
 /// Asks the centre where its tag stands, and for the tag's identity.
 fn ask(tag: &str, patience: &Patience<'_>) -> Result<(i64, [u8; 16]), Denial> {
-    let demand = Demand::Feed {
+    let demand = Demand::Numbers {
         tag: Text::of(tag),
         count: 0,
         exact: false,
     };
     match asking::ask_centre(&demand, patience)? {
-        Reply::Fed { run, incarnation } => Ok((run.first, incarnation)),
+        Reply::Granted { run, incarnation } => Ok((run.first, incarnation)),
         Reply::Leased { .. } | Reply::Renewed { .. } => Err(Denial::Refused),
     }
 }

@@ -8,7 +8,7 @@ use pgrx::pg_sys::Oid;
 
 use super::changes::{self, RowState};
 use super::key::key;
-use super::look_up;
+use super::permissions;
 use crate::asking;
 use crate::catalog::alloc::{self, NewTag};
 use crate::catalog::{self, extension};
@@ -24,7 +24,7 @@ pub fn ensure(tag: &[u8], user: Oid, patience: &Patience<'_>) {
     }
     // If this transaction has dropped the tag, another one cannot create it.
     if changes::state_of(tag) == RowState::Committed
-        && look_up::wait_until_readable(patience)
+        && permissions::wait_until_readable(patience)
             .permissions(tag, user)
             .is_none()
         && extension::may_call(user, "leaf_tag_create")

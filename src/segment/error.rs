@@ -70,11 +70,11 @@ pub enum Error {
         tag: String,
     },
     /// A fed tag cannot be moved.
-    FedMoved {
+    MovedByCentre {
         tag: String,
     },
     /// The tag is fed: it cannot be drawn from by the transaction that has written its row.
-    FedHere {
+    CentreHere {
         tag: String,
     },
     /// The tag is fed, so it cannot feed another one.
@@ -159,7 +159,7 @@ pub enum Error {
         from: i64,
     },
     /// A fed tag would have a stripe.
-    FedAndStriped {
+    StripeOfCentre {
         tag: String,
     },
     /// The centre's tag is the tag itself.
@@ -283,13 +283,13 @@ impl Problem for Error {
                 format!("cannot change where the ids of tag \"{tag}\" come from"),
                 "Use leaf_tag_attach, once. To make a fed tag local again, drop it and create another one.",
             ),
-            Error::FedMoved { tag } => Report::new(
+            Error::MovedByCentre { tag } => Report::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 format!("cannot move fed tag \"{tag}\""),
                 "Move the centre's tag with leaf_tag_alter there.",
             )
             .detail("Its ids are granted by the centre."),
-            Error::FedHere { tag } => Report::new(
+            Error::CentreHere { tag } => Report::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 format!("no ids for fed tag \"{tag}\" in this transaction"),
                 "Commit the transaction first. In single-user mode, fed tags have no ids.",
@@ -409,7 +409,7 @@ impl Problem for Error {
                 format!("tag \"{tag}\" has not reached {from} yet, from which its last change of stripes applies"),
                 "Wait until it has, or move it there with the argument advance_to of leaf_tag_alter.",
             ),
-            Error::FedAndStriped { tag } => Report::new(
+            Error::StripeOfCentre { tag } => Report::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 format!("tag \"{tag}\" cannot be fed and have a stripe"),
                 "Let the tag of the centre have the stripe; the centre divides its numbers among the tags that it feeds.",

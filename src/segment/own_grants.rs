@@ -2,6 +2,7 @@
 //! of their rows.
 
 use leaf_core::Run;
+use leaf_core::grant::Grantor;
 
 use super::error::Error;
 use super::line::{self, Line};
@@ -49,11 +50,14 @@ fn refill(tag: &[u8], length: Length) {
             let Some(Line { mut row, .. }) = line::lock(tag) else {
                 no_such_tag()
             };
-            if row.upstream.is_some() {
-                Error::FedHere { tag: display(tag) }.raise();
+            if row.grantor() == Grantor::Centre {
+                Error::CentreHere { tag: display(tag) }.raise();
             }
             // Doubling keeps the number of row versions small.
-            let longest = row.policy(&settings::step_policy()).max_step.max(row.step);
+            let longest = row
+                .policy(&settings::step_policy(Grantor::Row))
+                .max_step
+                .max(row.step);
             let position = &mut row.position;
             let step = (last_step * 2).clamp(row.step, longest);
             let grant = match length {

@@ -5,11 +5,11 @@
 //! reached: then the tag gives numbers up, and gets none that it did not have. This is safe
 //! whatever the other nodes do; the one that gets the numbers must start above that number.
 
-use leaf_core::grant::{NotRestriped, Stripe};
+use leaf_core::grant::{Grantor, NotRestriped, Stripe};
 
 use super::error::Error;
 use super::line::{self, Line};
-use super::owner::require_owner;
+use super::permissions::require_owner;
 use crate::catalog::{self, alloc};
 use crate::error::Problem;
 use crate::pg::display;
@@ -21,8 +21,8 @@ pub fn restripe(tag: &[u8], from: i64, part: impl FnOnce(&Stripe) -> Stripe) {
     let Some(Line { row, .. }) = line::lock(tag) else {
         Error::NoSuchTag { tag: display(tag) }.raise();
     };
-    if row.upstream.is_some() {
-        Error::FedAndStriped { tag: display(tag) }.raise();
+    if row.grantor() == Grantor::Centre {
+        Error::StripeOfCentre { tag: display(tag) }.raise();
     }
     let granted_to = row.position.max_id;
     let present = row.position.numbers;

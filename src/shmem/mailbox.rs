@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use leaf_core::Run;
+use leaf_core::grant::{Decision, Wanted};
 use leaf_core::snowflake::Scheme;
 use leaf_core::time::{Monotonic, WallTime};
 
@@ -15,7 +15,7 @@ use super::upstream::Denial;
 use crate::pg::shm::Shareable;
 
 /// How many requests of other clusters a loader takes at once.
-const FEEDS_AT_ONCE: usize = 32;
+const OF_SHARDS_AT_ONCE: usize = 32;
 
 /// The requests of all databases: at most one per session.
 pub type Mailbox = Table<Ask, Answer>;
@@ -41,13 +41,8 @@ unsafe impl Shareable for Answer {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub enum Asked {
-    /// A block of this many ids.
-    Block { count: u64 },
-    /// Numbers for a fed tag of another cluster: so many, or, unless `exact`, fewer if the tag
-    /// has fewer left.
-    Feed { count: u64, exact: bool },
-    /// To take unused ids back.
-    TakeBack { unused: Run },
+    /// A grant, or to take ids back.
+    Grant(Wanted),
     /// To create the tag, with the defaults and this role as its owner.
     Tag { owner: u32 },
     /// A worker id for a node.
@@ -89,26 +84,15 @@ pub struct Registration {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub enum Answer {
-    /// The block.
-    Granted { run: Run },
-    /// The request to take ids back was processed. They were taken back only if they were
-    /// the last that the tag had granted.
-    TakenBack { was_last: bool },
-    /// The tag has fewer ids left than asked for.
-    Exhausted,
-    /// The tag is fed, and feeds no others.
-    IsFed,
-    /// The tag's row may lack numbers that were fed before.
-    MayLackFeeds,
+    /// What was decided on a grant. `Changed` also if the tag was created: the session has to look
+    /// it up again.
+    Decided(Decision),
     /// The centre has denied it, for a reason that does not pass soon.
     Denied(Denial),
     /// The worker id, with the layout and epoch of its ids.
     Leased { lease: Lease, scheme: Scheme },
     /// There is no worker id.
     Refused(Refusal),
-    /// The tag is no longer the one that the session requested ids of, or it was created:
-    /// the session has to look it up again.
-    Changed,
 }
 
 /// A request as the loader sees it.
@@ -147,16 +131,15 @@ impl Mailbox {
     /// Takes all requests of a kind posted to the loader of `database` that may be tried
     /// now.
     ///
-    /// Of requests of other clusters, only [`FEEDS_AT_ONCE`], so that they do not hold up the
+    /// Of requests of other clusters, only [`OF_SHARDS_AT_ONCE`], so that they do not hold up the
     /// others.
     pub fn take_of(&self, database: u32, is_it: impl Fn(&Asked) -> bool) -> Vec<Request> {
-        let mut feeds = 0;
+        let mut of_shards = 0;
         let taken = self.take(|ask| {
             let is_taken = ask.is_to(database) && is_it(&ask.asked);
-            if is_taken && matches!(ask.asked, Asked::Feed { .. }) {
-                feeds += 1;
-            }
-            is_taken && (feeds <= FEEDS_AT_ONCE || !matches!(ask.asked, Asked::Feed { .. }))
+            let is_of_shard = matches!(ask.asked, Asked::Grant(wanted) if wanted.is_of_shard());
+            of_shards += usize::from(is_taken && is_of_shard);
+            is_taken && (!is_of_shard || of_shards <= OF_SHARDS_AT_ONCE)
         });
         let request = |(id, Ask { key, asked }): (Id, Ask)| Request {
             id,
@@ -175,11 +158,8 @@ impl Mailbox {
         self.settle_taken(
             |ask| ask.is_to(database),
             |ask| match ask.asked {
-                Asked::TakeBack { .. } => Some(Answer::TakenBack { was_last: false }),
-                Asked::Block { .. }
-                | Asked::Feed { .. }
-                | Asked::Tag { .. }
-                | Asked::WorkerId(_) => None,
+                Asked::Grant(Wanted::TakeBack { .. }) => Some(Answer::Decided(Decision::NotLast)),
+                Asked::Grant(_) | Asked::Tag { .. } | Asked::WorkerId(_) => None,
             },
         );
     }

@@ -24,7 +24,7 @@ pub const TAG_BYTES: usize = tag::MAX_BYTES;
 #[derive(Clone, Copy)]
 pub enum Demand {
     /// Numbers of a tag.
-    Feed {
+    Numbers {
         /// The centre's tag, in UTF-8.
         tag: Text<TAG_BYTES>,
         /// How many numbers; 0 to find out only where the tag stands.
@@ -65,7 +65,7 @@ impl Demand {
     /// What it is about, for the log.
     pub fn subject(&self) -> String {
         match self {
-            Demand::Feed { tag, .. } => format!("ids of the centre's tag \"{}\"", tag.get()),
+            Demand::Numbers { tag, .. } => format!("ids of the centre's tag \"{}\"", tag.get()),
             Demand::Register { .. } => "a worker id of the centre".into(),
             Demand::Renew { worker_id, .. } => {
                 format!("the centre's renewal of worker id {worker_id}")
@@ -78,7 +78,7 @@ impl Demand {
 #[derive(Clone, Copy)]
 pub enum Reply {
     /// Numbers.
-    Fed {
+    Granted {
         /// The numbers granted. Without any, where the tag stands.
         run: Run,
         /// The identity of the centre's tag.
@@ -287,7 +287,7 @@ impl Upstream {
     pub fn note_reply(&self, reply: &Reply) {
         self.note_answer();
         self.note(|state| {
-            if let Reply::Fed { run, .. } = reply {
+            if let Reply::Granted { run, .. } = reply {
                 state.feeds += 1;
                 state.numbers += run.len;
             }

@@ -199,7 +199,7 @@ pub fn store(
             standing.confirmed = Some((setting, from.connection));
             attempt(shared, wanted, standing, current, last)
         }
-        (Reply::Renewed { .. } | Reply::Fed { .. }, _) => Err(Error::Contended),
+        (Reply::Renewed { .. } | Reply::Granted { .. }, _) => Err(Error::Contended),
     }
 }
 

@@ -32,7 +32,7 @@ fn leaf_alloc_check(call: Call<'_>) -> Answer<'_> {
             let Some(new) = with_own_stripe(&old, AllocRow(new)) else {
                 return Answer::NOTHING;
             };
-            match trigger::is_replica() && (old.is_fed() || new.is_fed()) {
+            match trigger::is_replica() && (old.is_of_centre() || new.is_of_centre()) {
                 // Another cluster's grants say nothing about this one's.
                 true => new.with_grants_of(&old),
                 false => check(&old, new),
@@ -81,13 +81,13 @@ fn with_own_stripe<'r>(old: &AllocRow<'_>, new: AllocRow<'r>) -> Option<AllocRow
     Some(new)
 }
 
-/// A new row as it is stored. A role that may only add rows, as to restore a dump, gets masks of its own with them, and
-/// needs the privilege to attach tags for those that are fed.
+/// A new row as it is stored. A role that may only add rows, as to restore a dump, gets masks of
+/// its own with them, and needs the privilege to attach tags for those that are attached.
 fn made(new: AllocRow<'_>) -> AllocRow<'_> {
     let user = role::current();
     let new = match mask_secret::may_choose(user) {
         true => new,
-        false if new.is_fed() && !extension::may_call(user, "leaf_tag_attach") => {
+        false if new.is_of_centre() && !extension::may_call(user, "leaf_tag_attach") => {
             let (tag, role) = (display(new.tag()), display(role::name_of(user).to_bytes()));
             Error::MayNotAttach { tag, role }.raise()
         }
@@ -120,8 +120,8 @@ fn check<'r>(old: &AllocRow<'_>, new: AllocRow<'r>) -> AllocRow<'r> {
     if is_grant || new.max_id() == old.max_id() {
         return new;
     }
-    if new.is_fed() {
-        Error::FedMoved {
+    if new.is_of_centre() {
+        Error::MovedByCentre {
             tag: display(old.tag()),
         }
         .raise();
@@ -168,7 +168,11 @@ fn note_update(old: &AllocRow<'_>, new: &AllocRow<'_>) {
         changes::record(new.tag(), Change::Identity);
     } else if (old.max_id() != new.max_id() && !is_grant) || new.max_value() < old.max_value() {
         changes::record(new.tag(), Change::Position);
-    } else if !old.same_permissions(new) || old.max_value() != new.max_value() {
+    } else if !old.same_permissions(new)
+        || old.max_value() != new.max_value()
+        // The loader asks the centre by what it knows of the row.
+        || (new.is_of_centre() && !old.same_steps(new))
+    {
         changes::record(new.tag(), Change::Permissions);
     } else if !is_grant {
         changes::record(new.tag(), Change::Other);
