@@ -55,6 +55,7 @@ CREATE TABLE leaf.alloc (
     grantees        name[]       NOT NULL DEFAULT '{}',
     incarnation     uuid         NOT NULL DEFAULT gen_random_uuid(),
     history         text,
+    is_copy         boolean      NOT NULL DEFAULT false,
     last_grant      bigint       NOT NULL DEFAULT 0,
     largest_reserve bigint       NOT NULL DEFAULT 0,
     written_by      xid          NOT NULL DEFAULT '0',
@@ -66,6 +67,8 @@ CREATE TABLE leaf.alloc (
     upstream_tag    varchar(128),
     upstream_incarnation uuid,
     fed_in          text,
+    fed_unreplicated boolean     NOT NULL DEFAULT false,
+    may_lack_feeds  boolean      NOT NULL DEFAULT false,
     stripes         integer      NOT NULL DEFAULT 1,
     stripe          integer      NOT NULL DEFAULT 0,
     stripe_width    bigint       NOT NULL DEFAULT 1000000,
@@ -95,6 +98,7 @@ COMMENT ON COLUMN leaf.alloc.owner IS 'name of the role that may draw from, alte
 COMMENT ON COLUMN leaf.alloc.grantees IS 'names of the roles that may draw; public means all roles';
 COMMENT ON COLUMN leaf.alloc.incarnation IS 'identity of the row: a tag that is dropped and created again is a new tag';
 COMMENT ON COLUMN leaf.alloc.history IS 'history of the cluster (system identifier, timeline, nonce) in which the row was made or last granted ids';
+COMMENT ON COLUMN leaf.alloc.is_copy IS 'whether the row was copied, as by a restore, and has granted no ids since: the original may have granted more';
 COMMENT ON COLUMN leaf.alloc.last_grant IS 'ids in the last granted segment; of a stripe, as many as it would have had without the end of a block';
 COMMENT ON COLUMN leaf.alloc.largest_reserve IS 'ids in the largest block ever reserved';
 COMMENT ON COLUMN leaf.alloc.floor IS 'the tag was moved here, or ids below are in use: unused ids below are not taken back';
@@ -105,7 +109,9 @@ COMMENT ON COLUMN leaf.alloc.mask_version IS 'the version of the key with which 
 
 COMMENT ON COLUMN leaf.alloc.upstream_tag IS 'the tag of the centre from which the ids of a fed tag come; null if they are granted here';
 COMMENT ON COLUMN leaf.alloc.upstream_incarnation IS 'the identity of that tag: another tag with its name feeds nothing';
-COMMENT ON COLUMN leaf.alloc.fed_in IS 'history of the cluster in which the tag last fed tags of other clusters, and whether that was unreplicated; or in which it was moved since';
+COMMENT ON COLUMN leaf.alloc.fed_in IS 'history of the cluster in which the tag last fed tags of other clusters, or in which it was moved since';
+COMMENT ON COLUMN leaf.alloc.fed_unreplicated IS 'whether it fed them without a synchronous standby: a failover may have lost how far';
+COMMENT ON COLUMN leaf.alloc.may_lack_feeds IS 'whether the row may lack numbers that it has fed, because it was copied or restored: the tag feeds nothing until it is moved past them';
 COMMENT ON COLUMN leaf.alloc.stripes IS 'into how many stripes the numbers are cut; 1 if they are not';
 COMMENT ON COLUMN leaf.alloc.stripe IS 'the stripe, from 0, whose numbers are granted here: no two nodes may have the same one';
 COMMENT ON COLUMN leaf.alloc.stripe_width IS 'numbers in a block of a stripe; every block of them belongs to the next stripe';

@@ -53,7 +53,7 @@ pub extern "C-unwind" fn _PG_init() {
     if pg::process::is_preloading() {
         settings::init();
         pg::drop_hook::init(dropped::at_drop);
-        loader::init(&[&snowflake::renewal::Renewal, &segment::work::Granting]);
+        loader::init(&[&snowflake::renewal::Renewal, &segment::grant::Granting]);
         shmem::init(at_server_start);
     }
 }

@@ -104,6 +104,12 @@ impl<'t> Patience<'t> {
         )
     }
 
+    /// Sleeps until this process's latch is set, or until the loader has to be checked again;
+    /// can be cancelled.
+    pub fn sleep(&self) {
+        self.nap_for(LONGEST_NAP);
+    }
+
     /// Sleeps for a few milliseconds; can be cancelled.
     pub fn nap(&self) {
         self.nap_for(Duration::from_millis(5));

@@ -4,7 +4,7 @@ use super::args;
 use crate::pg::call::{Call, Datum, sql_functions};
 use crate::pg::rows::Record;
 use crate::segment::align::align;
-use crate::segment::owner::require_primary;
+use crate::segment::permissions::require_primary;
 use crate::shmem;
 
 sql_functions!(leaf_tag_align);
@@ -16,7 +16,7 @@ fn leaf_tag_align(call: Call<'_>) -> Datum {
         shmem::require();
         require_primary();
         let tag = call.text(0).map(|tag| args::tag(Some(tag)));
-        let aligned = align(tag, call.function()).into_iter();
+        let aligned = align(tag).into_iter();
         aligned.map(|column| {
             Record::new()
                 .with("biz_tag", column.tag.as_deref())

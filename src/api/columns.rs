@@ -30,7 +30,7 @@ fn leaf_column_adopt(call: Call<'_>) -> Option<Vec<u8>> {
             "It is either 'segment' or 'snowflake'.",
         ),
     };
-    adopt::adopt(table, column, kind, call.function(), |tag| {
+    adopt::adopt(table, column, kind, |tag| {
         args::tag(Some(tag));
     })
 }
@@ -40,7 +40,7 @@ fn leaf_column_release(call: Call<'_>) -> Oid {
     shmem::require();
     xact::require_writable(c"leaf_column_release()");
     let (table, column) = column(call);
-    release::release(table, column, call.function())
+    release::release(table, column)
 }
 
 /// The first two arguments.

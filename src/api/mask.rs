@@ -9,7 +9,7 @@ use crate::error::Report;
 use crate::pg::call::{Call, sql_functions};
 use crate::pg::rows::Record;
 use crate::segment::masks::{self, Wanted};
-use crate::segment::owner::require_owner;
+use crate::segment::permissions::require_owner;
 use crate::shmem;
 
 sql_functions!(leaf_mask, leaf_unmask, leaf_mask_key, leaf_mask_rotate);

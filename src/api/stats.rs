@@ -15,7 +15,7 @@ use crate::pg::call::{Call, Datum, sql_functions};
 use crate::pg::rows::Record;
 use crate::pg::{clock, database, heap, report, role};
 use crate::segment::key::key;
-use crate::segment::owner::check_owner_if_exists;
+use crate::segment::permissions::check_owner_if_exists;
 use crate::shmem;
 use crate::shmem::failures::Failures;
 use crate::shmem::generators::{GeneratorSlot, Lease};

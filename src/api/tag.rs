@@ -14,7 +14,7 @@ use crate::segment::align::require_unused;
 use crate::segment::attaching;
 use crate::segment::changes::{self, Change};
 use crate::segment::error::Error;
-use crate::segment::owner::{require_owner, require_primary, require_readable};
+use crate::segment::permissions::{require_owner, require_primary, require_readable};
 use crate::segment::restripe;
 use crate::shmem;
 
@@ -180,7 +180,7 @@ fn leaf_tag_drop(call: Call<'_>) {
     );
     require_owner(tag);
     if !force {
-        require_unused(tag, call.function());
+        require_unused(tag);
     }
     catalog::as_owner(|| alloc::delete(tag));
 }

@@ -17,7 +17,6 @@ use crate::shmem::text::Text;
 use crate::snowflake::error::Error;
 use crate::snowflake::lease::{self, Claimant, Leased};
 use crate::snowflake::nodes;
-use crate::snowflake::releasing::releasing;
 use crate::snowflake::upstream;
 
 sql_functions!(
@@ -101,7 +100,7 @@ fn leaf_worker_renew(call: Call<'_>) -> Record {
 fn leaf_worker_release(call: Call<'_>) {
     let proof = args::proof(call.integer(0), call.uuid(1), call.bigint(2));
     let used_until = args::instant(call.timestamp(3), "used_until");
-    in_registry(|| releasing(|| lease::release(&proof, used_until)));
+    in_registry(|| lease::release(&proof, used_until));
 }
 
 /// Makes worker ids of earlier histories available. Returns how many.

@@ -5,6 +5,7 @@ use std::ffi::CStr;
 use leaf_core::grant::{Found, OwnNumbers, Position, Row, Stripe};
 
 use super::alloc_row::own_numbers;
+use super::intent::{self, Intent, Move};
 use super::statement::{ResultRow, bigint, bytes, column_of, execute, flag, query, uuid};
 use super::{relation, triggers};
 use crate::error::{Error, Problem};
@@ -75,23 +76,30 @@ fn width_of(stripe: &Stripe) -> i64 {
 
 /// Gives a tag other numbers. What was granted up to now is not taken back, because it was
 /// granted as one of the earlier ones.
-pub fn restripe(tag: &[u8], numbers: &OwnNumbers) {
+pub fn restripe(tag: &[u8], numbers: OwnNumbers) {
     let (stripe, earlier) = (numbers.stripe(), numbers.earlier());
-    execute(
-        "UPDATE leaf.alloc SET stripes = $2::integer, stripe = $3::integer, stripe_width = $4, \
+    let intent = Intent::Divide {
+        tag: tag.to_vec(),
+        numbers,
+    };
+    let write = || {
+        execute(
+            "UPDATE leaf.alloc SET stripes = $2::integer, stripe = $3::integer, stripe_width = $4, \
                 striped_from = $5, earlier_stripes = $6::integer, earlier_stripe = $7::integer, \
                 floor = greatest(floor, max_id) \
           WHERE biz_tag = $1",
-        &[
-            text_arg(tag),
-            bigint_arg(i64::from(stripe.count())),
-            bigint_arg(i64::from(stripe.number())),
-            bigint_arg(width_of(stripe)),
-            bigint_arg(numbers.from()),
-            bigint_arg(i64::from(earlier.count())),
-            bigint_arg(i64::from(earlier.number())),
-        ],
-    );
+            &[
+                text_arg(tag),
+                bigint_arg(i64::from(stripe.count())),
+                bigint_arg(i64::from(stripe.number())),
+                bigint_arg(width_of(stripe)),
+                bigint_arg(numbers.from()),
+                bigint_arg(i64::from(earlier.count())),
+                bigint_arg(i64::from(earlier.number())),
+            ],
+        )
+    };
+    intent::with(intent, write);
 }
 
 /// What a tag's row should have; `None` for what stays as it is.
@@ -107,11 +115,12 @@ pub struct Changes<'a> {
 
 /// Changes the given columns of a tag's row.
 pub fn update(tag: &[u8], changes: &Changes<'_>) {
-    // What was fed before lies below the new position.
+    // What was granted to shards before lies below the new position.
     let moved_in = changes.max_id.map(|_| history::current());
     execute(
         "UPDATE leaf.alloc SET step = coalesce($2::integer, step), max_id = coalesce($3, max_id), \
-         floor = greatest(floor, $3), fed_in = CASE WHEN $3 IS NULL THEN fed_in ELSE $7 END, max_value = coalesce($4, max_value), \
+         floor = greatest(floor, $3), fed_in = coalesce($7, fed_in), \
+         fed_unreplicated = fed_unreplicated AND $3 IS NULL, may_lack_feeds = may_lack_feeds AND $3 IS NULL, max_value = coalesce($4, max_value), \
          description = coalesce($5, description), \
          max_step = nullif(coalesce($6::integer, max_step), 0) WHERE biz_tag = $1",
         &[
@@ -207,8 +216,8 @@ fn position_of(row: &ResultRow<'_>) -> Position {
     }
 }
 
-/// Whether a tag is fed.
-pub fn is_fed(tag: &[u8]) -> bool {
+/// Whether the centre grants a tag's numbers.
+pub fn is_of_centre(tag: &[u8]) -> bool {
     let statement = "SELECT upstream_tag IS NOT NULL FROM leaf.alloc WHERE biz_tag = $1";
     query(statement, &[text_arg(tag)], |row| flag(row, 1)) == [true]
 }
@@ -219,7 +228,7 @@ macro_rules! columns {
     () => {
         "a.max_id, a.max_value, a.stripes, a.stripe, a.stripe_width, a.striped_from, \
          a.earlier_stripes, a.earlier_stripe, a.step::bigint, a.last_grant, a.largest_reserve, \
-         a.history IS DISTINCT FROM $2 OR a.written_by <> a.xmin, a.incarnation, a.floor, \
+         a.history IS DISTINCT FROM $2 OR a.is_copy OR a.written_by <> a.xmin, a.incarnation, a.floor, \
          a.max_step::bigint, a.upstream_incarnation"
     };
 }
@@ -255,21 +264,23 @@ fn locked_row(row: &ResultRow<'_>) -> Row {
     }
 }
 
-/// Sets the position of a tag's row, which the current transaction has locked. An error
-/// if the row was not changed to it.
-pub fn set_position(tag: &[u8], max_id: i64, history: &str) {
-    let stored = query(
-        "UPDATE leaf.alloc SET max_id = $2, history = $3 WHERE biz_tag = $1 RETURNING max_id = $2",
-        &[text_arg(tag), bigint_arg(max_id), string_arg(history)],
-        |row| column_of::<bool>(row, 1) == Some(true),
-    );
+/// Sets the position of a tag's row, which the current transaction has locked, by a grant or by
+/// taking ids back. An error if the row was not changed to it.
+pub fn set_position(tag: &[u8], to: Move, history: &str) {
+    let intent = Intent::Grant([(tag.to_vec(), to)].into());
+    let stored = intent::with(intent, || {
+        query(
+            "UPDATE leaf.alloc SET max_id = $2, history = $3, is_copy = false, \
+                    may_lack_feeds = may_lack_feeds OR is_copy AND fed_in IS DISTINCT FROM $3 \
+              WHERE biz_tag = $1 RETURNING max_id = $2",
+            &[text_arg(tag), bigint_arg(to.to), string_arg(history)],
+            |row| flag(row, 1),
+        )
+    });
     if stored != [true] {
         Error::NotStored.raise();
     }
 }
-
-/// Marks a history in which a tag has fed others without a synchronous standby.
-pub const UNREPLICATED: &str = " unreplicated";
 
 /// Locks the rows of `tags` for grants, and skips those that another transaction has
 /// locked. The results are in the order of `tags`. If `lost_grants`, the current history may
@@ -280,11 +291,10 @@ pub fn lock_for_grant(tags: &[&[u8]], history: &str, lost_grants: bool) -> Vec<F
         concat!(
             "SELECT d.n, ",
             columns!(),
-            ", a.written_by <> a.xmin \
-               OR CASE WHEN a.fed_in IN ($2, $2 || ' unreplicated') THEN false \
-                       WHEN a.fed_in LIKE '% unreplicated' OR a.fed_in LIKE 'copy of %' THEN true \
-                       ELSE coalesce(a.history, '') <> $2 AND ($3 OR a.history LIKE 'copy of %') \
-                            OR a.fed_in <> $2 AND $3 END \
+            ", a.written_by <> a.xmin OR a.may_lack_feeds \
+               OR a.fed_in IS DISTINCT FROM $2 \
+                  AND (a.fed_unreplicated OR a.is_copy \
+                       OR $3 AND (a.history IS DISTINCT FROM $2 OR a.fed_in IS NOT NULL)) \
                FROM unnest($1) WITH ORDINALITY AS d(tag, n) JOIN leaf.alloc AS a ON a.biz_tag = d.tag \
                 FOR NO KEY UPDATE OF a SKIP LOCKED"
         ),
@@ -305,7 +315,10 @@ pub fn lock_for_grant(tags: &[&[u8]], history: &str, lost_grants: bool) -> Vec<F
 }
 
 /// The centre's tags of fed tags, in UTF-8, in the order of `tags`.
-pub fn upstream_tags(tags: &[&[u8]]) -> Vec<Option<String>> {
+pub fn tags_of_centre(tags: &[&[u8]]) -> Vec<Option<String>> {
+    if tags.is_empty() {
+        return Vec::new();
+    }
     let found = query(
         "SELECT d.n, pg_catalog.convert_to(a.upstream_tag::text, 'UTF8') \
            FROM unnest($1) WITH ORDINALITY AS d(tag, n) JOIN leaf.alloc AS a ON a.biz_tag = d.tag",
@@ -322,15 +335,17 @@ pub fn upstream_tags(tags: &[&[u8]]) -> Vec<Option<String>> {
 /// Makes a tag fed. Its numbers so far are no longer its own, so it is another tag from now
 /// on.
 pub fn attach(tag: &[u8], upstream_tag: &[u8], upstream_incarnation: [u8; 16]) {
-    execute(
-        "UPDATE leaf.alloc SET upstream_tag = $2, upstream_incarnation = $3, \
-                incarnation = pg_catalog.gen_random_uuid() WHERE biz_tag = $1",
-        &[
-            text_arg(tag),
-            text_arg(upstream_tag),
-            uuid_arg(upstream_incarnation),
-        ],
-    );
+    intent::with(Intent::Attach { tag: tag.to_vec() }, || {
+        execute(
+            "UPDATE leaf.alloc SET upstream_tag = $2, upstream_incarnation = $3, \
+                    incarnation = pg_catalog.gen_random_uuid() WHERE biz_tag = $1",
+            &[
+                text_arg(tag),
+                text_arg(upstream_tag),
+                uuid_arg(upstream_incarnation),
+            ],
+        )
+    });
 }
 
 /// Distinguishes rows that were skipped because they are locked from rows that do not
@@ -348,55 +363,64 @@ fn mark_busy(tags: &[&[u8]], found: &mut [Found]) {
     }
 }
 
-/// Writes the grants of rows that [`lock_for_grant`] has locked. An error if a row was not
-/// changed to its grant, for example because of a trigger. A row that may lack numbers that were
-/// fed remains one until it is moved. `fed_in` is stored in the rows that
-/// have fed others.
-pub fn store_grants(grants: &[(&[u8], &Row)], history: &str, fed_in: &str) {
-    let as_bigint = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
-    let rows = || grants.iter().map(|(_, row)| row);
-    let stored = query(
-        "UPDATE leaf.alloc AS a \
-            SET max_id = g.max_id, last_grant = g.last_grant, largest_reserve = g.largest_reserve, \
-                history = $5, \
-                fed_in = CASE WHEN g.has_fed <> 0 THEN $7 \
-                              WHEN g.may_lack = 0 OR a.fed_in LIKE 'copy of %' THEN a.fed_in \
-                              ELSE 'copy of ' || coalesce(a.fed_in, a.history, '') END \
-           FROM unnest($1, $2, $3, $4, $6, $8) AS g(tag, max_id, last_grant, largest_reserve, has_fed, may_lack) \
-          WHERE a.biz_tag = g.tag RETURNING a.max_id = g.max_id",
-        &[
-            text_array_arg(grants.iter().map(|(tag, _)| *tag)),
-            bigint_array_arg(rows().map(|row| row.position.max_id)),
-            bigint_array_arg(rows().map(|row| as_bigint(row.last_grant))),
-            bigint_array_arg(rows().map(|row| as_bigint(row.largest_reserve))),
-            string_arg(history),
-            bigint_array_arg(rows().map(|row| i64::from(row.has_fed))),
-            string_arg(fed_in),
-            bigint_array_arg(rows().map(|row| i64::from(row.may_lack_feeds))),
-        ],
-        |row| column_of::<bool>(row, 1) == Some(true),
-    );
-    if stored.len() != grants.len() || stored.contains(&false) {
-        Error::NotStored.raise();
-    }
-}
+/// A row to be written: its tag, how it is now, and whether it moves back.
+pub type Changed<'a> = (&'a [u8], &'a Row, bool);
 
-/// Checks that the rows are still as [`store_grants`] has written them: triggers that have
-/// fired since may have changed them. An error if not. (Deferred triggers do not fire
-/// later: [`relation::as_owner`] makes them errors.)
-pub fn check_stored(grants: &[(&[u8], &Row)]) {
-    if grants.is_empty() || !has_other_triggers() {
+/// Writes the grants of rows that [`lock_for_grant`] has locked. An error if a row was not
+/// changed to its grant, for example because of a trigger. A row that may lack numbers that
+/// shards have got remains one until it is moved. `is_replicated` is whether a synchronous standby
+/// will confirm this.
+pub fn store_grants(grants: &[Changed<'_>], history: &str, is_replicated: bool) {
+    if grants.is_empty() {
         return;
     }
-    let as_granted = query(
+    let as_bigint = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+    let moves = grants.iter().map(|&(tag, row, takes_back)| {
+        let to = row.position.max_id;
+        (tag.to_vec(), Move { to, takes_back })
+    });
+    let rows = || grants.iter().map(|(_, row, _)| row);
+    let stored = intent::with(Intent::Grant(moves.collect()), || {
+        query(
+            "UPDATE leaf.alloc AS a \
+                SET max_id = g.max_id, last_grant = g.last_grant, largest_reserve = g.largest_reserve, \
+                    history = $5, is_copy = false, may_lack_feeds = g.may_lack <> 0, \
+                    fed_in = CASE WHEN g.has_fed <> 0 THEN $5 ELSE a.fed_in END, \
+                    fed_unreplicated = CASE WHEN g.has_fed <> 0 THEN $7 ELSE a.fed_unreplicated END \
+               FROM unnest($1, $2, $3, $4, $6, $8) AS g(tag, max_id, last_grant, largest_reserve, has_fed, may_lack) \
+              WHERE a.biz_tag = g.tag RETURNING a.max_id = g.max_id",
+            &[
+                text_array_arg(grants.iter().map(|(tag, ..)| *tag)),
+                bigint_array_arg(rows().map(|row| row.position.max_id)),
+                bigint_array_arg(rows().map(|row| as_bigint(row.last_grant))),
+                bigint_array_arg(rows().map(|row| as_bigint(row.largest_reserve))),
+                string_arg(history),
+                bigint_array_arg(rows().map(|row| i64::from(row.has_fed))),
+                flag_arg(!is_replicated),
+                bigint_array_arg(rows().map(|row| i64::from(row.may_lack_feeds))),
+            ],
+            |row| flag(row, 1),
+        )
+    });
+    require_stored(&stored, grants);
+    if !has_other_triggers() {
+        return;
+    }
+    // Triggers that have fired since may have changed the rows. (Deferred ones do not fire
+    // later: `relation::as_owner` makes them errors.)
+    let stored = query(
         "SELECT a.max_id = g.max_id FROM unnest($1, $2) AS g(tag, max_id) JOIN leaf.alloc AS a ON a.biz_tag = g.tag",
         &[
-            text_array_arg(grants.iter().map(|(tag, _)| *tag)),
-            bigint_array_arg(grants.iter().map(|(_, row)| row.position.max_id)),
+            text_array_arg(grants.iter().map(|(tag, ..)| *tag)),
+            bigint_array_arg(rows().map(|row| row.position.max_id)),
         ],
-        |row| column_of::<bool>(row, 1) == Some(true),
+        |row| flag(row, 1),
     );
-    if as_granted.len() != grants.len() || as_granted.contains(&false) {
+    require_stored(&stored, grants);
+}
+
+fn require_stored(stored: &[bool], grants: &[Changed<'_>]) {
+    if stored.len() != grants.len() || stored.contains(&false) {
         Error::NotStored.raise();
     }
 }

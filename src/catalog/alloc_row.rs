@@ -1,6 +1,6 @@
 //! A row of `leaf.alloc` as triggers and look-ups see it, without SQL.
 
-use leaf_core::grant::{OwnNumbers, Stripe};
+use leaf_core::grant::{Grantor, OwnNumbers, Stripe};
 use pgrx::pg_sys;
 
 use crate::pg::datum::{random_uuid_datum, text_datum, uuid_datum};
@@ -11,28 +11,33 @@ use crate::pg::{clock, heap, xact};
 pub(super) mod column {
     pub const BIZ_TAG: i16 = 1;
     pub const MAX_ID: i16 = 2;
+    pub const STEP: i16 = 3;
     pub const UPDATE_TIME: i16 = 5;
     pub const MAX_VALUE: i16 = 6;
     pub const OWNER: i16 = 7;
     pub const GRANTEES: i16 = 8;
     pub const INCARNATION: i16 = 9;
     pub const HISTORY: i16 = 10;
-    pub const LAST_GRANT: i16 = 11;
-    pub const LARGEST_RESERVE: i16 = 12;
-    pub const WRITTEN_BY: i16 = 13;
-    pub const FLOOR: i16 = 14;
-    pub const MASK_SECRET_ID: i16 = 16;
-    pub const MASK_SALT: i16 = 17;
-    pub const MASK_VERSION: i16 = 18;
-    pub const UPSTREAM_TAG: i16 = 19;
-    pub const UPSTREAM_INCARNATION: i16 = 20;
-    pub const FED_IN: i16 = 21;
-    pub const STRIPES: i16 = 22;
-    pub const STRIPE: i16 = 23;
-    pub const STRIPE_WIDTH: i16 = 24;
-    pub const STRIPED_FROM: i16 = 25;
-    pub const EARLIER_STRIPES: i16 = 26;
-    pub const EARLIER_STRIPE: i16 = 27;
+    pub const IS_COPY: i16 = 11;
+    pub const LAST_GRANT: i16 = 12;
+    pub const LARGEST_RESERVE: i16 = 13;
+    pub const WRITTEN_BY: i16 = 14;
+    pub const FLOOR: i16 = 15;
+    pub const MAX_STEP: i16 = 16;
+    pub const MASK_SECRET_ID: i16 = 17;
+    pub const MASK_SALT: i16 = 18;
+    pub const MASK_VERSION: i16 = 19;
+    pub const UPSTREAM_TAG: i16 = 20;
+    pub const UPSTREAM_INCARNATION: i16 = 21;
+    pub const FED_IN: i16 = 22;
+    pub const FED_UNREPLICATED: i16 = 23;
+    pub const MAY_LACK_FEEDS: i16 = 24;
+    pub const STRIPES: i16 = 25;
+    pub const STRIPE: i16 = 26;
+    pub const STRIPE_WIDTH: i16 = 27;
+    pub const STRIPED_FROM: i16 = 28;
+    pub const EARLIER_STRIPES: i16 = 29;
+    pub const EARLIER_STRIPE: i16 = 30;
 }
 
 /// The columns that say which numbers are the tag's own, in the order of [`own_numbers`].
@@ -43,6 +48,20 @@ const STRIPE_INTEGERS: [i16; 4] = [
     column::EARLIER_STRIPE,
 ];
 const STRIPE_BIGINTS: [i16; 2] = [column::STRIPE_WIDTH, column::STRIPED_FROM];
+
+/// The columns that say what a cluster has granted, and where it gets its ids.
+const OF_GRANTS: [i16; 10] = [
+    column::MAX_ID,
+    column::INCARNATION,
+    column::HISTORY,
+    column::IS_COPY,
+    column::LAST_GRANT,
+    column::UPSTREAM_TAG,
+    column::UPSTREAM_INCARNATION,
+    column::FED_IN,
+    column::FED_UNREPLICATED,
+    column::MAY_LACK_FEEDS,
+];
 
 /// The numbers of a tag, from the columns of its row. These have constraints that exclude
 /// stripes that cannot be.
@@ -83,16 +102,8 @@ impl<'r> AllocRow<'r> {
 
     /// The row with the stripe columns of another one.
     pub fn with_stripe_of(self, other: &AllocRow<'_>) -> AllocRow<'r> {
-        let mut row = self.0;
-        for column in STRIPE_INTEGERS {
-            let value = other.0.integer(column).unwrap_or_default();
-            row = row.with(column, pg_sys::Datum::from(value));
-        }
-        for column in STRIPE_BIGINTS {
-            let value = other.0.bigint(column).unwrap_or_default();
-            row = row.with(column, pg_sys::Datum::from(value));
-        }
-        AllocRow(row)
+        let row = self.0.with_columns_of(&other.0, &STRIPE_INTEGERS);
+        AllocRow(row.with_columns_of(&other.0, &STRIPE_BIGINTS))
     }
 
     /// Whether the row names the secret of its masks.
@@ -117,6 +128,13 @@ impl<'r> AllocRow<'r> {
             && self.0.names(column::GRANTEES) == other.0.names(column::GRANTEES)
     }
 
+    /// Whether segments of both are of the same lengths.
+    pub fn same_steps(&self, other: &AllocRow<'_>) -> bool {
+        [column::STEP, column::MAX_STEP]
+            .iter()
+            .all(|&column| self.0.integer(column) == other.0.integer(column))
+    }
+
     pub fn incarnation(&self) -> [u8; 16] {
         self.0.uuid(column::INCARNATION).unwrap_or_default()
     }
@@ -130,38 +148,43 @@ impl<'r> AllocRow<'r> {
         AllocRow(self.0.with(column::MAX_ID, pg_sys::Datum::from(max_id)))
     }
 
-    /// The history that the row has, if any.
-    pub fn history(&self) -> Option<&[u8]> {
-        self.0.text(column::HISTORY)
-    }
-
-    /// The row with another history.
-    pub fn with_history(self, history: &str) -> AllocRow<'r> {
-        AllocRow(self.0.with(column::HISTORY, text_datum(&encode(history))))
+    /// The new row with where it was made. One that brings a history along is a copy of an
+    /// earlier row, which may have granted more ids since, even in this history, and numbers to
+    /// shards. `history` is the present one.
+    pub fn made(self, history: &str) -> AllocRow<'r> {
+        let is_copy = self.0.text(column::HISTORY).is_some();
+        let may_lack_feeds = self.0.text(column::FED_IN).is_some()
+            || self.0.flag(column::MAY_LACK_FEEDS) == Some(true);
+        let row = match is_copy {
+            true => self,
+            false => self.with_text(column::HISTORY, history),
+        };
+        row.with_flag(column::IS_COPY, is_copy)
+            .with_flag(column::MAY_LACK_FEEDS, may_lack_feeds)
     }
 
     /// The row as it is after its tag was moved: nothing below its position is taken back, and
-    /// what was fed before lies below it. `history` is the present one.
+    /// what shards have got lies below it. `history` is the present one.
     pub fn moved(self, history: &str) -> AllocRow<'r> {
         let floor = self.0.bigint(column::FLOOR).unwrap_or(i64::MIN);
         let floor = pg_sys::Datum::from(floor.max(self.max_id()));
-        let row = self.0.with(column::FLOOR, floor);
-        AllocRow(row).with_fed_in(history)
+        AllocRow(self.0.with(column::FLOOR, floor))
+            .with_text(column::FED_IN, history)
+            .with_flag(column::FED_UNREPLICATED, false)
+            .with_flag(column::MAY_LACK_FEEDS, false)
     }
 
-    /// In which history the tag has fed others, if it has.
-    pub fn fed_in(&self) -> Option<&[u8]> {
-        self.0.text(column::FED_IN)
+    fn with_text(self, column: i16, text: &str) -> AllocRow<'r> {
+        AllocRow(self.0.with(column, text_datum(&encode(text))))
     }
 
-    /// The row with another history in which it has fed others.
-    pub fn with_fed_in(self, history: &str) -> AllocRow<'r> {
-        AllocRow(self.0.with(column::FED_IN, text_datum(&encode(history))))
+    fn with_flag(self, column: i16, flag: bool) -> AllocRow<'r> {
+        AllocRow(self.0.with(column, pg_sys::Datum::from(flag)))
     }
 
-    /// Whether the tag is fed.
-    pub fn is_fed(&self) -> bool {
-        self.0.text(column::UPSTREAM_TAG).is_some()
+    /// Whether the centre grants the tag's numbers.
+    pub fn is_of_centre(&self) -> bool {
+        grantor_of(&self.0) == Grantor::Centre
     }
 
     /// Whether the ids of both come from the same tag of the centre, or from none.
@@ -174,18 +197,7 @@ impl<'r> AllocRow<'r> {
     /// The row as its own cluster has it: what another cluster has granted, and where that gets
     /// its ids, is not its own.
     pub fn with_grants_of(self, own: &AllocRow<'_>) -> AllocRow<'r> {
-        let text = |column| own.0.text(column).map(text_datum);
-        let bigint = |column| own.0.bigint(column).map(pg_sys::Datum::from);
-        let row = self.0;
-        let row = row.with(column::MAX_ID, bigint(column::MAX_ID));
-        let row = row.with(column::HISTORY, text(column::HISTORY));
-        let row = row.with(column::LAST_GRANT, bigint(column::LAST_GRANT));
-        let row = row.with(column::FED_IN, text(column::FED_IN));
-        let row = row.with(column::UPSTREAM_TAG, text(column::UPSTREAM_TAG));
-        let upstream = own.0.uuid(column::UPSTREAM_INCARNATION);
-        let row = row.with(column::UPSTREAM_INCARNATION, upstream.map(uuid_datum));
-        let incarnation = own.0.uuid(column::INCARNATION);
-        AllocRow(row.with(column::INCARNATION, incarnation.map(uuid_datum)))
+        AllocRow(self.0.with_columns_of(&own.0, &OF_GRANTS))
     }
 
     /// The row as the current transaction writes it.
@@ -193,6 +205,14 @@ impl<'r> AllocRow<'r> {
         let now = pg_sys::Datum::from(clock::to_timestamp(clock::now()));
         let row = self.0.with(column::UPDATE_TIME, now);
         AllocRow(row.with(column::WRITTEN_BY, xact::current_id()))
+    }
+}
+
+/// Who grants the numbers of the tag of a row.
+pub(super) fn grantor_of(row: &heap::Row<'_>) -> Grantor {
+    match row.text(column::UPSTREAM_TAG) {
+        None => Grantor::Row,
+        Some(_) => Grantor::Centre,
     }
 }
 

@@ -4,6 +4,7 @@
 use pgrx::pg_sys::Oid;
 
 use super::defaults::{self, DefaultOfTag};
+use super::extension;
 use super::sequences::{self, Sequence};
 use super::statement::{
     bigint, bytes, column_of, command, flag, literal, optional_text, query_latest, quoted, text,
@@ -153,8 +154,8 @@ impl Column {
     }
 
     /// The tag that the default draws from, if it is a plain call of `leaf_segment_next`.
-    pub fn tag(&self, sibling: Oid) -> Option<Vec<u8>> {
-        let (function, _) = function(sibling, "leaf_segment_next")?;
+    pub fn tag(&self) -> Option<Vec<u8>> {
+        let function = extension::function("leaf_segment_next")?.oid;
         match self.plain_call()? {
             PlainCall {
                 function: called,
@@ -183,8 +184,8 @@ impl Column {
     }
 
     /// Whether the default is a plain call of `leaf_snowflake_next`.
-    pub fn is_snowflake(&self, sibling: Oid) -> bool {
-        let function = function(sibling, "leaf_snowflake_next").map(|(function, _)| function);
+    pub fn is_snowflake(&self) -> bool {
+        let function = extension::function("leaf_snowflake_next").map(|it| it.oid);
         function.is_some() && function == self.plain_call().map(|call| call.function)
     }
 
@@ -195,11 +196,11 @@ impl Column {
     }
 
     /// Sets the default to draw from a tag, or, without one, to snowflake ids.
-    pub fn set_default(&self, tag: Option<&[u8]>, sibling: Oid) {
+    pub fn set_default(&self, tag: Option<&[u8]>) {
         let call = match tag {
-            Some(tag) => function(sibling, "leaf_segment_next")
-                .map(|it| format!("{}({}::text)", it.1, literal(&display(tag)))),
-            None => function(sibling, "leaf_snowflake_next").map(|it| format!("{}()", it.1)),
+            Some(tag) => extension::function("leaf_segment_next")
+                .map(|it| format!("{}({}::text)", it.name, literal(&display(tag)))),
+            None => extension::function("leaf_snowflake_next").map(|it| format!("{}()", it.name)),
         };
         // The extension may have been dropped meanwhile.
         let call = call.unwrap_or_else(|| Error::NoCatalog.raise());
@@ -391,21 +392,6 @@ pub fn is_awaited_by_holder(relation: Oid) -> bool {
         |row| flag(row, 1),
     );
     found == [true]
-}
-
-/// A function of the extension, by the schema of any other one: its OID, and its name
-/// qualified and quoted.
-fn function(sibling: Oid, name: &str) -> Option<(Oid, String)> {
-    let found = query_latest(
-        "SELECT f.oid::bigint, format('%I.%I', n.nspname, f.proname) \
-           FROM pg_proc AS f JOIN pg_proc AS s ON s.pronamespace = f.pronamespace \
-           JOIN pg_namespace AS n ON n.oid = f.pronamespace \
-          WHERE s.oid = $1::oid AND f.proname = $2::name AND f.prolang = s.prolang \
-          ORDER BY f.pronargs LIMIT 1",
-        &[oid_arg(sibling), text_arg(name.as_bytes())],
-        |row| (oid(bigint(row, 1)), text(row, 2)),
-    );
-    found.into_iter().next()
 }
 
 fn oid(number: i64) -> Oid {

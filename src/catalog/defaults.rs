@@ -4,6 +4,7 @@ use std::ffi::CString;
 
 use pgrx::pg_sys;
 
+use super::extension;
 use super::statement::{bigint, column_of, query_latest};
 use crate::pg::column::{Column, Index, Numbers};
 use crate::pg::datum::{bigint_arg, text_arg};
@@ -37,11 +38,11 @@ pub struct Member {
 }
 
 /// The columns whose default, their own or their domain's, calls
-/// `leaf_segment_next(text)` in the schema of the function `sibling`: one element for each
-/// call, by tag, table and column. A partition is left out if its partitioned table is in
-/// the result, because reading that includes the partition.
-pub fn of_tags(sibling: pg_sys::Oid) -> Vec<DefaultOfTag> {
-    let Some(function) = function_oid(sibling) else {
+/// `leaf_segment_next(text)`: one element for each call, by tag, table and column. A partition is
+/// left out if its partitioned table is in the result, because reading that includes the
+/// partition.
+pub fn of_tags() -> Vec<DefaultOfTag> {
+    let Some(function) = extension::function("leaf_segment_next").map(|it| it.oid) else {
         return Vec::new();
     };
     let mut found: Vec<DefaultOfTag> = candidates(function)
@@ -63,16 +64,6 @@ pub fn of_tags(sibling: pg_sys::Oid) -> Vec<DefaultOfTag> {
     });
     found.sort_by_cached_key(|it| (it.tag.is_none(), it.tag.clone(), it.column.clone()));
     found
-}
-
-fn function_oid(sibling: pg_sys::Oid) -> Option<pg_sys::Oid> {
-    let oids = query_latest(
-        "SELECT f.oid::bigint FROM pg_proc AS f JOIN pg_proc AS s ON s.pronamespace = f.pronamespace \
-          WHERE s.oid = $1::oid AND f.proname = 'leaf_segment_next' AND f.proargtypes = '25'::oidvector",
-        &[bigint_arg(i64::from(sibling.to_u32()))],
-        |row| bigint(row, 1),
-    );
-    oids.first().map(|&oid| pg_sys::Oid::from(oid as u32))
 }
 
 /// Columns with a default that depends on the function, each with the expression.

@@ -11,13 +11,15 @@ pub mod alloc_row;
 pub mod columns;
 pub mod database;
 pub mod defaults;
+pub mod extension;
+pub mod intent;
 pub mod mask_secret;
 pub mod permissions;
-pub mod privileges;
 pub mod registry;
 pub mod relation;
 pub mod sequences;
 mod statement;
 pub mod triggers;
+pub mod worker_row;
 
 pub use relation::as_owner;

@@ -2,6 +2,7 @@
 
 use std::ffi::CStr;
 
+use leaf_core::grant::Grantor;
 use pgrx::pg_sys;
 
 use super::alloc_row::{self, column};
@@ -20,8 +21,8 @@ pub struct Permissions {
     pub may_draw: bool,
     /// Whether the role may alter, grant and drop.
     pub is_owner: bool,
-    /// Whether the tag is fed.
-    pub is_fed: bool,
+    /// Who grants the tag's numbers.
+    pub grantor: Grantor,
     /// Whether the current transaction, or in a parallel worker that of its leader, wrote
     /// the row: other sessions do not see this version.
     pub is_uncommitted: bool,
@@ -88,7 +89,7 @@ impl Readable {
     }
 
     /// The name of a tag's owner, and whether blocks of its ids were ever reserved, by a service
-    /// or to feed others; `None` if there is no row.
+    /// or by a shard; `None` if there is no row.
     pub fn owner_and_blocks(&self, tag: &[u8]) -> Option<(Vec<u8>, bool)> {
         heap::find_by_text(self.alloc, self.index, tag, |row| {
             let owner = row.name(column::OWNER).unwrap_or_default();
@@ -122,7 +123,7 @@ impl Readable {
                 incarnation: row.uuid(column::INCARNATION).unwrap_or_default(),
                 may_draw,
                 is_owner,
-                is_fed: row.text(column::UPSTREAM_TAG).is_some(),
+                grantor: alloc_row::grantor_of(row),
                 is_uncommitted: row.is_from_this_transaction(),
                 stripe_width: alloc_row::own_numbers_of(row).stripe().width(),
             };

@@ -6,28 +6,18 @@ use std::ops::Range;
 use leaf_core::snowflake::Scheme;
 use leaf_core::time::WallTime;
 use pgrx::datum::{DatumWithOid, TimestampWithTimeZone};
-use pgrx::pg_sys;
 
-use super::relation;
+use super::intent::{self, Intent};
 use super::statement::{
     ResultRow, bigint, column_of, execute, optional_text, query, query_latest, text, uuid,
 };
+use super::{relation, worker_row};
 use crate::pg::datum::{
     Arg, bigint_arg, optional_text_arg, string_arg, text_arg, timestamp_arg, uuid_arg,
 };
 use crate::pg::encoding::encode;
-use crate::pg::{clock, display, guc, heap};
+use crate::pg::{clock, guc};
 use crate::shmem::generators::Lease;
-
-/// Columns that are read without SQL.
-mod column {
-    pub const WORKER_ID: i16 = 1;
-    pub const NODE: i16 = 2;
-    pub const HISTORY: i16 = 5;
-    pub const LAYOUT: i16 = 6;
-    pub const EPOCH: i16 = 7;
-    pub const CEILING: i16 = 8;
-}
 
 /// Begins a query whose rows are passed to [`read`].
 macro_rules! select {
@@ -327,21 +317,7 @@ pub fn highest_worker_id() -> Option<u64> {
 
 /// Layout and epoch as they were first registered, if they were.
 pub fn registered_scheme() -> Option<Scheme> {
-    scheme_in(relation::worker()?)
-}
-
-/// Layout and epoch of an arbitrary row of the registry; all rows have the same.
-pub fn scheme_in(registry: pg_sys::Oid) -> Option<Scheme> {
-    // The first row of an index: the table may begin with many dead ones.
-    heap::any_row(registry, relation::worker_index(), scheme_of).flatten()
-}
-
-fn scheme_of(row: &heap::Row<'_>) -> Option<Scheme> {
-    let layout = String::from_utf8_lossy(row.text(column::LAYOUT)?).parse();
-    Some(Scheme {
-        layout: layout.ok()?,
-        epoch: row.timestamp(column::EPOCH)?,
-    })
+    worker_row::scheme_in(relation::worker()?)
 }
 
 fn to_scheme(layout: &str, epoch: WallTime) -> Scheme {
@@ -350,40 +326,6 @@ fn to_scheme(layout: &str, epoch: WallTime) -> Scheme {
         layout: layout
             .unwrap_or_else(|error| pgrx::error!("unexpected layout in leaf.worker: {error}")),
         epoch,
-    }
-}
-
-/// A row of `leaf.worker` in a trigger.
-pub struct TriggerRow<'r>(pub heap::Row<'r>);
-
-impl<'r> TriggerRow<'r> {
-    pub fn worker_id(&self) -> i32 {
-        self.0.integer(column::WORKER_ID).unwrap_or_default()
-    }
-
-    pub fn node(&self) -> String {
-        let node = self.0.text(column::NODE).unwrap_or_default();
-        display(node)
-    }
-
-    pub fn history(&self) -> &[u8] {
-        self.0.text(column::HISTORY).unwrap_or_default()
-    }
-
-    /// Layout and epoch; `None` if they are not valid.
-    pub fn scheme(&self) -> Option<Scheme> {
-        scheme_of(&self.0)
-    }
-
-    pub fn ceiling(&self) -> WallTime {
-        self.0.timestamp(column::CEILING).unwrap_or_default()
-    }
-
-    /// The row with another ceiling.
-    pub fn with_ceiling(self, ceiling: WallTime) -> TriggerRow<'r> {
-        let ceiling = pg_sys::Datum::from(clock::to_timestamp(ceiling));
-        let row = self.0.with(column::CEILING, ceiling);
-        TriggerRow(row)
     }
 }
 
@@ -489,15 +431,17 @@ pub fn lock_row(worker_id: i64) -> Option<Registered> {
 /// Ends a lease, whose row is locked: from the instant `leased_until` on, the worker id may be
 /// leased to another node, which begins at `ceiling`.
 pub fn release(worker_id: i64, ceiling: WallTime, leased_until: WallTime) {
-    execute(
-        "UPDATE leaf.worker SET leased_until = $3, ceiling = $2, token = token + 1 \
-          WHERE worker_id = $1",
-        &[
-            bigint_arg(worker_id),
-            timestamp_arg(ceiling),
-            timestamp_arg(leased_until),
-        ],
-    );
+    intent::with(Intent::Release { worker_id }, || {
+        execute(
+            "UPDATE leaf.worker SET leased_until = $3, ceiling = $2, token = token + 1 \
+              WHERE worker_id = $1",
+            &[
+                bigint_arg(worker_id),
+                timestamp_arg(ceiling),
+                timestamp_arg(leased_until),
+            ],
+        )
+    });
 }
 
 /// The values that both a registration and a renewal write, $1 to $10.

@@ -1,9 +1,8 @@
 //! The relations of this database's catalog and registry, and their owner.
 
-use std::cell::Cell;
-
 use pgrx::pg_sys;
 
+use super::intent::{self, Intent};
 use crate::error::{Error, Problem};
 use crate::pg::{heap, inval, role, trigger};
 
@@ -45,30 +44,13 @@ pub fn worker_index() -> Option<pg_sys::Oid> {
 /// Runs `work` as the owner of `leaf.alloc`, so that triggers and constraints that the
 /// owner added run only with the owner's privileges.
 pub fn as_owner<R>(work: impl FnOnce() -> R) -> R {
-    struct Scope(bool);
-    impl Drop for Scope {
-        fn drop(&mut self) {
-            IS_LEAF.set(self.0);
-        }
-    }
     let owner = heap::relation_owner(require_alloc());
-    // Also ends with an error, because an error unwinds.
-    let _scope = Scope(IS_LEAF.replace(true));
-    role::acting_as(owner.unwrap_or_else(|| Error::NoCatalog.raise()), work)
-}
-
-thread_local! {
-    /// Whether a statement of leaf itself is running.
-    static IS_LEAF: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Whether a statement of leaf itself is running.
-pub fn is_own_statement() -> bool {
-    IS_LEAF.get()
+    let owner = owner.unwrap_or_else(|| Error::NoCatalog.raise());
+    intent::with(Intent::Plain, || role::acting_as(owner, work))
 }
 
 /// Whether a change of a table is replayed from another node, and was not made by leaf
 /// itself in a session that happens to be a replica.
 pub fn is_replayed() -> bool {
-    trigger::is_replica() && !is_own_statement()
+    trigger::is_replica() && !intent::is_own_statement()
 }

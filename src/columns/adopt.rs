@@ -10,12 +10,12 @@ use super::{locking, look};
 use crate::catalog::alloc::{self, NewTag};
 use crate::catalog::columns::Column;
 use crate::catalog::sequences::{Sequence, SequenceKind};
-use crate::catalog::{self, privileges};
+use crate::catalog::{self, extension};
 use crate::error::Problem;
 use crate::pg::encoding::encode;
 use crate::pg::{clock, display, role};
 use crate::segment::error::Error as TagError;
-use crate::segment::owner::require_readable;
+use crate::segment::permissions::require_readable;
 use crate::snowflake::source;
 
 /// What a column is to draw.
@@ -39,25 +39,24 @@ pub const NOT_OWNED: &str = "fenced by leaf_column_adopt, was owned by no column
 
 /// Makes the default of a column draw from leaf, above its values and everything that its
 /// sequences have handed out, and keeps these from handing out more. Returns the tag.
-/// `sibling` is any function of the extension. `check_tag` is called with the tag's name.
+/// `check_tag` is called with the tag's name.
 pub fn adopt(
     table: Oid,
     attribute: &[u8],
     kind: Kind<'_>,
-    sibling: Oid,
     check_tag: impl Fn(&[u8]),
 ) -> Option<Vec<u8>> {
     // Nothing is locked before it is clear that the role may do this.
     let before = look::at(table, attribute);
     let sequences = look::sequences_of(&before);
-    check(&before, &sequences, kind, sibling);
+    check(&before, &sequences, kind);
     let tag = tag_of(&before, kind);
     if let Some(tag) = &tag {
         check_tag(tag);
         require_readable(tag);
     }
     locking::locked(&before, tag.as_deref(), |column, sequences| {
-        check(column, sequences, kind, sibling);
+        check(column, sequences, kind);
         let tag = tag_of(column, kind);
         if let Some(tag) = &tag {
             check_tag(tag);
@@ -67,7 +66,7 @@ pub fn adopt(
             Some(tag) => create_tag(column, tag, handed_out),
             None => require_below_now(column, handed_out),
         }
-        column.set_default(tag.as_deref(), sibling);
+        column.set_default(tag.as_deref());
         tag
     })
 }
@@ -82,7 +81,7 @@ fn tag_of(column: &Column, kind: Kind<'_>) -> Option<Vec<u8>> {
 }
 
 /// Raises an error if the column cannot be adopted.
-fn check(column: &Column, sequences: &[Sequence], kind: Kind<'_>, sibling: Oid) {
+fn check(column: &Column, sequences: &[Sequence], kind: Kind<'_>) {
     let name = || look::full_name(column);
     let wanted = match kind {
         Kind::Segment { .. } => "bigint, integer or smallint",
@@ -99,11 +98,11 @@ fn check(column: &Column, sequences: &[Sequence], kind: Kind<'_>, sibling: Oid) 
     if column.is_computed {
         Error::Computed { column: name() }.raise();
     }
-    if column.tag(sibling).is_some() || column.is_snowflake(sibling) {
+    if column.tag().is_some() || column.is_snowflake() {
         Error::AlreadyAdopted { column: name() }.raise();
     }
     let user = role::current();
-    if matches!(kind, Kind::Segment { .. }) && !privileges::may_call(user, "leaf_tag_create") {
+    if matches!(kind, Kind::Segment { .. }) && !extension::may_call(user, "leaf_tag_create") {
         let role = display(role::name_of(user).to_bytes());
         Error::MayNotCreate { role }.raise();
     }

@@ -23,7 +23,7 @@ use crate::error::Problem;
 use crate::pg::relation_lock::{self, Lock};
 use crate::pg::wait_event::WaitEvent;
 use crate::pg::{guc, latch, process, sub_xact};
-use crate::segment::owner::require_readable;
+use crate::segment::permissions::require_readable;
 
 /// How long a request may hold up those behind it, unless a tenth of the time that the caller
 /// allows is longer.

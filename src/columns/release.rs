@@ -14,19 +14,19 @@ use crate::pg::{clock, display};
 use crate::segment::align::columns_of;
 use crate::segment::error::Error as TagError;
 use crate::segment::line;
-use crate::segment::look_up;
+use crate::segment::permissions;
 use crate::snowflake::source;
 
 /// Gives a column a sequence or an identity again, above its values and everything that was
-/// granted, and drops its tag. Returns the sequence. `sibling` is any function of the extension.
-pub fn release(table: Oid, attribute: &[u8], sibling: Oid) -> Oid {
+/// granted, and drops its tag. Returns the sequence.
+pub fn release(table: Oid, attribute: &[u8]) -> Oid {
     let before = look::at(table, attribute);
     look::sequences_of(&before);
-    let tag = check(&before, sibling);
+    let tag = check(&before);
     locking::locked(&before, tag.as_deref(), |column, sequences| {
         // The tag's row is not locked before the tables are: sessions that have locked these may
         // be waiting for ids.
-        let tag = check(column, sibling);
+        let tag = check(column);
         let granted = match &tag {
             Some(tag) => line::end(tag),
             None => source::scheme().floor(registry::latest_ceiling().max(clock::now())),
@@ -58,14 +58,14 @@ pub fn release(table: Oid, attribute: &[u8], sibling: Oid) -> Oid {
 
 /// The tag that the column draws from, if it draws from one; an error if it does not draw from
 /// leaf, or if the tag would live on: it would hand out the numbers of the sequence.
-fn check(column: &Column, sibling: Oid) -> Option<Vec<u8>> {
-    let tag = column.tag(sibling);
-    if tag.is_none() && !column.is_snowflake(sibling) {
+fn check(column: &Column) -> Option<Vec<u8>> {
+    let tag = column.tag();
+    if tag.is_none() && !column.is_snowflake() {
         let column = look::full_name(column);
         Error::NotAdopted { column }.raise();
     }
     let tag = tag?;
-    let readable = look_up::wait_until_readable(&Patience::new(Ids::OfTag(&tag)));
+    let readable = permissions::wait_until_readable(&Patience::new(Ids::OfTag(&tag)));
     let Some((owner, has_blocks)) = readable.owner_and_blocks(&tag) else {
         let tag = display(&tag);
         TagError::NoSuchTag { tag }.raise()
@@ -77,7 +77,7 @@ fn check(column: &Column, sibling: Oid) -> Option<Vec<u8>> {
     if owner != column.owner {
         lives_on(format!("The tag belongs to role \"{}\".", display(&owner)));
     }
-    let others = columns_of(&tag, sibling).into_iter();
+    let others = columns_of(&tag).into_iter();
     let others: Vec<_> = others
         .filter(|it| !column.has(it))
         .map(|it| display(&it.column))

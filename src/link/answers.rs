@@ -8,50 +8,50 @@ use uuid::Uuid;
 use super::failure::{Answer, Failure};
 use super::libpq::Outcome;
 use crate::shmem::text::Text;
-use crate::shmem::upstream::{Address, Demand, Registry, Reply, Unfed};
+use crate::shmem::upstream::{Address, Demand, Denial, Registry, Reply};
 
-/// What the outcome of a feed means.
+/// What the outcome of a request means.
 pub fn answer(demand: &Demand, outcome: Outcome, place: Address) -> Answer {
     match outcome {
         Outcome::Row(Some(row)) => reply(demand, &row, place).unwrap_or_else(|| {
             let cause = format!("unexpected answer {row:?}");
-            Err(Failure::new(Unfed::Refused, cause))
+            Err(Failure::new(Denial::Refused, cause))
         }),
         Outcome::Row(None) | Outcome::Sync => {
-            Err(Failure::new(Unfed::Refused, "the answer has no row"))
+            Err(Failure::new(Denial::Refused, "the answer has no row"))
         }
-        Outcome::Error { code, message } => Err(Failure::new(unfed(demand, &code), message)),
+        Outcome::Error { code, message } => Err(Failure::new(denial_of(demand, &code), message)),
     }
 }
 
 /// What an SQLSTATE of the centre means to those who wait.
-fn unfed(demand: &Demand, code: &str) -> Unfed {
-    let is_feed = matches!(demand, Demand::Feed { .. });
+fn denial_of(demand: &Demand, code: &str) -> Denial {
+    let is_of_tag = matches!(demand, Demand::Numbers { .. });
     match code {
-        "42704" if is_feed => Unfed::Missing,
-        "2200H" => Unfed::Exhausted,
-        "53400" if !is_feed => Unfed::Exhausted,
-        "58000" if !is_feed => Unfed::Clock,
-        "55000" if matches!(demand, Demand::Renew { .. }) => Unfed::LeaseLost,
+        "42704" if is_of_tag => Denial::Missing,
+        "2200H" => Denial::Exhausted,
+        "53400" if !is_of_tag => Denial::Exhausted,
+        "58000" if !is_of_tag => Denial::Clock,
+        "55000" if matches!(demand, Demand::Renew { .. }) => Denial::LeaseLost,
         // No lock, or cancelled.
-        "55P03" | "57014" => Unfed::Busy,
+        "55P03" | "57014" => Denial::Busy,
         // A standby; or a connection that was lost, a server that is shut down, or has no
         // resources.
-        "25006" | "" => Unfed::Away,
+        "25006" | "" => Denial::Away,
         code if ["08", "57", "53"]
             .iter()
             .any(|class| code.starts_with(class)) =>
         {
-            Unfed::Away
+            Denial::Away
         }
-        _ => Unfed::Refused,
+        _ => Denial::Refused,
     }
 }
 
 /// What is in an answer, which must be what was asked for; `None` if it is not.
 fn reply(demand: &Demand, row: &[String], place: Address) -> Option<Answer> {
     match *demand {
-        Demand::Feed { count, exact, .. } => fed(count, exact, row).map(Ok),
+        Demand::Numbers { count, exact, .. } => granted(count, exact, row).map(Ok),
         Demand::Register { nonce, .. } => leased(nonce, row, place),
         Demand::Renew { .. } => {
             let [token, ceiling, registry @ ..] = row else {
@@ -87,7 +87,7 @@ fn leased(nonce: [u8; 16], row: &[String], place: Address) -> Option<Answer> {
     let (epoch, worker_id) = (instant(epoch)?, worker_id.parse().ok()?);
     let terms = match Terms::read(worker_id, layout, epoch, start_at, ceiling) {
         Ok(terms) => terms,
-        Err(bad) => return Some(Err(Failure::new(Unfed::Refused, bad.to_string()))),
+        Err(bad) => return Some(Err(Failure::new(Denial::Refused, bad.to_string()))),
     };
     Some(Ok(Reply::Leased {
         nonce,
@@ -114,7 +114,7 @@ fn instant(us_since_1970: &str) -> Option<WallTime> {
     us_since_1970.parse().ok().map(WallTime::from_unix_us)
 }
 
-fn fed(count: u64, exact: bool, row: &[String]) -> Option<Reply> {
+fn granted(count: u64, exact: bool, row: &[String]) -> Option<Reply> {
     let [first, last, incarnation] = row else {
         return None;
     };
@@ -127,7 +127,7 @@ fn fed(count: u64, exact: bool, row: &[String]) -> Option<Reply> {
         (count, false) => (1..=count).contains(&len),
     };
     let incarnation = incarnation.parse::<Uuid>().ok()?.into_bytes();
-    is_asked.then_some(Reply::Fed {
+    is_asked.then_some(Reply::Granted {
         run: Run { first, len },
         incarnation,
     })

@@ -10,7 +10,7 @@ use super::answers::answer;
 use super::failure::{Answer, Failure};
 use super::libpq::{Connection, LibPq, Outcome};
 use crate::shmem::upstream as shmem;
-use crate::shmem::upstream::{Demand, Unfed};
+use crate::shmem::upstream::{Demand, Denial};
 
 /// Where the centre is, and how long it may take.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -134,7 +134,7 @@ impl Centre {
         }
         let cause = lost.unwrap_or_default();
         for demand in &demands[settled..] {
-            let failure = Failure::new(Unfed::Away, cause.as_str());
+            let failure = Failure::new(Denial::Away, cause.as_str());
             settle(Err(self.of_lease(demand, failure)));
         }
     }
@@ -158,10 +158,10 @@ impl Centre {
     /// that has granted the lease.
     fn of_lease(&self, demand: &Demand, failure: Failure) -> Failure {
         match demand {
-            Demand::Renew { address, .. } if failure.unfed == Unfed::Away => Failure {
-                unfed: match is_same_place(&address.get(), &self.place()) {
-                    true => Unfed::SameAway,
-                    false => Unfed::OtherAway,
+            Demand::Renew { address, .. } if failure.denial == Denial::Away => Failure {
+                denial: match is_same_place(&address.get(), &self.place()) {
+                    true => Denial::SameAway,
+                    false => Denial::OtherAway,
                 },
                 ..failure
             },
@@ -175,7 +175,7 @@ impl Centre {
         }
         self.connection = None;
         check(self.pq, &address.conninfo)
-            .map_err(|cause| Failure::new(Unfed::NoUpstream, cause))?;
+            .map_err(|cause| Failure::new(Denial::NoUpstream, cause))?;
         // libpq takes whole seconds, and no less than two.
         let seconds = address.timeout.as_secs().max(2).to_string();
         let tcp_timeout = address.timeout.as_millis().to_string();
@@ -201,7 +201,7 @@ impl Centre {
         let given = lists.iter().filter(|(_, list)| is_given(list));
         options.extend(given.map(|(keyword, list)| (*keyword, list.as_str())));
 
-        let no_memory = || Failure::new(Unfed::Away, "out of memory");
+        let no_memory = || Failure::new(Denial::Away, "out of memory");
         let connection = self.pq.connect(&options).ok_or_else(no_memory)?;
         if self.hosts.is_empty() {
             let options = connection.options();
@@ -213,7 +213,7 @@ impl Centre {
             self.hosts = hosts(&options);
         }
         if !connection.is_ok() || !connection.begin_pipeline() {
-            return Err(Failure::new(Unfed::Away, connection.error()));
+            return Err(Failure::new(Denial::Away, connection.error()));
         }
         let wait = (address.timeout / 3).as_millis().max(100).to_string();
         let set = Statement {
@@ -226,7 +226,7 @@ impl Centre {
             None => Ok(()),
             Some(cause) => {
                 self.leave_host();
-                Err(Failure::new(Unfed::Away, cause))
+                Err(Failure::new(Denial::Away, cause))
             }
         }
     }
@@ -254,7 +254,7 @@ struct Statement {
 fn statement(demand: &Demand) -> Statement {
     let id = |bytes: &[u8; 16]| Uuid::from_bytes(*bytes).to_string();
     let (sql, parameters) = match demand {
-        Demand::Feed { tag, count, exact } => {
+        Demand::Numbers { tag, count, exact } => {
             (FEED, vec![tag.get(), count.to_string(), exact.to_string()])
         }
         Demand::Register {

@@ -1,27 +1,27 @@
 //! Why the centre has not done what was asked.
 
-use crate::shmem::upstream::{Reply, Unfed};
+use crate::shmem::upstream::{Denial, Reply};
 
 /// A request that has failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// What every role may know.
-    pub unfed: Unfed,
+    pub denial: Denial,
     /// The whole cause.
     pub cause: String,
 }
 
 impl Failure {
-    pub fn new(unfed: Unfed, cause: impl Into<String>) -> Self {
+    pub fn new(denial: Denial, cause: impl Into<String>) -> Self {
         Failure {
-            unfed,
+            denial,
             cause: in_one_line(&cause.into()),
         }
     }
 
     /// Whether the fault may lie with this host, so that another one might answer.
     pub fn is_of_host(&self) -> bool {
-        self.unfed.is_unreached() || self.unfed == Unfed::Busy
+        self.denial.is_unreached() || self.denial == Denial::Busy
     }
 }
 

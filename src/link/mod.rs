@@ -1,5 +1,5 @@
-//! The link: the background worker of the cluster that speaks with the centre, of which fed
-//! tags get their numbers.
+//! The link: the background worker of the cluster that speaks with the centre, of which a shard
+//! gets the numbers of its tags, and its worker ids.
 //!
 //! It is started by the first loader or session that has a request ([`call`]), and ends, which
 //! closes its connection, when there was none for `leaf.loader_idle_timeout`. It stays while
@@ -27,8 +27,9 @@ use crate::pg::wait_event::WaitEvent;
 use crate::pg::{self, bgworker, clock, guc, latch, process};
 use crate::settings;
 use crate::settings::upstream as upstream_settings;
+use crate::shmem::requests::Id;
 use crate::shmem::text::Text;
-use crate::shmem::upstream::{Demand, DemandId, Reply, Unfed};
+use crate::shmem::upstream::{Demand, Denial, Reply};
 use crate::shmem::{self, LINK, Shared};
 use centre::Address;
 use failure::{Answer, Failure};
@@ -76,7 +77,7 @@ pub unsafe extern "C-unwind" fn leaf_link_main(_argument: pg_sys::Datum) {
 
 /// What was asked and is not answered yet.
 struct UnderWay {
-    demands: VecDeque<(DemandId, Demand)>,
+    demands: VecDeque<(Id, Demand)>,
     /// When the next answer comes too late.
     until: Instant,
 }
@@ -124,7 +125,7 @@ impl Link {
             }
             let is_idle = last_work.elapsed() >= settings::server::loader_idle_timeout();
             if is_idle && self.under_way.is_none() && !self.shared.upstream.is_watched() {
-                let has_posted = || self.shared.upstream.has_posted();
+                let has_posted = || self.shared.upstream.requests.next_try(|_| true).is_some();
                 if self.shared.links.leave(LINK, has_posted) {
                     IS_ENTERED.store(false, Ordering::Relaxed);
                     return;
@@ -157,7 +158,7 @@ impl Link {
             self.given_up += 1;
             let cause = "the centre could not be reached in time";
             let demands = Vec::from(late.demands);
-            self.fail(&demands, Unfed::Away, cause);
+            self.fail(&demands, Denial::Away, cause);
             return true;
         }
         is_any
@@ -189,19 +190,19 @@ impl Link {
         if self.under_way.is_some() {
             return false;
         }
-        let demands = self.shared.upstream.take();
+        let demands = self.shared.upstream.requests.take(|_| true);
         if demands.is_empty() {
             return false;
         }
         let Some(conninfo) = upstream_settings::upstream() else {
-            self.fail(&demands, Unfed::NoUpstream, "leaf.upstream is not set");
+            self.fail(&demands, Denial::NoUpstream, "leaf.upstream is not set");
             return true;
         };
         let speaker = match &self.speaker {
             Ok(speaker) => speaker,
             Err(cause) => {
                 let cause = cause.clone();
-                self.fail(&demands, Unfed::Away, &cause);
+                self.fail(&demands, Denial::Away, &cause);
                 return true;
             }
         };
@@ -209,13 +210,13 @@ impl Link {
             .paused_until
             .is_some_and(|until| until > Instant::now());
         if is_paused || self.given_up > 0 {
-            self.answer_all(&demands, Unfed::Away);
+            self.answer_all(&demands, Denial::Away);
             return true;
         }
         let timeout = upstream_settings::timeout();
         let wanted = demands.iter().map(|(_, demand)| *demand).collect();
         if !speaker.ask(Address { conninfo, timeout }, wanted) {
-            self.fail(&demands, Unfed::Away, "the thread of the link has ended");
+            self.fail(&demands, Denial::Away, "the thread of the link has ended");
             return true;
         }
         self.under_way = Some(UnderWay {
@@ -240,7 +241,7 @@ impl Link {
         }
     }
 
-    fn settle(&mut self, id: DemandId, demand: &Demand, answer: Answer) {
+    fn settle(&mut self, id: Id, demand: &Demand, answer: Answer) {
         let upstream = &self.shared.upstream;
         let answer = match answer {
             Ok(mut reply) => {
@@ -251,29 +252,29 @@ impl Link {
                 self.logged.remove(&demand.subject());
                 Ok(reply)
             }
-            Err(Failure { unfed, cause }) => {
+            Err(Failure { denial, cause }) => {
                 self.note_failure(&demand.subject(), &cause);
-                if !unfed.is_unreached() {
+                if !denial.is_unreached() {
                     upstream.note_answer();
                 }
-                Err(unfed)
+                Err(denial)
             }
         };
-        self.shared.upstream.answer(id, answer);
+        self.shared.upstream.requests.answer(id, answer);
     }
 
     /// Answers requests with a failure that concerns all of them.
-    fn fail(&mut self, demands: &[(DemandId, Demand)], unfed: Unfed, cause: &str) {
+    fn fail(&mut self, demands: &[(Id, Demand)], denial: Denial, cause: &str) {
         self.shared.upstream.note(|state| state.connected_at = None);
         for (_, demand) in demands {
             self.note_failure(&demand.subject(), cause);
         }
-        self.answer_all(demands, unfed);
+        self.answer_all(demands, denial);
     }
 
-    fn answer_all(&self, demands: &[(DemandId, Demand)], unfed: Unfed) {
+    fn answer_all(&self, demands: &[(Id, Demand)], denial: Denial) {
         for (id, _) in demands {
-            self.shared.upstream.answer(*id, Err(unfed));
+            self.shared.upstream.requests.answer(*id, Err(denial));
         }
     }
 
@@ -306,6 +307,7 @@ unsafe extern "C-unwind" fn at_exit(_code: i32, _argument: pg_sys::Datum) {
     {
         shared.links.leave(LINK, || false);
         shared.upstream.note(|state| state.connected_at = None);
-        shared.upstream.answer_all_taken(Err(Unfed::Away));
+        let away = |_: &Demand| Some(Err(Denial::Away));
+        shared.upstream.requests.settle_taken(|_| true, away);
     }
 }

@@ -85,12 +85,6 @@ impl<'call> Call<'call> {
         unsafe { (*self.info).nargs as usize }
     }
 
-    /// The OID of the called function.
-    pub fn function(self) -> pg_sys::Oid {
-        // SAFETY: `info` and `flinfo` are valid during the call.
-        unsafe { (*(*self.info).flinfo).fn_oid }
-    }
-
     /// An argument; `None` for NULL.
     fn arg(self, number: usize) -> Option<Datum> {
         assert!(number < self.args(), "SQL declares fewer arguments");

@@ -208,6 +208,18 @@ impl<'r> Row<'r> {
         }
     }
 
+    /// A copy of the row with these columns of another row of the same table.
+    pub fn with_columns_of(self, other: &Row<'_>, columns: &[i16]) -> Row<'r> {
+        let with = |row: Row<'r>, &column: &i16| row.with(column, other.column(column));
+        columns.iter().fold(self, with)
+    }
+
+    /// A column of type `boolean`.
+    pub fn flag(&self, column: i16) -> Option<bool> {
+        self.datum(column, &[pg_sys::BOOLOID])
+            .map(|datum| datum.value() as u8 != 0)
+    }
+
     /// A column of type `integer`.
     pub fn integer(&self, column: i16) -> Option<i32> {
         self.datum(column, &[pg_sys::INT4OID])
@@ -303,6 +315,10 @@ impl<'r> Row<'r> {
                 "column {column} of a table of leaf does not have the type it was created with"
             );
         }
+        self.column(column)
+    }
+
+    fn column(&self, column: i16) -> Option<pg_sys::Datum> {
         let mut null = false;
         // SAFETY: the tuple and its descriptor belong together.
         let datum =
@@ -318,7 +334,7 @@ pub fn any_row<R>(
     index: Option<pg_sys::Oid>,
     read: impl FnOnce(&Row<'_>) -> R,
 ) -> Option<R> {
-    scan(relation, index, &mut [], read)
+    scan(relation, index, None, read)
 }
 
 /// Finds the row of `relation` whose first column, of a text type, equals `key`, and
@@ -333,22 +349,11 @@ pub fn find_by_text<R>(
     key: &[u8],
     read: impl FnOnce(&Row<'_>) -> R,
 ) -> Option<R> {
-    let mut scan_key = pg_sys::ScanKeyData::default();
-    // SAFETY: a text and a scan key that compares with it.
-    unsafe {
-        let text = pg_sys::cstring_to_text_with_len(key.as_ptr().cast(), key.len() as i32);
-        pg_sys::ScanKeyEntryInitialize(
-            &raw mut scan_key,
-            0,
-            1,
-            pg_sys::BTEqualStrategyNumber as _,
-            pg_sys::InvalidOid,
-            pg_sys::DEFAULT_COLLATION_OID,
-            pg_sys::Oid::from(pg_sys::F_TEXTEQ),
-            pg_sys::Datum::from(text),
-        );
-    }
-    scan(relation, index, &mut [scan_key], read)
+    // SAFETY: a text; the copy lives as long as the statement.
+    let text = unsafe { pg_sys::cstring_to_text_with_len(key.as_ptr().cast(), key.len() as i32) };
+    let equality = (pg_sys::F_TEXTEQ, pg_sys::DEFAULT_COLLATION_OID);
+    let text = pg_sys::Datum::from(text);
+    scan(relation, index, Some((equality, text)), read)
 }
 
 /// Like [`find_by_text`], for a first column of type `uuid`.
@@ -358,40 +363,45 @@ pub fn find_by_uuid<R>(
     key: [u8; 16],
     read: impl FnOnce(&Row) -> R,
 ) -> Option<R> {
-    let mut scan_key = pg_sys::ScanKeyData::default();
-    // SAFETY: a uuid and a scan key that compares with it.
-    unsafe {
-        pg_sys::ScanKeyEntryInitialize(
-            &raw mut scan_key,
-            0,
-            1,
-            pg_sys::BTEqualStrategyNumber as _,
-            pg_sys::InvalidOid,
-            pg_sys::InvalidOid,
-            pg_sys::Oid::from(pg_sys::F_UUID_EQ),
-            super::datum::uuid_datum(key),
-        );
-    }
-    scan(relation, index, &mut [scan_key], read)
+    let equality = (pg_sys::F_UUID_EQ, pg_sys::InvalidOid);
+    let key = super::datum::uuid_datum(key);
+    scan(relation, index, Some((equality, key)), read)
 }
+
+/// A function that compares, and its collation.
+type Equality = (u32, pg_sys::Oid);
 
 fn scan<R>(
     relation: pg_sys::Oid,
     index: Option<pg_sys::Oid>,
-    keys: &mut [pg_sys::ScanKeyData],
+    first_column: Option<(Equality, pg_sys::Datum)>,
     read: impl FnOnce(&Row<'_>) -> R,
 ) -> Option<R> {
+    let mut key = pg_sys::ScanKeyData::default();
     // SAFETY: the order of calls is PostgreSQL's own for such a scan; an error
-    // in between is cleaned up by the resource owner.
+    // in between is cleaned up by the resource owner. The function compares values of the
+    // type of the key, which is that of the first column.
     unsafe {
+        if let Some(((function, collation), value)) = first_column {
+            pg_sys::ScanKeyEntryInitialize(
+                &raw mut key,
+                0,
+                1,
+                pg_sys::BTEqualStrategyNumber as _,
+                pg_sys::InvalidOid,
+                collation,
+                pg_sys::Oid::from(function),
+                value,
+            );
+        }
         let table = pg_sys::table_open(relation, pg_sys::AccessShareLock as _);
         let scan = pg_sys::systable_beginscan(
             table,
             index.unwrap_or(pg_sys::InvalidOid),
             index.is_some(),
             std::ptr::null_mut(),
-            keys.len() as i32,
-            keys.as_mut_ptr(),
+            i32::from(first_column.is_some()),
+            &raw mut key,
         );
         let tuple = pg_sys::systable_getnext(scan);
         let result = (!tuple.is_null()).then(|| read(&Row::new(tuple, (*table).rd_att)));

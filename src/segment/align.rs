@@ -7,12 +7,12 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use leaf_core::grant::{MAX_ID, OwnNumbers, Position};
+use leaf_core::grant::{Grantor, MAX_ID, OwnNumbers, Position};
 use pgrx::pg_sys;
 
 use super::error::Error;
 use super::key::key;
-use super::look_up;
+use super::permissions;
 use crate::catalog::defaults::{self, DefaultOfTag};
 use crate::catalog::permissions::Permissions;
 use crate::catalog::{self, alloc, relation};
@@ -25,19 +25,18 @@ use crate::settings::segment::max_reserve;
 use crate::shmem;
 
 /// The columns whose default draws from a tag, in tables whose owner may draw from it: anybody
-/// can set such a default. `sibling` is any function of the extension.
-pub fn columns_of(tag: &[u8], sibling: pg_sys::Oid) -> Vec<DefaultOfTag> {
-    let mut columns = catalog::as_owner(|| defaults::of_tags(sibling));
+/// can set such a default.
+pub fn columns_of(tag: &[u8]) -> Vec<DefaultOfTag> {
+    let mut columns = catalog::as_owner(defaults::of_tags);
     columns.retain(|it| {
         it.tag.as_deref() == Some(tag) && permissions(tag, it.owner).is_none_or(|it| it.may_draw)
     });
     columns
 }
 
-/// Raises an error if the default of a column draws from a tag. `sibling` is any function of
-/// the extension.
-pub fn require_unused(tag: &[u8], sibling: pg_sys::Oid) {
-    let columns = columns_of(tag, sibling).into_iter();
+/// Raises an error if the default of a column draws from a tag.
+pub fn require_unused(tag: &[u8]) {
+    let columns = columns_of(tag).into_iter();
     let columns: Vec<_> = columns.map(|it| display(&it.column)).collect();
     if !columns.is_empty() {
         let tag = display(tag);
@@ -61,8 +60,8 @@ pub struct Aligned {
     pub ignored: Option<String>,
 }
 
-/// Aligns one tag, or all tags. `sibling` is any function of the extension.
-pub fn align(tag: Option<&[u8]>, sibling: pg_sys::Oid) -> Vec<Aligned> {
+/// Aligns one tag, or all tags.
+pub fn align(tag: Option<&[u8]>) -> Vec<Aligned> {
     lock_catalog(tag);
     if let Some(tag) = tag
         && state_of(tag).is_none()
@@ -71,7 +70,7 @@ pub fn align(tag: Option<&[u8]>, sibling: pg_sys::Oid) -> Vec<Aligned> {
     }
     let mut aligned: Vec<Aligned> = Vec::new();
     let mut reaches = HashMap::new();
-    for column in defaults::of_tags(sibling) {
+    for column in defaults::of_tags() {
         if tag.is_none() || column.tag.as_deref() == tag {
             let mut of_tag = aligned.iter().filter(|it| it.tag == column.tag);
             let before = of_tag.find(|it| it.moved).and(aligned.last());
@@ -86,7 +85,7 @@ pub fn align(tag: Option<&[u8]>, sibling: pg_sys::Oid) -> Vec<Aligned> {
 /// Locks `leaf.alloc` for reading and writing: nothing waits for the table later.
 fn lock_catalog(tag: Option<&[u8]>) {
     let patience = Patience::new(tag.map_or(Ids::OfTags, Ids::OfTag));
-    let _readable = look_up::wait_until_readable(&patience);
+    let _readable = permissions::wait_until_readable(&patience);
     while !relation_lock::lock_at_once(relation::require_alloc(), Lock::ForWriting) {
         patience.nap_or_give_up("table \"leaf.alloc\" is locked by another transaction");
     }
@@ -107,7 +106,7 @@ fn keep(aligned: &[Aligned]) {
     for (tag, highest) in highest {
         catalog::as_owner(|| match alloc::lock(tag, &history) {
             // Its ids come from the centre, whatever the columns have.
-            Some(row) if row.upstream.is_some() => {}
+            Some(row) if row.grantor() == Grantor::Centre => {}
             Some(row) if row.position.max_id <= highest => {
                 alloc::advance(tag, highest.min(MAX_ID) + 1);
             }
@@ -141,7 +140,7 @@ fn align_to(
         };
     }
     let mut found = ids_in(&column, tag, &bounds);
-    found.is_fed = tag.is_some_and(|tag| catalog::as_owner(|| alloc::is_fed(tag)));
+    found.is_of_centre = tag.is_some_and(|tag| catalog::as_owner(|| alloc::is_of_centre(tag)));
     // Read after the ids, so that ids drawn in between do not make the tag look behind. If
     // the tag was moved, its position is the one this transaction has set.
     let position = match before {
@@ -149,7 +148,9 @@ fn align_to(
         None => tag.and_then(state_of).map(|tag| tag.position),
     };
     let moved_to = match (tag, found.highest, position) {
-        (Some(tag), Some(highest), Some(position)) if highest >= position && !found.is_fed => {
+        (Some(tag), Some(highest), Some(position))
+            if highest >= position && !found.is_of_centre =>
+        {
             Some(move_past(tag, highest))
         }
         _ => None,
@@ -174,8 +175,8 @@ struct Found {
     has_distant: bool,
     has_unreadable: bool,
     has_changed: bool,
-    /// Whether the tag cannot be moved, because a centre feeds it.
-    is_fed: bool,
+    /// Whether the tag cannot be moved, because a centre grants its numbers.
+    is_of_centre: bool,
 }
 
 impl Found {
@@ -201,7 +202,7 @@ impl Found {
                 "tables that were changed meanwhile: call the function again",
             ),
             (
-                self.is_fed,
+                self.is_of_centre,
                 "all of it for the tag's position: its ids come from a centre",
             ),
         ];
@@ -263,7 +264,7 @@ fn ids_in(column: &DefaultOfTag, tag: Option<&[u8]>, bounds: &Bounds) -> Found {
 
 /// What a role may do with a tag; `None` if there is no such tag.
 fn permissions(tag: &[u8], role: pg_sys::Oid) -> Option<Permissions> {
-    let readable = look_up::wait_until_readable(&Patience::new(Ids::OfTag(tag)));
+    let readable = permissions::wait_until_readable(&Patience::new(Ids::OfTag(tag)));
     readable.permissions(tag, role)
 }
 

@@ -3,7 +3,7 @@
 use pgrx::pg_sys::SubTransactionId;
 
 use super::error::Error;
-use super::{attaching, changes, own_grants, own_tags};
+use super::{changes, own_grants, own_tags};
 use crate::asking;
 use crate::error::Problem;
 use crate::pg::xact_end::Observer;
@@ -32,7 +32,6 @@ impl Observer for AtEnd {
 
     fn after_abort(&self) {
         asking::withdraw();
-        attaching::withdraw();
         own_tags::after_abort();
         changes::after_abort();
     }
@@ -44,7 +43,6 @@ impl Observer for AtEnd {
 
     fn after_sub_abort(&self, sub: SubTransactionId) {
         asking::withdraw();
-        attaching::withdraw();
         own_tags::after_sub_abort(sub);
         changes::after_sub_abort(sub);
     }

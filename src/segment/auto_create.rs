@@ -8,10 +8,10 @@ use pgrx::pg_sys::Oid;
 
 use super::changes::{self, RowState};
 use super::key::key;
-use super::look_up;
+use super::permissions;
 use crate::asking;
 use crate::catalog::alloc::{self, NewTag};
-use crate::catalog::{self, privileges};
+use crate::catalog::{self, extension};
 use crate::patience::Patience;
 use crate::pg::{guc, process, role};
 use crate::settings::segment as settings;
@@ -24,10 +24,10 @@ pub fn ensure(tag: &[u8], user: Oid, patience: &Patience<'_>) {
     }
     // If this transaction has dropped the tag, another one cannot create it.
     if changes::state_of(tag) == RowState::Committed
-        && look_up::wait_until_readable(patience)
+        && permissions::wait_until_readable(patience)
             .permissions(tag, user)
             .is_none()
-        && privileges::may_call(user, "leaf_tag_create")
+        && extension::may_call(user, "leaf_tag_create")
     {
         match process::under_postmaster() {
             true => {

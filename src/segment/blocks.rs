@@ -5,13 +5,14 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 
 use leaf_core::Run;
+use leaf_core::grant::{Decision, Wanted};
 use pgrx::pg_sys::Oid;
 
 use super::auto_create;
 use super::changes::{self, RowState};
 use super::error::Error;
 use super::key::key;
-use super::{look_up, own_grants, tags};
+use super::{own_grants, permissions, tags};
 use crate::asking;
 use crate::catalog::permissions::Permissions;
 use crate::error::{Error as CommonError, Problem};
@@ -94,10 +95,16 @@ pub fn reserve(tag: &[u8], count: u64, incarnation: Option<[u8; 16]>) -> i64 {
             // transaction.
             RowState::Committed | RowState::Changed => tags::no_ids_here(tag, &permissions),
         }
-        match asking::ask_loader(key(tag), required, Asked::Block { count }, &patience) {
-            Answer::Granted {
+        match asking::ask_loader(
+            key(tag),
+            required,
+            Asked::Grant(Wanted::Block { count }),
+            &patience,
+        ) {
+            Answer::Decided(Decision::Granted {
                 run: Run { first, .. },
-            } => {
+                ..
+            }) => {
                 let block = Reserved {
                     role: role::current(),
                     incarnation: required,
@@ -107,8 +114,8 @@ pub fn reserve(tag: &[u8], count: u64, incarnation: Option<[u8; 16]>) -> i64 {
                 remember(tag, block);
                 return first;
             }
-            Answer::Exhausted => Error::Exhausted { tag: display(tag) }.raise(),
-            Answer::Unfed(unfed) => Error::of_unfed(display(tag), unfed).raise(),
+            Answer::Decided(Decision::Exhausted) => Error::Exhausted { tag: display(tag) }.raise(),
+            Answer::Denied(denial) => Error::of_denial(display(tag), denial).raise(),
             _ => {}
         }
     }
@@ -120,8 +127,8 @@ fn require_draw(tag: &[u8], patience: &Patience<'_>) -> Permissions {
     if process::in_recovery() {
         CommonError::InRecovery.raise();
     }
-    look_up::require_draw(
-        &look_up::wait_until_readable(patience),
+    permissions::require_draw(
+        &permissions::wait_until_readable(patience),
         tag,
         role::current(),
     )
@@ -165,6 +172,10 @@ pub fn give_back(tag: &[u8], unused: Run) -> bool {
     // The record is removed first: once the loader has the request, the ids may be granted
     // again, also if this session does not get the answer.
     forget(tag, &end)
-        && asking::ask_loader(key(tag), incarnation, Asked::TakeBack { unused }, &patience)
-            == Answer::TakenBack { was_last: true }
+        && asking::ask_loader(
+            key(tag),
+            incarnation,
+            Asked::Grant(Wanted::TakeBack { unused }),
+            &patience,
+        ) == Answer::Decided(Decision::TakenBack)
 }

@@ -13,7 +13,7 @@ use crate::patience::Patience;
 use crate::pg::{clock, database, display};
 use crate::shmem;
 use crate::shmem::slot::Verdict;
-use crate::shmem::upstream::Unfed;
+use crate::shmem::upstream::Denial;
 
 /// Requests the slot's next segment from the loader. Never waits, never fails.
 #[cold]
@@ -62,7 +62,7 @@ enum End {
     NewEpoch,
     Exhausted,
     Missing,
-    Unfed(Unfed),
+    Denied(Denial),
     OwnChange,
 }
 
@@ -81,10 +81,10 @@ fn wait(from: &SlotOfTag, tag: &[u8], patience: &Patience<'_>) -> Option<()> {
         Some(End::NewEpoch) => return None,
         Some(End::Exhausted) => Error::Exhausted { tag: display(tag) }.raise(),
         Some(End::OwnChange) => Error::OwnChange { tag: display(tag) }.raise(),
-        Some(End::Unfed(unfed)) => {
+        Some(End::Denied(denial)) => {
             // What has changed at the centre shows when the next caller asks.
             slot.state.write().verdict = Verdict::Loadable;
-            Error::of_unfed(display(tag), unfed).raise()
+            Error::of_denial(display(tag), denial).raise()
         }
         Some(End::Missing) => {
             // The row may exist by now. Resolving the tag again shows whether it does.
@@ -115,7 +115,7 @@ fn look(from: &SlotOfTag) -> Option<End> {
     match (verdict, from.row) {
         (Verdict::Exhausted, _) => Some(End::Exhausted),
         (Verdict::Missing, _) => Some(End::Missing),
-        (Verdict::Unfed(unfed), _) => Some(End::Unfed(unfed)),
+        (Verdict::Denied(denial), _) => Some(End::Denied(denial)),
         (Verdict::Loadable, RowState::Committed) => None,
         (Verdict::Loadable, RowState::Changed | RowState::Created) => Some(End::OwnChange),
     }

@@ -4,7 +4,7 @@ use leaf_core::grant::Stripe;
 use pgrx::PgSqlErrorCode as Code;
 
 use crate::error::{Problem, Report};
-use crate::shmem::upstream::Unfed;
+use crate::shmem::upstream::Denial;
 
 /// Why there are no segment ids, or a tag cannot be changed.
 #[derive(Debug)]
@@ -70,11 +70,11 @@ pub enum Error {
         tag: String,
     },
     /// A fed tag cannot be moved.
-    FedMoved {
+    MovedByCentre {
         tag: String,
     },
     /// The tag is fed: it cannot be drawn from by the transaction that has written its row.
-    FedHere {
+    CentreHere {
         tag: String,
     },
     /// The tag is fed, so it cannot feed another one.
@@ -96,7 +96,7 @@ pub enum Error {
     /// The centre could not be asked about the tag that another one was to be attached to.
     NotAttached {
         tag: String,
-        unfed: Unfed,
+        denial: Denial,
     },
     /// The waiting transaction itself holds the lock on the tag's row.
     OwnChange {
@@ -159,7 +159,7 @@ pub enum Error {
         from: i64,
     },
     /// A fed tag would have a stripe.
-    FedAndStriped {
+    StripeOfCentre {
         tag: String,
     },
     /// The centre's tag is the tag itself.
@@ -184,18 +184,12 @@ pub enum Error {
 
 impl Error {
     /// The error of a caller for whom the centre has nothing.
-    pub fn of_unfed(tag: String, unfed: Unfed) -> Error {
-        match unfed {
-            Unfed::NoUpstream => Error::NoUpstream { tag },
-            Unfed::Exhausted => Error::CentreExhausted { tag },
-            Unfed::Missing | Unfed::OtherTag => Error::OtherUpstreamTag { tag },
-            Unfed::Away
-            | Unfed::SameAway
-            | Unfed::OtherAway
-            | Unfed::Busy
-            | Unfed::Refused
-            | Unfed::LeaseLost
-            | Unfed::Clock => Error::NotAttached { tag, unfed },
+    pub fn of_denial(tag: String, denial: Denial) -> Error {
+        match denial {
+            Denial::NoUpstream => Error::NoUpstream { tag },
+            Denial::Exhausted => Error::CentreExhausted { tag },
+            Denial::Missing | Denial::OtherTag => Error::OtherUpstreamTag { tag },
+            _ => Error::NotAttached { tag, denial },
         }
     }
 }
@@ -289,13 +283,13 @@ impl Problem for Error {
                 format!("cannot change where the ids of tag \"{tag}\" come from"),
                 "Use leaf_tag_attach, once. To make a fed tag local again, drop it and create another one.",
             ),
-            Error::FedMoved { tag } => Report::new(
+            Error::MovedByCentre { tag } => Report::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 format!("cannot move fed tag \"{tag}\""),
                 "Move the centre's tag with leaf_tag_alter there.",
             )
             .detail("Its ids are granted by the centre."),
-            Error::FedHere { tag } => Report::new(
+            Error::CentreHere { tag } => Report::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 format!("no ids for fed tag \"{tag}\" in this transaction"),
                 "Commit the transaction first. In single-user mode, fed tags have no ids.",
@@ -329,12 +323,12 @@ impl Problem for Error {
             .detail(format!(
                 "Ids below {max_id} have been granted here; the centre could grant them again."
             )),
-            Error::NotAttached { tag, unfed } => Report::new(
+            Error::NotAttached { tag, denial } => Report::new(
                 Code::ERRCODE_LOCK_NOT_AVAILABLE,
                 format!("no ids for tag \"{tag}\" from the centre"),
                 "Remove the cause, which leaf.stat_upstream and the server's log show, and try again.",
             )
-            .detail(format!("The cause: {}.", unfed.message())),
+            .detail(format!("The cause: {}.", denial.message())),
             Error::OwnChange { tag } => Report::new(
                 Code::ERRCODE_LOCK_NOT_AVAILABLE,
                 format!("no ids for tag \"{tag}\" before this transaction ends"),
@@ -415,7 +409,7 @@ impl Problem for Error {
                 format!("tag \"{tag}\" has not reached {from} yet, from which its last change of stripes applies"),
                 "Wait until it has, or move it there with the argument advance_to of leaf_tag_alter.",
             ),
-            Error::FedAndStriped { tag } => Report::new(
+            Error::StripeOfCentre { tag } => Report::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 format!("tag \"{tag}\" cannot be fed and have a stripe"),
                 "Let the tag of the centre have the stripe; the centre divides its numbers among the tags that it feeds.",

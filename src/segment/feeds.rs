@@ -1,11 +1,12 @@
 //! The centre's side of fed tags: numbers for tags of other clusters.
 
 use leaf_core::Run;
+use leaf_core::grant::{Decision, Grantor, Wanted};
 
 use super::changes::{self, RowState};
 use super::error::Error;
 use super::key::key;
-use super::look_up;
+use super::permissions;
 use crate::asking;
 use crate::catalog::{self, alloc};
 use crate::error::{Error as CommonError, Problem};
@@ -24,9 +25,9 @@ pub fn feed(tag: &[u8], count: u64, exact: bool) -> (Run, [u8; 16]) {
     }
     let patience = Patience::new(Ids::OfTag(tag));
     loop {
-        let readable = look_up::wait_until_readable(&patience);
-        let permissions = look_up::require_draw(&readable, tag, role::current());
-        if permissions.is_fed {
+        let readable = permissions::wait_until_readable(&patience);
+        let permissions = permissions::require_draw(&readable, tag, role::current());
+        if permissions.grantor == Grantor::Centre {
             Error::IsFed { tag: display(tag) }.raise();
         }
         if !replication::has_synchronous_standby() && !settings::allow_unreplicated_centre() {
@@ -46,12 +47,14 @@ pub fn feed(tag: &[u8], count: u64, exact: bool) -> (Run, [u8; 16]) {
         match asking::ask_loader(
             key(tag),
             incarnation,
-            Asked::Feed { count, exact },
+            Asked::Grant(Wanted::Feed { count, exact }),
             &patience,
         ) {
-            Answer::Granted { run } => return (run, incarnation),
-            Answer::Exhausted => Error::Exhausted { tag: display(tag) }.raise(),
-            Answer::MayLackFeeds => Error::MayLackFeeds { tag: display(tag) }.raise(),
+            Answer::Decided(Decision::Granted { run, .. }) => return (run, incarnation),
+            Answer::Decided(Decision::Exhausted) => Error::Exhausted { tag: display(tag) }.raise(),
+            Answer::Decided(Decision::MayLackFeeds) => {
+                Error::MayLackFeeds { tag: display(tag) }.raise()
+            }
             _ => {}
         }
     }

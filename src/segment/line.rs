@@ -41,7 +41,7 @@ pub fn end(tag: &[u8]) -> i64 {
     let Some(Line { row, .. }) = lock(tag) else {
         Error::NoSuchTag { tag: display(tag) }.raise();
     };
-    if row.upstream.is_some() || row.position.numbers.stripe().width().is_some() {
+    if row.is_shared() {
         Error::SharedLine { tag: display(tag) }.raise();
     }
     row.position.max_id

@@ -12,7 +12,7 @@ use pgrx::pg_sys::Oid;
 
 use super::changes::{self, RowState};
 use super::error::Error;
-use super::look_up::{require_may_draw, wait_until_readable};
+use super::permissions::{require_may_draw, wait_until_readable};
 use crate::catalog::mask_secret;
 use crate::error::Problem;
 use crate::patience::{Ids, Patience};

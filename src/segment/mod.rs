@@ -8,11 +8,10 @@
 //!   ids.
 //! - [`blocks`]: consecutive ids for buffers outside the server, requested from the
 //!   loader.
-//! - [`look_up`]: what a role may do with a tag.
+//! - [`permissions`]: what a role may do with a tag.
 //! - [`auto_create`]: a first draw creates its tag, if that is wanted.
 //! - [`masks`]: the keys with which the session masks ids.
-//! - [`attaching`]: makes a tag fed; [`feeds`] is the centre's side.
-//! - [`owner`]: who may alter, grant and drop a tag.
+//! - [`attaching`]: attaches a tag to one of the centre; [`feeds`] is the centre's side.
 //! - [`restripe`]: which numbers of a tag this node has, and how they are divided.
 //!
 //! # In a transaction that has changed `leaf.alloc`
@@ -23,15 +22,10 @@
 //! - [`mod@line`]: from which number on nothing of a tag was handed out.
 //! - [`single_user`]: without a postmaster there is no loader, and all tags are treated
 //!   like these.
-//! - [`granting`]: distinguishes grants from other updates, for the table's triggers.
 //!
 //! # In the loader
 //!
-//! - [`jobs`]: the grants to be made, each a [`job`]; [`work`] runs them.
-//! - [`grants`]: transactions that grant; [`decide`] is what happens in one. The numbers
-//!   come from a [`grant_source`]; [`row_source`] is the tag's row.
-//! - [`feeding`]: asks the centre for numbers, if the tag is fed.
-//! - [`publish`]: publishes what was granted, or why nothing was.
+//! - [`grant`]: collects the grants to be made, makes them in a transaction, publishes them.
 //!
 //! [`align`] moves tags past the ids in use; [`saved`] keeps unused ids over a clean restart.
 
@@ -42,27 +36,17 @@ mod auto_create;
 pub mod batch;
 pub mod blocks;
 pub mod changes;
-mod decide;
 pub mod draw;
 pub mod error;
-mod feeding;
 pub mod feeds;
-mod grant_source;
-pub mod granting;
-mod grants;
-mod job;
-mod jobs;
+pub mod grant;
 pub mod key;
 pub mod line;
-pub mod look_up;
 pub mod masks;
 pub mod own_grants;
 pub mod own_tags;
-pub mod owner;
-mod publish;
+pub mod permissions;
 pub mod restripe;
-mod row_source;
 pub mod saved;
 mod single_user;
 pub mod tags;
-pub mod work;

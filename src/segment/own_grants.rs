@@ -2,11 +2,12 @@
 //! of their rows.
 
 use leaf_core::Run;
+use leaf_core::grant::Grantor;
 
 use super::error::Error;
-use super::granting::{granting, taking_back};
 use super::line::{self, Line};
 use super::own_tags;
+use crate::catalog::intent::Move;
 use crate::catalog::{self, alloc, relation};
 use crate::error::Problem;
 use crate::history;
@@ -49,11 +50,14 @@ fn refill(tag: &[u8], length: Length) {
             let Some(Line { mut row, .. }) = line::lock(tag) else {
                 no_such_tag()
             };
-            if row.upstream.is_some() {
-                Error::FedHere { tag: display(tag) }.raise();
+            if row.grantor() == Grantor::Centre {
+                Error::CentreHere { tag: display(tag) }.raise();
             }
             // Doubling keeps the number of row versions small.
-            let longest = row.policy(&settings::step_policy()).max_step.max(row.step);
+            let longest = row
+                .policy(&settings::step_policy(Grantor::Row))
+                .max_step
+                .max(row.step);
             let position = &mut row.position;
             let step = (last_step * 2).clamp(row.step, longest);
             let grant = match length {
@@ -61,9 +65,11 @@ fn refill(tag: &[u8], length: Length) {
                 Length::Exactly(count) => position.grant_block(count),
             };
             let grant = grant.unwrap_or_else(|_| Error::Exhausted { tag: display(tag) }.raise());
-            granting([(tag, position.max_id)], || {
-                alloc::set_position(tag, position.max_id, &history);
-            });
+            let to = Move {
+                to: position.max_id,
+                takes_back: false,
+            };
+            alloc::set_position(tag, to, &history);
             (grant, step)
         })
     });
@@ -92,9 +98,11 @@ pub fn before_commit() {
                 false => row.position.max_id,
             };
             if max_id != stored {
-                taking_back([(tag.as_slice(), max_id)], || {
-                    alloc::set_position(tag, max_id, &history);
-                });
+                let to = Move {
+                    to: max_id,
+                    takes_back: true,
+                };
+                alloc::set_position(tag, to, &history);
             }
         }
     };

@@ -5,43 +5,14 @@
 //! reached: then the tag gives numbers up, and gets none that it did not have. This is safe
 //! whatever the other nodes do; the one that gets the numbers must start above that number.
 
-use std::cell::RefCell;
-
-use leaf_core::grant::{NotRestriped, OwnNumbers, Stripe};
+use leaf_core::grant::{Grantor, NotRestriped, Stripe};
 
 use super::error::Error;
 use super::line::{self, Line};
-use super::owner::require_owner;
+use super::permissions::require_owner;
 use crate::catalog::{self, alloc};
 use crate::error::Problem;
 use crate::pg::display;
-
-thread_local! {
-    /// The tag that is being given a part of its stripe, and its numbers after that.
-    static DIVIDING: RefCell<Option<(Vec<u8>, OwnNumbers)>> = const { RefCell::new(None) };
-}
-
-/// Whether an update that gives a tag these numbers is one of [`restripe`].
-pub fn covers(tag: &[u8], numbers: &OwnNumbers) -> bool {
-    DIVIDING.with_borrow(|dividing| {
-        dividing
-            .as_ref()
-            .is_some_and(|(of, to)| of == tag && to == numbers)
-    })
-}
-
-fn dividing<R>(tag: &[u8], numbers: OwnNumbers, work: impl FnOnce() -> R) -> R {
-    struct Scope;
-    impl Drop for Scope {
-        fn drop(&mut self) {
-            DIVIDING.set(None);
-        }
-    }
-    DIVIDING.set(Some((tag.to_vec(), numbers)));
-    // Also ends with an error, because an error unwinds.
-    let _scope = Scope;
-    work()
-}
 
 /// Gives a tag, from the number `from` on, a part of its stripe: what `part` makes of the
 /// present one. Ids in memory are all below `from`, and remain valid.
@@ -50,8 +21,8 @@ pub fn restripe(tag: &[u8], from: i64, part: impl FnOnce(&Stripe) -> Stripe) {
     let Some(Line { row, .. }) = line::lock(tag) else {
         Error::NoSuchTag { tag: display(tag) }.raise();
     };
-    if row.upstream.is_some() {
-        Error::FedAndStriped { tag: display(tag) }.raise();
+    if row.grantor() == Grantor::Centre {
+        Error::StripeOfCentre { tag: display(tag) }.raise();
     }
     let granted_to = row.position.max_id;
     let present = row.position.numbers;
@@ -76,9 +47,7 @@ pub fn restripe(tag: &[u8], from: i64, part: impl FnOnce(&Stripe) -> Stripe) {
         }
     };
     if numbers != present {
-        dividing(tag, numbers, || {
-            catalog::as_owner(|| alloc::restripe(tag, &numbers));
-        });
+        catalog::as_owner(|| alloc::restripe(tag, numbers));
     }
 }
 

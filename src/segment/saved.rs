@@ -1,5 +1,6 @@
 //! Saving the contents of slots over a clean restart.
 
+use leaf_core::grant::Grantor;
 use leaf_core::time::Monotonic;
 use leaf_core::{Run, tag};
 use serde::{Deserialize, Serialize};
@@ -31,7 +32,7 @@ pub fn save(shared: &Shared) -> Vec<SavedSlot> {
         let (key, found) = shared.index.owner_of(number)?;
         let slot = shared.index.slot(number);
         let state = slot.state.write();
-        if state.is_fed {
+        if state.grantor == Grantor::Centre {
             // A copy of the data directory would hand out the same ids.
             return None;
         }

@@ -10,10 +10,10 @@ use std::collections::HashMap;
 
 use pgrx::{pg_guard, pg_sys};
 
-use super::granting::granting;
 use super::key::key;
 use super::own_tags::{self, Own};
 use super::{error::Error, line};
+use crate::catalog::intent::Move;
 use crate::catalog::{self, alloc};
 use crate::error::Problem;
 use crate::history;
@@ -62,9 +62,11 @@ fn raise_rows(seen: &HashMap<Vec<u8>, i64>) {
         if let Some(line) = line::lock(tag)
             && line.stored < high_water
         {
-            granting([(tag.as_slice(), high_water)], || {
-                alloc::set_position(tag, high_water, &history);
-            });
+            let to = Move {
+                to: high_water,
+                takes_back: false,
+            };
+            alloc::set_position(tag, to, &history);
         }
     }
 }

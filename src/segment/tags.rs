@@ -8,6 +8,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
+use leaf_core::grant::Grantor;
 use leaf_core::time::Monotonic;
 use pgrx::pg_sys;
 
@@ -15,7 +16,7 @@ use super::auto_create;
 use super::changes::{self, RowState};
 use super::error::Error;
 use super::key::key;
-use super::look_up::{require_draw, wait_until_readable};
+use super::permissions::{require_draw, wait_until_readable};
 use super::{own_tags, single_user};
 use crate::catalog::permissions::{Permissions, Readable};
 use crate::error::{Error as CommonError, Problem};
@@ -252,9 +253,9 @@ fn look_up(
 /// Raises the error that a tag has no ids for a transaction that has written its row.
 pub fn no_ids_here(tag: &[u8], permissions: &Permissions) -> ! {
     let tag = display(tag);
-    match permissions.is_fed {
-        true => Error::FedHere { tag }.raise(),
-        false => Error::OwnChange { tag }.raise(),
+    match permissions.grantor {
+        Grantor::Centre => Error::CentreHere { tag }.raise(),
+        Grantor::Row => Error::OwnChange { tag }.raise(),
     }
 }
 

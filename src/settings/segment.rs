@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use leaf_core::grant::Grantor;
 use leaf_core::{StepPolicy, buffer};
 use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting};
 
@@ -43,24 +44,26 @@ static SEGMENT_DURATION: Integer = Integer {
     unit: Unit::Seconds,
 };
 
-/// How large the next segment of a tag should be.
-pub fn step_policy() -> StepPolicy {
-    StepPolicy {
-        segment_duration: Duration::from_secs(SEGMENT_DURATION.get_unsigned()),
-        max_step: MAX_STEP.get_unsigned(),
+/// How large the next segment of a tag should be. Of the centre's numbers, what is left must last
+/// for `leaf.segment_duration` from any moment of a segment on, also if the next one does not come.
+pub fn step_policy(grantor: Grantor) -> StepPolicy {
+    let segment_duration = Duration::from_secs(SEGMENT_DURATION.get_unsigned());
+    match grantor {
+        Grantor::Row => StepPolicy {
+            segment_duration,
+            max_step: MAX_STEP.get_unsigned(),
+        },
+        Grantor::Centre => StepPolicy {
+            segment_duration: segment_duration * 100 / left_at_prefetch(),
+            // What the centre grants at once bounds it, if it has the same setting.
+            max_step: max_reserve(),
+        },
     }
 }
 
-/// As [`step_policy`], for fed tags: from any moment of a segment on, what is left must last
-/// for `leaf.segment_duration`, also if the next one does not come.
-pub fn fed_step_policy() -> StepPolicy {
-    let left_at_prefetch = 100 - PREFETCH_THRESHOLD.get_unsigned().min(90) as u32;
-    let policy = step_policy();
-    StepPolicy {
-        segment_duration: policy.segment_duration * 100 / left_at_prefetch,
-        // What the centre grants at once bounds it, if it has the same setting.
-        max_step: max_reserve(),
-    }
+/// The percentage of a segment that is left when the next one is fetched.
+fn left_at_prefetch() -> u32 {
+    100 - PREFETCH_THRESHOLD.get_unsigned().min(90) as u32
 }
 
 /// Meituan Leaf fetches the next segment once a tenth of the current one is used.

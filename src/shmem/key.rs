@@ -7,6 +7,7 @@ pub const TAG_BYTES: usize = tag::MAX_BYTES;
 
 /// A [`KeyRef`] in shared memory. It contains the catalog's OID, so that an extension
 /// that was dropped and created again never finds the slots of its predecessor.
+#[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Key {
     database: u32,

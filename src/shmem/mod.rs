@@ -7,9 +7,9 @@
 //! - [`slot`]: one per tag in use, with its double buffer.
 //! - [`worker_table`]: which database has a loader, and where its latch is; the same for the
 //!   link.
-//! - [`mailbox`]: requests of sessions to the loader to reserve blocks and to take unused
-//!   ids of blocks back.
-//! - [`upstream`]: requests to the centre, which the link passes on.
+//! - [`requests`]: what is asked of workers: in the [`mailbox`], of loaders, to reserve blocks
+//!   and to take unused ids of blocks back; in [`upstream`], of the link, which passes it on to
+//!   the centre.
 //! - [`leftovers`]: unused ids of evicted slots, which loaders take back.
 //! - [`generators`]: one per database that issues snowflake ids.
 //!
@@ -45,6 +45,7 @@ pub mod key;
 pub mod leftovers;
 pub mod mailbox;
 mod queue;
+pub mod requests;
 pub mod slot;
 pub mod text;
 pub mod upstream;
@@ -55,8 +56,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::error::{Error, Problem};
-use crate::pg::bgworker;
 use crate::pg::shm::{self, Request, Startup};
+use crate::pg::{bgworker, process};
 use crate::settings;
 use generators::Generators;
 use index::Index;
@@ -76,6 +77,8 @@ pub struct Shared {
     pub leftovers: Leftovers,
     pub generators: Generators,
 }
+
+const MAILBOX: requests::Names = [c"leaf mailbox lock", c"leaf mailbox", c"leaf mailbox used"];
 
 /// The number of the link among the workers of its kind.
 pub const LINK: u32 = 1;
@@ -112,7 +115,7 @@ fn request(request: &Request) {
     WorkerTable::request_memory(request, bgworker::most());
     WorkerTable::request_memory(request, 1);
     Upstream::request_memory(request);
-    Mailbox::request_memory(request);
+    Mailbox::request_memory(request, process::most_sessions());
     Leftovers::request_memory(request);
     Generators::request_memory(request);
 }
@@ -125,7 +128,7 @@ fn startup(startup: &Startup) {
         loaders: WorkerTable::attach(startup, loaders, bgworker::most()),
         links: WorkerTable::attach(startup, links, 1),
         upstream: Upstream::attach(startup),
-        mailbox: Mailbox::attach(startup),
+        mailbox: Mailbox::attach(startup, MAILBOX, process::most_sessions()),
         leftovers: Leftovers::attach(startup),
         generators: Generators::attach(startup),
     };

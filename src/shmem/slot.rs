@@ -4,11 +4,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use leaf_core::buffer::{Full, Runs};
+use leaf_core::grant::Grantor;
 use leaf_core::time::{Monotonic, WallTime};
 use leaf_core::{DoubleBuffer, Run};
 
 use super::failures::Failures;
-use super::upstream::Unfed;
+use super::upstream::Denial;
 use super::waits::Waits;
 use crate::pg::clock::{self, AtomicMonotonic};
 use crate::pg::condvar::CondVar;
@@ -53,8 +54,8 @@ pub enum Verdict {
     Exhausted,
     /// The loader found no row for the tag.
     Missing,
-    /// The tag is fed, and gets nothing from the centre for a reason that does not pass soon.
-    Unfed(Unfed),
+    /// The centre has denied it, for a reason that does not pass soon.
+    Denied(Denial),
 }
 
 /// What the loader has recorded about a slot's tag.
@@ -80,8 +81,8 @@ pub struct State {
     pub reset_at: WallTime,
     /// Whether another load can succeed.
     pub verdict: Verdict,
-    /// Whether the ids come from a centre. Beside the verdict, it takes no room.
-    pub is_fed: bool,
+    /// Who has granted the ids. Beside the verdict, it takes no room.
+    pub grantor: Grantor,
     /// Loads that failed.
     pub failures: Failures,
 }
@@ -99,7 +100,7 @@ impl State {
         entered: 0,
         drawn_at_reset: 0,
         drawn_at_load: 0,
-        is_fed: false,
+        grantor: Grantor::Row,
         reset_at: WallTime::from_unix_us(0),
         verdict: Verdict::Loadable,
         failures: Failures::NONE,

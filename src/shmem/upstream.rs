@@ -1,8 +1,4 @@
 //! Requests to the centre, which loaders and sessions post and the link passes on.
-//!
-//! The states of a request are `Free → Posted → Taken → Answered → Free`, as those of the
-//! [mailbox](super::mailbox). A request that is withdrawn while the link has it is
-//! `Abandoned`: numbers that the centre grants for it are lost.
 
 use std::time::Duration;
 
@@ -12,10 +8,10 @@ use leaf_core::tag;
 use leaf_core::time::{Monotonic, WallTime};
 
 use super::failures::Failures;
+use super::requests::Table;
 use super::text::Text;
 use crate::pg::clock;
-use crate::pg::latch::LatchRef;
-use crate::pg::lwlock::{Locked, LockedSlice};
+use crate::pg::lwlock::Locked;
 use crate::pg::shm::{Request, Shareable, Startup};
 
 /// How many requests there can be at once. A loader that finds no free place tries again.
@@ -28,7 +24,7 @@ pub const TAG_BYTES: usize = tag::MAX_BYTES;
 #[derive(Clone, Copy)]
 pub enum Demand {
     /// Numbers of a tag.
-    Feed {
+    Numbers {
         /// The centre's tag, in UTF-8.
         tag: Text<TAG_BYTES>,
         /// How many numbers; 0 to find out only where the tag stands.
@@ -69,7 +65,7 @@ impl Demand {
     /// What it is about, for the log.
     pub fn subject(&self) -> String {
         match self {
-            Demand::Feed { tag, .. } => format!("ids of the centre's tag \"{}\"", tag.get()),
+            Demand::Numbers { tag, .. } => format!("ids of the centre's tag \"{}\"", tag.get()),
             Demand::Register { .. } => "a worker id of the centre".into(),
             Demand::Renew { worker_id, .. } => {
                 format!("the centre's renewal of worker id {worker_id}")
@@ -82,7 +78,7 @@ impl Demand {
 #[derive(Clone, Copy)]
 pub enum Reply {
     /// Numbers.
-    Fed {
+    Granted {
         /// The numbers granted. Without any, where the tag stands.
         run: Run,
         /// The identity of the centre's tag.
@@ -116,7 +112,7 @@ pub struct Registry {
 /// Why there is nothing from the centre, as far as every role may know it. The cause is
 /// in the log and in `leaf.stat_upstream`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unfed {
+pub enum Denial {
     /// `leaf.upstream` is not set, or no connection string.
     NoUpstream,
     /// The centre cannot be reached, or does not answer.
@@ -141,98 +137,58 @@ pub enum Unfed {
     Refused,
 }
 
-impl Unfed {
+impl Denial {
     /// Whether another attempt may succeed while a caller waits. If not, callers get an error
     /// at once.
     pub fn may_pass_soon(self) -> bool {
-        match self {
-            Unfed::Away
-            | Unfed::SameAway
-            | Unfed::OtherAway
-            | Unfed::Busy
-            | Unfed::Refused
-            | Unfed::LeaseLost
-            | Unfed::Clock => true,
-            Unfed::NoUpstream | Unfed::Missing | Unfed::OtherTag | Unfed::Exhausted => false,
-        }
+        !matches!(
+            self,
+            Denial::NoUpstream | Denial::Missing | Denial::OtherTag | Denial::Exhausted
+        )
     }
 
     /// Whether the centre has done nothing, and will not if it is asked again.
     pub fn is_definite(self) -> bool {
-        !self.is_unreached() && self != Unfed::NoUpstream
+        !self.is_unreached() && self != Denial::NoUpstream
     }
 
     /// Whether no answer has come.
     pub fn is_unreached(self) -> bool {
-        matches!(self, Unfed::Away | Unfed::SameAway | Unfed::OtherAway)
+        matches!(self, Denial::Away | Denial::SameAway | Denial::OtherAway)
     }
 
     /// The text for those who wait.
     pub fn message(self) -> &'static str {
         match self {
-            Unfed::NoUpstream => "leaf.upstream is not set",
-            Unfed::Away | Unfed::SameAway => "the centre cannot be reached",
-            Unfed::OtherAway => {
+            Denial::NoUpstream => "leaf.upstream is not set",
+            Denial::Away | Denial::SameAway => "the centre cannot be reached",
+            Denial::OtherAway => {
                 "the centre that leaf.upstream names now cannot be reached, and the worker id is leased from another one"
             }
-            Unfed::Busy => "the centre could not do it in time",
-            Unfed::Missing => "the centre has no such tag",
-            Unfed::OtherTag => "the centre's tag was dropped and created again",
-            Unfed::Exhausted => "the centre's tag has reached its maximum value",
-            Unfed::LeaseLost => "the centre has leased the worker id to another node",
-            Unfed::Clock => "this server's clock is too far from the centre's",
-            Unfed::Refused => "the centre refuses the request",
+            Denial::Busy => "the centre could not do it in time",
+            Denial::Missing => "the centre has no such tag",
+            Denial::OtherTag => "the centre's tag was dropped and created again",
+            Denial::Exhausted => "the centre's tag has reached its maximum value",
+            Denial::LeaseLost => "the centre has leased the worker id to another node",
+            Denial::Clock => "this server's clock is too far from the centre's",
+            Denial::Refused => "the centre refuses the request",
         }
     }
 }
 
 /// The outcome of a request.
-pub type Answer = Result<Reply, Unfed>;
+pub type Answer = Result<Reply, Denial>;
 
 /// The requests, and how the link fares.
 pub struct Upstream {
-    places: LockedSlice<Place>,
+    pub requests: Table<Demand, Answer>,
     state: &'static Locked<State>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-#[repr(C)]
-enum Status {
-    Free,
-    Posted,
-    Taken,
-    Answered,
-    Abandoned,
-}
-
-/// A request in shared memory.
-#[repr(C)]
-struct Place {
-    status: Status,
-    /// Distinguishes this use of the place from others.
-    serial: u64,
-    /// Who waits for the answer.
-    latch: LatchRef,
-    demand: Demand,
-    answer: Answer,
-}
-
-// SAFETY: no pointers but the address of a latch, which is the same in all processes.
-unsafe impl Shareable for Place {}
-
-impl Place {
-    const FREE: Place = Place {
-        status: Status::Free,
-        serial: 0,
-        latch: LatchRef::NONE,
-        demand: Demand::Feed {
-            tag: Text::EMPTY,
-            count: 0,
-            exact: false,
-        },
-        answer: Err(Unfed::Away),
-    };
-}
+// SAFETY: they have no pointers.
+unsafe impl Shareable for Demand {}
+// SAFETY: as above.
+unsafe impl Shareable for Answer {}
 
 /// How the link fares.
 #[derive(Clone, Copy)]
@@ -275,132 +231,25 @@ impl State {
     };
 }
 
-/// A request that was posted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DemandId {
-    place: usize,
-    serial: u64,
-}
-
 impl Upstream {
     /// Requests the memory.
     pub(super) fn request_memory(request: &Request) {
-        LockedSlice::<Place>::request_memory(request, PLACES);
+        Table::<Demand, Answer>::request_memory(request, PLACES);
         request.room_for::<Locked<State>>(1);
     }
 
     /// Attaches to that memory.
     pub(super) fn attach(startup: &Startup) -> Self {
-        let names = (c"leaf upstream lock", c"leaf upstream");
+        let names = [
+            c"leaf upstream lock",
+            c"leaf upstream",
+            c"leaf upstream used",
+        ];
         let state = || Locked::new(State::NEW, startup);
         Upstream {
-            places: LockedSlice::attach(startup, names, || (), PLACES, |_| Place::FREE),
+            requests: Table::attach(startup, names, PLACES),
             state: startup.attach_one(c"leaf upstream state", state),
         }
-    }
-
-    /// Posts a request, whose answer will set this process's latch; `None` if there is no free
-    /// place.
-    pub fn post(&self, demand: &Demand) -> Option<DemandId> {
-        let latch = LatchRef::mine();
-        let mut places = self.places.write();
-        let is_free = |place: &Place| place.status == Status::Free;
-        let number = places.iter().position(is_free)?;
-        let place = &mut places[number];
-        *place = Place {
-            status: Status::Posted,
-            serial: place.serial + 1,
-            latch,
-            demand: *demand,
-            ..Place::FREE
-        };
-        Some(DemandId {
-            place: number,
-            serial: place.serial,
-        })
-    }
-
-    /// Takes the answer, if there is one; this ends the request.
-    pub fn collect(&self, id: DemandId) -> Option<Answer> {
-        let mut places = self.places.write();
-        let place = get(&mut places, id)?;
-        if place.status != Status::Answered {
-            return None;
-        }
-        place.status = Status::Free;
-        Some(place.answer)
-    }
-
-    /// Ends a request, whatever its state.
-    pub fn withdraw(&self, id: DemandId) {
-        let mut places = self.places.write();
-        if let Some(place) = get(&mut places, id) {
-            place.status = match place.status {
-                Status::Taken | Status::Abandoned => Status::Abandoned,
-                Status::Free | Status::Posted | Status::Answered => Status::Free,
-            };
-        }
-    }
-
-    /// Whether a request waits for the link.
-    pub fn has_posted(&self) -> bool {
-        let places = self.places.read();
-        places.iter().any(|place| place.status == Status::Posted)
-    }
-
-    /// Takes all requests that were posted.
-    pub fn take(&self) -> Vec<(DemandId, Demand)> {
-        let mut taken = Vec::with_capacity(PLACES);
-        let mut places = self.places.write();
-        for (number, place) in places.iter_mut().enumerate() {
-            if place.status == Status::Posted {
-                place.status = Status::Taken;
-                let id = DemandId {
-                    place: number,
-                    serial: place.serial,
-                };
-                taken.push((id, place.demand));
-            }
-        }
-        taken
-    }
-
-    /// Answers a taken request. If it was withdrawn, the numbers are lost.
-    pub fn answer(&self, id: DemandId, answer: Answer) {
-        let mut places = self.places.write();
-        let Some(place) = get(&mut places, id) else {
-            return;
-        };
-        place.status = match place.status {
-            Status::Taken => {
-                place.answer = answer;
-                Status::Answered
-            }
-            Status::Abandoned => Status::Free,
-            Status::Free | Status::Posted | Status::Answered => place.status,
-        };
-        let latch = place.latch;
-        drop(places);
-        latch.set();
-    }
-
-    /// Answers all requests that a link has taken before it ended.
-    pub fn answer_all_taken(&self, answer: Answer) {
-        let mut latches = Vec::with_capacity(PLACES);
-        let mut places = self.places.write();
-        for place in places.iter_mut() {
-            match place.status {
-                Status::Taken => {
-                    place.status = Status::Answered;
-                    place.answer = answer;
-                    latches.push(place.latch);
-                }
-                Status::Abandoned => place.status = Status::Free,
-                Status::Free | Status::Posted | Status::Answered => {}
-            }
-        }
-        drop(places);
-        latches.into_iter().for_each(LatchRef::set);
     }
 
     /// Keeps the link connected for a while, because a lease of the centre is in use.
@@ -438,15 +287,10 @@ impl Upstream {
     pub fn note_reply(&self, reply: &Reply) {
         self.note_answer();
         self.note(|state| {
-            if let Reply::Fed { run, .. } = reply {
+            if let Reply::Granted { run, .. } = reply {
                 state.feeds += 1;
                 state.numbers += run.len;
             }
         });
     }
-}
-
-fn get(places: &mut [Place], id: DemandId) -> Option<&mut Place> {
-    let place = &mut places[id.place];
-    (place.serial == id.serial).then_some(place)
 }

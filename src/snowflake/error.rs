@@ -6,7 +6,7 @@ use pgrx::PgSqlErrorCode as Code;
 
 use crate::error::{Problem, Report};
 use crate::pg::clock;
-use crate::shmem::upstream::Unfed;
+use crate::shmem::upstream::Denial;
 
 /// Why there is no snowflake id, or no worker id. Durations are in microseconds.
 #[derive(Debug)]
@@ -54,7 +54,7 @@ pub enum Error {
     /// The registry may not be emptied as a whole.
     Truncated,
     /// There is nothing from the centre that leases the worker ids.
-    Upstream(Unfed),
+    Upstream(Denial),
     /// This registry leases no worker ids, because its own comes from a centre.
     IsShard,
     /// The worker id has to come from a centre, which this transaction cannot ask.
@@ -182,13 +182,13 @@ impl Problem for Error {
                 "Delete the rows of nodes that are gone.",
             )
             .detail("Truncating it would lose the record of the worker ids in use."),
-            Error::Upstream(unfed) => {
-                let (code, hint) = match unfed {
-                    Unfed::NoUpstream => (
+            Error::Upstream(denial) => {
+                let (code, hint) = match denial {
+                    Denial::NoUpstream => (
                         Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                         "Set leaf.upstream in the configuration file to a connection string of the centre, and reload.",
                     ),
-                    Unfed::Exhausted => (
+                    Denial::Exhausted => (
                         Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
                         "Delete rows of leaf.worker at the centre whose nodes are gone, or raise leaf.max_leases for the role there.",
                     ),
@@ -198,7 +198,7 @@ impl Problem for Error {
                     ),
                 };
                 Report::new(code, "no worker id for snowflake ids from the centre", hint)
-                    .detail(format!("The cause: {}.", unfed.message()))
+                    .detail(format!("The cause: {}.", denial.message()))
             }
             Error::IsShard => Report::new(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,

@@ -18,7 +18,6 @@
 //! - [`lease`]: a lease is renewed, released, and put into force.
 //! - [`ceilings`]: the file that keeps what the registry may lose; [`releases`] lowers
 //!   its ceilings once a release is committed.
-//! - [`releasing`]: distinguishes releases from other updates, for the table's triggers.
 //! - [`upstream`]: the worker id comes from a centre.
 //! - [`wanted`]: what the settings of the database require of the lease.
 //! - [`nodes`]: other nodes get worker ids from the loader.
@@ -37,7 +36,6 @@ pub mod nodes;
 mod own_lease;
 pub mod registration;
 mod releases;
-pub mod releasing;
 pub mod renewal;
 pub mod saved;
 pub mod source;

@@ -1,6 +1,7 @@
 //! Worker ids for other nodes, which the loader leases: it commits a registration by itself, so
 //! that a transaction of the caller's, however long it lasts, holds up no other registration.
 
+use leaf_core::grant::Decision;
 use pgrx::pg_sys;
 
 use super::error::Error;
@@ -55,7 +56,7 @@ pub fn is_registration(asked: &Asked) -> bool {
 
 /// What the loader does: leases to all who ask, in one transaction; if that fails, to each alone.
 pub fn answer(shared: &Shared, database: u32) -> Done {
-    let requests = shared.mailbox.take(database, is_registration);
+    let requests = shared.mailbox.take_of(database, is_registration);
     match requests.len() {
         0 => Done::Nothing,
         1 => lease_to(shared, &requests, true),
@@ -92,7 +93,7 @@ fn lease_to(shared: &Shared, requests: &[Request], puts_back: bool) -> Done {
                 Some(Ok(Leased { lease, scheme, .. })) => Answer::Leased { lease, scheme },
                 Some(Err(error)) => Answer::Refused(Refusal::of(&error.report())),
                 // The extension was dropped.
-                None => Answer::Changed,
+                None => Answer::Decided(Decision::Changed),
             };
             shared.mailbox.answer(request.id, answer);
         }

@@ -20,7 +20,7 @@ use crate::pg::{self, bgworker, clock, own_xact};
 use crate::settings::snowflake::{self as settings, Wanted};
 use crate::shmem::Shared;
 use crate::shmem::generators::{GeneratorSlot, Refusal, Registry, Standing, State};
-use crate::shmem::upstream::{Answer, Demand, Unfed};
+use crate::shmem::upstream::{Answer, Demand, Denial};
 
 /// How often the loader makes sure that there is a link while the centre is asked.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
@@ -98,7 +98,7 @@ impl Work for Renewal {
         let tries = requested.map(|(_, slot)| slot.retry_at.get());
         // Answers wake the loader.
         let look = upstream::is_under_way().then(|| clock::monotonic() + LOOK_AGAIN);
-        let registrations = shared.mailbox.next_try(database, nodes::is_registration);
+        let registrations = shared.mailbox.next_try_of(database, nodes::is_registration);
         tries.chain(look).chain(registrations).min()
     }
 
@@ -149,17 +149,17 @@ fn settle_answer(
                 shared, wanted, standing, answer, current, last,
             ))
         }),
-        Err(Unfed::LeaseLost) => transact(shared, registry, slot, |_, _, _, _| {
+        Err(Denial::LeaseLost) => transact(shared, registry, slot, |_, _, _, _| {
             upstream::forget();
             Outcome::Lost
         }),
-        Err(unfed) if unfed.may_pass_soon() || has_lease => {
-            upstream::unanswered(&mut slot.state.write().standing, unfed);
-            failed(slot, unfed.message());
+        Err(denial) if denial.may_pass_soon() || has_lease => {
+            upstream::unanswered(&mut slot.state.write().standing, denial);
+            failed(slot, denial.message());
             Done::Something
         }
-        Err(unfed) => {
-            refused(slot, Error::Upstream(unfed));
+        Err(denial) => {
+            refused(slot, Error::Upstream(denial));
             Done::Something
         }
     }

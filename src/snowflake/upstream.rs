@@ -22,8 +22,9 @@ use crate::settings::snowflake::Wanted;
 use crate::settings::upstream::{self as upstream_settings, CentreDigest};
 use crate::shmem::Shared;
 use crate::shmem::generators::{Registry as OfDatabase, Standing};
+use crate::shmem::requests::Id;
 use crate::shmem::text::Text;
-use crate::shmem::upstream::{Answer, Demand, DemandId, Registry, Reply, Unfed};
+use crate::shmem::upstream::{Answer, Demand, Denial, Registry, Reply};
 
 /// Whether the worker id of this database comes from a centre.
 pub fn is_shard() -> bool {
@@ -89,8 +90,8 @@ pub fn attempt(
 }
 
 /// What the centre's silence means for the lease.
-pub fn unanswered(standing: &mut Standing, unfed: Unfed) {
-    if unfed == Unfed::SameAway {
+pub fn unanswered(standing: &mut Standing, denial: Denial) {
+    if denial == Denial::SameAway {
         standing.is_same = Some(upstream_settings::digest());
     }
 }
@@ -198,7 +199,7 @@ pub fn store(
             standing.confirmed = Some((setting, from.connection));
             attempt(shared, wanted, standing, current, last)
         }
-        (Reply::Renewed { .. } | Reply::Fed { .. }, _) => Err(Error::Contended),
+        (Reply::Renewed { .. } | Reply::Granted { .. }, _) => Err(Error::Contended),
     }
 }
 
@@ -238,7 +239,7 @@ fn renew(own: &UpstreamLease) -> Demand {
 /// A request that waits for the centre.
 struct UnderWay {
     registry: OfDatabase,
-    id: DemandId,
+    id: Id,
     demand: Demand,
 }
 
@@ -259,11 +260,11 @@ pub fn ask(shared: &Shared, registry: OfDatabase, demand: Demand) -> bool {
     if is_under_way() {
         return true;
     }
-    let Some(id) = shared.upstream.post(&demand) else {
+    let Some(id) = shared.upstream.requests.post(&demand) else {
         return false;
     };
     if !call_link(shared) {
-        shared.upstream.withdraw(id);
+        shared.upstream.requests.withdraw(id);
         return false;
     }
     UNANSWERED.set(Some(demand));
@@ -279,7 +280,7 @@ pub fn ask(shared: &Shared, registry: OfDatabase, demand: Demand) -> bool {
 pub fn answered(shared: &Shared) -> Option<(OfDatabase, Demand, Answer)> {
     UNDER_WAY.with_borrow_mut(|under_way| {
         let it = under_way.as_ref()?;
-        let Some(answer) = shared.upstream.collect(it.id) else {
+        let Some(answer) = shared.upstream.requests.collect(it.id) else {
             call_link(shared);
             return None;
         };
@@ -289,7 +290,7 @@ pub fn answered(shared: &Shared) -> Option<(OfDatabase, Demand, Answer)> {
         let is_settled = answer
             .as_ref()
             .err()
-            .is_none_or(|unfed| unfed.is_definite());
+            .is_none_or(|denial| denial.is_definite());
         if is_settled {
             UNANSWERED.set(None);
         }
@@ -300,6 +301,6 @@ pub fn answered(shared: &Shared) -> Option<(OfDatabase, Demand, Answer)> {
 /// The loader ends. A lease that the centre grants from now on is repeated by nobody.
 pub fn abandon(shared: &Shared) {
     if let Some(it) = UNDER_WAY.take() {
-        shared.upstream.withdraw(it.id);
+        shared.upstream.requests.withdraw(it.id);
     }
 }

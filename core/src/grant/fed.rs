@@ -8,7 +8,7 @@ use crate::step::StepPolicy;
 
 /// Numbers that the centre has granted to a fed tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fed {
+pub struct Delivery {
     /// The numbers.
     pub run: Run,
     /// The identity of the centre's tag.
@@ -18,18 +18,18 @@ pub struct Fed {
 }
 
 /// What must be asked of the centre for what is wanted from a fed tag.
-pub(super) fn to_be_fed(row: &Row, wanted: &Wanted, past: &Past, policy: &StepPolicy) -> Decision {
+pub(super) fn ask(row: &Row, wanted: &Wanted, past: &Past, policy: &StepPolicy) -> Decision {
     if row.position.left() == 0 {
         return Decision::Exhausted;
     }
     match *wanted {
-        Wanted::Segment => Decision::ToBeFed {
+        Wanted::Segment => Decision::Ask {
             count: row
                 .policy(policy)
                 .next_step(past.step, row.step, past.lasted),
             exact: false,
         },
-        Wanted::Block { count } => Decision::ToBeFed { count, exact: true },
+        Wanted::Block { count } => Decision::Ask { count, exact: true },
         Wanted::Feed { .. } => Decision::IsFed,
         Wanted::TakeBack { .. } => Decision::NotLast,
     }
@@ -39,32 +39,32 @@ pub(super) fn to_be_fed(row: &Row, wanted: &Wanted, past: &Past, policy: &StepPo
 /// [`wanted`](Wanted) when they were asked for; or returns the reason why not.
 pub(super) fn receive(
     row: &mut Row,
-    fed: &Fed,
+    delivery: &Delivery,
     wanted: &Wanted,
     past: &Past,
 ) -> Result<(Run, u64), Decision> {
-    if row.upstream != Some(fed.incarnation) {
+    if row.upstream != Some(delivery.incarnation) {
         return Err(Decision::OtherUpstream);
     }
     let max_id = row.position.max_id.max(past.high_water);
-    if fed.run.first < max_id {
-        return Err(Decision::FedBelow { max_id });
+    if delivery.run.first < max_id {
+        return Err(Decision::DeliveredBelow { max_id });
     }
     let mut position = Position {
-        max_id: fed.run.first,
+        max_id: delivery.run.first,
         ..row.position
     };
     let is_segment = *wanted == Wanted::Segment;
     let granted = match is_segment {
-        true => position.grant_up_to(fed.run.len),
-        false => position.grant_block(fed.run.len),
+        true => position.grant_up_to(delivery.run.len),
+        false => position.grant_block(delivery.run.len),
     };
     let run = granted.map_err(|Exhausted| Decision::Exhausted)?;
     row.position = position;
     if is_segment {
         row.last_grant = run.len;
     }
-    Ok((run, if is_segment { fed.asked } else { 0 }))
+    Ok((run, if is_segment { delivery.asked } else { 0 }))
 }
 
 /// Grants numbers to a fed tag of another cluster.
@@ -91,8 +91,8 @@ mod tests {
         ..ROW
     };
 
-    fn fed(first: i64, len: u64) -> Fed {
-        Fed {
+    fn fed(first: i64, len: u64) -> Delivery {
+        Delivery {
             run: Run { first, len },
             incarnation: CENTRE,
             asked: len,
@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn a_fed_row_grants_nothing_of_its_own() {
         let mut ledger = Ledger::new(Found::Row(FED_ROW), 10);
-        let asked = |count, exact| Decision::ToBeFed { count, exact };
+        let asked = |count, exact| Decision::Ask { count, exact };
         assert_eq!(
             decide(&mut ledger, Wanted::Segment, Past::NONE),
             asked(100, false)
@@ -138,19 +138,20 @@ mod tests {
     #[test]
     fn numbers_of_the_centre_are_granted_only_above_the_row_and_from_the_right_tag() {
         let mut ledger = Ledger::new(Found::Row(FED_ROW), 10);
-        let mut receive =
-            |fed: Fed, wanted, past| ledger.receive(&fed, &wanted, ROW.incarnation, &past);
+        let mut receive = |delivery: Delivery, wanted, past| {
+            ledger.receive(&delivery, &wanted, ROW.incarnation, &past)
+        };
         let segment = receive(fed(500, 100), Wanted::Segment, Past::NONE);
         assert_eq!(segment, granted(500, 100, 100));
         let below = receive(fed(599, 100), Wanted::Segment, Past::NONE);
-        assert_eq!(below, Decision::FedBelow { max_id: 600 });
+        assert_eq!(below, Decision::DeliveredBelow { max_id: 600 });
         let past = Past {
             high_water: 700,
             ..Past::NONE
         };
         let below = receive(fed(699, 100), Wanted::Segment, past);
-        assert_eq!(below, Decision::FedBelow { max_id: 700 });
-        let of_other = Fed {
+        assert_eq!(below, Decision::DeliveredBelow { max_id: 700 });
+        let of_other = Delivery {
             incarnation: [8; 16],
             ..fed(900, 1)
         };

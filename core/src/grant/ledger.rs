@@ -1,8 +1,8 @@
 //! The decisions of the grants of one transaction, without access to the table.
 
-use super::fed::{self, Fed};
+use super::fed::{self, Delivery};
 use super::position::Exhausted;
-use super::row::{Decision, Found, Past, Row, Wanted};
+use super::row::{Decision, Found, Grantor, Past, Row, Wanted};
 use crate::run::Run;
 use crate::step::StepPolicy;
 
@@ -41,13 +41,21 @@ impl Ledger {
         }
     }
 
-    /// Whether the tag is fed.
-    pub fn is_fed(&self) -> bool {
-        matches!(&self.found, Found::Row(row) if row.upstream.is_some())
+    /// The row, if it was found.
+    pub fn row(&self) -> Option<&Row> {
+        match &self.found {
+            Found::Row(row) => Some(row),
+            Found::Busy | Found::Missing => None,
+        }
+    }
+
+    /// Who grants the tag's numbers, as far as is known.
+    pub fn grantor(&self) -> Grantor {
+        self.row().map_or(Grantor::Row, Row::grantor)
     }
 
     /// The row with that incarnation, or why there is none.
-    fn row(&mut self, incarnation: [u8; 16]) -> Result<&mut Row, Decision> {
+    fn row_of(&mut self, incarnation: [u8; 16]) -> Result<&mut Row, Decision> {
         match &mut self.found {
             Found::Row(row) if row.incarnation == incarnation => Ok(row),
             Found::Row(_) => Err(Decision::Changed),
@@ -65,12 +73,12 @@ impl Ledger {
         past: &Past,
         policy: &StepPolicy,
     ) -> Decision {
-        let row = match self.row(incarnation) {
+        let row = match self.row_of(incarnation) {
             Ok(row) => row,
             Err(decision) => return decision,
         };
-        if row.upstream.is_some() {
-            return fed::to_be_fed(row, wanted, past, policy);
+        if row.grantor() == Grantor::Centre {
+            return fed::ask(row, wanted, past, policy);
         }
         if row.position.max_id < past.high_water {
             return Decision::Below {
@@ -99,16 +107,16 @@ impl Ledger {
     /// when they were asked for.
     pub fn receive(
         &mut self,
-        fed: &Fed,
+        delivery: &Delivery,
         wanted: &Wanted,
         incarnation: [u8; 16],
         past: &Past,
     ) -> Decision {
-        let row = match self.row(incarnation) {
+        let row = match self.row_of(incarnation) {
             Ok(row) => row,
             Err(decision) => return decision,
         };
-        let granted = fed::receive(row, fed, wanted, past);
+        let granted = fed::receive(row, delivery, wanted, past);
         self.conclude(granted)
     }
 
@@ -125,10 +133,7 @@ impl Ledger {
 
     /// The row as it must be written, if anything was granted from it or taken back.
     pub fn changed(&self) -> Option<&Row> {
-        match &self.found {
-            Found::Row(row) if self.is_changed => Some(row),
-            Found::Row(_) | Found::Busy | Found::Missing => None,
-        }
+        self.row().filter(|_| self.is_changed)
     }
 
     /// Whether more was taken back than was granted: the row's `max_id` moves back.

@@ -19,8 +19,8 @@ pub mod position;
 pub mod row;
 pub mod stripe;
 
-pub use fed::Fed;
+pub use fed::Delivery;
 pub use ledger::Ledger;
 pub use position::{Exhausted, MAX_ID, Position, history_skip};
-pub use row::{Decision, Found, Past, Row, Wanted};
+pub use row::{Decision, Found, Grantor, Past, Row, Wanted};
 pub use stripe::{NotRestriped, OwnNumbers, Stripe};

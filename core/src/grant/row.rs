@@ -37,7 +37,31 @@ pub struct Row {
     pub has_fed: bool,
 }
 
+/// Who grants a tag's numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Grantor {
+    /// The tag's row.
+    Row,
+    /// A tag of the centre, to which the row is attached.
+    Centre,
+}
+
 impl Row {
+    /// Who grants the tag's numbers.
+    pub fn grantor(&self) -> Grantor {
+        match self.upstream {
+            None => Grantor::Row,
+            Some(_) => Grantor::Centre,
+        }
+    }
+
+    /// Whether other nodes have numbers of the tag, too: a centre grants them, or the tag has a
+    /// stripe of them.
+    pub fn is_shared(&self) -> bool {
+        self.grantor() == Grantor::Centre || self.position.numbers.stripe().width().is_some()
+    }
+
     /// The step policy of this tag.
     pub fn policy(&self, policy: &StepPolicy) -> StepPolicy {
         StepPolicy {
@@ -52,7 +76,7 @@ impl Row {
     /// of `step` ids.
     pub fn enter_history(&mut self, skip_factor: u64) {
         // The numbers of a fed tag come from elsewhere.
-        if std::mem::take(&mut self.from_other_history) && self.upstream.is_none() {
+        if std::mem::take(&mut self.from_other_history) && self.grantor() == Grantor::Row {
             let segment = match self.last_grant {
                 0 => self.step,
                 last_grant => last_grant,
@@ -109,6 +133,13 @@ pub struct Past {
     pub lasted: Duration,
 }
 
+impl Wanted {
+    /// Whether it is for a tag of another cluster.
+    pub fn is_of_shard(&self) -> bool {
+        matches!(self, Wanted::Feed { .. })
+    }
+}
+
 impl Past {
     /// The past of a tag that is not in memory.
     pub const NONE: Past = Past {
@@ -148,8 +179,8 @@ pub enum Decision {
         /// One past the largest id handed out.
         high_water: i64,
     },
-    /// The tag is fed: numbers must be fetched from the centre.
-    ToBeFed {
+    /// The centre grants the tag's numbers, and must be asked.
+    Ask {
         /// How many.
         count: u64,
         /// Whether fewer are of no use.
@@ -160,7 +191,7 @@ pub enum Decision {
     OtherUpstream,
     /// The centre's numbers lie below numbers that the tag has granted already. A grant could
     /// repeat them.
-    FedBelow {
+    DeliveredBelow {
         /// The first number not yet granted.
         max_id: i64,
     },

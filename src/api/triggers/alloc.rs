@@ -1,7 +1,7 @@
 //! The triggers of `leaf.alloc`.
 
 use crate::catalog::alloc_row::AllocRow;
-use crate::catalog::{mask_secret, privileges, relation};
+use crate::catalog::{extension, intent, mask_secret, relation};
 use crate::error::{Error as CommonError, Problem};
 use crate::history;
 use crate::pg::call::{Call, sql_functions};
@@ -10,7 +10,6 @@ use crate::pg::{self, display, inval, role};
 use crate::segment::align::require_unused;
 use crate::segment::changes::{self, Change};
 use crate::segment::error::Error;
-use crate::segment::{attaching, granting, restripe};
 
 sql_functions!(leaf_alloc_check, leaf_alloc_changed);
 
@@ -33,7 +32,7 @@ fn leaf_alloc_check(call: Call<'_>) -> Answer<'_> {
             let Some(new) = with_own_stripe(&old, AllocRow(new)) else {
                 return Answer::NOTHING;
             };
-            match trigger::is_replica() && (old.is_fed() || new.is_fed()) {
+            match trigger::is_replica() && (old.is_of_centre() || new.is_of_centre()) {
                 // Another cluster's grants say nothing about this one's.
                 true => new.with_grants_of(&old),
                 false => check(&old, new),
@@ -44,8 +43,8 @@ fn leaf_alloc_check(call: Call<'_>) -> Answer<'_> {
             if old.is_striped() && relation::is_replayed() {
                 return Answer::NOTHING;
             }
-            if !trigger::is_replica() && !relation::is_own_statement() {
-                require_unused(old.tag(), call.function());
+            if !trigger::is_replica() && !intent::is_own_statement() {
+                require_unused(old.tag());
             }
             return Answer::go_on_with(old.0);
         }
@@ -75,41 +74,30 @@ fn with_own_stripe<'r>(old: &AllocRow<'_>, new: AllocRow<'r>) -> Option<AllocRow
         let is_copied = old.same_incarnation(&new) && after.stripe().is_within(before.stripe());
         return is_copied.then(|| new.with_stripe_of(old));
     }
-    if before != after && !restripe::covers(new.tag(), &after) {
+    if before != after && !intent::divides(new.tag(), &after) {
         let tag = display(old.tag());
         Error::StripeIsFixed { tag }.raise();
     }
     Some(new)
 }
 
-/// A row that brings a history along is a copy of an earlier row, which may have granted
-/// more ids since, even in this history: it counts as made in another one.
-///
-/// A role that may only add rows, as to restore a dump, gets masks of its own with them, and
-/// needs the privilege to attach tags for those that are fed.
+/// A new row as it is stored. A role that may only add rows, as to restore a dump, gets masks of
+/// its own with them, and needs the privilege to attach tags for those that are attached.
 fn made(new: AllocRow<'_>) -> AllocRow<'_> {
     let user = role::current();
     let new = match mask_secret::may_choose(user) {
         true => new,
-        false if new.is_fed() && !privileges::may_call(user, "leaf_tag_attach") => {
+        false if new.is_of_centre() && !extension::may_call(user, "leaf_tag_attach") => {
             let (tag, role) = (display(new.tag()), display(role::name_of(user).to_bytes()));
             Error::MayNotAttach { tag, role }.raise()
         }
         false => new.with_new_masks(),
     };
-    let history = match new.history() {
-        Some(earlier) => format!("copy of {}", display(earlier)),
-        None => history::current(),
-    };
-    let new = new.with_history(&history);
-    match new.fed_in().map(display) {
-        Some(earlier) => new.with_fed_in(&format!("copy of {earlier}")),
-        None => new,
-    }
+    new.made(&history::current())
 }
 
 fn check<'r>(old: &AllocRow<'_>, new: AllocRow<'r>) -> AllocRow<'r> {
-    if !old.same_upstream(&new) && !attaching::is_attaching() {
+    if !old.same_upstream(&new) && !intent::attaches(new.tag()) {
         Error::FixedUpstream {
             tag: display(old.tag()),
         }
@@ -127,16 +115,13 @@ fn check<'r>(old: &AllocRow<'_>, new: AllocRow<'r>) -> AllocRow<'r> {
         }
         .raise();
     }
-    if granting::covers(new.tag(), new.max_id())
-        && (new.max_id() >= old.max_id() || granting::takes_back(new.tag(), new.max_id()))
-    {
+    let grant = intent::grant(new.tag(), new.max_id());
+    let is_grant = grant.is_some_and(|it| it.takes_back || new.max_id() >= old.max_id());
+    if is_grant || new.max_id() == old.max_id() {
         return new;
     }
-    if new.max_id() == old.max_id() {
-        return new;
-    }
-    if new.is_fed() {
-        Error::FedMoved {
+    if new.is_of_centre() {
+        Error::MovedByCentre {
             tag: display(old.tag()),
         }
         .raise();
@@ -171,7 +156,7 @@ fn leaf_alloc_changed(call: Call<'_>) -> Answer<'_> {
 }
 
 fn note_update(old: &AllocRow<'_>, new: &AllocRow<'_>) {
-    let is_grant = granting::covers(new.tag(), new.max_id());
+    let is_grant = intent::grant(new.tag(), new.max_id()).is_some();
     if new.max_id() < old.max_id() && !is_grant {
         // Another trigger, which fired after ours, has changed the row.
         backwards(old);
@@ -183,7 +168,11 @@ fn note_update(old: &AllocRow<'_>, new: &AllocRow<'_>) {
         changes::record(new.tag(), Change::Identity);
     } else if (old.max_id() != new.max_id() && !is_grant) || new.max_value() < old.max_value() {
         changes::record(new.tag(), Change::Position);
-    } else if !old.same_permissions(new) || old.max_value() != new.max_value() {
+    } else if !old.same_permissions(new)
+        || old.max_value() != new.max_value()
+        // The loader asks the centre by what it knows of the row.
+        || (new.is_of_centre() && !old.same_steps(new))
+    {
         changes::record(new.tag(), Change::Permissions);
     } else if !is_grant {
         changes::record(new.tag(), Change::Other);

@@ -4,14 +4,14 @@ use leaf_core::snowflake::Scheme;
 use pgrx::pg_sys;
 
 use crate::api::args;
-use crate::catalog::registry::{self, TriggerRow};
+use crate::catalog::intent;
+use crate::catalog::worker_row::{self, WorkerRow};
 use crate::error::{Error as CommonError, Problem};
 use crate::pg::call::{Call, sql_functions};
 use crate::pg::trigger::{self, Answer, Event};
 use crate::pg::{clock, heap, role};
 use crate::snowflake::error::Error;
 use crate::snowflake::lease::database_history;
-use crate::snowflake::releasing::is_releasing;
 
 sql_functions!(leaf_worker_check);
 
@@ -27,17 +27,17 @@ fn leaf_worker_check(call: Call<'_>) -> Answer<'_> {
     };
     match event {
         Event::Insert { new } => {
-            let new = TriggerRow(new);
-            check_scheme(&new, registry::scheme_in(table));
+            let new = WorkerRow(new);
+            check_scheme(&new, worker_row::scheme_in(table));
             check_history(&new, table);
             Answer::go_on_with(new.0)
         }
         Event::Update { old, new } => {
-            let new = check_update(&TriggerRow(old), TriggerRow(new));
+            let new = check_update(&WorkerRow(old), WorkerRow(new));
             Answer::go_on_with(new.0)
         }
         Event::Delete { old } => {
-            let old = TriggerRow(old);
+            let old = WorkerRow(old);
             match old.ceiling() > clock::now() {
                 // Without a row to return, the old one is kept.
                 true if trigger::is_replica() => Answer::NOTHING,
@@ -51,7 +51,7 @@ fn leaf_worker_check(call: Call<'_>) -> Answer<'_> {
 
 /// A role that may only add rows, as to restore a dump, adds records of what was used elsewhere:
 /// it makes no lease of this database.
-fn check_history(row: &TriggerRow, table: pg_sys::Oid) {
+fn check_history(row: &WorkerRow, table: pg_sys::Oid) {
     if !heap::may_update(role::current(), table) && row.history() == database_history().as_bytes() {
         args::bad(
             format!(
@@ -64,7 +64,7 @@ fn check_history(row: &TriggerRow, table: pg_sys::Oid) {
 }
 
 /// All rows have one layout and epoch.
-fn check_scheme(row: &TriggerRow<'_>, registered: Option<Scheme>) {
+fn check_scheme(row: &WorkerRow<'_>, registered: Option<Scheme>) {
     let Some(wanted) = row.scheme() else {
         args::bad(
             "unknown layout",
@@ -81,7 +81,7 @@ fn check_scheme(row: &TriggerRow<'_>, registered: Option<Scheme>) {
 /// The row as it may be stored. In a session that is a replica, a lower ceiling is not an
 /// error, because a lease may have ended early where the change was made; the old
 /// ceiling is then kept.
-fn check_update<'r>(old: &TriggerRow<'_>, new: TriggerRow<'r>) -> TriggerRow<'r> {
+fn check_update<'r>(old: &WorkerRow<'_>, new: WorkerRow<'r>) -> WorkerRow<'r> {
     check_scheme(&new, old.scheme());
     if new.worker_id() != old.worker_id() {
         args::bad(
@@ -93,7 +93,7 @@ fn check_update<'r>(old: &TriggerRow<'_>, new: TriggerRow<'r>) -> TriggerRow<'r>
             "Register the node again with leaf_worker_register.",
         );
     }
-    if new.ceiling() >= old.ceiling() || is_releasing() {
+    if new.ceiling() >= old.ceiling() || intent::releases(old.worker_id().into()) {
         return new;
     }
     if !trigger::is_replica() {
@@ -108,7 +108,7 @@ fn check_update<'r>(old: &TriggerRow<'_>, new: TriggerRow<'r>) -> TriggerRow<'r>
     new.with_ceiling(old.ceiling())
 }
 
-fn in_use(old: &TriggerRow<'_>) -> ! {
+fn in_use(old: &WorkerRow<'_>) -> ! {
     Error::InUse {
         worker_id: old.worker_id(),
         node: old.node(),

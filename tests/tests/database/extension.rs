@@ -151,6 +151,31 @@ fn extension_can_be_dropped_and_created_while_sessions_draw() {
 }
 
 #[test]
+fn functions_are_found_after_the_session_has_created_the_extension_elsewhere() {
+    let server = Server::start();
+    let mut client = server.connect();
+    for schema in ["public", "first", "second"] {
+        client.run(&format!(
+            "CREATE SCHEMA IF NOT EXISTS {schema};
+             DROP EXTENSION IF EXISTS leaf CASCADE;
+             CREATE EXTENSION leaf SCHEMA {schema};
+             SELECT {schema}.leaf_tag_create('orders');
+             CREATE TABLE of_{schema} (id bigint DEFAULT {schema}.leaf_segment_next('orders'), other serial);
+             INSERT INTO of_{schema} VALUES (5000)"
+        ));
+        let aligned = format!("SELECT count(*) FROM {schema}.leaf_tag_align() WHERE moved");
+        assert_eq!(client.number(&aligned), 1, "{schema}");
+        let dropped = format!("SELECT {schema}.leaf_tag_drop('orders')");
+        client.fails(&dropped, "2BP01");
+        client.run(&format!(
+            "SELECT {schema}.leaf_column_adopt('of_{schema}', 'other');
+             INSERT INTO of_{schema} DEFAULT VALUES;
+             SELECT {schema}.leaf_column_release('of_{schema}', 'other')"
+        ));
+    }
+}
+
+#[test]
 fn extension_goes_only_with_the_defaults_that_need_it() {
     let server = Server::start();
     let mut client = server.connect();

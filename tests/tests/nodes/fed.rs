@@ -95,6 +95,50 @@ fn tag_is_attached_only_to_a_tag_of_the_centre_that_is_ahead_of_it() {
 }
 
 #[test]
+fn tag_that_is_known_to_be_fed_is_asked_for_before_its_row_is_locked() {
+    let centre = Centre::start();
+    centre.create("orders", "");
+    let shard = centre.shard();
+    attach(&shard, "orders", 100);
+    let mut client = shard.connect();
+    client.next("orders").expect("an id");
+    let feeds = "SELECT feeds FROM leaf.stat_upstream";
+    let before = client.number(feeds);
+    let mut writer = shard.connect();
+    writer.run("BEGIN; SELECT FROM leaf.alloc WHERE biz_tag = 'orders' FOR UPDATE");
+    let mut ids = vec![client.next("orders").expect("an id")];
+    ids.extend(draw_many(&mut client, "orders", 50));
+    wait_until("the centre is asked", || client.number(feeds) > before);
+    // The numbers are kept, and not asked for again, until the row can be written.
+    ids.extend(draw_many(&mut client, "orders", 48));
+    client.run("SET leaf.wait_timeout = '1s'");
+    let error = refused(client.next("orders"), "55P03");
+    assert!(error.detail().unwrap().contains("locked"), "{error:?}");
+    let error = refused(client.reserve("orders", 10), "55P03");
+    assert!(error.detail().unwrap().contains("locked"), "{error:?}");
+    writer.run("COMMIT");
+    ids.extend(draw_many(&mut client, "orders", 100));
+    assert!(ids.is_sorted(), "{ids:?}");
+    assert_eq!((ids[0], ids[98], ids[99]), (2, 100, 101));
+}
+
+#[test]
+fn another_step_of_a_fed_tag_acts_on_the_next_load() {
+    let centre = Centre::start();
+    centre.create("orders", "");
+    let shard = centre.shard();
+    attach(&shard, "orders", 100);
+    let mut client = shard.connect();
+    client.next("orders").expect("an id");
+    let fed = "SELECT ids_fed FROM leaf.stat_upstream";
+    assert_eq!(client.number(fed), 100);
+    client.run("SELECT leaf_tag_alter('orders', step => 100000)");
+    draw_many(&mut client, "orders", 50);
+    wait_until("the next load", || client.number(fed) > 100);
+    assert_eq!(client.number(fed), 100_100);
+}
+
+#[test]
 fn where_the_ids_of_a_tag_come_from_cannot_be_changed_by_hand() {
     let centre = Centre::start();
     centre.create("orders", "");

@@ -1,12 +1,41 @@
-//! Who may alter, grant and drop a tag.
+//! Who may draw from a tag, and who may alter, grant and drop it.
+
+use pgrx::pg_sys;
 
 use super::error::Error;
-use super::look_up;
+use crate::catalog::permissions::{self, Permissions, Readable};
 use crate::catalog::{self, alloc};
 use crate::error::Problem;
 use crate::history;
 use crate::patience::{Ids, Patience};
 use crate::pg::{display, process, role};
+
+/// Waits until permissions can be looked up; an error once the time is up.
+pub fn wait_until_readable(patience: &Patience<'_>) -> Readable {
+    permissions::wait_until_readable(|| {
+        patience.nap_or_give_up("table \"leaf.alloc\" is locked by another transaction");
+    })
+}
+
+/// The row's permissions; an error unless they allow `user` to draw.
+pub fn require_draw(readable: &Readable, tag: &[u8], user: pg_sys::Oid) -> Permissions {
+    let Some(permissions) = readable.permissions(tag, user) else {
+        Error::NoSuchTag { tag: display(tag) }.raise();
+    };
+    require_may_draw(&permissions, tag, user);
+    permissions
+}
+
+/// An error unless the permissions of a tag's row allow `user` to draw.
+pub fn require_may_draw(permissions: &Permissions, tag: &[u8], user: pg_sys::Oid) {
+    if !permissions.may_draw {
+        Error::MayNotDraw {
+            tag: display(tag),
+            role: display(role::name_of(user).to_bytes()),
+        }
+        .raise();
+    }
+}
 
 /// Raises an error unless the current role owns the tag. Locks its row, so that the
 /// owner does not change until the transaction ends.
@@ -29,7 +58,7 @@ pub fn check_owner(tag: &[u8]) {
 /// Returns whether the tag exists; an error if it does and the current role does not own it.
 pub fn check_owner_if_exists(tag: &[u8]) -> bool {
     let user = role::current();
-    let readable = look_up::wait_until_readable(&Patience::new(Ids::OfTag(tag)));
+    let readable = wait_until_readable(&Patience::new(Ids::OfTag(tag)));
     let Some(permissions) = readable.permissions(tag, user) else {
         return false;
     };
@@ -46,7 +75,7 @@ pub fn check_owner_if_exists(tag: &[u8]) -> bool {
 /// Raises an error if `leaf.alloc` stays locked, by which a tag can be neither read nor
 /// created, for as long as a call may wait.
 pub fn require_readable(tag: &[u8]) {
-    look_up::wait_until_readable(&Patience::new(Ids::OfTag(tag)));
+    wait_until_readable(&Patience::new(Ids::OfTag(tag)));
 }
 
 /// Raises an error while the server is in recovery, when tags cannot be changed.

@@ -1,0 +1,197 @@
+//! The centre as the grantor of fed tags: it is asked through the link, while the loader goes on
+//! with other work.
+//!
+//! That a tag is fed, its row says: the first load locks it, and finds that the centre must be
+//! asked. From then on the loader knows it, and asks straight away. Nothing depends on what it
+//! knows: the transaction after the answer locks the row, and checks that the numbers are of the
+//! tag that it is attached to, and above all that it has granted.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::time::Duration;
+
+use leaf_core::grant::{Decision, Delivery, Found as InCatalog, Grantor, Ledger, Row};
+use leaf_core::time::Monotonic;
+
+use super::collect::Job;
+use super::transact::Decided;
+use crate::link::call::call_link;
+use crate::pg::clock;
+use crate::settings::segment as settings;
+use crate::shmem::Shared;
+use crate::shmem::index::Found;
+use crate::shmem::key::OwnedKey;
+use crate::shmem::requests::Id;
+use crate::shmem::text::Text;
+use crate::shmem::upstream::{Demand, Denial, Reply};
+
+/// How often the loader makes sure that there is a link. Answers wake it.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
+
+/// The pause before numbers that could not be granted are tried again.
+const TRY_AGAIN: Duration = Duration::from_millis(100);
+
+/// A job that waits for the centre.
+struct Asked {
+    job: Job,
+    id: Id,
+    count: u64,
+}
+
+/// A fed tag.
+struct Known {
+    /// Its row, as the last transaction has left it.
+    row: Row,
+    /// The centre's tag, in UTF-8.
+    tag_of_centre: String,
+    /// The epoch of its slot before the row was read: a change of the row begins another one.
+    epoch: Option<u64>,
+}
+
+thread_local! {
+    static ASKED: RefCell<Vec<Asked>> = const { RefCell::new(Vec::new()) };
+    /// Jobs whose numbers are there but could not be granted, and when to try again.
+    static KEPT: RefCell<Vec<(Job, Monotonic)>> = const { RefCell::new(Vec::new()) };
+    static KNOWN: RefCell<HashMap<OwnedKey, Known>> = RefCell::default();
+}
+
+/// What a transaction has found out about the tag of a job.
+pub fn learn(shared: &Shared, job: &Job, decided: &Decided) {
+    KNOWN.with_borrow_mut(|all| {
+        let known = all.get_mut(job.key());
+        match (decided.decision, decided.row) {
+            (Decision::Ask { .. } | Decision::Granted { .. }, Some(row))
+                if row.grantor() == Grantor::Centre =>
+            {
+                let slot = job.slot().map(|found| found.epoch);
+                if let Some(known) = known {
+                    known.row = row;
+                    known.epoch = slot.or(known.epoch);
+                    return;
+                }
+                if all.len() >= shared.index.len() {
+                    all.clear();
+                }
+                if let Some(tag_of_centre) = decided.tag_of_centre.clone() {
+                    let epoch = slot;
+                    let new = Known {
+                        row,
+                        tag_of_centre,
+                        epoch,
+                    };
+                    all.insert(job.key().clone(), new);
+                }
+            }
+            (Decision::Busy | Decision::NotLast, _) => {}
+            _ => drop(all.remove(job.key())),
+        }
+    });
+}
+
+/// How many numbers the centre has to be asked for, and whether fewer are of no use, if the job's
+/// tag is known to be fed, and its row would say so.
+pub fn need(shared: &Shared, job: &Job) -> Option<(u64, bool)> {
+    KNOWN.with_borrow(|all| {
+        let known = all.get(job.key())?;
+        if job
+            .slot()
+            .is_some_and(|found| known.epoch != Some(found.epoch))
+        {
+            return None;
+        }
+        let (wanted, past) = (job.wanted()?, job.past(shared));
+        let policy = settings::step_policy(Grantor::Centre);
+        let mut ledger = Ledger::new(InCatalog::Row(known.row), settings::history_skip());
+        match ledger.decide(&wanted, job.incarnation(), &past, &policy) {
+            Decision::Ask { count, exact } => Some((count, exact)),
+            _ => None,
+        }
+    })
+}
+
+/// Asks the centre for what a job needs; `false` if that is not possible now. Raises no error.
+pub fn ask(shared: &Shared, job: &Job, count: u64, exact: bool) -> bool {
+    let name = KNOWN.with_borrow(|all| Some(Text::of(&all.get(job.key())?.tag_of_centre)));
+    let Some(tag) = name else {
+        return false;
+    };
+    let Some(id) = (shared.upstream.requests).post(&Demand::Numbers { tag, count, exact }) else {
+        return false;
+    };
+    if !call_link(shared) {
+        shared.upstream.requests.withdraw(id);
+        return false;
+    }
+    let job = job.clone();
+    ASKED.with_borrow_mut(|asked| asked.push(Asked { job, id, count }));
+    true
+}
+
+/// The jobs that go on: for which the centre has granted numbers, with them, and for which it has
+/// not, with the reason.
+pub fn answered(shared: &Shared) -> (Vec<Job>, Vec<(Job, Denial)>) {
+    let (mut delivered, mut denied) = (Vec::new(), Vec::new());
+    ASKED.with_borrow_mut(|asked| {
+        asked.retain(|it| {
+            let Some(answer) = shared.upstream.requests.collect(it.id) else {
+                return true;
+            };
+            match answer {
+                Ok(Reply::Granted { run, incarnation }) => delivered.push(Job {
+                    what: it.job.what.clone(),
+                    delivery: Some(Delivery {
+                        run,
+                        incarnation,
+                        asked: it.count,
+                    }),
+                }),
+                Ok(Reply::Leased { .. } | Reply::Renewed { .. }) => {}
+                Err(denial) => denied.push((it.job.clone(), denial)),
+            }
+            false
+        });
+        if !asked.is_empty() && !call_link(shared) {
+            for it in asked.drain(..) {
+                shared.upstream.requests.withdraw(it.id);
+                denied.push((it.job, Denial::Away));
+            }
+        }
+    });
+    let now = clock::monotonic();
+    if !delivered.is_empty() || KEPT.with_borrow(|kept| kept.iter().any(|(_, at)| *at <= now)) {
+        // A row takes only numbers above those that it has taken.
+        delivered.extend(KEPT.take().into_iter().map(|(job, _)| job));
+        delivered.sort_by_key(|job| job.delivery.map(|it| it.run.first));
+    }
+    (delivered, denied)
+}
+
+/// Whether a segment was asked of the centre, and not published yet, for a slot for which `is_it`
+/// returns true.
+pub fn is_under_way(is_it: &dyn Fn(&Found) -> bool) -> bool {
+    let is_of_it = |job: &Job| job.slot().is_some_and(|found| is_it(&found));
+    ASKED.with_borrow(|asked| asked.iter().any(|it| is_of_it(&it.job)))
+        || KEPT.with_borrow(|kept| kept.iter().any(|(job, _)| is_of_it(job)))
+}
+
+/// Keeps a job whose numbers are there but could not be granted.
+pub fn keep(job: Job) {
+    let again = clock::monotonic() + TRY_AGAIN;
+    KEPT.with_borrow_mut(|kept| kept.push((job, again)));
+}
+
+/// When the loader should look for answers at the latest, if it expects some.
+pub fn next_look() -> Option<Monotonic> {
+    let waits = ASKED.with_borrow(|asked| !asked.is_empty());
+    let look = waits.then(|| clock::monotonic() + LOOK_AGAIN);
+    let again = KEPT.with_borrow(|kept| kept.iter().map(|(_, at)| *at).min());
+    look.into_iter().chain(again).min()
+}
+
+/// The loader ends: what the centre grants from now on is lost.
+pub fn abandon(shared: &Shared) {
+    KEPT.take();
+    for it in ASKED.take() {
+        shared.upstream.requests.withdraw(it.id);
+    }
+}

@@ -1,0 +1,102 @@
+//! Grants: what loaders do for segment ids.
+//!
+//! A round of the loader: [`collect`] the jobs that sessions have requested; [`transact`], which
+//! locks the tags' rows, decides, and writes; and after the commit [`publish`] to slots and
+//! sessions. The table's trigger allows the update, because `catalog::intent` says that it is a
+//! grant.
+//!
+//! For a tag whose row says that a centre grants its numbers, the [`centre`] is asked in between:
+//! the job comes back with the numbers in a later round, and goes through the same transaction.
+
+mod centre;
+mod collect;
+mod publish;
+mod transact;
+
+use leaf_core::time::Monotonic;
+
+use crate::catalog::triggers;
+use crate::loader::work::{Done, Work};
+use crate::shmem::Shared;
+use collect::Job;
+use publish::{Next, Publisher};
+
+/// Grants segments and blocks.
+pub struct Granting;
+
+impl Work for Granting {
+    fn request_overdue(&self, shared: &Shared, database: u32) {
+        collect::request_overdue(shared, database);
+    }
+
+    fn run(&self, shared: &Shared, database: u32) -> Done {
+        let publisher = Publisher { shared, database };
+        let (mut jobs, denied) = centre::answered(shared);
+        for (job, denial) in &denied {
+            publisher.denied(job, *denial);
+        }
+        let collected = collect::collect(shared, database, centre::is_under_way);
+        if jobs.is_empty() && denied.is_empty() && collected.is_empty() {
+            return Done::Nothing;
+        }
+        for job in collected {
+            match centre::need(shared, &job) {
+                Some((count, exact)) => ask(&publisher, &job, count, exact),
+                None => jobs.push(job),
+            }
+        }
+        let stays = jobs.is_empty() || grant(&publisher, jobs);
+        collect::end_loading(shared, database, centre::is_under_way);
+        match stays {
+            true => Done::Something,
+            false => Done::Leave,
+        }
+    }
+
+    fn next_try(&self, shared: &Shared, database: u32) -> Option<Monotonic> {
+        let job = collect::next_try(shared, database);
+        job.into_iter().chain(centre::next_look()).min()
+    }
+
+    fn hand_over(&self, shared: &Shared, database: u32) {
+        centre::abandon(shared);
+        collect::end_loading(shared, database, centre::is_under_way);
+        shared.mailbox.hand_over(database);
+        shared.index.forget_requests(database);
+    }
+}
+
+/// Grants what the rows grant, and asks the centre for the rest. `false` if the loader must leave
+/// the database.
+fn grant(publisher: &Publisher<'_>, jobs: Vec<Job>) -> bool {
+    let &Publisher { shared, database } = publisher;
+    let mut left = Vec::new();
+    let stays = transact::transact(shared, database, jobs, |job, outcome| {
+        let next = match outcome {
+            Ok(decided) => {
+                centre::learn(shared, job, &decided);
+                publisher.settle(job, decided.decision)
+            }
+            Err(message) => publisher.failed(job, message),
+        };
+        if next != Next::Nothing {
+            left.push((job.clone(), next));
+        }
+    });
+    for (job, next) in left {
+        match next {
+            Next::Ask { count, exact } => ask(publisher, &job, count, exact),
+            Next::Again => centre::keep(job),
+            Next::Nothing => {}
+        }
+    }
+    triggers::repair();
+    stays
+}
+
+fn ask(publisher: &Publisher<'_>, job: &Job, count: u64, exact: bool) {
+    if !centre::ask(publisher.shared, job, count, exact) {
+        let message = "too many requests to the centre, or no background worker";
+        publisher.failed(job, message);
+    }
+}
