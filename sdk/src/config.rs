@@ -360,6 +360,6 @@ impl TryFrom<tokio_postgres::Config> for Config {
     type Error = Error;
 
     fn try_from(config: tokio_postgres::Config) -> Result<Config, Error> {
-        Targets::of_driver(&config).map(Config::of)
+        Targets::of_driver(config).map(Config::of)
     }
 }

@@ -391,9 +391,13 @@ mod tests {
         let snapshotter = recorder.snapshotter();
         metrics::with_local_recorder(&recorder, || {
             let gate = Gate::<()>::new(Meter::of("segment", "orders"));
+            // Until it has had ids, the name may be made up.
             gate.lock().failed(&Error::TimeUsedUp);
             gate.lock().succeeded();
+            gate.lock().failed(&Error::TimeUsedUp);
             gate.waited(&gate.begin_wait(LONG));
+            let node = Gate::<()>::new(Meter::of("snowflake", "node"));
+            node.lock().failed(&Error::TimeUsedUp);
         });
         let mut counted: Vec<_> = snapshotter
             .snapshot()
@@ -413,6 +417,7 @@ mod tests {
         let expected = [
             "leaf_attempts_total segment orders failure",
             "leaf_attempts_total segment orders success",
+            "leaf_attempts_total snowflake node failure",
             "leaf_wait_seconds segment orders",
         ];
         assert_eq!(counted, expected.map(|name| (name.to_owned(), 1)));

@@ -9,6 +9,9 @@ use std::time::Duration;
 pub(crate) struct Meter {
     kind: &'static str,
     name: String,
+    /// Whether it is a source for which there is something at the server. A tag is one once
+    /// it has had ids: callers may have made up the name.
+    is_known: bool,
 }
 
 impl Meter {
@@ -17,6 +20,7 @@ impl Meter {
         Meter {
             kind,
             name: name.to_owned(),
+            is_known: kind != "segment",
         }
     }
 }
@@ -24,7 +28,11 @@ impl Meter {
 #[cfg(feature = "metrics")]
 impl Meter {
     /// An attempt to get ids or a lease has ended.
-    pub(crate) fn attempt(&self, has_succeeded: bool) {
+    pub(crate) fn attempt(&mut self, has_succeeded: bool) {
+        self.is_known |= has_succeeded;
+        if !self.is_known {
+            return;
+        }
         let outcome = match has_succeeded {
             true => "success",
             false => "failure",
@@ -44,7 +52,7 @@ impl Meter {
 
 #[cfg(not(feature = "metrics"))]
 impl Meter {
-    pub(crate) fn attempt(&self, _has_succeeded: bool) {}
+    pub(crate) fn attempt(&mut self, _has_succeeded: bool) {}
 
     pub(crate) fn waited(&self, _duration: Duration) {}
 }

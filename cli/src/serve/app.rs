@@ -1,6 +1,5 @@
 //! What all requests share.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
@@ -18,7 +17,7 @@ use super::tokens::{Right, Tokens};
 /// What all requests share.
 pub struct App {
     pub leaf: Leaf,
-    pub tags: Arc<Tags>,
+    pub tags: Tags,
     pub snowflake: SnowflakeGenerator,
     pub snowflakes_issued: Issued,
     /// None if nobody needs a token.

@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use axum::response::Response;
 use leaf_sdk::TagStats;
 use metrics::{
-    Counter, Gauge, Histogram, Key, KeyName, Label, Metadata, Recorder, SharedString, Unit,
-    counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
+    Counter, Gauge, Histogram, Unit, counter, describe_counter, describe_gauge, describe_histogram,
+    gauge, histogram,
 };
-use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 
 /// Bounds of the histograms, in seconds.
 const BUCKETS: [f64; 14] = [
@@ -33,24 +33,17 @@ const BUFFERED: &str = "leafctl_buffered_ids";
 const WAITING: &str = "leafctl_waiting_requests";
 const REACHABLE: &str = "leafctl_database_reachable";
 
-/// Installs the recorder; what it has recorded. `is_served` says which names are tags that are
-/// served.
+/// Installs the recorder; what it has recorded.
 ///
 /// # Errors
 /// If there is a recorder already.
-pub fn install(
-    is_served: impl Fn(&str) -> bool + Send + Sync + 'static,
-) -> Result<PrometheusHandle, String> {
+pub fn install() -> Result<PrometheusHandle, String> {
     let builder = PrometheusBuilder::new()
         .set_buckets(&BUCKETS)
         .map_err(|error| error.to_string())?;
     let recorder = builder.build_recorder();
     let handle = recorder.handle();
-    metrics::set_global_recorder(OfServed {
-        recorder,
-        is_served,
-    })
-    .map_err(|error| error.to_string())?;
+    metrics::set_global_recorder(recorder).map_err(|error| error.to_string())?;
     describe();
     let upkeep = handle.clone();
     let tidy = move || loop {
@@ -174,56 +167,5 @@ impl OfRoute {
             micros = taken.as_micros() as u64,
             "request"
         );
-    }
-}
-
-/// Records everything, except what the library counts for tags that are not served: callers make
-/// up their names.
-struct OfServed<F> {
-    recorder: PrometheusRecorder,
-    is_served: F,
-}
-
-impl<F: Fn(&str) -> bool> OfServed<F> {
-    fn counts(&self, key: &Key) -> bool {
-        let value = |name| {
-            key.labels()
-                .find(|label| label.key() == name)
-                .map(Label::value)
-        };
-        let is_of_tag = key.name().starts_with("leaf_") && value("kind") == Some("segment");
-        !is_of_tag || value("name").is_some_and(&self.is_served)
-    }
-}
-
-impl<F: Fn(&str) -> bool> Recorder for OfServed<F> {
-    fn describe_counter(&self, key: KeyName, unit: Option<Unit>, text: SharedString) {
-        self.recorder.describe_counter(key, unit, text);
-    }
-
-    fn describe_gauge(&self, key: KeyName, unit: Option<Unit>, text: SharedString) {
-        self.recorder.describe_gauge(key, unit, text);
-    }
-
-    fn describe_histogram(&self, key: KeyName, unit: Option<Unit>, text: SharedString) {
-        self.recorder.describe_histogram(key, unit, text);
-    }
-
-    fn register_counter(&self, key: &Key, metadata: &Metadata<'_>) -> Counter {
-        match self.counts(key) {
-            true => self.recorder.register_counter(key, metadata),
-            false => Counter::noop(),
-        }
-    }
-
-    fn register_gauge(&self, key: &Key, metadata: &Metadata<'_>) -> Gauge {
-        self.recorder.register_gauge(key, metadata)
-    }
-
-    fn register_histogram(&self, key: &Key, metadata: &Metadata<'_>) -> Histogram {
-        match self.counts(key) {
-            true => self.recorder.register_histogram(key, metadata),
-            false => Histogram::noop(),
-        }
     }
 }

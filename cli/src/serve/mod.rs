@@ -27,12 +27,11 @@ mod tokens;
 
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
 use leaf_sdk::{Config, Leaf, SnowflakeConfig};
-use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -89,7 +88,6 @@ pub async fn run(args: Args) -> Result<(), Failure> {
         .await;
     preparing.abort();
     watchdog.abort();
-    app.tags.close();
     let closing = tokio::time::timeout(left, app.leaf.close_async());
     match stop_now.run_until_cancelled(closing).await {
         Some(Ok(Ok(()))) => tracing::info!("stopped"),
@@ -163,7 +161,7 @@ fn app_of(
     tokens: Option<Arc<Tokens>>,
     addresses: &[SocketAddr],
 ) -> Result<Arc<App>, Failure> {
-    let (recorded, served) = record()?;
+    let recorded = measures::install().map_err(Failure::failed)?;
     let config: Config = args.connection.config()?;
     let config = config
         .existing_tags_only()
@@ -172,8 +170,7 @@ fn app_of(
         .timeout(args.wait.max(args.grace));
     let leaf = Leaf::new(config)?;
     let snowflake = leaf.snowflake(snowflake_of(args, addresses.first()))?;
-    let tags = Arc::new(Tags::new(&leaf, &args.tags, args.wait));
-    let _ = served.set(tags.clone());
+    let tags = Tags::new(&leaf, &args.tags, args.wait);
     Ok(Arc::new(App {
         leaf,
         tags,
@@ -186,17 +183,6 @@ fn app_of(
         wait: args.wait,
         began: Instant::now(),
     }))
-}
-
-/// The tags that are served, once they are known.
-type Known = Arc<OnceLock<Arc<Tags>>>;
-
-fn record() -> Result<(PrometheusHandle, Known), Failure> {
-    let known = Known::default();
-    let served = known.clone();
-    let is_served = move |name: &str| served.get().is_some_and(|tags| tags.served(name).is_some());
-    let recorded = measures::install(is_served).map_err(Failure::failed)?;
-    Ok((recorded, known))
 }
 
 fn snowflake_of(args: &Args, address: Option<&SocketAddr>) -> SnowflakeConfig {

@@ -1,17 +1,15 @@
 //! The tags that are served: those from which ids were drawn, and why others have none.
 //!
-//! The library keeps a tag for each name that it is asked for. Callers choose names, so a tag is
-//! kept here only once it has given ids, or if it was named at the start; another one is closed at once, the reason is
-//! remembered for a moment, and new names are asked for at a limited rate. Neither memory nor
-//! the number of statements follows what callers make up.
+//! Callers choose names. A tag is kept once it has given ids, or if it was named at the start; of
+//! another one, the reason is remembered for a moment, and new names are asked for at a limited
+//! rate. Neither memory nor the number of statements follows what callers make up.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use leaf_sdk::{Error, IdSource, Leaf, SegmentId, SegmentSource};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 
 use super::answer::Drawn;
 use super::measures::Issued;
@@ -27,17 +25,6 @@ const MOST_REMEMBERED: usize = 4_096;
 const NEW_PER_SECOND: f64 = 100.0;
 const MOST_NEW: f64 = 1_000.0;
 
-/// How often a request asks for ids if others close the source for which it waits.
-const ATTEMPTS: usize = 2;
-
-/// Why there are no ids.
-enum Failed {
-    For(Problem),
-    /// Another request has closed the source, because it found out that the tag is unknown, or
-    /// could not find out anything about it.
-    Closed,
-}
-
 /// A tag that is served.
 pub struct Served {
     pub source: SegmentSource,
@@ -46,11 +33,10 @@ pub struct Served {
 
 pub struct Tags {
     leaf: Leaf,
-    served: papaya::HashMap<String, Arc<Served>>,
+    served: RwLock<HashMap<String, Arc<Served>>>,
     /// The only tags to serve, if they were named at the start.
     named: Option<HashSet<String>>,
     unserved: Mutex<Unserved>,
-    is_closing: AtomicBool,
     /// How long a request waits.
     wait: Duration,
 }
@@ -71,10 +57,9 @@ impl Tags {
         };
         let tags = Tags {
             leaf: leaf.clone(),
-            served: papaya::HashMap::new(),
+            served: RwLock::default(),
             named: (!named.is_empty()).then(|| named.iter().cloned().collect()),
             unserved: Mutex::new(unserved),
-            is_closing: AtomicBool::new(false),
             wait,
         };
         for name in named {
@@ -89,78 +74,49 @@ impl Tags {
     }
 
     /// Ids of a tag, ascending.
-    pub async fn draw(
-        self: &Arc<Self>,
-        name: &str,
-        count: usize,
-    ) -> Result<Drawn<SegmentId>, Problem> {
-        for _ in 0..ATTEMPTS {
-            let drawn = match self.served(name) {
-                Some(tag) => self.draw_from(name, &tag, count).await,
-                None => self.draw_first_anyway(name, count).await,
-            };
-            match drawn {
-                Ok(drawn) => return Ok(drawn),
-                Err(Failed::For(problem)) => return Err(problem),
-                Err(Failed::Closed) => {}
+    pub async fn draw(&self, name: &str, count: usize) -> Result<Drawn<SegmentId>, Problem> {
+        let served = self.served(name);
+        let is_new = served.is_none();
+        let source = match &served {
+            Some(tag) => tag.source.clone(),
+            None => self.new_source(name)?,
+        };
+        match self.draw_from(&source, count).await {
+            Ok(drawn) => {
+                let tag = served.unwrap_or_else(|| self.serve(name, source));
+                tag.issued.add(count);
+                Ok(drawn)
+            }
+            Err(error) => {
+                let problem = Problem::from(&error);
+                self.failed(name, is_new, problem);
+                Err(problem)
             }
         }
-        Err(problem::NO_IDS)
+    }
+
+    /// The source of a tag from which nobody has drawn yet. If it gives no ids, the library
+    /// forgets the tag with its last source.
+    fn new_source(&self, name: &str) -> Result<SegmentSource, Problem> {
+        let named = self.named.as_ref();
+        if named.is_some_and(|named| !named.contains(name)) {
+            return Err(problem::NOT_SERVED);
+        }
+        self.unserved.lock().ask_for(name)?;
+        Ok(self.leaf.segment(name))
     }
 
     async fn draw_from(
         &self,
-        name: &str,
-        tag: &Served,
-        count: usize,
-    ) -> Result<Drawn<SegmentId>, Failed> {
-        let at_hand = match count {
-            1 => tag.source.try_next().map(Drawn::One),
-            _ => None,
-        };
-        let drawn = match at_hand {
-            Some(drawn) => drawn,
-            None => self.wait_for(name, &tag.source, count).await?,
-        };
-        tag.issued.add(count);
-        Ok(drawn)
-    }
-
-    /// Like [`draw_first`](Self::draw_first), also if the caller goes away meanwhile: a name that
-    /// has given no ids must be forgotten then, too.
-    async fn draw_first_anyway(
-        self: &Arc<Self>,
-        name: &str,
-        count: usize,
-    ) -> Result<Drawn<SegmentId>, Failed> {
-        let (tags, name) = (self.clone(), name.to_owned());
-        let drawing = tokio::spawn(async move { tags.draw_first(&name, count).await });
-        drawing.await.unwrap_or(Err(Failed::For(problem::INTERNAL)))
-    }
-
-    /// The first ids of a tag, which is served from then on.
-    async fn draw_first(&self, name: &str, count: usize) -> Result<Drawn<SegmentId>, Failed> {
-        if self
-            .named
-            .as_ref()
-            .is_some_and(|named| !named.contains(name))
-        {
-            return Err(Failed::For(problem::NOT_SERVED));
-        }
-        self.unserved.lock().ask_for(name).map_err(Failed::For)?;
-        let source = self.leaf.segment(name);
-        let drawn = self.wait_for(name, &source, count).await?;
-        self.serve(name, source).issued.add(count);
-        Ok(drawn)
-    }
-
-    async fn wait_for(
-        &self,
-        name: &str,
         source: &SegmentSource,
         count: usize,
-    ) -> Result<Drawn<SegmentId>, Failed> {
-        let drawn = async {
+    ) -> Result<Drawn<SegmentId>, Error> {
+        if count == 1
+            && let Some(id) = source.try_next()
+        {
+            return Ok(Drawn::One(id));
+        }
+        let drawing = async {
             match count {
                 1 => source.next_async().await.map(Drawn::One),
                 _ => source.next_n_async(count).await.map(Drawn::Many),
@@ -170,11 +126,8 @@ impl Tags {
             after: self.wait,
             last: None,
         };
-        let drawn = tokio::time::timeout(self.wait, drawn)
-            .await
-            .map_err(timeout)
-            .flatten();
-        drawn.map_err(|error| self.failed(name, source, &error))
+        let drawn = tokio::time::timeout(self.wait, drawing).await;
+        drawn.map_err(timeout).flatten()
     }
 
     /// Waits until ids of a tag are at hand, which is served from then on.
@@ -186,60 +139,43 @@ impl Tags {
     }
 
     pub fn served(&self, name: &str) -> Option<Arc<Served>> {
-        self.served.pin().get(name).cloned()
+        self.served.read().get(name).cloned()
     }
 
     /// All tags that are served, by name.
     pub fn all(&self) -> Vec<(String, Arc<Served>)> {
-        let served = self.served.pin();
-        let mut all: Vec<_> = served
-            .iter()
+        let served = self.served.read();
+        let each = served.iter();
+        let mut all: Vec<_> = each
             .map(|(name, tag)| (name.clone(), tag.clone()))
             .collect();
         all.sort_by(|(a, _), (b, _)| a.cmp(b));
         all
     }
 
-    /// From now on, a closed source means that the server is being stopped.
-    pub fn close(&self) {
-        self.is_closing.store(true, Ordering::Release);
-    }
-
     fn serve(&self, name: &str, source: SegmentSource) -> Arc<Served> {
-        let served = self.served.pin();
-        if let Some(tag) = served.get(name) {
-            return tag.clone();
-        }
-        let tag = Arc::new(Served {
-            source,
-            issued: Issued::of_tag(name),
-        });
-        served.get_or_insert(name.to_owned(), tag).clone()
+        let mut served = self.served.write();
+        let new = || {
+            let issued = Issued::of_tag(name);
+            Arc::new(Served { source, issued })
+        };
+        served.entry(name.to_owned()).or_insert_with(new).clone()
     }
 
-    /// What the caller is told. A tag that the server does not know, or not to this role, is
-    /// forgotten, and so is one of which not even that is known.
-    fn failed(&self, name: &str, source: &SegmentSource, error: &Error) -> Failed {
-        let served = self.served.pin();
-        if matches!(error, Error::Closed) && !self.is_closing.load(Ordering::Acquire) {
-            served.remove(name);
-            return Failed::Closed;
-        }
-        let problem = Problem::from(error);
+    /// A tag that the server does not know, or not to this role, is served no more. Why a name
+    /// has given no ids is remembered, if it is known.
+    fn failed(&self, name: &str, is_new: bool, problem: Problem) {
         let is_lasting = matches!(
             problem,
             problem::UNKNOWN_TAG | problem::BAD_TAG | problem::PERMISSION
         );
-        if served.contains_key(name) && !is_lasting {
-            return Failed::For(problem);
+        if is_lasting {
+            self.served.write().remove(name);
         }
-        served.remove(name);
-        if !matches!(problem, problem::NO_IDS | problem::CLOSING) {
+        let is_known = !matches!(problem, problem::NO_IDS | problem::CLOSING);
+        if is_lasting || (is_new && is_known) {
             self.unserved.lock().remember(name, problem);
         }
-        let source = source.clone();
-        tokio::spawn(async move { source.close_async().await });
-        Failed::For(problem)
     }
 }
 

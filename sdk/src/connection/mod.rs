@@ -2,10 +2,9 @@
 //!
 //! - [`string`]: connection strings.
 //! - [`files`]: the service file and the password file.
-//! - [`keywords`]: every keyword, and what the library makes of it.
-//! - [`options`]: the values of the keywords, wherever they come from.
-//! - [`hosts`]: the hosts that they name.
-//! - [`targets`]: the hosts to try, each with the configuration of the driver.
+//! - [`options`]: the values of the keywords, wherever they come from, and the driver's
+//!   configuration that most of them make.
+//! - [`targets`]: the hosts to try.
 //! - [`ssl_mode`]: the values of `sslmode`, and which connections have TLS.
 //! - `certificates`: the files of TLS (feature `tls`).
 //! - [`tls`]: whether the options allow TLS, and what is verified.
@@ -13,8 +12,6 @@
 #[cfg(feature = "tls")]
 mod certificates;
 mod files;
-mod hosts;
-mod keywords;
 mod options;
 mod ssl_mode;
 mod string;
@@ -22,6 +19,6 @@ mod targets;
 mod tls;
 
 pub(crate) use ssl_mode::TlsUse;
-pub(crate) use targets::{Needs, Targets};
+pub(crate) use targets::{Needs, Target, Targets};
 #[cfg(feature = "tls")]
 pub(crate) use tls::Connector;

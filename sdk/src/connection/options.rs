@@ -1,24 +1,53 @@
-//! The options of a connection: from a string, a service file and the environment,
-//! in the order of precedence that libpq has.
+//! The options of a connection: from a string, a service file and the environment, in the
+//! order of precedence that libpq has. The driver's configuration has most of them; what it
+//! lacks is kept beside it.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::{env, fs};
 
 use super::files;
-use super::keywords::{KEYWORDS, Meaning};
 use super::string::{self, Pair};
 use crate::Error;
 
 /// The folder of the system-wide service file, as packages of PostgreSQL have it.
 const SYSTEM_FOLDER: &str = "/etc/postgresql-common";
 
+/// The keywords whose value is in the environment if nothing else has one: of `sslmode` in
+/// `PGSSLMODE`.
+const IN_ENVIRONMENT: &str = "\
+    user password passfile dbname host hostaddr port connect_timeout options application_name \
+    sslmode sslnegotiation sslrootcert sslcert sslkey sslcrl sslcrldir sslsni sslcertmode \
+    sslcompression ssl_min_protocol_version ssl_max_protocol_version channel_binding \
+    target_session_attrs load_balance_hosts client_encoding gssencmode krbsrvname gsslib \
+    gssdelegation min_protocol_version max_protocol_version requirepeer require_auth";
+
+/// The keywords that the driver does not know, or for which it has fewer values.
+const OWN: &str = "\
+    service servicefile passfile fallback_application_name connect_timeout tcp_user_timeout \
+    sslmode sslrootcert sslcert sslkey sslcrl sslcrldir sslsni sslcertmode \
+    ssl_min_protocol_version ssl_max_protocol_version target_session_attrs";
+
+/// Keywords that are of no importance here, such as those of GSSAPI, with the values that can be
+/// obeyed: any, if there is none.
+const WITHOUT_EFFECT: &[(&str, &str)] = &[
+    // Texts are always UTF-8.
+    ("client_encoding", "UTF8 utf8 UTF-8 utf-8 auto"),
+    ("gssencmode", "disable prefer"),
+    ("krbsrvname", ""),
+    ("gsslib", ""),
+    ("gssdelegation", ""),
+    ("sslcompression", ""),
+    ("sslcertmode", "disable allow"),
+    ("min_protocol_version", "3.0"),
+    ("max_protocol_version", "3.0 3.2 latest"),
+    ("replication", "false off no 0"),
+];
+
 /// The value of each keyword that has one. As in libpq, the empty value is that of a
 /// keyword that is not given.
-pub(super) struct Options {
-    values: HashMap<&'static str, String>,
-}
+pub(super) struct Options(BTreeMap<String, String>);
 
 impl Options {
     /// The options of a connection string, and of the service that it names.
@@ -47,98 +76,72 @@ impl Options {
         pairs: Vec<Pair>,
         variable: impl Fn(&str) -> Option<String>,
     ) -> Result<Options, Error> {
-        let mut options = Options {
-            values: HashMap::new(),
+        let mut options = Options(BTreeMap::new());
+        // The last one counts.
+        options.add(pairs.into_iter().rev())?;
+        let of_variable = |key: &str| {
+            let name = match key {
+                "dbname" => "PGDATABASE".into(),
+                "application_name" => "PGAPPNAME".into(),
+                "connect_timeout" => "PGCONNECT_TIMEOUT".into(),
+                key => format!("PG{}", key.replace('_', "").to_uppercase()),
+            };
+            Some((key.to_owned(), variable(&name)?))
         };
-        options.add(pairs, true)?;
         // Services come before the environment, so their own name and file are looked
         // up first.
-        for name in ["service", "servicefile"] {
-            options.add_variable(name, &variable)?;
-        }
+        options.add(
+            ["service", "servicefile"]
+                .into_iter()
+                .filter_map(of_variable),
+        )?;
         if let Some(service) = options.get("service").map(str::to_owned) {
-            let pairs = options.service(&service)?;
-            options.add(pairs, false)?;
+            options.add(options.service(&service)?)?;
         }
-        for keyword in KEYWORDS {
-            options.add_variable(keyword.name, &variable)?;
-        }
+        options.add(IN_ENVIRONMENT.split(' ').filter_map(of_variable))?;
         Ok(options)
     }
 
-    fn add_variable(
-        &mut self,
-        name: &'static str,
-        variable: &impl Fn(&str) -> Option<String>,
-    ) -> Result<(), Error> {
-        let keyword = KEYWORDS.iter().find(|keyword| keyword.name == name);
-        let value = keyword
-            .and_then(|keyword| keyword.variable)
-            .and_then(variable);
-        self.add(value.map(|value| (name.to_owned(), value)), false)
-    }
-
-    /// Adds pairs. They replace the options that are there if they are `stronger`.
-    fn add(&mut self, pairs: impl IntoIterator<Item = Pair>, stronger: bool) -> Result<(), Error> {
+    /// Adds pairs of which there is none yet.
+    fn add(&mut self, pairs: impl IntoIterator<Item = Pair>) -> Result<(), Error> {
         for (key, value) in pairs {
-            let Some(keyword) = KEYWORDS.iter().find(|keyword| keyword.name == key) else {
-                return Err(bad(format!("invalid connection option \"{key}\"")));
-            };
             if value.is_empty() {
                 continue;
             }
-            match keyword.meaning {
-                Meaning::Unsupported(instead) => {
-                    return Err(bad(format!(
-                        "the connection option \"{key}\" is not supported; {instead}"
-                    )));
-                }
-                Meaning::Only(possible) if !possible.contains(&value.as_str()) => {
-                    return Err(bad(format!(
-                        "the value \"{value}\" of the connection option \"{key}\" is not supported"
-                    )));
-                }
-                Meaning::Known | Meaning::Unused | Meaning::Only(_) => {}
+            let possible = WITHOUT_EFFECT.iter().find(|(name, _)| *name == key);
+            let possible = possible.map_or("", |(_, possible)| possible);
+            if !possible.is_empty() && !possible.split(' ').any(|one| one == value) {
+                return Err(bad(format!(
+                    "the value \"{value}\" of the connection option \"{key}\" is not supported"
+                )));
             }
-            if stronger {
-                self.values.insert(keyword.name, value);
-            } else {
-                self.values.entry(keyword.name).or_insert(value);
-            }
+            self.0.entry(key).or_insert(value);
         }
         Ok(())
     }
 
     /// The pairs of a service, from the user's file or the system's.
     fn service(&self, name: &str) -> Result<Vec<Pair>, Error> {
-        let own = match self.get("servicefile") {
-            Some(file) => Some(PathBuf::from(file)),
-            None => env::home_dir().map(|home| home.join(".pg_service.conf")),
-        };
+        let given = self.get("servicefile").map(PathBuf::from);
+        let must_exist = given.is_some();
+        let own = given.or_else(|| env::home_dir().map(|home| home.join(".pg_service.conf")));
         let folder = env::var("PGSYSCONFDIR").unwrap_or_else(|_| SYSTEM_FOLDER.into());
         let system = PathBuf::from(folder).join("pg_service.conf");
-        let is_given = self.get("servicefile").is_some();
-        for (file, must_exist) in own
-            .map(|file| (file, is_given))
-            .into_iter()
-            .chain([(system, false)])
-        {
+        for (place, file) in own.into_iter().chain([system]).enumerate() {
             let content = match fs::read_to_string(&file) {
                 Ok(content) => content,
-                Err(_) if !must_exist => continue,
+                Err(_) if place > 0 || !must_exist => continue,
                 Err(error) => {
+                    let file = file.display();
                     return Err(bad(format!(
-                        "could not read the service file {}: {error}",
-                        file.display()
+                        "could not read the service file {file}: {error}"
                     )));
                 }
             };
             if let Some(pairs) = files::service(&content, name).map_err(Error::Config)? {
-                let is_nested = |(key, _): &Pair| key == "service" || key == "servicefile";
-                if pairs.iter().any(is_nested) {
-                    return Err(bad(format!(
-                        "the service \"{name}\" cannot name another service"
-                    )));
+                if pairs.iter().any(|(key, _)| key.starts_with("service")) {
+                    let text = format!("the service \"{name}\" cannot name another service");
+                    return Err(bad(text));
                 }
                 return Ok(pairs);
             }
@@ -146,41 +149,58 @@ impl Options {
         Err(bad(format!("definition of service \"{name}\" not found")))
     }
 
-    /// The value of a keyword.
-    pub(super) fn get(&self, name: &'static str) -> Option<&str> {
-        debug_assert!(KEYWORDS.iter().any(|keyword| keyword.name == name));
-        self.values.get(name).map(String::as_str)
+    /// The driver's configuration, which has all that is not our own.
+    ///
+    /// # Errors
+    /// What the driver says of a keyword that it does not know, or of its value.
+    pub(super) fn driver(&self) -> Result<tokio_postgres::Config, Error> {
+        let is_own = |key: &str| {
+            OWN.split(' ').any(|own| own == key)
+                || WITHOUT_EFFECT.iter().any(|(name, _)| *name == key)
+        };
+        let mut text = String::new();
+        for (key, value) in &self.0 {
+            let key = match key.as_str() {
+                key if is_own(key) => continue,
+                "keepalives_count" if value == "0" => continue,
+                "keepalives_count" => "keepalives_retries",
+                key => key,
+            };
+            let value = value.replace('\\', r"\\").replace('\'', r"\'");
+            text += &format!("{key}='{value}' ");
+        }
+        text.parse()
+            .map_err(|error: tokio_postgres::Error| bad(crate::cause::text(&error)))
     }
 
-    /// The value of a keyword that has a list.
-    pub(super) fn list(&self, name: &'static str) -> Vec<&str> {
-        let list = self.get(name).map(|list| list.split(',').map(str::trim));
-        list.into_iter().flatten().collect()
+    /// The value of a keyword.
+    pub(super) fn get(&self, key: &str) -> Option<&str> {
+        self.0.get(key).map(String::as_str)
     }
 
     /// The value of a keyword that is a number.
-    pub(super) fn number<T: FromStr>(&self, name: &'static str) -> Result<Option<T>, Error> {
-        let Some(value) = self.get(name) else {
+    pub(super) fn number<T: FromStr>(&self, key: &str) -> Result<Option<T>, Error> {
+        let Some(value) = self.get(key) else {
             return Ok(None);
         };
         let number = value.trim().parse();
-        number.map(Some).map_err(|_| invalid(name, value))
+        number.map(Some).map_err(|_| invalid(key, value))
     }
 
     /// The value of a keyword that is one of a few, `default` if it is not given.
     pub(super) fn choice<T: Copy>(
         &self,
-        name: &'static str,
+        key: &str,
         default: T,
         choices: &[(&str, T)],
     ) -> Result<T, Error> {
-        let Some(value) = self.get(name) else {
+        let Some(value) = self.get(key) else {
             return Ok(default);
         };
         let choice = choices.iter().find(|(name, _)| *name == value);
         choice
             .map(|(_, choice)| *choice)
-            .ok_or_else(|| invalid(name, value))
+            .ok_or_else(|| invalid(key, value))
     }
 }
 
@@ -209,14 +229,26 @@ mod tests {
     #[test]
     fn unknown_and_unsupported_options_are_named() {
         for (text, word) in [
-            ("hots=db", "\"hots\""),
-            ("host=db sslpassword=x", "key has no password"),
+            ("hots=db", "hots"),
+            ("host=db sslpassword=x", "sslpassword"),
+            ("host=db requirepeer=x", "requirepeer"),
             ("host=db gssencmode=require", "\"require\""),
             ("host=db replication=database", "\"replication\""),
         ] {
-            let error = Options::of_string(text).err().expect("an error");
-            assert!(error.to_string().contains(word), "{error}");
+            let driver = Options::of_string(text).and_then(|options| options.driver());
+            let error = driver.expect_err("an error").to_string();
+            assert!(error.contains(word), "{error}");
         }
+    }
+
+    #[test]
+    fn values_reach_the_driver_as_they_are() {
+        let text = r"password='it\'s \\ \' =' options='-c a=b' keepalives_count=3 dbname=d";
+        let driver = Options::of_string(text).and_then(|options| options.driver());
+        let driver = driver.expect("a configuration");
+        assert_eq!(driver.get_password(), Some(r"it's \ ' =".as_bytes()));
+        assert_eq!(driver.get_options(), Some("-c a=b"));
+        assert_eq!(driver.get_keepalives_retries(), Some(3));
     }
 
     #[test]
@@ -230,13 +262,17 @@ mod tests {
             "PGSERVICEFILE" => Some(file.clone()),
             "PGSERVICE" => Some("shop".into()),
             "PGHOST" | "PGUSER" => Some("of_environment".into()),
+            "PGTARGETSESSIONATTRS" | "PGCONNECT_TIMEOUT" | "PGDATABASE" => Some("x".into()),
             _ => None,
         };
         let options = Options::of_params([("port", "2")], variable).expect("options");
         let get = |name| options.get(name);
         assert_eq!(get("port"), Some("2"));
         assert_eq!(get("host"), Some("of_service"));
+        assert_eq!(get("dbname"), Some("of_service"));
         assert_eq!(get("user"), Some("of_environment"));
+        assert_eq!(get("target_session_attrs"), Some("x"));
+        assert_eq!(get("connect_timeout"), Some("x"));
 
         let whole = [("port", "3"), ("dbname", "postgresql://h:4/d?user=u")];
         let options = Options::of_params(whole, variable).expect("options");

@@ -2,6 +2,9 @@
 
 use tokio_postgres::config::SslMode as DriverMode;
 
+use super::options::{Options, bad};
+use crate::Error;
+
 /// The values of `sslmode`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SslMode {
@@ -22,6 +25,18 @@ impl SslMode {
         ("verify-ca", SslMode::VerifyCa),
         ("verify-full", SslMode::VerifyFull),
     ];
+
+    /// What the options say, which `sslrootcert=system` restricts.
+    pub(super) fn of(options: &Options) -> Result<SslMode, Error> {
+        let mode = options.choice("sslmode", SslMode::Prefer, &SslMode::NAMES)?;
+        match (options.get("sslrootcert"), options.get("sslmode")) {
+            (Some("system"), None | Some("verify-full")) => Ok(SslMode::VerifyFull),
+            (Some("system"), Some(mode)) => Err(bad(format!(
+                "weak sslmode \"{mode}\" may not be used with sslrootcert=system (use \"verify-full\")"
+            ))),
+            _ => Ok(mode),
+        }
+    }
 
     /// As it is written.
     pub(super) fn name(self) -> &'static str {

@@ -1,15 +1,15 @@
-//! The hosts to try, each with the configuration of the driver.
+//! The hosts to try, and the driver's configuration for all of them.
 
-use std::env;
-use std::fmt;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
+use std::{env, fmt};
 
 use tokio_postgres::config::{
-    ChannelBinding, Host, LoadBalanceHosts, SslMode as DriverMode, SslNegotiation,
-    TargetSessionAttrs,
+    Host, LoadBalanceHosts, SslMode as DriverMode, SslNegotiation, TargetSessionAttrs,
 };
 
-use super::hosts::{self, Target};
+use super::files;
 use super::options::{Options, bad, invalid};
 use super::ssl_mode::{SslMode, TlsUse};
 use crate::Error;
@@ -22,17 +22,25 @@ const APPLICATION_NAME: &str = "leaf-sdk";
 /// The hosts to try, in turn, and how to connect to them.
 #[derive(Clone)]
 pub(crate) struct Targets {
-    /// Everything but hosts and passwords.
-    common: tokio_postgres::Config,
+    /// Its hosts, ports and passwords are those of the targets.
+    driver: tokio_postgres::Config,
     hosts: Vec<Target>,
     /// For each host, `None` without limit.
     pub(crate) connect_timeout: Option<Duration>,
-    is_shuffled: bool,
     /// What `target_session_attrs` says.
     pub(crate) needs: Needs,
     pub(super) ssl_mode: SslMode,
     #[cfg(feature = "tls")]
     pub(super) certificates: super::certificates::Certificates,
+}
+
+/// A host to try.
+#[derive(Clone)]
+pub(crate) struct Target {
+    pub(crate) host: Host,
+    pub(crate) address: Option<IpAddr>,
+    pub(crate) port: u16,
+    password: Option<Vec<u8>>,
 }
 
 /// Which servers will do.
@@ -43,6 +51,34 @@ pub(crate) enum Needs {
     Primary,
     /// One whose transactions are not read-only by default either.
     Writes,
+}
+
+impl Target {
+    pub(crate) fn is_on_network(&self) -> bool {
+        matches!(self.host, Host::Tcp(_))
+    }
+
+    /// The same host at one of its addresses.
+    pub(crate) fn at(&self, address: IpAddr) -> Target {
+        Target {
+            address: Some(address),
+            ..self.clone()
+        }
+    }
+
+    /// The name of the host, or the folder of its socket.
+    pub(crate) fn name(&self) -> String {
+        match &self.host {
+            Host::Tcp(name) => name.clone(),
+            Host::Unix(folder) => folder.display().to_string(),
+        }
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.name(), self.port)
+    }
 }
 
 impl Targets {
@@ -59,9 +95,142 @@ impl Targets {
         Targets::of_options(&Options::of_params(params, variable)?)
     }
 
+    /// From the driver's configuration.
+    pub(crate) fn of_driver(driver: tokio_postgres::Config) -> Result<Targets, Error> {
+        Ok(Targets {
+            connect_timeout: Some(*driver.get_connect_timeout().unwrap_or(&CONNECT_TIMEOUT)),
+            needs: match driver.get_target_session_attrs() {
+                TargetSessionAttrs::ReadWrite => Needs::Writes,
+                TargetSessionAttrs::ReadOnly => return Err(read_only("read-only")),
+                _ => Needs::Any,
+            },
+            ssl_mode: match driver.get_ssl_mode() {
+                DriverMode::Disable => SslMode::Disable,
+                DriverMode::Require => SslMode::Require,
+                _ => SslMode::Prefer,
+            },
+            #[cfg(feature = "tls")]
+            certificates: super::certificates::Certificates::default(),
+            ..Targets::paired(driver)?
+        })
+    }
+
+    fn of_options(options: &Options) -> Result<Targets, Error> {
+        let mut driver = options.driver()?;
+        if let (None, Some(fallback)) = (
+            driver.get_application_name(),
+            options.get("fallback_application_name"),
+        ) {
+            driver.application_name(fallback);
+        }
+        // The driver takes it for seconds.
+        if let Some(ms @ 1..) = options.number::<i64>("tcp_user_timeout")? {
+            driver.tcp_user_timeout(Duration::from_millis(ms.unsigned_abs()));
+        }
+        let mut targets = Targets {
+            connect_timeout: match options.number::<i64>("connect_timeout")? {
+                None => Some(CONNECT_TIMEOUT),
+                // As in libpq, there is no limit then.
+                Some(..=0) => None,
+                Some(seconds) => Some(Duration::from_secs(seconds.unsigned_abs())),
+            },
+            needs: match options.get("target_session_attrs").unwrap_or("any") {
+                "any" => Needs::Any,
+                "primary" => Needs::Primary,
+                "read-write" => Needs::Writes,
+                other @ ("read-only" | "standby" | "prefer-standby") => {
+                    return Err(read_only(other));
+                }
+                other => return Err(invalid("target_session_attrs", other)),
+            },
+            ssl_mode: SslMode::of(options)?,
+            #[cfg(feature = "tls")]
+            certificates: super::certificates::Certificates::of(options)?,
+            ..Targets::paired(driver)?
+        };
+        if targets.driver.get_password().is_none() {
+            targets.read_passwords(options.get("passfile").map(PathBuf::from));
+        }
+        Ok(targets)
+    }
+
+    /// Pairs hosts, addresses and ports, as libpq does.
+    fn paired(mut driver: tokio_postgres::Config) -> Result<Targets, Error> {
+        if driver.get_application_name().is_none() {
+            driver.application_name(APPLICATION_NAME);
+        }
+        let (hosts, addresses) = (driver.get_hosts(), driver.get_hostaddrs());
+        let ports = driver.get_ports();
+        let count = hosts.len().max(addresses.len()).max(1);
+        let match_up = |what: &str, found: usize| {
+            bad(format!("could not match {found} {what} to {count} hosts"))
+        };
+        if !hosts.is_empty() && !addresses.is_empty() && hosts.len() != addresses.len() {
+            return Err(match_up("hostaddr values", addresses.len()));
+        }
+        if ports.len() > 1 && ports.len() != count {
+            return Err(match_up("port numbers", ports.len()));
+        }
+        if ports.contains(&0) {
+            return Err(invalid("port", "0"));
+        }
+        let target = |n: usize| {
+            let address = addresses.get(n).copied();
+            let host = match (hosts.get(n), address) {
+                // Without a name, the address is what a certificate is compared with.
+                (None, Some(address)) => Host::Tcp(address.to_string()),
+                (None, None) => Host::Unix(default_folder().into()),
+                (Some(Host::Tcp(name)), _) if name.is_empty() => {
+                    Host::Unix(default_folder().into())
+                }
+                (Some(Host::Tcp(name)), _) if name.starts_with('@') => Host::Unix(name.into()),
+                (Some(host), _) => host.clone(),
+            };
+            Target {
+                host,
+                address,
+                port: *ports.get(n).or(ports.first()).unwrap_or(&5432),
+                password: None,
+            }
+        };
+        let hosts = (0..count).map(target).collect();
+        Ok(Targets {
+            driver,
+            hosts,
+            connect_timeout: None,
+            needs: Needs::Any,
+            ssl_mode: SslMode::Prefer,
+            #[cfg(feature = "tls")]
+            certificates: super::certificates::Certificates::default(),
+        })
+    }
+
+    /// Takes the passwords of the hosts from a password file, by default the user's.
+    fn read_passwords(&mut self, file: Option<PathBuf>) {
+        let Some(file) = file.or_else(|| Some(env::home_dir()?.join(".pgpass"))) else {
+            return;
+        };
+        let of_system = || {
+            ["USER", "LOGNAME"]
+                .iter()
+                .find_map(|name| env::var(name).ok())
+        };
+        let user = self.driver.get_user().map(str::to_owned);
+        let user = user.or_else(of_system).unwrap_or_default();
+        let dbname = self.driver.get_dbname().unwrap_or(&user);
+        for target in &mut self.hosts {
+            let host = match &target.host {
+                Host::Unix(folder) if *folder == default_folder() => "localhost".into(),
+                _ => target.name(),
+            };
+            let connection = [&host, &target.port.to_string(), dbname, &user];
+            target.password = files::password(&file, connection).map(String::into_bytes);
+        }
+    }
+
     /// Sets the password for all hosts.
     pub(crate) fn set_password(&mut self, password: &str) {
-        self.common.password(password);
+        self.driver.password(password);
         for host in &mut self.hosts {
             host.password = None;
         }
@@ -69,76 +238,21 @@ impl Targets {
 
     /// Sets the database.
     pub(crate) fn set_database(&mut self, name: &str) {
-        self.common.dbname(name);
+        self.driver.dbname(name);
     }
 
     pub(crate) fn user(&self) -> &str {
-        self.common.get_user().unwrap_or_default()
+        self.driver.get_user().unwrap_or_default()
     }
 
     /// The name of the database, by default that of the user.
     pub(crate) fn dbname(&self) -> &str {
-        self.common.get_dbname().unwrap_or_else(|| self.user())
+        self.driver.get_dbname().unwrap_or_else(|| self.user())
     }
 
     /// The hosts with their ports, for people.
     pub(crate) fn hosts(&self) -> Vec<String> {
         self.hosts.iter().map(Target::to_string).collect()
-    }
-
-    /// From the driver's configuration.
-    pub(crate) fn of_driver(config: &tokio_postgres::Config) -> Result<Targets, Error> {
-        if config.get_target_session_attrs() == TargetSessionAttrs::ReadOnly {
-            return Err(read_only("read-only"));
-        }
-        let password = config.get_password().map(<[u8]>::to_vec);
-        let ssl_mode = match config.get_ssl_mode() {
-            DriverMode::Disable => SslMode::Disable,
-            DriverMode::Require => SslMode::Require,
-            _ => SslMode::Prefer,
-        };
-        Ok(Targets {
-            common: without_hosts(config),
-            hosts: hosts::paired(
-                config.get_hosts().to_vec(),
-                config.get_hostaddrs().to_vec(),
-                config.get_ports().to_vec(),
-                |_, _| password.clone(),
-            )?,
-            connect_timeout: Some(*config.get_connect_timeout().unwrap_or(&CONNECT_TIMEOUT)),
-            is_shuffled: config.get_load_balance_hosts() == LoadBalanceHosts::Random,
-            needs: match config.get_target_session_attrs() {
-                TargetSessionAttrs::ReadWrite => Needs::Writes,
-                _ => Needs::Any,
-            },
-            ssl_mode,
-            #[cfg(feature = "tls")]
-            certificates: super::certificates::Certificates::default(),
-        })
-    }
-
-    fn of_options(options: &Options) -> Result<Targets, Error> {
-        let needs = match options.get("target_session_attrs").unwrap_or("any") {
-            "any" => Needs::Any,
-            "primary" => Needs::Primary,
-            "read-write" => Needs::Writes,
-            other @ ("read-only" | "standby" | "prefer-standby") => return Err(read_only(other)),
-            other => return Err(invalid("target_session_attrs", other)),
-        };
-        let is_shuffled = [("disable", false), ("random", true)];
-        Ok(Targets {
-            common: common(options)?,
-            hosts: hosts::of_options(options)?,
-            connect_timeout: match options.number::<i64>("connect_timeout")? {
-                None => Some(CONNECT_TIMEOUT),
-                Some(seconds) => seconds_above_zero(seconds),
-            },
-            is_shuffled: options.choice("load_balance_hosts", false, &is_shuffled)?,
-            needs,
-            ssl_mode: ssl_mode(options)?,
-            #[cfg(feature = "tls")]
-            certificates: super::certificates::Certificates::of(options)?,
-        })
     }
 
     pub(super) fn has_socket(&self) -> bool {
@@ -150,48 +264,37 @@ impl Targets {
     }
 
     pub(super) fn is_tls_direct(&self) -> bool {
-        self.common.get_ssl_negotiation() == SslNegotiation::Direct
+        self.driver.get_ssl_negotiation() == SslNegotiation::Direct
     }
 
     /// The driver's modes with which to try a host, one after the other.
-    pub(crate) fn ssl_modes(
-        &self,
-        host: &tokio_postgres::Config,
-        use_of_tls: TlsUse,
-    ) -> &'static [DriverMode] {
+    pub(crate) fn ssl_modes(&self, host: &Target, use_of_tls: TlsUse) -> &'static [DriverMode] {
         match use_of_tls {
             TlsUse::Never => &[DriverMode::Disable],
             TlsUse::Always => &[DriverMode::Require],
+            TlsUse::ByMode if host.is_on_network() => self.ssl_mode.of_driver(),
             // A Unix-domain socket has no TLS.
-            TlsUse::ByMode => match host.get_hosts() {
-                [Host::Tcp(_), ..] => self.ssl_mode.of_driver(),
-                _ => &[DriverMode::Disable],
-            },
+            TlsUse::ByMode => &[DriverMode::Disable],
         }
     }
 
-    /// The driver's configuration of each host, in the order in which to try them.
-    pub(crate) fn each_host(&self) -> Vec<tokio_postgres::Config> {
-        let mut hosts: Vec<&Target> = self.hosts.iter().collect();
-        if self.is_shuffled {
+    /// The hosts, in the order in which to try them.
+    pub(crate) fn each_host(&self) -> Vec<Target> {
+        let mut hosts = self.hosts.clone();
+        if self.driver.get_load_balance_hosts() == LoadBalanceHosts::Random {
             fastrand::shuffle(&mut hosts);
         }
-        let configure = |target: &Target| {
-            let mut config = self.common.clone();
-            match &target.host {
-                Host::Tcp(name) => config.host(name),
-                Host::Unix(folder) => config.host_path(folder),
-            };
-            if let Some(address) = target.address {
-                config.hostaddr(address);
-            }
-            if let Some(password) = &target.password {
-                config.password(password);
-            }
-            config.port(target.port);
-            config
-        };
-        hosts.into_iter().map(configure).collect()
+        hosts
+    }
+
+    /// The driver's configuration for a host.
+    pub(crate) fn driver(&self, host: &Target, mode: DriverMode) -> tokio_postgres::Config {
+        let mut driver = self.driver.clone();
+        driver.ssl_mode(mode);
+        if let Some(password) = &host.password {
+            driver.password(password);
+        }
+        driver
     }
 }
 
@@ -200,8 +303,8 @@ impl fmt::Debug for Targets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Targets")
             .field("hosts", &self.hosts())
-            .field("user", &self.common.get_user())
-            .field("dbname", &self.common.get_dbname())
+            .field("user", &self.driver.get_user())
+            .field("dbname", &self.driver.get_dbname())
             .field("ssl_mode", &self.ssl_mode)
             .finish_non_exhaustive()
     }
@@ -213,113 +316,13 @@ fn read_only(target: &str) -> Error {
     ))
 }
 
-/// Everything but hosts and passwords. Unix-domain sockets and TLS are decided later.
-fn common(options: &Options) -> Result<tokio_postgres::Config, Error> {
-    let mut config = tokio_postgres::Config::new();
-    if let Some(user) = options.get("user") {
-        config.user(user);
+/// The folder of the socket that packages of PostgreSQL have, or else PostgreSQL's own.
+fn default_folder() -> &'static Path {
+    let packaged = Path::new("/var/run/postgresql");
+    match packaged.is_dir() {
+        true => packaged,
+        false => Path::new("/tmp"),
     }
-    if let Some(dbname) = options.get("dbname") {
-        config.dbname(dbname);
-    }
-    if let Some(password) = options.get("password") {
-        config.password(password);
-    }
-    if let Some(settings) = options.get("options") {
-        config.options(settings);
-    }
-    let name = options.get("application_name");
-    let fallback = options.get("fallback_application_name");
-    config.application_name(name.or(fallback).unwrap_or(APPLICATION_NAME));
-    if let Some(keepalives) = options.number::<i32>("keepalives")? {
-        config.keepalives(keepalives != 0);
-    }
-    let seconds = |name| -> Result<Option<Duration>, Error> {
-        Ok(options.number(name)?.and_then(seconds_above_zero))
-    };
-    if let Some(idle) = seconds("keepalives_idle")? {
-        config.keepalives_idle(idle);
-    }
-    if let Some(interval) = seconds("keepalives_interval")? {
-        config.keepalives_interval(interval);
-    }
-    if let Some(count) = options.number::<i32>("keepalives_count")?
-        && let Ok(count @ 1..) = u32::try_from(count)
-    {
-        config.keepalives_retries(count);
-    }
-    if let Some(ms) = options.number::<i32>("tcp_user_timeout")?
-        && let Ok(ms @ 1..) = u64::try_from(ms)
-    {
-        config.tcp_user_timeout(Duration::from_millis(ms));
-    }
-    config.ssl_negotiation(options.choice(
-        "sslnegotiation",
-        SslNegotiation::Postgres,
-        &[
-            ("postgres", SslNegotiation::Postgres),
-            ("direct", SslNegotiation::Direct),
-        ],
-    )?);
-    config.channel_binding(options.choice(
-        "channel_binding",
-        ChannelBinding::Prefer,
-        &[
-            ("disable", ChannelBinding::Disable),
-            ("prefer", ChannelBinding::Prefer),
-            ("require", ChannelBinding::Require),
-        ],
-    )?);
-    Ok(config)
-}
-
-fn ssl_mode(options: &Options) -> Result<SslMode, Error> {
-    let mode = options.choice("sslmode", SslMode::Prefer, &SslMode::NAMES)?;
-    match (options.get("sslrootcert"), options.get("sslmode")) {
-        (Some("system"), None | Some("verify-full")) => Ok(SslMode::VerifyFull),
-        (Some("system"), Some(mode)) => Err(bad(format!(
-            "weak sslmode \"{mode}\" may not be used with sslrootcert=system (use \"verify-full\")"
-        ))),
-        _ => Ok(mode),
-    }
-}
-
-/// libpq takes zero and less for "no limit".
-fn seconds_above_zero(seconds: i64) -> Option<Duration> {
-    let seconds = u64::try_from(seconds).ok()?;
-    (seconds > 0).then(|| Duration::from_secs(seconds))
-}
-
-/// A copy of the driver's configuration without hosts.
-fn without_hosts(config: &tokio_postgres::Config) -> tokio_postgres::Config {
-    let mut copy = tokio_postgres::Config::new();
-    if let Some(user) = config.get_user() {
-        copy.user(user);
-    }
-    if let Some(password) = config.get_password() {
-        copy.password(password);
-    }
-    if let Some(dbname) = config.get_dbname() {
-        copy.dbname(dbname);
-    }
-    if let Some(options) = config.get_options() {
-        copy.options(options);
-    }
-    copy.application_name(config.get_application_name().unwrap_or(APPLICATION_NAME));
-    if let Some(timeout) = config.get_tcp_user_timeout() {
-        copy.tcp_user_timeout(*timeout);
-    }
-    copy.keepalives(config.get_keepalives());
-    copy.keepalives_idle(config.get_keepalives_idle());
-    if let Some(interval) = config.get_keepalives_interval() {
-        copy.keepalives_interval(interval);
-    }
-    if let Some(retries) = config.get_keepalives_retries() {
-        copy.keepalives_retries(retries);
-    }
-    copy.ssl_negotiation(config.get_ssl_negotiation());
-    copy.channel_binding(config.get_channel_binding());
-    copy
 }
 
 #[cfg(test)]
@@ -353,9 +356,9 @@ mod tests {
         for (bad, word) in [
             ("host=a,b port=1,2,3", "3 port numbers"),
             ("host=a,b hostaddr=::1", "1 hostaddr"),
-            ("hostaddr=db", "\"hostaddr\""),
+            ("hostaddr=db", "`hostaddr`"),
             ("port=0", "\"port\""),
-            ("port=65536", "\"65536\""),
+            ("port=65536", "`port`"),
             ("connect_timeout=soon", "\"soon\""),
             ("sslmode=full", "\"sslmode\""),
             ("sslmode=verify-ca sslrootcert=system", "weak sslmode"),
@@ -377,25 +380,8 @@ mod tests {
             assert_eq!(targets(&format!("sslmode={name}")).ssl_mode, mode);
         }
         assert_eq!(targets("sslrootcert=system").ssl_mode, SslMode::VerifyFull);
-        let config = &targets("tcp_user_timeout=1500 target_session_attrs=primary").common;
+        let config = &targets("tcp_user_timeout=1500 target_session_attrs=primary").driver;
         let limit = config.get_tcp_user_timeout();
         assert_eq!(limit, Some(&Duration::from_millis(1500)));
-    }
-
-    #[test]
-    fn every_option_of_the_drivers_configuration_is_kept() {
-        let string = "host=a hostaddr=::1 port=5 user=u password=p dbname=d options=o \
-                      application_name=n sslmode=require connect_timeout=7 tcp_user_timeout=8 \
-                      keepalives=0 keepalives_idle=9 keepalives_interval=10 \
-                      keepalives_retries=11 channel_binding=require";
-        let driver: tokio_postgres::Config = string.parse().expect("a configuration");
-        let kept = Targets::of_driver(&driver).expect("a configuration");
-        let mut host = kept.each_host().remove(0);
-        let [mode] = kept.ssl_modes(&host, TlsUse::Always) else {
-            panic!("one attempt");
-        };
-        host.ssl_mode(*mode);
-        host.connect_timeout(kept.connect_timeout.expect("a limit"));
-        assert_eq!(host, driver);
     }
 }

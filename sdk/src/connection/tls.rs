@@ -52,6 +52,7 @@ mod connector {
 
     use super::{SslMode, Targets};
     use crate::Error;
+    use crate::connection::Target;
     use crate::connection::certificates::{identify, of_user, trust};
     use crate::connection::options::bad;
 
@@ -134,13 +135,10 @@ mod connector {
         }
 
         /// For a connection to a host.
-        pub(crate) fn for_host(
-            &self,
-            host: &tokio_postgres::Config,
-        ) -> Result<TlsConnector, Error> {
-            let name = match host.get_hosts() {
-                [Host::Tcp(name), ..] => name.as_str(),
-                _ => "",
+        pub(crate) fn for_host(&self, host: &Target) -> Result<TlsConnector, Error> {
+            let name = match &host.host {
+                Host::Tcp(name) => name.as_str(),
+                Host::Unix(_) => "",
             };
             let mut connector = self.0.clone();
             let made = MakeTlsConnect::<Socket>::make_tls_connect(&mut connector, name);

@@ -14,7 +14,7 @@ use super::cancel::UntilClosed;
 use super::stream::Stream;
 use crate::calls::statement::Statement;
 use crate::cause::{Cause, text};
-use crate::connection::Needs;
+use crate::connection::{Needs, Target};
 use crate::events::TARGET;
 use crate::{Config, Error};
 
@@ -26,8 +26,9 @@ pub(crate) struct Session {
     pub(super) client: Client,
     /// The task that reads from the connection and writes to it.
     connection: JoinHandle<()>,
-    /// The host that it is to.
-    server: tokio_postgres::Config,
+    /// The host that it is to, and its configuration.
+    host: Target,
+    driver: tokio_postgres::Config,
     #[cfg(feature = "tls")]
     tls: Option<Connector>,
     /// Locked while a statement is executed: a request to cancel is meant for that one.
@@ -49,7 +50,7 @@ impl Session {
                     Ok(session) => return Ok(session),
                     Err(error) => {
                         let error = name_host(error, &address);
-                        tracing::debug!(target: TARGET, host = ?address.get_hosts(), %error, "no connection");
+                        tracing::debug!(target: TARGET, host = %address, %error, "no connection");
                         failure = failure.filter(Error::is_retryable).or(Some(error));
                     }
                 }
@@ -60,9 +61,7 @@ impl Session {
 
     /// Where the server was found.
     pub(super) fn address(&self) -> String {
-        let server = &self.server;
-        let (hosts, addresses) = (server.get_hosts(), server.get_hostaddrs());
-        format!("{hosts:?} {addresses:?} {:?}", server.get_ports())
+        format!("{} {:?}", self.host, self.host.address)
     }
 
     pub(crate) fn is_closed(&self) -> bool {
@@ -108,10 +107,10 @@ impl Session {
     /// server has received the request.
     pub(super) async fn cancel(&self) -> Result<(), Error> {
         let token = self.client.cancel_token();
-        let stream = UntilClosed(Stream::connect(&self.server).await?.0);
+        let stream = UntilClosed(Stream::connect(&self.host, &self.driver).await?.0);
         #[cfg(feature = "tls")]
         if let Some(tls) = &self.tls {
-            let tls = tls.for_host(&self.server)?;
+            let tls = tls.for_host(&self.host)?;
             return Ok(token.cancel_query_raw(stream, tls).await?);
         }
         Ok(token.cancel_query_raw(stream, NoTls).await?)
@@ -124,56 +123,38 @@ fn not_it(why: &str) -> Error {
 }
 
 /// Says which host did not answer in time.
-fn name_host(error: Error, host: &tokio_postgres::Config) -> Error {
+fn name_host(error: Error, host: &Target) -> Error {
     let Error::Timeout { after, .. } = error else {
         return error;
     };
-    let name = match host.get_hosts() {
-        [Host::Tcp(name)] => name.clone(),
-        [Host::Unix(folder)] => folder.display().to_string(),
-        _ => String::new(),
-    };
-    let port = host.get_ports().first().copied().unwrap_or_default();
+    let (name, port) = (host.name(), host.port);
     let last = Some(format!("host \"{name}\", port {port} did not answer"));
     Error::Timeout { after, last }
 }
 
 /// The host once for each of its addresses, so that each gets the whole time. A name
 /// without address is tried as it is, for its error.
-async fn addresses(
-    host: tokio_postgres::Config,
-    limit: Option<Duration>,
-) -> Vec<tokio_postgres::Config> {
-    let ([Host::Tcp(name)], []) = (host.get_hosts(), host.get_hostaddrs()) else {
+async fn addresses(host: Target, limit: Option<Duration>) -> Vec<Target> {
+    let (Host::Tcp(name), None) = (&host.host, host.address) else {
         return vec![host];
     };
     let lookup = async { Ok(tokio::net::lookup_host((name.as_str(), 0)).await?) };
     let Ok(found) = in_time(limit, lookup).await else {
         return vec![host];
     };
-    let configure = |address: std::net::SocketAddr| {
-        let mut host = host.clone();
-        host.hostaddr(address.ip());
-        host
-    };
-    found.map(configure).collect()
+    found.map(|address| host.at(address.ip())).collect()
 }
 
 /// Connects to an address, with and without TLS as the options say, one after the other.
-async fn connect(
-    host: &tokio_postgres::Config,
-    config: &Config,
-    needs: Needs,
-) -> Result<Session, Error> {
+async fn connect(host: &Target, config: &Config, needs: Needs) -> Result<Session, Error> {
     let limit = config.targets.connect_timeout;
     let mut failure = None;
     for &mode in config.targets.ssl_modes(host, config.use_of_tls) {
-        let mut host = host.clone();
-        host.ssl_mode(mode);
-        match in_time(limit, login(&host, config)).await {
+        let driver = config.targets.driver(host, mode);
+        match in_time(limit, login(host, driver, config)).await {
             Ok(session) => {
                 in_time(limit, session.check(needs)).await?;
-                tracing::debug!(target: TARGET, host = ?host.get_hosts(), "connected");
+                tracing::debug!(target: TARGET, %host, "connected");
                 return Ok(session);
             }
             Err(error @ Error::Timeout { .. }) => return Err(error),
@@ -188,32 +169,36 @@ async fn connect(
     Err(failure.unwrap_or(Error::Closed))
 }
 
-async fn login(host: &tokio_postgres::Config, config: &Config) -> Result<Session, Error> {
+async fn login(
+    host: &Target,
+    driver: tokio_postgres::Config,
+    config: &Config,
+) -> Result<Session, Error> {
     #[cfg(feature = "tls")]
     if let Some(tls) = config
         .tls
         .as_ref()
-        .filter(|_| host.get_ssl_mode() != SslMode::Disable)
+        .filter(|_| driver.get_ssl_mode() != SslMode::Disable)
     {
-        let mut session = open(host, tls.for_host(host)?).await?;
+        let mut session = open(host, driver, tls.for_host(host)?).await?;
         session.tls = Some(tls.clone());
         return Ok(session);
     }
     let _ = config;
-    open(host, NoTls).await
+    open(host, driver, NoTls).await
 }
 
-async fn open<T>(host: &tokio_postgres::Config, tls: T) -> Result<Session, Error>
+async fn open<T>(host: &Target, driver: tokio_postgres::Config, tls: T) -> Result<Session, Error>
 where
     T: TlsConnect<Stream>,
     T::Stream: Send + 'static,
 {
-    let connected = Stream::connect(host).await;
+    let connected = Stream::connect(host, &driver).await;
     let (stream, allowance) = connected.map_err(|error| {
         let text = format!("error connecting to server: {error}");
         Error::Connection(Cause::of_driver(io::Error::new(error.kind(), text)))
     })?;
-    let (client, connection) = host.connect_raw(stream, tls).await?;
+    let (client, connection) = driver.connect_raw(stream, tls).await?;
     allowance.lift();
     let connection = tokio::spawn(async move {
         if let Err(error) = connection.await {
@@ -223,7 +208,8 @@ where
     Ok(Session {
         client,
         connection,
-        server: host.clone(),
+        host: host.clone(),
+        driver,
         #[cfg(feature = "tls")]
         tls: None,
         alone: tokio::sync::Mutex::default(),

@@ -11,6 +11,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_postgres::config::Host;
 
+use crate::connection::Target;
+
 /// More than a server has to say before it lets a client in: its certificates, parameters and
 /// messages. The driver would take gigabytes.
 const MOST_AT_FIRST: u64 = 1 << 20;
@@ -39,25 +41,25 @@ impl Allowance {
 }
 
 impl Stream {
-    /// Connects to the server, whose configuration names one host.
+    /// Connects to a host, with the driver's options of a socket.
     pub(super) async fn connect(
-        server: &tokio_postgres::Config,
+        host: &Target,
+        driver: &tokio_postgres::Config,
     ) -> io::Result<(Stream, Allowance)> {
-        let port = server.get_ports().first().copied().unwrap_or(5432);
-        let socket: Box<dyn Socket> = match (server.get_hosts(), server.get_hostaddrs()) {
-            (_, [address, ..]) => {
-                let socket = TcpStream::connect((*address, port)).await?;
-                Box::new(configured(socket, server)?)
+        let port = host.port;
+        let socket: Box<dyn Socket> = match (&host.host, host.address) {
+            (_, Some(address)) => {
+                let socket = TcpStream::connect((address, port)).await?;
+                Box::new(configured(socket, driver)?)
             }
-            ([Host::Tcp(name), ..], []) => {
+            (Host::Tcp(name), None) => {
                 let socket = TcpStream::connect((name.as_str(), port)).await?;
-                Box::new(configured(socket, server)?)
+                Box::new(configured(socket, driver)?)
             }
-            ([Host::Unix(folder), ..], []) => {
+            (Host::Unix(folder), None) => {
                 let path = folder.join(format!(".s.PGSQL.{port}"));
                 Box::new(UnixStream::connect(path).await?)
             }
-            ([], []) => return Err(io::ErrorKind::InvalidInput.into()),
         };
         let left = Arc::new(AtomicU64::new(MOST_AT_FIRST));
         let allowance = Allowance(left.clone());

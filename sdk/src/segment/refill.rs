@@ -1,11 +1,12 @@
 //! The background tasks of a tag: fetching blocks and returning unused ids.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio_postgres::error::SqlState;
 
 use super::tag::{Published, Rest, Tag};
+use super::tags::Tags;
 use crate::Error;
 use crate::calls::internal;
 use crate::events::TARGET;
@@ -16,10 +17,11 @@ use crate::link::Link;
 /// reason may be gone.
 const LONGEST_REFUSAL: Duration = Duration::from_secs(1);
 
-/// Fetches buffers until there is no room, or until that fails permanently.
-pub(super) async fn refill(link: Arc<Link>, tag: Arc<Tag>) {
+/// Fetches buffers until there is no room, until that fails permanently, or until nobody wants
+/// the ids of a tag that has had none yet.
+pub(super) async fn refill(link: Arc<Link>, tag: Arc<Tag>, tags: Weak<Tags>) {
     loop {
-        let filled = refill_until_full(&link, &tag).await;
+        let filled = refill_until_full(&link, &tag, &tags).await;
         if let Err((attempt, error)) = filled {
             tag.gate.failed_permanently(attempt, &error);
             // Callers ask again as soon as this ends.
@@ -31,20 +33,29 @@ pub(super) async fn refill(link: Arc<Link>, tag: Arc<Tag>) {
         }
         tag.end_refill();
         // A caller that has crossed the threshold meanwhile relies on this refill.
-        if !tag.needs_ids() || !tag.begin_refill() {
+        if !tag.needs_ids() || Arc::strong_count(&tag) == 1 || !tag.begin_refill() {
             return;
         }
     }
 }
 
 /// An error is that of an attempt that failed permanently.
-async fn refill_until_full(link: &Link, tag: &Tag) -> Result<(), (Attempt, Error)> {
+async fn refill_until_full(
+    link: &Link,
+    tag: &Arc<Tag>,
+    tags: &Weak<Tags>,
+) -> Result<(), (Attempt, Error)> {
     let mut pauses = link.pauses();
     let mut is_repeated = false;
     while tag.needs_ids() {
         let attempt = tag.gate.begin_attempt();
         match reserve(link, tag, is_repeated).await {
-            Ok(()) => (pauses, is_repeated) = (link.pauses(), false),
+            Ok(()) => {
+                if let Some(tags) = tags.upgrade() {
+                    tags.register(tag);
+                }
+                (pauses, is_repeated) = (link.pauses(), false);
+            }
             Err(error) => {
                 is_repeated = true;
                 let is_retryable = error.is_retryable();
@@ -55,6 +66,10 @@ async fn refill_until_full(link: &Link, tag: &Tag) -> Result<(), (Attempt, Error
                 tag.gate.lock().failed(&error);
                 if let Some(pause) = pauses.next() {
                     tag.pause(pause).await;
+                }
+                // It is not registered, and has no source.
+                if Arc::strong_count(tag) == 1 {
+                    break;
                 }
             }
         }

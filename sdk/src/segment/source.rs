@@ -155,8 +155,8 @@ impl<I: IdType> SegmentSource<I> {
         // Cloned first: a tag that is being refilled and has no other user is idle.
         let tag = self.tag.clone();
         if tag.begin_refill() {
-            let link = self.background.link.clone();
-            self.background.spawn(refill(link, tag));
+            let (link, tags) = (self.background.link.clone(), Arc::downgrade(&self.tags));
+            self.background.spawn(refill(link, tag, tags));
         }
     }
 }

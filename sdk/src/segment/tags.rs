@@ -1,14 +1,19 @@
 //! The tags of a handle.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::RwLock;
 
 use super::tag::Tag;
 
-/// The tags of a handle, by name.
+/// How many tags without ids are remembered before those are looked for that nobody wants
+/// any more.
+const FEW: usize = 64;
+
+/// The tags of a handle, by name. A tag is registered when its first block has come: names that
+/// callers make up take no memory.
 #[derive(Default)]
 pub(crate) struct Tags {
     state: RwLock<State>,
@@ -16,47 +21,77 @@ pub(crate) struct Tags {
 
 #[derive(Default)]
 struct State {
-    tags: HashMap<String, Arc<Tag>>,
+    registered: HashMap<String, Arc<Tag>>,
+    /// Tags whose first block has not come. They are there as long as they have a source or are
+    /// being refilled.
+    awaited: HashMap<String, Weak<Tag>>,
     is_closed: bool,
+}
+
+impl State {
+    fn get(&self, name: &str) -> Option<Arc<Tag>> {
+        let awaited = || self.awaited.get(name)?.upgrade();
+        self.registered.get(name).cloned().or_else(awaited)
+    }
+
+    fn all(&self) -> Vec<Arc<Tag>> {
+        let awaited = self.awaited.values().filter_map(Weak::upgrade);
+        self.registered.values().cloned().chain(awaited).collect()
+    }
 }
 
 impl Tags {
     /// The tag of this name; one that is closed if all are.
     pub(crate) fn get(&self, name: &str) -> Arc<Tag> {
-        if let Some(tag) = self.state.read().tags.get(name) {
-            return tag.clone();
+        if let Some(tag) = self.state.read().get(name) {
+            return tag;
         }
         let mut state = self.state.write();
         if state.is_closed {
             return Arc::new(Tag::closed(name));
         }
-        let new = || Arc::new(Tag::new(name));
-        state
-            .tags
-            .entry(name.to_owned())
-            .or_insert_with(new)
-            .clone()
+        if let Some(tag) = state.get(name) {
+            return tag;
+        }
+        let awaited = &mut state.awaited;
+        if awaited.len() >= FEW && awaited.len() == awaited.capacity() {
+            awaited.retain(|_, tag| tag.strong_count() > 0);
+        }
+        let tag = Arc::new(Tag::new(name));
+        awaited.insert(name.to_owned(), Arc::downgrade(&tag));
+        tag
+    }
+
+    /// Registers a tag of which a block has come, unless it was removed meanwhile.
+    pub(crate) fn register(&self, tag: &Arc<Tag>) {
+        let mut state = self.state.write();
+        let awaited = state.awaited.get(&tag.name);
+        if awaited.is_some_and(|awaited| awaited.as_ptr() == Arc::as_ptr(tag)) {
+            state.awaited.remove(&tag.name);
+            state.registered.insert(tag.name.clone(), tag.clone());
+        }
     }
 
     pub(crate) fn all(&self) -> Vec<Arc<Tag>> {
-        self.state.read().tags.values().cloned().collect()
+        self.state.read().all()
     }
 
     /// All tags; from now on, there is none but closed ones.
     pub(crate) fn close(&self) -> Vec<Arc<Tag>> {
         let mut state = self.state.write();
         state.is_closed = true;
-        state.tags.values().cloned().collect()
+        state.all()
     }
 
     /// Removes a tag.
     pub(crate) fn remove(&self, tag: &Arc<Tag>) {
-        let tags = &mut self.state.write().tags;
-        if tags
+        let mut state = self.state.write();
+        if state
             .get(&tag.name)
-            .is_some_and(|kept| Arc::ptr_eq(kept, tag))
+            .is_some_and(|kept| Arc::ptr_eq(&kept, tag))
         {
-            tags.remove(&tag.name);
+            state.registered.remove(&tag.name);
+            state.awaited.remove(&tag.name);
         }
     }
 
@@ -72,13 +107,9 @@ impl Tags {
             tag.idle_for() > longer_than && users == 0
         };
         let mut state = self.state.write();
-        let idle: Vec<String> = {
-            let idle = state.tags.iter().filter(|(_, tag)| is_idle(tag));
-            idle.map(|(name, _)| name.clone()).collect()
-        };
-        idle.iter()
-            .filter_map(|name| state.tags.remove(name))
-            .collect()
+        state.awaited.retain(|_, tag| tag.strong_count() > 0);
+        let idle = state.registered.extract_if(|_, tag| is_idle(tag));
+        idle.map(|(_, tag)| tag).collect()
     }
 }
 
@@ -86,22 +117,47 @@ impl Tags {
 mod tests {
     use super::*;
 
+    fn registered(tags: &Tags, name: &str) -> Arc<Tag> {
+        let tag = tags.get(name);
+        tags.register(&tag);
+        tag
+    }
+
     #[test]
     fn tag_is_forgotten_that_nobody_draws_from_and_that_has_no_source() {
         let tags = Tags::default();
-        let kept = tags.get("kept");
-        drop(tags.get("unused"));
-        let refilled = tags.get("refilled");
+        let kept = registered(&tags, "kept");
+        drop(registered(&tags, "unused"));
+        let refilled = registered(&tags, "refilled");
         assert!(refilled.begin_refill(), "by a task, which has the tag");
-        let now = Duration::ZERO;
-        let names = |tags: Vec<Arc<Tag>>| {
-            let mut names: Vec<_> = tags.iter().map(|tag| tag.name.clone()).collect();
-            names.sort();
-            names
-        };
         let hour = Duration::from_secs(3600);
         assert!(tags.remove_idle(hour).is_empty());
-        assert_eq!(names(tags.remove_idle(now)), ["refilled", "unused"]);
+        let forgotten = tags.remove_idle(Duration::ZERO);
+        let mut names: Vec<_> = forgotten.iter().map(|tag| tag.name.as_str()).collect();
+        names.sort_unstable();
+        assert_eq!(names, ["refilled", "unused"]);
         assert!(Arc::ptr_eq(&tags.get("kept"), &kept));
+    }
+
+    #[test]
+    fn tag_without_ids_is_there_as_long_as_somebody_wants_it() {
+        let tags = Tags::default();
+        let wanted = tags.get("wanted");
+        assert!(Arc::ptr_eq(&tags.get("wanted"), &wanted));
+        assert_eq!(tags.all().len(), 1);
+        drop(wanted);
+        assert!(tags.all().is_empty());
+        for number in 0..10_000 {
+            drop(tags.get(&format!("made up {number}")));
+        }
+        assert!(tags.state.read().awaited.len() < 1_000);
+        // Once registered, it stays.
+        drop(registered(&tags, "orders"));
+        assert_eq!(tags.all().len(), 1);
+        // One that was removed meanwhile does not come back.
+        let removed = tags.get("removed");
+        tags.remove(&removed);
+        tags.register(&removed);
+        assert_eq!(tags.all().len(), 1);
     }
 }

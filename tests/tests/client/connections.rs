@@ -2,7 +2,7 @@
 //! not answer.
 
 use crate::PATIENCE;
-use leaf_sdk::{Config, Error, IdSource, Leaf};
+use leaf_sdk::{Config, Error, IdSource, Leaf, SegmentSource};
 use leaf_tests::postgres::Client;
 use leaf_tests::{Draw, Mode, Server, Tls, wait_until};
 use std::io::{Read, Write};
@@ -46,10 +46,12 @@ fn statements(server: &Server) -> i64 {
 }
 
 /// Requests ids of the locked tag until the server has the statement.
-fn wait_for_the_lock(server: &Server, leaf: &Leaf) {
+#[must_use = "a tag that has no source and no ids is forgotten"]
+fn wait_for_the_lock(server: &Server, leaf: &Leaf) -> SegmentSource {
     let locked = leaf.segment("locked");
     assert!(locked.try_next().is_none());
     wait_until("the statement waits", || statements(server) == 1);
+    locked
 }
 
 #[test]
@@ -69,7 +71,7 @@ fn handle_connects_before_ids_are_requested_and_says_if_it_cannot() {
 fn locked_tag_delays_no_other() {
     let (server, _holder) = server_with_a_locked_tag(None);
     let leaf = Leaf::new(config(&server.connection_string())).expect("a handle");
-    wait_for_the_lock(&server, &leaf);
+    let _locked = wait_for_the_lock(&server, &leaf);
     leaf.segment("orders").next_n(5_000).expect("ids");
     assert_eq!(statements(&server), 1, "the other statement still waits");
 }
@@ -79,7 +81,7 @@ fn statement_given_up_is_cancelled_at_the_server() {
     let (server, _holder) = server_with_a_locked_tag(None);
     let config = config(&server.connection_string()).query_timeout(Duration::from_secs(1));
     let leaf = Leaf::new(config).expect("a handle");
-    wait_for_the_lock(&server, &leaf);
+    let _locked = wait_for_the_lock(&server, &leaf);
     wait_until("it is given up", || {
         leaf.stats()["locked"].last_error.is_some()
     });
@@ -105,7 +107,7 @@ fn statement_given_up_is_cancelled_over_tls() {
         .query_timeout(Duration::from_secs(1))
         .tls_config(tls.connector());
     let leaf = Leaf::new(config).expect("a handle");
-    wait_for_the_lock(&server, &leaf);
+    let _locked = wait_for_the_lock(&server, &leaf);
     wait_until("it is given up", || {
         leaf.stats()["locked"].last_error.is_some()
     });
@@ -116,8 +118,8 @@ fn statement_given_up_is_cancelled_over_tls() {
 fn statement_of_a_dropped_handle_is_cancelled() {
     let (server, _holder) = server_with_a_locked_tag(None);
     let leaf = Leaf::new(config(&server.connection_string())).expect("a handle");
-    wait_for_the_lock(&server, &leaf);
-    drop(leaf);
+    let locked = wait_for_the_lock(&server, &leaf);
+    drop((locked, leaf));
     wait_until("it is cancelled", || statements(&server) == 0);
 }
 
@@ -155,7 +157,7 @@ fn connections_are_few() {
     let (server, _holder) = server_with_a_locked_tag(None);
     let config = config(&server.connection_string());
     let leaf = Leaf::new(config).expect("a handle");
-    wait_for_the_lock(&server, &leaf);
+    let _locked = wait_for_the_lock(&server, &leaf);
     let mut client = server.connect();
     for n in 0..10 {
         let tag = format!("tag{n}");
