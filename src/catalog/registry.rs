@@ -3,7 +3,8 @@
 use std::ffi::CStr;
 use std::ops::Range;
 
-use leaf_core::snowflake::Scheme;
+use leaf_core::snowflake::lease::{Held, Identity};
+use leaf_core::snowflake::{Scheme, Terms};
 use leaf_core::time::WallTime;
 use pgrx::datum::{DatumWithOid, TimestampWithTimeZone};
 
@@ -91,14 +92,8 @@ impl Registered {
 /// A lease from the centre, as the row of this server keeps it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpstreamLease {
-    pub worker_id: u64,
-    pub nonce: [u8; 16],
-    pub token: i64,
-    /// No ids of later times are issued.
-    pub ceiling: WallTime,
-    /// The centre's registry, and the history of its database at the last renewal.
-    pub registry: [u8; 16],
-    pub history: String,
+    /// Its terms begin with the epoch: where they really begin was used up when it was granted.
+    pub held: Held,
     /// Where the centre was reached.
     pub address: String,
     /// A digest of the setting with which it was.
@@ -109,37 +104,42 @@ pub struct UpstreamLease {
 pub fn upstream_lease(node: &str) -> Option<UpstreamLease> {
     query_by_index(
         "SELECT worker_id::bigint, upstream_nonce, upstream_token, upstream_ceiling, upstream_registry, \
-                upstream_history, upstream_address, upstream_setting FROM leaf.worker \
+                upstream_history, upstream_address, upstream_setting, layout, epoch FROM leaf.worker \
           WHERE node = $1 AND node ^@ 'server '::text AND upstream_token IS NOT NULL AND upstream_registry IS NOT NULL \
           ORDER BY upstream_ceiling DESC LIMIT 1",
         &[string_arg(node)],
-        |row| UpstreamLease {
-            worker_id: bigint(row, 1) as u64,
-            nonce: uuid(row, 2),
-            token: bigint(row, 3),
-            ceiling: instant(row, 4),
-            registry: uuid(row, 5),
-            history: text(row, 6),
-            address: text(row, 7),
-            setting: text(row, 8),
+        |row| {
+            let (worker_id, epoch) = (bigint(row, 1) as i32, instant(row, 10));
+            let terms = Terms::read(worker_id, &text(row, 9), epoch, epoch, instant(row, 4));
+            let registry = Identity {
+                incarnation: uuid(row, 5),
+                history: text(row, 6),
+            };
+            Some(UpstreamLease {
+                held: Held::granted(terms.ok()?, uuid(row, 2), bigint(row, 3), registry),
+                address: text(row, 7),
+                setting: text(row, 8),
+            })
         },
     )
     .pop()
+    .flatten()
 }
 
 /// Keeps a lease from the centre in the row of its worker id.
 pub fn keep_upstream_lease(lease: &UpstreamLease) {
+    let held = &lease.held;
     execute(
         "UPDATE leaf.worker SET upstream_nonce = $2, upstream_token = $3, upstream_ceiling = $4, \
                 upstream_registry = $5, upstream_history = $6, upstream_address = $7, upstream_setting = $8 \
           WHERE worker_id = $1",
         &[
-            bigint_arg(lease.worker_id as i64),
-            uuid_arg(lease.nonce),
-            bigint_arg(lease.token),
-            timestamp_arg(lease.ceiling),
-            uuid_arg(lease.registry),
-            string_arg(&lease.history),
+            bigint_arg(i64::from(held.terms.worker_id)),
+            uuid_arg(held.nonce),
+            bigint_arg(held.token),
+            timestamp_arg(held.terms.ceiling),
+            uuid_arg(held.registry.incarnation),
+            string_arg(&held.registry.history),
             string_arg(&lease.address),
             string_arg(&lease.setting),
         ],

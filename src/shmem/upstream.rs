@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use leaf_core::Run;
 use leaf_core::snowflake::Terms;
+use leaf_core::snowflake::lease::Identity;
 use leaf_core::tag;
 use leaf_core::time::{Monotonic, WallTime};
 
@@ -107,6 +108,16 @@ pub struct Registry {
     pub address: Address,
     /// The number of the connection.
     pub connection: u64,
+}
+
+impl Registry {
+    /// Which registry it is.
+    pub fn identity(&self) -> Identity {
+        Identity {
+            incarnation: self.incarnation,
+            history: self.history.get(),
+        }
+    }
 }
 
 /// Why there is nothing from the centre, as far as every role may know it. The cause is

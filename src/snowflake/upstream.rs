@@ -7,6 +7,7 @@
 
 use std::cell::{Cell, RefCell};
 
+use leaf_core::snowflake::lease::{Held, Renewed};
 use leaf_core::time::WallTime;
 use uuid::Uuid;
 
@@ -62,7 +63,7 @@ pub fn attempt(
     let server = Claimant::server(wanted);
     let own = registry::upstream_lease(&server.node).filter(|own| {
         let wanted = server.worker_id;
-        wanted.is_none_or(|worker_id| worker_id == own.worker_id)
+        wanted.is_none_or(|worker_id| worker_id == own.held.terms.worker_id as u64)
     });
     let Some(own) = own else {
         return Ok(Attempt::Ask(Box::new(register(wanted)), None));
@@ -72,7 +73,7 @@ pub fn attempt(
     let is_of_setting = upstream_settings::upstream().is_none()
         || own.setting == text_of(setting)
         || standing.is_same == Some(setting);
-    if own.ceiling <= now.max(last) || !is_of_setting {
+    if own.held.terms.ceiling <= now.max(last) || !is_of_setting {
         return Ok(Attempt::Ask(Box::new(renew(&own)), None));
     }
     shared
@@ -80,7 +81,7 @@ pub fn attempt(
         .watch(clock::monotonic() + settings::server::loader_idle_timeout());
     let connection = shared.upstream.state().connections;
     let is_confirmed = standing.confirmed == Some((setting, connection));
-    let is_near = own.ceiling <= now + upstream_settings::lease() / 2;
+    let is_near = own.held.terms.ceiling <= now + upstream_settings::lease() / 2;
     let demand = (is_near || !is_confirmed).then(|| renew(&own));
     let leased = raise(server, own, current, last)?;
     Ok(match demand {
@@ -103,12 +104,13 @@ fn raise(
     current: Option<Leased>,
     last: WallTime,
 ) -> Result<Leased, Error> {
+    let worker_id = own.held.terms.worker_id as u64;
     let claimant = Claimant {
-        limit: Some(own.ceiling),
-        worker_id: Some(own.worker_id),
+        limit: Some(own.held.terms.ceiling),
+        worker_id: Some(worker_id),
         ..server
     };
-    if let Some(current) = current.filter(|it| it.lease.worker_id == own.worker_id)
+    if let Some(current) = current.filter(|it| it.lease.worker_id == worker_id)
         && let Some(renewed) = lease::renew(&claimant, &current, last, current.lease.token + 1)?
     {
         return Ok(renewed);
@@ -120,8 +122,16 @@ fn raise(
 fn begin(claimant: Claimant, own: UpstreamLease) -> Result<Leased, Error> {
     let scheme = registration::scheme(&claimant.scheme)?;
     let history = database_history();
-    let row = registry::row(own.worker_id as i64);
-    let begun = registration::begin(&claimant, &history, scheme, own.worker_id, row.as_ref(), 0)?;
+    let worker_id = own.held.terms.worker_id;
+    let row = registry::row(i64::from(worker_id));
+    let begun = registration::begin(
+        &claimant,
+        &history,
+        scheme,
+        worker_id as u64,
+        row.as_ref(),
+        0,
+    )?;
     registry::keep_upstream_lease(&own);
     begun.ok_or(Error::Contended)
 }
@@ -136,13 +146,8 @@ pub fn store(
     last: WallTime,
 ) -> Result<Attempt, Error> {
     let setting = wanted.centre;
-    let of_registry = |from: &Registry, worker_id, nonce, token, ceiling| UpstreamLease {
-        worker_id,
-        nonce,
-        token,
-        ceiling,
-        registry: from.incarnation,
-        history: from.history.get(),
+    let of_centre = |held, from: &Registry| UpstreamLease {
+        held,
         address: from.address.get(),
         setting: text_of(setting),
     };
@@ -163,13 +168,13 @@ pub fn store(
                     wanted: scheme,
                 });
             }
-            let worker_id = terms.worker_id as u64;
-            let own = of_registry(from, worker_id, *nonce, *token, terms.ceiling);
+            let held = Held::granted(*terms, *nonce, *token, from.identity());
+            let own = of_centre(held, from);
             let server = Claimant::server(wanted);
             let claimant = Claimant {
                 limit: Some(terms.ceiling),
                 not_before: Some(terms.start),
-                worker_id: Some(worker_id),
+                worker_id: Some(terms.worker_id as u64),
                 last: current
                     .map(|_| last)
                     .filter(|&last| lease::may_begin(last, server.clock)),
@@ -185,17 +190,24 @@ pub fn store(
                 ceiling,
                 from,
             },
-            Demand::Renew {
-                worker_id, nonce, ..
-            },
+            Demand::Renew { nonce, .. },
         ) => {
-            let known = registry::upstream_lease(&lease::server_name());
-            if known.is_none_or(|known| known.registry != from.incarnation) {
+            let own = registry::upstream_lease(&lease::server_name());
+            let Some(UpstreamLease { mut held, .. }) = own.filter(|own| own.held.nonce == *nonce)
+            else {
                 forget();
                 return Ok(Attempt::Lost);
+            };
+            match held.renewed(*token, *ceiling, from.identity()) {
+                // In another history, it is the same lease, and the row says so.
+                Ok(Renewed::Confirmed | Renewed::FailedOver) => {}
+                Ok(Renewed::OtherRegistry) => {
+                    forget();
+                    return Ok(Attempt::Lost);
+                }
+                Err(_) => return Err(Error::Upstream(Denial::Refused)),
             }
-            let own = of_registry(from, *worker_id, *nonce, *token, *ceiling);
-            registry::keep_upstream_lease(&own);
+            registry::keep_upstream_lease(&of_centre(held, from));
             standing.confirmed = Some((setting, from.connection));
             attempt(shared, wanted, standing, current, last)
         }
@@ -221,16 +233,22 @@ fn register(wanted: &Wanted) -> Demand {
 }
 
 fn renew(own: &UpstreamLease) -> Demand {
-    if let Some(again @ Demand::Renew { nonce, token, .. }) = UNANSWERED.get()
-        && (nonce, token) == (own.nonce, own.token)
+    let mut held = own.held.clone();
+    if let Some(Demand::Renew {
+        nonce,
+        token,
+        next_token,
+        ..
+    }) = UNANSWERED.get()
+        && (nonce, token) == (held.nonce, held.token)
     {
-        return again;
+        held.next_token = Some(next_token);
     }
     Demand::Renew {
-        worker_id: own.worker_id,
-        nonce: own.nonce,
-        token: own.token,
-        next_token: random_token(),
+        worker_id: held.terms.worker_id as u64,
+        nonce: held.nonce,
+        token: held.token,
+        next_token: held.propose(random_token),
         ahead: upstream_settings::lease(),
         address: Text::of(&own.address),
     }
