@@ -1,4 +1,4 @@
-//! What a driver reports, whichever it is.
+//! What the driver reports.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -53,23 +53,6 @@ impl Cause {
         self.0.hint.as_deref()
     }
 
-    /// The server's error.
-    pub(crate) fn of_server(
-        sqlstate: Option<SqlState>,
-        [message, detail, hint]: [Option<&str>; 3],
-        source: impl StdError + Send + Sync + 'static,
-    ) -> Cause {
-        let detail = detail.map(|detail| format!("; {detail}"));
-        let advice = hint.map(|hint| format!("; hint: {hint}"));
-        let text = [message.map(str::to_owned), detail, advice];
-        Cause(Arc::new(Inner {
-            sqlstate,
-            hint: hint.map(str::to_owned),
-            text: text.into_iter().flatten().collect(),
-            source: Box::new(source),
-        }))
-    }
-
     /// The driver's error.
     pub(crate) fn of_driver(source: impl StdError + Send + Sync + 'static) -> Cause {
         Cause(Arc::new(Inner {
@@ -109,10 +92,21 @@ impl StdError for Cause {
 
 impl From<tokio_postgres::Error> for Cause {
     fn from(error: tokio_postgres::Error) -> Self {
-        let Some(answer) = error.as_db_error().cloned() else {
+        let Some(answer) = error.as_db_error() else {
             return Cause::of_driver(error);
         };
-        let texts = [Some(answer.message()), answer.detail(), answer.hint()];
-        Cause::of_server(Some(answer.code().clone()), texts, error)
+        let mut text = answer.message().to_owned();
+        if let Some(detail) = answer.detail() {
+            text += &format!("; {detail}");
+        }
+        if let Some(hint) = answer.hint() {
+            text += &format!("; hint: {hint}");
+        }
+        Cause(Arc::new(Inner {
+            sqlstate: Some(answer.code().clone()),
+            hint: answer.hint().map(str::to_owned),
+            text,
+            source: Box::new(error),
+        }))
     }
 }

@@ -77,11 +77,18 @@ impl Tags {
     pub async fn draw(&self, name: &str, count: usize) -> Result<Drawn<SegmentId>, Problem> {
         let served = self.served(name);
         let is_new = served.is_none();
+        if count == 1
+            && let Some(tag) = &served
+            && let Some(id) = tag.source.try_next()
+        {
+            tag.issued.add(1);
+            return Ok(Drawn::One(id));
+        }
         let source = match &served {
             Some(tag) => tag.source.clone(),
             None => self.new_source(name)?,
         };
-        match self.draw_from(&source, count).await {
+        match self.wait_for(&source, count).await {
             Ok(drawn) => {
                 let tag = served.unwrap_or_else(|| self.serve(name, source));
                 tag.issued.add(count);
@@ -106,16 +113,11 @@ impl Tags {
         Ok(self.leaf.segment(name))
     }
 
-    async fn draw_from(
+    async fn wait_for(
         &self,
         source: &SegmentSource,
         count: usize,
     ) -> Result<Drawn<SegmentId>, Error> {
-        if count == 1
-            && let Some(id) = source.try_next()
-        {
-            return Ok(Drawn::One(id));
-        }
         let drawing = async {
             match count {
                 1 => source.next_async().await.map(Drawn::One),
