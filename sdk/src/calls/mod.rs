@@ -11,7 +11,7 @@
 
 pub(crate) mod internal;
 mod list;
-pub(crate) mod rows;
+pub mod rows;
 pub mod statement;
 mod types;
 
