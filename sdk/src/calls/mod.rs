@@ -1,10 +1,10 @@
 //! leaf's functions as statements.
 //!
-//! - [`list`]: the functions that callers use, each with its parameters and its answer.
-//! - [`internal`]: the functions and statements of the background tasks.
-//! - [`types`]: what calls take and return; [`rows`]: how it is read.
-//! - [`statement`]: a statement, and how a call of a function becomes one.
-//! - [`sync`] and [`asynchronous`]: plain calls, one statement each, on the caller's own
+//! - `list`: the functions that callers use, each with its parameters and its answer.
+//! - `internal`: the functions and statements of the background tasks.
+//! - `types`: what calls take and return; `rows`: how it is read.
+//! - `statement`: a statement, and how a call of a function becomes one.
+//! - `sync` and `asynchronous`: plain calls, one statement each, on the caller's own
 //!   connection or transaction.
 //!
 //! `leafctl` makes its calls from the same list.
