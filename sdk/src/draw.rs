@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::background::forbid_blocking_a_runtime;
 use crate::gate::{Gate, Wait};
 use crate::process::Process;
-use crate::{Error, IdSource, IdType, SegmentSource, SnowflakeGenerator, SnowflakeId};
+use crate::{Error, IdType};
 
 /// A source of ids with a background task: how to take ids without waiting, and what to do
 /// if there are none. The methods of [`IdSource`] follow from that.
@@ -59,11 +59,11 @@ pub(crate) trait Draw: Clone + Send + Sync + 'static {
     }
 }
 
-/// Draws ids from a [`Draw`]. Two implementations of one text: one for all of a trait that is
-/// private cannot be public.
+/// Implements [`IdSource`](crate::IdSource) for a [`Draw`]. One implementation for all of them
+/// cannot be public, because that trait is private.
 macro_rules! id_source {
     ([$($generic:ident: $bound:ident)?] $source:ty, $id:ty) => {
-        impl<$($generic: $bound)?> IdSource for $source {
+        impl<$($generic: $bound)?> $crate::IdSource for $source {
             type Id = $id;
 
             #[inline]
@@ -81,88 +81,87 @@ macro_rules! id_source {
             }
 
             #[inline]
-            fn next(&self) -> Result<$id, Error> {
+            fn next(&self) -> Result<$id, $crate::Error> {
                 self.process().check()?;
                 match self.take() {
                     Ok(id) => Ok(id),
-                    Err(stop) => wait(self, self.timeout(), stop, || self.take()),
+                    Err(stop) => $crate::draw::wait(self, self.timeout(), stop, || self.take()),
                 }
             }
 
-            fn next_timeout(&self, timeout: Duration) -> Result<$id, Error> {
+            fn next_timeout(&self, timeout: ::std::time::Duration) -> Result<$id, $crate::Error> {
                 self.process().check()?;
                 match self.take() {
                     Ok(id) => Ok(id),
-                    Err(stop) => wait(self, timeout, stop, || self.take()),
+                    Err(stop) => $crate::draw::wait(self, timeout, stop, || self.take()),
                 }
             }
 
-            fn next_n(&self, count: usize) -> Result<Vec<$id>, Error> {
+            fn next_n(&self, count: usize) -> Result<Vec<$id>, $crate::Error> {
                 self.process().check()?;
-                let mut ids = room_for(count)?;
+                let mut ids = $crate::draw::room_for(count)?;
                 while ids.len() < count {
                     let mut take = || self.take_some(count - ids.len(), &mut ids);
                     if let Err(stop) = take() {
-                        wait(self, self.timeout(), stop, take)?;
+                        $crate::draw::wait(self, self.timeout(), stop, take)?;
                     }
                 }
                 Ok(ids)
             }
 
-            fn ready(&self) -> Result<(), Error> {
+            fn ready(&self) -> Result<(), $crate::Error> {
                 self.process().check()?;
                 if self.is_ready() {
                     return Ok(());
                 }
                 let is_ready = || self.is_ready().then_some(()).ok_or(Self::MISSING);
-                wait(self, self.timeout(), Self::MISSING, is_ready)
+                $crate::draw::wait(self, self.timeout(), Self::MISSING, is_ready)
             }
 
             #[cfg(feature = "async")]
-            async fn next_async(&self) -> Result<$id, Error> {
+            async fn next_async(&self) -> Result<$id, $crate::Error> {
                 self.next_timeout_async(self.timeout()).await
             }
 
             #[cfg(feature = "async")]
-            async fn next_timeout_async(&self, timeout: Duration) -> Result<$id, Error> {
+            async fn next_timeout_async(&self, timeout: ::std::time::Duration) -> Result<$id, $crate::Error> {
                 self.process().check()?;
                 match self.take() {
                     Ok(id) => Ok(id),
-                    Err(stop) => wait_async(self, timeout, stop, || self.take()).await,
+                    Err(stop) => $crate::draw::wait_async(self, timeout, stop, || self.take()).await,
                 }
             }
 
             #[cfg(feature = "async")]
-            async fn next_n_async(&self, count: usize) -> Result<Vec<$id>, Error> {
+            async fn next_n_async(&self, count: usize) -> Result<Vec<$id>, $crate::Error> {
                 self.process().check()?;
-                let mut ids = room_for(count)?;
+                let mut ids = $crate::draw::room_for(count)?;
                 while ids.len() < count {
                     let mut take = || self.take_some(count - ids.len(), &mut ids);
                     if let Err(stop) = take() {
-                        wait_async(self, self.timeout(), stop, take).await?;
+                        $crate::draw::wait_async(self, self.timeout(), stop, take).await?;
                     }
                 }
                 Ok(ids)
             }
 
             #[cfg(feature = "async")]
-            async fn ready_async(&self) -> Result<(), Error> {
+            async fn ready_async(&self) -> Result<(), $crate::Error> {
                 self.process().check()?;
                 if self.is_ready() {
                     return Ok(());
                 }
                 let is_ready = || self.is_ready().then_some(()).ok_or(Self::MISSING);
-                wait_async(self, self.timeout(), Self::MISSING, is_ready).await
+                $crate::draw::wait_async(self, self.timeout(), Self::MISSING, is_ready).await
             }
         }
     };
 }
 
-id_source!([I: IdType] SegmentSource<I>, I);
-id_source!([] SnowflakeGenerator, SnowflakeId);
+pub(crate) use id_source;
 
 /// An error if the memory does not suffice, instead of an abort.
-fn room_for<T>(count: usize) -> Result<Vec<T>, Error> {
+pub(crate) fn room_for<T>(count: usize) -> Result<Vec<T>, Error> {
     let mut ids = Vec::new();
     match ids.try_reserve_exact(count) {
         Ok(()) => Ok(ids),
@@ -172,7 +171,7 @@ fn room_for<T>(count: usize) -> Result<Vec<T>, Error> {
 
 /// Waits until what stopped a draw is there, and takes it.
 #[cold]
-fn wait<S: Draw, T>(
+pub(crate) fn wait<S: Draw, T>(
     source: &S,
     limit: Duration,
     mut stop: S::Stop,
@@ -201,7 +200,7 @@ fn wait<S: Draw, T>(
 
 /// Like [`wait`], asynchronous.
 #[cfg(feature = "async")]
-async fn wait_async<S: Draw, T>(
+pub(crate) async fn wait_async<S: Draw, T>(
     source: &S,
     limit: Duration,
     mut stop: S::Stop,

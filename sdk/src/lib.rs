@@ -1,8 +1,13 @@
 #![doc = include_str!("../README.md")]
 #![warn(missing_docs, missing_debug_implementations)]
 
+#[doc(hidden)]
+pub mod __private;
 mod background;
-mod calls;
+// leaf's functions as statements, for `leafctl`, which belongs to the library: no part of its
+// interface.
+#[doc(hidden)]
+pub mod calls;
 mod cause;
 mod config;
 mod connection;
@@ -48,30 +53,3 @@ pub use mask::Mask;
 pub use memory::MemorySource;
 pub use segment::{SegmentSource, TagStats};
 pub use snowflake::{SnowflakeConfig, SnowflakeGenerator, SnowflakeStats};
-
-/// What [`id_type!`] uses in other crates.
-#[doc(hidden)]
-pub mod __private {
-    pub use bytes::BytesMut;
-    #[cfg(feature = "diesel")]
-    pub use diesel;
-    pub use leaf_core::id_text;
-    #[cfg(feature = "serde")]
-    pub use serde;
-    #[cfg(feature = "sqlx")]
-    pub use sqlx;
-    pub use tokio_postgres::types;
-
-    #[cfg(feature = "serde")]
-    pub use crate::id::{deserialize, serialize};
-}
-
-/// leaf's functions as statements, for `leafctl`, which belongs to the library: no part of its
-/// interface.
-#[doc(hidden)]
-pub mod internals {
-    pub use tokio_postgres::Row;
-
-    pub use crate::calls::rows::{Record, get, row};
-    pub use crate::calls::statement::{self as functions, Statement};
-}

@@ -1,6 +1,7 @@
 //! The server, the database and the extension.
 
-use leaf_sdk::internals::{Statement, row};
+use leaf_sdk::calls::rows::row;
+use leaf_sdk::calls::statement::Statement;
 use serde::Serialize;
 use tokio_postgres::Client;
 

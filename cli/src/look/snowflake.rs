@@ -1,7 +1,8 @@
 //! `leaf.stat_snowflake`: the snowflake ids of the database.
 
 use jiff::Timestamp;
-use leaf_sdk::internals::{Statement, row};
+use leaf_sdk::calls::rows::row;
+use leaf_sdk::calls::statement::Statement;
 use serde::Serialize;
 use tokio_postgres::Client;
 

@@ -1,7 +1,8 @@
 //! `leaf.stat_upstream`: the server's requests to its centre.
 
 use jiff::Timestamp;
-use leaf_sdk::internals::{Statement, row};
+use leaf_sdk::calls::rows::row;
+use leaf_sdk::calls::statement::Statement;
 use serde::Serialize;
 use tokio_postgres::Client;
 

@@ -6,7 +6,7 @@
 mod arguments;
 mod list;
 
-use leaf_sdk::internals::functions;
+use leaf_sdk::calls::statement as functions;
 use leaf_sdk::{Connection, NewStripe, NewTag, TagChange};
 use tokio_postgres::Client;
 

@@ -1,17 +1,17 @@
 //! leaf's functions as statements.
 //!
-//! - [`list`]: the functions that callers use, each with its parameters and its answer.
-//! - [`internal`]: the functions and statements of the background tasks.
-//! - [`types`]: what calls take and return; [`rows`]: how it is read.
-//! - [`statement`]: a statement, and how a call of a function becomes one.
-//! - [`sync`] and [`asynchronous`]: plain calls, one statement each, on the caller's own
+//! - `list`: the functions that callers use, each with its parameters and its answer.
+//! - `internal`: the functions and statements of the background tasks.
+//! - `types`: what calls take and return; `rows`: how it is read.
+//! - `statement`: a statement, and how a call of a function becomes one.
+//! - `sync` and `asynchronous`: plain calls, one statement each, on the caller's own
 //!   connection or transaction.
 //!
 //! `leafctl` makes its calls from the same list.
 
 pub(crate) mod internal;
 mod list;
-pub(crate) mod rows;
+pub mod rows;
 pub mod statement;
 mod types;
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use tokio_postgres::Row;
+pub use tokio_postgres::Row;
 use tokio_postgres::row::RowIndex;
 use tokio_postgres::types::FromSql;
 
@@ -20,7 +20,7 @@ pub trait Answer: Sized {
 
 /// What a row has.
 pub trait Record: Sized {
-    /// As [`Answer::columns`].
+    /// What is selected, as for an [`Answer`].
     fn columns() -> Option<String> {
         None
     }
@@ -77,13 +77,13 @@ macro_rules! __row {
             $($(#[$of_field])* $of $field: $type,)*
         }
 
-        impl $crate::internals::Record for $name {
+        impl $crate::calls::rows::Record for $name {
             fn columns() -> Option<String> {
                 Some([$(concat!($($sql, " AS ",)? stringify!($field))),*].join(", "))
             }
 
-            fn of(row: &$crate::internals::Row) -> Result<Self, $crate::Error> {
-                Ok($name { $($field: $crate::internals::get(row, stringify!($field))?,)* })
+            fn of(row: &$crate::calls::rows::Row) -> Result<Self, $crate::Error> {
+                Ok($name { $($field: $crate::calls::rows::get(row, stringify!($field))?,)* })
             }
         }
     };

@@ -5,7 +5,7 @@ mod for_postgres;
 mod for_serde;
 mod for_sqlx;
 mod kinds;
-
 #[cfg(feature = "serde")]
-pub use for_serde::{deserialize, serialize};
+pub(crate) mod text;
+
 pub use kinds::{Id, IdType, SegmentId, SnowflakeId};

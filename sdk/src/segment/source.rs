@@ -9,7 +9,7 @@ use super::refill::{hand_back, refill};
 use super::tag::{Held, Tag, TagStats};
 use super::tags::Tags;
 use crate::background::{Awaited, Background};
-use crate::draw::Draw;
+use crate::draw::{Draw, id_source};
 use crate::gate::Gate;
 use crate::link::Session;
 use crate::process::Process;
@@ -213,3 +213,5 @@ impl<I: IdType> Draw for SegmentSource<I> {
         self.tag.buffer.has_ids()
     }
 }
+
+id_source!([I: IdType] SegmentSource<I>, I);

@@ -157,7 +157,10 @@ mod tests {
         // One that was removed meanwhile does not come back.
         let removed = tags.get("removed");
         tags.remove(&removed);
+        let another = tags.get("removed");
         tags.register(&removed);
+        assert!(Arc::ptr_eq(&tags.get("removed"), &another));
+        drop(another);
         assert_eq!(tags.all().len(), 1);
     }
 }

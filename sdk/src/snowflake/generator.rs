@@ -16,7 +16,7 @@ use super::node::Node;
 use super::stats::SnowflakeStats;
 use crate::background::{Awaited, Background};
 use crate::calls::Decoded;
-use crate::draw::Draw;
+use crate::draw::{Draw, id_source};
 use crate::gate::{Gate, Wait};
 use crate::link::Link;
 use crate::process::Process;
@@ -291,3 +291,5 @@ impl Draw for SnowflakeGenerator {
         }
     }
 }
+
+id_source!([] SnowflakeGenerator, SnowflakeId);
