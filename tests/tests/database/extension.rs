@@ -207,7 +207,7 @@ fn columns_are_where_the_library_reads_them() {
     let mut client = server.connect();
     for (file, table) in [
         ("alloc_row", "leaf.alloc"),
-        ("registry", "leaf.worker"),
+        ("worker_row", "leaf.worker"),
         ("mask_secret", "leaf.mask_secret"),
     ] {
         let path = root().join(format!("src/catalog/{file}.rs"));
