@@ -4,14 +4,13 @@ use leaf_core::Run;
 use pgrx::pg_sys;
 
 use super::args;
-use crate::error::Problem;
 use crate::history;
 use crate::patience::{Ids, Patience};
 use crate::pg::call::{Call, Datum, describe_function, sql_functions};
 use crate::pg::rows::Record;
-use crate::pg::{datum, display, report};
+use crate::pg::{datum, report};
 use crate::segment::batch::Batch;
-use crate::segment::error::Error;
+use crate::segment::error::Refusal;
 use crate::segment::tags::{self, KnownTag, Origin};
 use crate::segment::{blocks, draw, feeds, own_grants};
 use crate::shmem;
@@ -105,7 +104,7 @@ fn leaf_segment_last(call: Call<'_>) -> i64 {
     let tag = args::tag(call.text(0));
     let incarnation = blocks::incarnation(tag);
     let last = tags::known(tag).and_then(|known| known.last_of(incarnation));
-    last.unwrap_or_else(|| Error::NoLast { tag: display(tag) }.raise())
+    last.unwrap_or_else(|| Refusal::NoLast.raise(tag))
 }
 
 /// Any number of ascending ids.

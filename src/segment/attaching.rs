@@ -1,6 +1,6 @@
 //! Making a tag fed: its ids come from a tag of the centre from then on.
 
-use super::error::Error;
+use super::error::{Error, Refusal};
 use super::line::{self, Line};
 use crate::asking;
 use crate::catalog::{self, alloc};
@@ -22,7 +22,7 @@ pub fn attach(tag: &[u8], upstream_tag: &[u8], upstream_name: &str) {
             Error::NoSuchTag { tag: display(tag) }.raise();
         };
         if row.position.numbers.stripe().width().is_some() {
-            Error::StripeOfCentre { tag: display(tag) }.raise();
+            Refusal::StripeOfCentre.raise(tag);
         }
         if row.incarnation == incarnation {
             Error::FedByItself { tag: display(tag) }.raise();

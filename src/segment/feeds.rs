@@ -4,7 +4,7 @@ use leaf_core::Run;
 use leaf_core::grant::{Decision, Grantor, Wanted};
 
 use super::changes::{self, RowState};
-use super::error::Error;
+use super::error::{Error, Refusal};
 use super::key::key;
 use super::permissions;
 use crate::asking;
@@ -28,7 +28,7 @@ pub fn feed(tag: &[u8], count: u64, exact: bool) -> (Run, [u8; 16]) {
         let readable = permissions::wait_until_readable(&patience);
         let permissions = permissions::require_draw(&readable, tag, role::current());
         if permissions.grantor == Grantor::Centre {
-            Error::IsFed { tag: display(tag) }.raise();
+            Refusal::IsFed.raise(tag);
         }
         if !replication::has_synchronous_standby() && !settings::allow_unreplicated_centre() {
             Error::Unreplicated.raise();
@@ -52,9 +52,7 @@ pub fn feed(tag: &[u8], count: u64, exact: bool) -> (Run, [u8; 16]) {
         ) {
             Answer::Decided(Decision::Granted { run, .. }) => return (run, incarnation),
             Answer::Decided(Decision::Exhausted) => Error::Exhausted { tag: display(tag) }.raise(),
-            Answer::Decided(Decision::MayLackFeeds) => {
-                Error::MayLackFeeds { tag: display(tag) }.raise()
-            }
+            Answer::Decided(Decision::MayLackFeeds) => Refusal::MayLackFeeds.raise(tag),
             _ => {}
         }
     }

@@ -8,7 +8,7 @@
 
 use leaf_core::grant::Row;
 
-use super::error::Error;
+use super::error::{Error, Refusal};
 use super::key::key;
 use super::own_tags;
 use crate::catalog::{self, alloc};
@@ -42,7 +42,7 @@ pub fn end(tag: &[u8]) -> i64 {
         Error::NoSuchTag { tag: display(tag) }.raise();
     };
     if row.is_shared() {
-        Error::SharedLine { tag: display(tag) }.raise();
+        Refusal::SharedLine.raise(tag);
     }
     row.position.max_id
 }

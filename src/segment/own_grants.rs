@@ -4,7 +4,7 @@
 use leaf_core::Run;
 use leaf_core::grant::Grantor;
 
-use super::error::Error;
+use super::error::{Error, Refusal};
 use super::line::{self, Line};
 use super::own_tags;
 use crate::catalog::intent::Move;
@@ -51,7 +51,7 @@ fn refill(tag: &[u8], length: Length) {
                 no_such_tag()
             };
             if row.grantor() == Grantor::Centre {
-                Error::CentreHere { tag: display(tag) }.raise();
+                Refusal::CentreHere.raise(tag);
             }
             // Doubling keeps the number of row versions small.
             let longest = row

@@ -14,7 +14,7 @@ use pgrx::pg_sys;
 
 use super::auto_create;
 use super::changes::{self, RowState};
-use super::error::Error;
+use super::error::{Error, Refusal};
 use super::key::key;
 use super::permissions::{require_draw, wait_until_readable};
 use super::{own_tags, single_user};
@@ -252,10 +252,9 @@ fn look_up(
 
 /// Raises the error that a tag has no ids for a transaction that has written its row.
 pub fn no_ids_here(tag: &[u8], permissions: &Permissions) -> ! {
-    let tag = display(tag);
     match permissions.grantor {
-        Grantor::Centre => Error::CentreHere { tag }.raise(),
-        Grantor::Row => Error::OwnChange { tag }.raise(),
+        Grantor::Centre => Refusal::CentreHere.raise(tag),
+        Grantor::Row => Error::OwnChange { tag: display(tag) }.raise(),
     }
 }
 

@@ -9,7 +9,7 @@ use crate::pg::trigger::{self, Answer, Event};
 use crate::pg::{self, display, inval, role};
 use crate::segment::align::require_unused;
 use crate::segment::changes::{self, Change};
-use crate::segment::error::Error;
+use crate::segment::error::{Error, Privilege, Refusal};
 
 sql_functions!(leaf_alloc_check, leaf_alloc_changed);
 
@@ -75,8 +75,7 @@ fn with_own_stripe<'r>(old: &AllocRow<'_>, new: AllocRow<'r>) -> Option<AllocRow
         return is_copied.then(|| new.with_stripe_of(old));
     }
     if before != after && !intent::divides(new.tag(), &after) {
-        let tag = display(old.tag());
-        Error::StripeIsFixed { tag }.raise();
+        Refusal::StripeIsFixed.raise(old.tag());
     }
     Some(new)
 }
@@ -88,8 +87,7 @@ fn made(new: AllocRow<'_>) -> AllocRow<'_> {
     let new = match mask_secret::may_choose(user) {
         true => new,
         false if new.is_of_centre() && !extension::may_call(user, "leaf_tag_attach") => {
-            let (tag, role) = (display(new.tag()), display(role::name_of(user).to_bytes()));
-            Error::MayNotAttach { tag, role }.raise()
+            Error::denied(new.tag(), user, Privilege::Attach).raise()
         }
         false => new.with_new_masks(),
     };
@@ -98,10 +96,7 @@ fn made(new: AllocRow<'_>) -> AllocRow<'_> {
 
 fn check<'r>(old: &AllocRow<'_>, new: AllocRow<'r>) -> AllocRow<'r> {
     if !old.same_upstream(&new) && !intent::attaches(new.tag()) {
-        Error::FixedUpstream {
-            tag: display(old.tag()),
-        }
-        .raise();
+        Refusal::FixedUpstream.raise(old.tag());
     }
     let granted_up_to = new.max_id().saturating_sub(1);
     if new.max_value() < old.max_value()
@@ -121,10 +116,7 @@ fn check<'r>(old: &AllocRow<'_>, new: AllocRow<'r>) -> AllocRow<'r> {
         return new;
     }
     if new.is_of_centre() {
-        Error::MovedByCentre {
-            tag: display(old.tag()),
-        }
-        .raise();
+        Refusal::MovedByCentre.raise(old.tag());
     }
     if new.max_id() > old.max_id() {
         return new.moved(&history::current());
