@@ -92,7 +92,7 @@ pub fn before_commit() {
             };
             // What this transaction granted to itself last and did not use is given
             // back.
-            let is_unused = stored == *end;
+            let is_unused = Some(stored) == *end;
             let max_id = match is_unused {
                 true => *high_water,
                 false => row.position.max_id,
