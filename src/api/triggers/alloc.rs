@@ -1,5 +1,7 @@
 //! The triggers of `leaf.alloc`.
 
+use std::cmp::Ordering;
+
 use crate::catalog::alloc_row::AllocRow;
 use crate::catalog::{extension, intent, mask_secret, relation};
 use crate::error::{Error as CommonError, Problem};
@@ -94,6 +96,8 @@ fn made(new: AllocRow<'_>) -> AllocRow<'_> {
     new.made(&history::current())
 }
 
+/// The row to be stored: moved backwards only by what takes ids back, and forwards, without a
+/// grant, only if its ids are its own.
 fn check<'r>(old: &AllocRow<'_>, new: AllocRow<'r>) -> AllocRow<'r> {
     if !old.same_upstream(&new) && !intent::attaches(new.tag()) {
         Refusal::FixedUpstream.raise(old.tag());
@@ -111,21 +115,14 @@ fn check<'r>(old: &AllocRow<'_>, new: AllocRow<'r>) -> AllocRow<'r> {
         .raise();
     }
     let grant = intent::grant(new.tag(), new.max_id());
-    let is_grant = grant.is_some_and(|it| it.takes_back || new.max_id() >= old.max_id());
-    if is_grant || new.max_id() == old.max_id() {
-        return new;
+    match (new.max_id().cmp(&old.max_id()), grant) {
+        (Ordering::Equal, _) | (Ordering::Greater, Some(_)) => new,
+        (Ordering::Less, Some(grant)) if grant.takes_back => new,
+        _ if new.is_of_centre() => Refusal::MovedByCentre.raise(old.tag()),
+        (Ordering::Greater, None) => new.moved(&history::current()),
+        (Ordering::Less, _) if trigger::is_replica() => new.with_max_id(old.max_id()),
+        (Ordering::Less, _) => backwards(old),
     }
-    if new.is_of_centre() {
-        Refusal::MovedByCentre.raise(old.tag());
-    }
-    if new.max_id() > old.max_id() {
-        return new.moved(&history::current());
-    }
-    if trigger::is_replica() {
-        let max_id = old.max_id();
-        return new.with_max_id(max_id);
-    }
-    backwards(old)
 }
 
 fn backwards(old: &AllocRow<'_>) -> ! {
