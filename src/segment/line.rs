@@ -61,7 +61,7 @@ pub fn handed_out(tag: &[u8], incarnation: [u8; 16]) -> Option<i64> {
             published = Some(slot.state.read().high_water)
         });
     }
-    // That of a slot is `i64::MIN` before its first load.
+    // A slot has `i64::MIN` before its first load.
     let published = published.filter(|&high_water| high_water != i64::MIN);
     published.max(own_tags::high_water(tag))
 }

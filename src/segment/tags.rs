@@ -22,7 +22,7 @@ use crate::catalog::permissions::{Permissions, Readable};
 use crate::error::{Error as CommonError, Problem};
 use crate::patience::Patience;
 use crate::pg::{clock, display, inval, process, role, xact};
-use crate::shmem::index::{Claim, Found};
+use crate::shmem::index::{Claim, FoundSlot};
 use crate::shmem::leftovers::Leftover;
 use crate::shmem::slot::Slot;
 use crate::shmem::{self, Shared};
@@ -258,7 +258,7 @@ pub fn no_ids_here(tag: &[u8], permissions: &Permissions) -> ! {
 
 /// Assigns a slot to a tag that exists and that the current role may draw from, so that
 /// rejected calls do not occupy slots.
-fn claim(shared: &Shared, tag: &[u8], incarnation: [u8; 16], patience: &Patience<'_>) -> Found {
+fn claim(shared: &Shared, tag: &[u8], incarnation: [u8; 16], patience: &Patience<'_>) -> FoundSlot {
     let since = clock::monotonic();
     loop {
         if let Claim::Slot(found, leftover) = shared.index.claim(key(tag), incarnation, since) {
