@@ -12,7 +12,7 @@ use crate::pg::{datum, report};
 use crate::segment::batch::Batch;
 use crate::segment::error::Refusal;
 use crate::segment::tags::{self, KnownTag, Origin};
-use crate::segment::{blocks, draw, feeds, own_grants};
+use crate::segment::{blocks, draw, own_grants, upstream};
 use crate::shmem;
 
 describe_function!(leaf_segment_next);
@@ -140,7 +140,7 @@ fn leaf_segment_feed(call: Call<'_>) -> Record {
         count => args::block_length(count),
     };
     let exact = args::given(call.boolean(2), "exact");
-    let (run, incarnation) = feeds::feed(tag, count, exact);
+    let (run, incarnation) = upstream::feed(tag, count, exact);
     Record::new()
         .with("first", run.first)
         .with(
