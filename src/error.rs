@@ -30,6 +30,15 @@ impl Report {
         }
     }
 
+    /// A report on something that has to be there, or to be different, first.
+    pub fn not_ready(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Report::new(
+            Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+            message,
+            hint,
+        )
+    }
+
     /// The report with a detail.
     pub fn detail(self, detail: impl Into<String>) -> Self {
         Report {
@@ -98,15 +107,13 @@ pub enum Error {
 impl Problem for Error {
     fn report(self) -> Report {
         match self {
-            Error::NotPreloaded => Report::new(
-                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                "leaf is not loaded by the server",
+            Error::NotPreloaded => Report::not_ready(
+"leaf is not loaded by the server",
                 "Add leaf to shared_preload_libraries and restart the server.",
             )
             .detail("Its shared memory and background workers exist only in a server that loads it at start."),
-            Error::NoCatalog => Report::new(
-                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                "table \"leaf.alloc\" does not exist in this database",
+            Error::NoCatalog => Report::not_ready(
+"table \"leaf.alloc\" does not exist in this database",
                 "Create the extension with CREATE EXTENSION leaf.",
             ),
             Error::InRecovery => Report::new(
@@ -131,9 +138,8 @@ impl Problem for Error {
                 format!("no background worker slot for the loader of {ids}"),
                 "Raise max_worker_processes, or end other background workers.",
             ),
-            Error::WithinGrant { ids } => Report::new(
-                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                format!("cannot wait for {ids} during a grant"),
+            Error::WithinGrant { ids } => Report::not_ready(
+format!("cannot wait for {ids} during a grant"),
                 "Remove the trigger on a table of leaf that draws ids.",
             ),
             Error::HistoryNotStored { path } => Report::new(

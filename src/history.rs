@@ -72,7 +72,7 @@ struct History {
     is_stored: bool,
 }
 
-/// That of this start. Set by the postmaster, inherited by every process it forks.
+/// The history of this start. Set by the postmaster, inherited by every process it forks.
 static HISTORY: Mutex<Option<History>> = Mutex::new(None);
 
 /// No file of leaf that is read at a start has more.

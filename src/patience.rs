@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::{Error, Problem};
 use crate::loader;
-use crate::loader::call::{Call, call_loader};
+use crate::loader::call::{Loader, call_loader};
 use crate::pg::condvar::CondVar;
 use crate::pg::wait_event::WaitEvent;
 use crate::pg::{self, latch, process};
@@ -50,10 +50,10 @@ pub struct Patience<'t> {
     ids: Ids<'t>,
     since: Instant,
     limit: Duration,
-    /// Whether any call of the loader has been answered.
-    answered: Cell<bool>,
+    /// Whether the loader was running at any call of it.
+    had_loader: Cell<bool>,
     /// Whether any call of the loader found no free worker slot.
-    refused: Cell<bool>,
+    lacked_slot: Cell<bool>,
 }
 
 impl<'t> Patience<'t> {
@@ -63,8 +63,8 @@ impl<'t> Patience<'t> {
             ids,
             since: Instant::now(),
             limit: settings::server::wait_timeout(),
-            answered: Cell::new(false),
-            refused: Cell::new(false),
+            had_loader: Cell::new(false),
+            lacked_slot: Cell::new(false),
         }
     }
 
@@ -149,16 +149,16 @@ impl<'t> Patience<'t> {
     /// Wakes the loader of this database, or has one started.
     pub fn call_loader(&self, shared: &Shared) {
         match call_loader(shared, pg::database::current()) {
-            Call::Answered => self.answered.set(true),
-            Call::Pending => {}
-            Call::NoWorkerSlot => self.refused.set(true),
+            Loader::Running => self.had_loader.set(true),
+            Loader::Starting => {}
+            Loader::NoWorkerSlot => self.lacked_slot.set(true),
         }
     }
 
     /// Raises the error for a wait that was too long, with the cause if there is one.
     pub fn give_up(&self, cause: Option<String>) -> ! {
         let ids = self.ids.to_string();
-        if self.refused.get() && !self.answered.get() {
+        if self.lacked_slot.get() && !self.had_loader.get() {
             Error::NoLoader { ids }.raise();
         }
         let after = self.limit;

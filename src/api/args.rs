@@ -16,7 +16,7 @@ use crate::catalog::permissions::PUBLIC;
 use crate::error::{Error, Problem};
 use crate::pg::call::{Call, Interval};
 use crate::pg::{clock, datum, display, role};
-use crate::segment::error::Error as SegmentError;
+use crate::segment::error::Error as TagError;
 use crate::settings::{segment, snowflake as settings};
 use crate::snowflake::lease::{self, Proof};
 
@@ -168,7 +168,7 @@ pub fn grantee(role: Option<&CStr>) -> CString {
         return PUBLIC.to_owned();
     }
     let role = display(name.to_bytes());
-    SegmentError::NoSuchRole { role }.raise()
+    TagError::NoSuchRole { role }.raise()
 }
 
 /// The number of ids in a block.

@@ -4,16 +4,15 @@ use leaf_core::Run;
 use pgrx::pg_sys;
 
 use super::args;
-use crate::error::Problem;
 use crate::history;
 use crate::patience::{Ids, Patience};
 use crate::pg::call::{Call, Datum, describe_function, sql_functions};
 use crate::pg::rows::Record;
-use crate::pg::{datum, display, report};
+use crate::pg::{datum, report};
 use crate::segment::batch::Batch;
-use crate::segment::error::Error;
+use crate::segment::error::Refusal;
 use crate::segment::tags::{self, KnownTag, Origin};
-use crate::segment::{blocks, draw, feeds, own_grants};
+use crate::segment::{blocks, draw, own_grants, upstream};
 use crate::shmem;
 
 describe_function!(leaf_segment_next);
@@ -105,7 +104,7 @@ fn leaf_segment_last(call: Call<'_>) -> i64 {
     let tag = args::tag(call.text(0));
     let incarnation = blocks::incarnation(tag);
     let last = tags::known(tag).and_then(|known| known.last_of(incarnation));
-    last.unwrap_or_else(|| Error::NoLast { tag: display(tag) }.raise())
+    last.unwrap_or_else(|| Refusal::NoLast.raise(tag))
 }
 
 /// Any number of ascending ids.
@@ -141,7 +140,7 @@ fn leaf_segment_feed(call: Call<'_>) -> Record {
         count => args::block_length(count),
     };
     let exact = args::given(call.boolean(2), "exact");
-    let (run, incarnation) = feeds::feed(tag, count, exact);
+    let (run, incarnation) = upstream::feed(tag, count, exact);
     Record::new()
         .with("first", run.first)
         .with(

@@ -11,11 +11,11 @@ use crate::error::Problem;
 use crate::pg::call::{Call, sql_functions};
 use crate::pg::{display, encoding, report, role};
 use crate::segment::align::require_unused;
-use crate::segment::attaching;
 use crate::segment::changes::{self, Change};
 use crate::segment::error::Error;
 use crate::segment::permissions::{require_owner, require_primary, require_readable};
 use crate::segment::restripe;
+use crate::segment::upstream;
 use crate::shmem;
 
 sql_functions!(
@@ -162,14 +162,14 @@ fn check_changes(tag: &[u8], row: &Position, changes: &Changes<'_>) {
     }
 }
 
-/// Makes a tag fed.
+/// Lets a tag get its ids from a tag of the centre.
 fn leaf_tag_attach(call: Call<'_>) {
     shmem::require();
     require_primary();
     let tag = args::tag(call.text(0));
-    let upstream_tag = call.text(1).map_or(tag, |name| args::tag(Some(name)));
+    let of_centre = call.text(1).map_or(tag, |name| args::tag(Some(name)));
     require_owner(tag);
-    attaching::attach(tag, upstream_tag, &encoding::to_utf8(upstream_tag));
+    upstream::attach(tag, of_centre, &encoding::to_utf8(of_centre));
 }
 
 fn leaf_tag_drop(call: Call<'_>) {

@@ -30,7 +30,7 @@ pub struct Move {
 }
 
 thread_local! {
-    /// That of the statement that is running, if it is one of leaf.
+    /// The intent of the statement that is running, if it is one of leaf.
     static INTENT: RefCell<Option<Intent>> = const { RefCell::new(None) };
 }
 

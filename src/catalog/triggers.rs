@@ -92,7 +92,7 @@ fn tables() -> Vec<Table> {
 }
 
 impl Table {
-    /// Those of the triggers that do not fire always.
+    /// The names of the triggers that do not fire always.
     fn lax(&self) -> Vec<CString> {
         // A locked leaf.worker must not delay grants of leaf.alloc.
         if !heap::lock_for_reading_at_once(self.relation) {

@@ -7,76 +7,43 @@ use crate::error::{Problem, Report};
 /// What stands in the way.
 #[derive(Debug)]
 pub enum Error {
-    NoSuchColumn {
-        table: String,
-        column: String,
-    },
+    /// The table has no such column.
+    NoSuchColumn { table: String, column: String },
     /// Neither an ordinary nor a partitioned table.
-    NotATable {
-        table: String,
-    },
+    NotATable { table: String },
     /// A table of the extension itself.
-    OfLeaf {
-        table: String,
-    },
+    OfLeaf { table: String },
     /// A temporary table, which its tag would outlive.
-    Temporary {
-        table: String,
-    },
+    Temporary { table: String },
     /// A partition, or a column that comes from a parent.
-    Inherited {
-        column: String,
-    },
-    NotOwner {
-        relation: String,
-    },
+    Inherited { column: String },
+    /// The table belongs to another role.
+    NotOwner { relation: String },
     /// A sequence of the column belongs to another role than the table.
-    SequenceOfOther {
-        sequence: String,
-        owner: String,
-    },
+    SequenceOfOther { sequence: String, owner: String },
+    /// The column's type cannot hold the ids.
     WrongType {
         column: String,
         wanted: &'static str,
     },
-    Computed {
-        column: String,
-    },
+    /// A generated column.
+    Computed { column: String },
     /// The default is neither `nextval` of a sequence nor missing.
-    OtherDefault {
-        column: String,
-        default: String,
-    },
-    AlreadyAdopted {
-        column: String,
-    },
+    OtherDefault { column: String, default: String },
+    /// The column draws from leaf already.
+    AlreadyAdopted { column: String },
     /// The default is not a plain call of a function of leaf.
-    NotAdopted {
-        column: String,
-    },
+    NotAdopted { column: String },
     /// Others draw from the tag of the column, or could.
-    TagLivesOn {
-        tag: String,
-        why: String,
-    },
+    TagLivesOn { tag: String, why: String },
     /// Other columns take their values from the same sequence.
-    SharedSequence {
-        sequence: String,
-        columns: String,
-    },
+    SharedSequence { sequence: String, columns: String },
     /// A partition is a foreign table.
-    Unreadable {
-        column: String,
-    },
+    Unreadable { column: String },
     /// The role may not create tags.
-    MayNotCreate {
-        role: String,
-    },
+    MayNotCreate { role: String },
     /// The column's type has no number left.
-    NothingLeft {
-        column: String,
-        largest: i64,
-    },
+    NothingLeft { column: String, largest: i64 },
     /// There are values where snowflake ids are to come.
     AheadOfClock {
         column: String,
@@ -84,26 +51,15 @@ pub enum Error {
         floor: i64,
     },
     /// A child table has an identity of its own.
-    IdentityBelow {
-        column: String,
-    },
+    IdentityBelow { column: String },
     /// A sequence has a `MAXVALUE` below the number at which it is to go on.
-    EndsBelow {
-        sequence: String,
-        start: i64,
-    },
+    EndsBelow { sequence: String, start: i64 },
     /// The table, or its schema, got another name while the column was released.
-    Changed {
-        table: String,
-    },
+    Changed { table: String },
     /// A session that has locked the table waits for a lock of the transaction.
-    Deadlock {
-        table: String,
-    },
+    Deadlock { table: String },
     /// The locks were not available within `lock_timeout`.
-    Locked {
-        relation: String,
-    },
+    Locked { relation: String },
 }
 
 impl Problem for Error {
@@ -156,33 +112,28 @@ impl Problem for Error {
                 format!("column {column} is generated from other columns"),
                 "A generated column cannot draw ids: choose another column.",
             ),
-            Error::OtherDefault { column, default } => Report::new(
-                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                format!("column {column} has a default that is not nextval of a sequence"),
+            Error::OtherDefault { column, default } => Report::not_ready(
+format!("column {column} has a default that is not nextval of a sequence"),
                 "Drop the default first, once nothing depends on its values.",
             )
             .detail(format!("The default is {default}.")),
-            Error::AlreadyAdopted { column } => Report::new(
-                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                format!("the default of column {column} already draws from leaf"),
+            Error::AlreadyAdopted { column } => Report::not_ready(
+format!("the default of column {column} already draws from leaf"),
                 "Nothing is left to do. To go back to a sequence, use leaf_column_release.",
             ),
-            Error::NotAdopted { column } => Report::new(
-                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                format!(
+            Error::NotAdopted { column } => Report::not_ready(
+format!(
                     "the default of column {column} is not a call of leaf_segment_next or leaf_snowflake_next"
                 ),
                 "Only a column with the default that leaf_column_adopt sets can be released.",
             ),
-            Error::TagLivesOn { tag, why } => Report::new(
-                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                format!("tag \"{tag}\" would go on handing out the numbers of the sequence"),
+            Error::TagLivesOn { tag, why } => Report::not_ready(
+format!("tag \"{tag}\" would go on handing out the numbers of the sequence"),
                 "Take the default away with ALTER TABLE, and choose a range of numbers for the column that the tag does not reach.",
             )
             .detail(why),
-            Error::SharedSequence { sequence, columns } => Report::new(
-                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                format!("sequence {sequence} is also used by other columns"),
+            Error::SharedSequence { sequence, columns } => Report::not_ready(
+format!("sequence {sequence} is also used by other columns"),
                 "First give each column a sequence of its own that starts above all values in use.",
             )
             .detail(format!("It is used by {columns}.")),
@@ -207,22 +158,19 @@ impl Problem for Error {
                 column,
                 largest,
                 floor,
-            } => Report::new(
-                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                format!("column {column} has values above the snowflake ids of the present"),
+            } => Report::not_ready(
+format!("column {column} has values above the snowflake ids of the present"),
                 "Use kind => 'segment', or a layout whose ids are larger.",
             )
             .detail(format!(
                 "The largest value is {largest}; snowflake ids now begin at {floor}."
             )),
-            Error::IdentityBelow { column } => Report::new(
-                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                format!("column {column} of a child table is an identity column"),
+            Error::IdentityBelow { column } => Report::not_ready(
+format!("column {column} of a child table is an identity column"),
                 "Use ALTER TABLE ... ALTER COLUMN ... DROP IDENTITY on the child table first.",
             ),
-            Error::EndsBelow { sequence, start } => Report::new(
-                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                format!("sequence {sequence} ends below {start}, where it would have to go on"),
+            Error::EndsBelow { sequence, start } => Report::not_ready(
+format!("sequence {sequence} ends below {start}, where it would have to go on"),
                 "Use ALTER SEQUENCE ... NO MAXVALUE first.",
             ),
             Error::Changed { table } => Report::new(

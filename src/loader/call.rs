@@ -4,28 +4,28 @@ use crate::pg::bgworker;
 use crate::shmem::Shared;
 use crate::shmem::worker_table::Claim;
 
-/// The outcome of a call of the loader.
+/// What there is of the loader once it was called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Call {
-    /// The loader is running, or is being started by this call.
-    Answered,
+pub enum Loader {
+    /// It is running, or is being started by this call.
+    Running,
     /// Another process is having it started.
-    Pending,
+    Starting,
     /// There is no free background worker slot.
     NoWorkerSlot,
 }
 
 /// Wakes the loader of `database`, or has one started. Never raises an error, and never
 /// waits for the loader.
-pub fn call_loader(shared: &Shared, database: u32) -> Call {
+pub fn call_loader(shared: &Shared, database: u32) -> Loader {
     if let Some(latch) = shared.loaders.latch_of(database) {
         latch.set();
-        return Call::Answered;
+        return Loader::Running;
     }
     match shared.loaders.claim_start(database) {
         Claim::Mine => {}
-        Claim::Others => return Call::Pending,
-        Claim::Full => return Call::NoWorkerSlot,
+        Claim::Others => return Loader::Starting,
+        Claim::Full => return Loader::NoWorkerSlot,
     }
     let is_started = bgworker::start(
         &format!("leaf loader for database {database}"),
@@ -34,8 +34,8 @@ pub fn call_loader(shared: &Shared, database: u32) -> Call {
         database,
     );
     if is_started {
-        return Call::Answered;
+        return Loader::Running;
     }
     shared.loaders.abandon_start(database);
-    Call::NoWorkerSlot
+    Loader::NoWorkerSlot
 }

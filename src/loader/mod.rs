@@ -44,7 +44,7 @@ pub fn init(works: &'static [&'static dyn Work]) {
 
 /// Whether this process is a loader.
 pub fn is_this_process() -> bool {
-    PLACE.load(Ordering::Relaxed) != 0
+    LOADER_OF.load(Ordering::Relaxed) != 0
 }
 
 fn works() -> &'static [&'static dyn Work] {
@@ -53,7 +53,7 @@ fn works() -> &'static [&'static dyn Work] {
 
 /// The database whose loader this process is; 0 before it has become the loader, and after
 /// it has left.
-static PLACE: AtomicU32 = AtomicU32::new(0);
+static LOADER_OF: AtomicU32 = AtomicU32::new(0);
 
 /// The main function of the background worker.
 ///
@@ -69,7 +69,7 @@ pub unsafe extern "C-unwind" fn leaf_loader_main(argument: pg_sys::Datum) {
     if !shared.loaders.enter(database) {
         return;
     }
-    PLACE.store(database, Ordering::Relaxed);
+    LOADER_OF.store(database, Ordering::Relaxed);
     process::before_exit(at_exit);
     each(|work| work.before_connect());
     bgworker::connect(pg_sys::Oid::from(database));
@@ -129,13 +129,13 @@ fn work(shared: &Shared, database: u32) {
             }
             Done::Nothing => {}
         }
-        if !database_is_free() {
+        if !run_empty_transaction() {
             return;
         }
         let is_idle = last_work.elapsed() >= settings::server::loader_idle_timeout();
         let has_work = || next_try(shared, database).is_some();
         if is_idle && shared.loaders.leave(database, has_work) {
-            PLACE.store(0, Ordering::Relaxed);
+            LOADER_OF.store(0, Ordering::Relaxed);
             return;
         }
         let nap = next_try(shared, database).unwrap_or(NAP).min(NAP);
@@ -169,15 +169,16 @@ fn next_try(shared: &Shared, database: u32) -> Option<Duration> {
     Some(tries.min()?.since(clock::monotonic()))
 }
 
-/// Whether no session is waiting for exclusive access to the database.
-fn database_is_free() -> bool {
+/// Runs a transaction for nothing but what each begins with: it fails if a session is waiting for
+/// exclusive access to the database.
+fn run_empty_transaction() -> bool {
     own_xact::run_briefly(|| Some(()), |()| {}) == Ok(true)
 }
 
 /// Runs however the loader ends, and frees its place for the next one.
 #[pg_guard]
 unsafe extern "C-unwind" fn at_exit(_code: i32, _argument: pg_sys::Datum) {
-    let database = PLACE.swap(0, Ordering::Relaxed);
+    let database = LOADER_OF.swap(0, Ordering::Relaxed);
     // If this process has already left, its successor may be responsible for the
     // requests.
     if database != 0

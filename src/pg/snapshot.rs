@@ -19,7 +19,7 @@ pub fn select_latest<R>(
     run(statement, args, latest, true, read).1
 }
 
-/// The same in the snapshot of the query that is being executed.
+/// As [`select_latest`], in the snapshot of the query that is being executed.
 pub fn select<R>(
     statement: &str,
     args: &[Arg],
@@ -28,7 +28,7 @@ pub fn select<R>(
     run(statement, args, std::ptr::null_mut, true, read).1
 }
 
-/// The same for any statement, which may write. Also returns how many rows it processed.
+/// As [`select_latest`], for any statement, which may write. Also returns how many rows it processed.
 pub fn execute_latest<R>(
     statement: &str,
     args: &[Arg],

@@ -10,7 +10,7 @@ use pgrx::pg_sys::Oid;
 
 use super::auto_create;
 use super::changes::{self, RowState};
-use super::error::Error;
+use super::error::{Error, Refusal};
 use super::key::key;
 use super::{own_grants, permissions, tags};
 use crate::asking;
@@ -80,7 +80,7 @@ pub fn reserve(tag: &[u8], count: u64, incarnation: Option<[u8; 16]>) -> i64 {
         let permissions = require_draw_or_create(tag, &patience);
         let required = incarnation.unwrap_or(permissions.incarnation);
         if required != permissions.incarnation {
-            Error::OtherIncarnation { tag: display(tag) }.raise();
+            Refusal::OtherIncarnation.raise(tag);
         }
         if let Some(width) = permissions.stripe_width
             && count > width

@@ -2,42 +2,31 @@
 
 use leaf_core::grant::Stripe;
 use pgrx::PgSqlErrorCode as Code;
+use pgrx::pg_sys::Oid;
 
 use crate::error::{Problem, Report};
+use crate::pg::{display, role};
 use crate::shmem::upstream::Denial;
 
 /// Why there are no segment ids, or a tag cannot be changed.
 #[derive(Debug)]
 pub enum Error {
-    NoSuchTag {
-        tag: String,
-    },
-    TagExists {
-        tag: String,
-    },
-    NoSuchRole {
-        role: String,
-    },
-    /// The current role may not draw ids of the tag.
-    MayNotDraw {
+    /// There is no such tag.
+    NoSuchTag { tag: String },
+    /// There is such a tag already.
+    TagExists { tag: String },
+    /// There is no such role.
+    NoSuchRole { role: String },
+    /// The current role lacks a privilege for the tag.
+    Denied {
         tag: String,
         role: String,
+        privilege: Privilege,
     },
-    /// The current role does not own the tag.
-    NotOwner {
-        tag: String,
-        role: String,
-    },
-    /// The current role may not make a tag fed.
-    MayNotAttach {
-        tag: String,
-        role: String,
-    },
+    /// Something about the tag has to be different first.
+    Refused { tag: String, why: Refusal },
     /// The tag's row would move backwards.
-    Backwards {
-        tag: String,
-        granted_up_to: i64,
-    },
+    Backwards { tag: String, granted_up_to: i64 },
     /// The tag would end before what it has granted.
     BelowGranted {
         tag: String,
@@ -45,46 +34,11 @@ pub enum Error {
         granted_up_to: i64,
     },
     /// Defaults of columns draw from the tag that was to be dropped.
-    InUse {
-        tag: String,
-        columns: Vec<String>,
-    },
+    InUse { tag: String, columns: Vec<String> },
     /// The tag has too few ids left.
-    Exhausted {
-        tag: String,
-    },
-    /// The tag is fed, and `leaf.upstream` cannot be used.
-    NoUpstream {
-        tag: String,
-    },
-    /// The centre does not have the tag that the tag was attached to.
-    OtherUpstreamTag {
-        tag: String,
-    },
+    Exhausted { tag: String },
     /// The centre's tag has too few ids left.
-    CentreExhausted {
-        tag: String,
-    },
-    /// Where the ids of a fed tag come from cannot be changed.
-    FixedUpstream {
-        tag: String,
-    },
-    /// A fed tag cannot be moved.
-    MovedByCentre {
-        tag: String,
-    },
-    /// The tag is fed: it cannot be drawn from by the transaction that has written its row.
-    CentreHere {
-        tag: String,
-    },
-    /// The tag is fed, so it cannot feed another one.
-    IsFed {
-        tag: String,
-    },
-    /// The tag's row may lack numbers that shards have got.
-    MayLackFeeds {
-        tag: String,
-    },
+    CentreExhausted { tag: String },
     /// This server feeds no tags, because it has no synchronous standby.
     Unreplicated,
     /// The centre's tag is behind the tag that was to be attached.
@@ -94,59 +48,25 @@ pub enum Error {
         max_id: i64,
     },
     /// The centre could not be asked about the tag that another one was to be attached to.
-    NotAttached {
-        tag: String,
-        denial: Denial,
-    },
+    NotAttached { tag: String, denial: Denial },
     /// The waiting transaction itself holds the lock on the tag's row.
-    OwnChange {
-        tag: String,
-    },
-    /// The tag is no longer the one whose ids were requested.
-    OtherIncarnation {
-        tag: String,
-    },
-    /// The session has drawn no id of the tag yet.
-    NoLast {
-        tag: String,
-    },
+    OwnChange { tag: String },
     /// Every slot is waiting for a load.
-    NoSlot {
-        tag: String,
-    },
+    NoSlot { tag: String },
     /// A parallel plan draws from a tag that its transaction created or changed.
-    ParallelQuery {
-        tag: String,
-    },
+    ParallelQuery { tag: String },
     /// `PREPARE TRANSACTION` after a change of tags.
     Prepared,
     /// Tags cannot be changed, because the server replays WAL.
     InRecovery,
     /// A block of ids cannot be longer than a block of the tag's stripe.
-    LongerThanStripe {
-        tag: String,
-        count: u64,
-        width: u64,
-    },
-    /// The stripe columns of a tag's row were changed with plain SQL.
-    StripeIsFixed {
-        tag: String,
-    },
+    LongerThanStripe { tag: String, count: u64, width: u64 },
     /// The tag exists, with other numbers than were asked for.
-    OtherStripe {
-        tag: String,
-        stripe: Stripe,
-    },
+    OtherStripe { tag: String, stripe: Stripe },
     /// A step is longer than a block of the tag's stripe.
-    StepLongerThanStripe {
-        step: i32,
-        width: u64,
-    },
+    StepLongerThanStripe { step: i32, width: u64 },
     /// A new stripe is not a part of the tag's present one.
-    NotFiner {
-        tag: String,
-        stripe: Stripe,
-    },
+    NotFiner { tag: String, stripe: Stripe },
     /// Ids from the bound on may have been granted.
     BoundPassed {
         tag: String,
@@ -154,27 +74,10 @@ pub enum Error {
         granted_to: i64,
     },
     /// The bound of the last change of the stripe has not been reached.
-    BoundPending {
-        tag: String,
-        from: i64,
-    },
-    /// A fed tag would have a stripe.
-    StripeOfCentre {
-        tag: String,
-    },
+    BoundPending { tag: String, from: i64 },
     /// The centre's tag is the tag itself.
-    FedByItself {
-        tag: String,
-    },
-    /// Other nodes have numbers of the tag, too.
-    SharedLine {
-        tag: String,
-    },
+    FedByItself { tag: String },
     /// The key of the tag's masks has no such version.
-    /// The secret of the tag's masks is not in this database.
-    NoMaskSecret {
-        tag: String,
-    },
     NoMaskVersion {
         tag: String,
         version: i32,
@@ -183,12 +86,27 @@ pub enum Error {
 }
 
 impl Error {
+    /// The error of a role that lacks a privilege for a tag.
+    pub fn denied(tag: &[u8], user: Oid, privilege: Privilege) -> Error {
+        Error::Denied {
+            tag: display(tag),
+            role: display(role::name_of(user).to_bytes()),
+            privilege,
+        }
+    }
+
     /// The error of a caller for whom the centre has nothing.
     pub fn of_denial(tag: String, denial: Denial) -> Error {
         match denial {
-            Denial::NoUpstream => Error::NoUpstream { tag },
+            Denial::NoUpstream => Error::Refused {
+                tag,
+                why: Refusal::NoUpstream,
+            },
             Denial::Exhausted => Error::CentreExhausted { tag },
-            Denial::Missing | Denial::OtherTag => Error::OtherUpstreamTag { tag },
+            Denial::Missing | Denial::OtherTag => Error::Refused {
+                tag,
+                why: Refusal::OtherUpstreamTag,
+            },
             _ => Error::NotAttached { tag, denial },
         }
     }
@@ -212,7 +130,7 @@ impl Problem for Error {
                 format!("role \"{role}\" does not exist"),
                 "Create the role first, or use PUBLIC for all roles.",
             ),
-            Error::MayNotDraw { tag, role } => Report::new(
+            Error::Denied { tag, role, privilege: Privilege::Draw } => Report::new(
                 Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
                 format!("permission denied for tag \"{tag}\""),
                 "The owner of the tag can allow it with leaf_tag_grant.",
@@ -220,7 +138,7 @@ impl Problem for Error {
             .detail(format!(
                 "Role \"{role}\" is neither the owner nor a grantee of the tag."
             )),
-            Error::NotOwner { tag, role } => Report::new(
+            Error::Denied { tag, role, privilege: Privilege::Own } => Report::new(
                 Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
                 format!("must be owner of tag \"{tag}\""),
                 "Use the role of the owner, a member of it, or a superuser.",
@@ -228,12 +146,13 @@ impl Problem for Error {
             .detail(format!(
                 "Role \"{role}\" does not have the privileges of the owner."
             )),
-            Error::MayNotAttach { tag, role } => Report::new(
+            Error::Denied { tag, role, privilege: Privilege::Attach } => Report::new(
                 Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
                 format!("permission denied to add fed tag \"{tag}\""),
                 "Grant EXECUTE on leaf_tag_attach to the role.",
             )
             .detail(format!("Role \"{role}\" may not make tags fed.")),
+            Error::Refused { tag, why } => why.report(&tag),
             Error::Backwards { tag, granted_up_to } => Report::new(
                 Code::ERRCODE_INVALID_PARAMETER_VALUE,
                 format!("tag \"{tag}\" cannot move backwards"),
@@ -261,54 +180,13 @@ impl Problem for Error {
                 format!("tag \"{tag}\" has reached its maximum value"),
                 "Raise max_value with leaf_tag_alter, or ask for fewer ids at once.",
             ),
-            Error::NoUpstream { tag } => Report::new(
-                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                format!("no centre for fed tag \"{tag}\""),
-                "Set leaf.upstream in the configuration file to a connection string of the centre, and reload.",
-            )
-            .detail("leaf.upstream is not set, or cannot be used."),
-            Error::OtherUpstreamTag { tag } => Report::new(
-                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                format!("the centre does not have the tag that feeds tag \"{tag}\""),
-                "Check that leaf.upstream names the right centre. To get ids of another tag, drop the tag, create it and attach it again.",
-            )
-            .detail("The centre's tag was dropped, or dropped and created again."),
             Error::CentreExhausted { tag } => Report::new(
                 Code::ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED,
                 format!("the centre's tag that feeds tag \"{tag}\" has reached its maximum value"),
                 "Raise its max_value with leaf_tag_alter at the centre, or ask for fewer ids at once.",
             ),
-            Error::FixedUpstream { tag } => Report::new(
-                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                format!("cannot change where the ids of tag \"{tag}\" come from"),
-                "Use leaf_tag_attach, once. To make a fed tag local again, drop it and create another one.",
-            ),
-            Error::MovedByCentre { tag } => Report::new(
-                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                format!("cannot move fed tag \"{tag}\""),
-                "Move the centre's tag with leaf_tag_alter there.",
-            )
-            .detail("Its ids are granted by the centre."),
-            Error::CentreHere { tag } => Report::new(
-                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                format!("no ids for fed tag \"{tag}\" in this transaction"),
-                "Commit the transaction first. In single-user mode, fed tags have no ids.",
-            )
-            .detail("A transaction that has written the tag's row cannot get ids of the centre."),
-            Error::IsFed { tag } => Report::new(
-                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                format!("tag \"{tag}\" is fed itself"),
-                "Attach the other tag to the tag of the centre.",
-            ),
-            Error::MayLackFeeds { tag } => Report::new(
-                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                format!("tag \"{tag}\" may have fed numbers that are not in its row"),
-                "Find the highest number that any shard has got (max_id in leaf.alloc there), and move the tag past it with leaf_tag_alter(advance_to => ...).",
-            )
-            .detail("The row was restored from a backup or a dump, or numbers were fed without a synchronous standby before a failover."),
-            Error::Unreplicated => Report::new(
-                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                "this server feeds no tags, because it has no synchronous standby",
+            Error::Unreplicated => Report::not_ready(
+"this server feeds no tags, because it has no synchronous standby",
                 "Set synchronous_standby_names, or, if losing ids that shards have got is acceptable, leaf.allow_unreplicated_centre.",
             ),
             Error::CentreBehind {
@@ -337,16 +215,6 @@ impl Problem for Error {
             .detail(
                 "The transaction has changed the tag's row, and the ids in memory are used up.",
             ),
-            Error::OtherIncarnation { tag } => Report::new(
-                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                format!("tag \"{tag}\" is another one: it was dropped and created again"),
-                "Discard its unused ids, and get the new incarnation from leaf_tag_incarnation.",
-            ),
-            Error::NoLast { tag } => Report::new(
-                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                format!("no id of tag \"{tag}\" was drawn in this session"),
-                "Draw one with leaf_segment_next or leaf_segment_batch first, or use INSERT ... RETURNING.",
-            ),
             Error::NoSlot { tag } => Report::new(
                 Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
                 format!("no room in shared memory for tag \"{tag}\""),
@@ -369,14 +237,8 @@ impl Problem for Error {
                 format!("a block of tag \"{tag}\" has at most {width} ids, not {count}"),
                 "Reserve several blocks: a stripe's numbers are consecutive only within a block of stripe_width.",
             ),
-            Error::StripeIsFixed { tag } => Report::new(
-                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                format!("the stripe of tag \"{tag}\" cannot be changed"),
-                "Divide the stripe with leaf_tag_restripe. To get another one, drop the tag and create it above all ids in use.",
-            ),
-            Error::OtherStripe { tag, stripe } => Report::new(
-                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                format!("tag \"{tag}\" already exists with another stripe"),
+            Error::OtherStripe { tag, stripe } => Report::not_ready(
+format!("tag \"{tag}\" already exists with another stripe"),
                 "Specify the stripe that this node has, or divide it with leaf_tag_restripe.",
             )
             .detail(described(&stripe)),
@@ -395,42 +257,23 @@ impl Problem for Error {
                 tag,
                 from,
                 granted_to,
-            } => Report::new(
-                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                format!("tag \"{tag}\" has passed {from}"),
+            } => Report::not_ready(
+format!("tag \"{tag}\" has passed {from}"),
                 "Choose a bound safely above the positions of the tag on all nodes.",
             )
             .detail(format!(
                 "Numbers up to {} may have been granted.",
                 granted_to.saturating_sub(1)
             )),
-            Error::BoundPending { tag, from } => Report::new(
-                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                format!("tag \"{tag}\" has not reached {from} yet, from which its last change of stripes applies"),
+            Error::BoundPending { tag, from } => Report::not_ready(
+format!("tag \"{tag}\" has not reached {from} yet, from which its last change of stripes applies"),
                 "Wait until it has, or move it there with the argument advance_to of leaf_tag_alter.",
-            ),
-            Error::StripeOfCentre { tag } => Report::new(
-                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                format!("tag \"{tag}\" cannot be fed and have a stripe"),
-                "Let the tag of the centre have the stripe; the centre divides its numbers among the tags that it feeds.",
             ),
             Error::FedByItself { tag } => Report::new(
                 Code::ERRCODE_INVALID_PARAMETER_VALUE,
                 format!("tag \"{tag}\" cannot be fed by itself"),
                 "Set leaf.upstream to a connection string of the centre: it leads to this database.",
             ),
-            Error::SharedLine { tag } => Report::new(
-                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                format!("a sequence cannot take the place of tag \"{tag}\", of which other nodes have numbers, too"),
-                "Drop the default with ALTER TABLE, and choose numbers for the column that no other node has.",
-            )
-            .detail("The tag has a stripe of the numbers, or a centre feeds it."),
-            Error::NoMaskSecret { tag } => Report::new(
-                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                format!("the secret of the masks of tag \"{tag}\" is not in this database"),
-                "Copy the row of leaf.mask_secret from where the tag comes from, or begin other masks with UPDATE leaf.alloc SET mask_secret_id = NULL.",
-            )
-            .detail("The tag was restored or replicated without leaf.mask_secret."),
             Error::NoMaskVersion {
                 tag,
                 version,
@@ -446,6 +289,119 @@ impl Problem for Error {
                 "cannot PREPARE a transaction that has changed leaf.alloc",
                 "Change tags in a separate transaction, and commit it without PREPARE TRANSACTION.",
             ),
+        }
+    }
+}
+
+/// What a role may do with a tag.
+#[derive(Clone, Copy, Debug)]
+pub enum Privilege {
+    /// Draw its ids.
+    Draw,
+    /// Alter, grant and drop it.
+    Own,
+    /// Make it fed, by writing its row.
+    Attach,
+}
+
+/// What has to be different before a tag does what was asked. All have one SQLSTATE.
+#[derive(Clone, Copy, Debug)]
+pub enum Refusal {
+    /// The tag is fed, and `leaf.upstream` cannot be used.
+    NoUpstream,
+    /// The centre does not have the tag that the tag was attached to.
+    OtherUpstreamTag,
+    /// Where the ids of a fed tag come from cannot be changed.
+    FixedUpstream,
+    /// A fed tag cannot be moved.
+    MovedByCentre,
+    /// The tag is fed: it cannot be drawn from by the transaction that has written its row.
+    CentreHere,
+    /// The tag is fed, so it cannot feed another one.
+    IsFed,
+    /// The tag's row may lack numbers that shards have got.
+    MayLackFeeds,
+    /// The tag is no longer the one whose ids were requested.
+    OtherIncarnation,
+    /// The session has drawn no id of the tag yet.
+    NoLast,
+    /// The stripe columns of a tag's row were changed with plain SQL.
+    StripeIsFixed,
+    /// A fed tag would have a stripe.
+    StripeOfCentre,
+    /// Other nodes have numbers of the tag, too.
+    SharedLine,
+    /// The secret of the tag's masks is not in this database.
+    NoMaskSecret,
+}
+
+impl Refusal {
+    /// Raises the error for a tag.
+    pub fn raise(self, tag: &[u8]) -> ! {
+        self.report(&display(tag)).raise()
+    }
+
+    fn report(self, tag: &str) -> Report {
+        match self {
+            Refusal::NoUpstream => Report::not_ready(
+format!("no centre for fed tag \"{tag}\""),
+                "Set leaf.upstream in the configuration file to a connection string of the centre, and reload.",
+            )
+            .detail("leaf.upstream is not set, or cannot be used."),
+            Refusal::OtherUpstreamTag => Report::not_ready(
+format!("the centre does not have the tag that feeds tag \"{tag}\""),
+                "Check that leaf.upstream names the right centre. To get ids of another tag, drop the tag, create it and attach it again.",
+            )
+            .detail("The centre's tag was dropped, or dropped and created again."),
+            Refusal::FixedUpstream => Report::not_ready(
+format!("cannot change where the ids of tag \"{tag}\" come from"),
+                "Use leaf_tag_attach, once. To make a fed tag local again, drop it and create another one.",
+            ),
+            Refusal::MovedByCentre => Report::not_ready(
+format!("cannot move fed tag \"{tag}\""),
+                "Move the centre's tag with leaf_tag_alter there.",
+            )
+            .detail("Its ids are granted by the centre."),
+            Refusal::CentreHere => Report::not_ready(
+format!("no ids for fed tag \"{tag}\" in this transaction"),
+                "Commit the transaction first. In single-user mode, fed tags have no ids.",
+            )
+            .detail("A transaction that has written the tag's row cannot get ids of the centre."),
+            Refusal::IsFed => Report::not_ready(
+format!("tag \"{tag}\" is fed itself"),
+                "Attach the other tag to the tag of the centre.",
+            ),
+            Refusal::MayLackFeeds => Report::not_ready(
+format!("tag \"{tag}\" may have fed numbers that are not in its row"),
+                "Find the highest number that any shard has got (max_id in leaf.alloc there), and move the tag past it with leaf_tag_alter(advance_to => ...).",
+            )
+            .detail("The row was restored from a backup or a dump, or numbers were fed without a synchronous standby before a failover."),
+            Refusal::OtherIncarnation => Report::not_ready(
+format!("tag \"{tag}\" is another one: it was dropped and created again"),
+                "Discard its unused ids, and get the new incarnation from leaf_tag_incarnation.",
+            ),
+            Refusal::NoLast => Report::not_ready(
+format!("no id of tag \"{tag}\" was drawn in this session"),
+                "Draw one with leaf_segment_next or leaf_segment_batch first, or use INSERT ... RETURNING.",
+            ),
+            Refusal::StripeIsFixed => Report::not_ready(
+format!("the stripe of tag \"{tag}\" cannot be changed"),
+                "Divide the stripe with leaf_tag_restripe. To get another one, drop the tag and create it above all ids in use.",
+            ),
+            Refusal::StripeOfCentre => Report::not_ready(
+format!("tag \"{tag}\" cannot be fed and have a stripe"),
+                "Let the tag of the centre have the stripe; the centre divides its numbers among the tags that it feeds.",
+            ),
+            Refusal::SharedLine => Report::not_ready(
+format!("a sequence cannot take the place of tag \"{tag}\", of which other nodes have numbers, too"),
+                "Drop the default with ALTER TABLE, and choose numbers for the column that no other node has.",
+            )
+            .detail("The tag has a stripe of the numbers, or a centre feeds it."),
+            Refusal::NoMaskSecret => Report::not_ready(
+format!("the secret of the masks of tag \"{tag}\" is not in this database"),
+                "Copy the row of leaf.mask_secret from where the tag comes from, or begin other masks with UPDATE leaf.alloc SET mask_secret_id = NULL.",
+            )
+            .detail("The tag was restored or replicated without leaf.mask_secret."),
         }
     }
 }

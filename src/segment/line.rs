@@ -8,7 +8,7 @@
 
 use leaf_core::grant::Row;
 
-use super::error::Error;
+use super::error::{Error, Refusal};
 use super::key::key;
 use super::own_tags;
 use crate::catalog::{self, alloc};
@@ -31,7 +31,9 @@ pub fn lock(tag: &[u8]) -> Option<Line> {
     let mut row = catalog::as_owner(|| alloc::lock(tag, &history::current()))?;
     let stored = row.position.max_id;
     row.enter_history(settings::history_skip());
-    row.position.max_id = row.position.max_id.max(handed_out(tag, row.incarnation));
+    if let Some(handed_out) = handed_out(tag, row.incarnation) {
+        row.position.max_id = row.position.max_id.max(handed_out);
+    }
     Some(Line { row, stored })
 }
 
@@ -42,20 +44,24 @@ pub fn end(tag: &[u8]) -> i64 {
         Error::NoSuchTag { tag: display(tag) }.raise();
     };
     if row.is_shared() {
-        Error::SharedLine { tag: display(tag) }.raise();
+        Refusal::SharedLine.raise(tag);
     }
     row.position.max_id
 }
 
 /// One past the largest number of a tag that memory or this session knows to be handed out.
-pub fn handed_out(tag: &[u8], incarnation: [u8; 16]) -> i64 {
-    let mut published = i64::MIN;
+pub fn handed_out(tag: &[u8], incarnation: [u8; 16]) -> Option<i64> {
+    let mut published = None;
     let index = &shmem::require().index;
     if index
         .find(key(tag))
         .is_some_and(|found| found.incarnation == incarnation)
     {
-        index.with(key(tag), |slot| published = slot.state.read().high_water);
+        index.with(key(tag), |slot| {
+            published = Some(slot.state.read().high_water)
+        });
     }
+    // A slot has `i64::MIN` before its first load.
+    let published = published.filter(|&high_water| high_water != i64::MIN);
     published.max(own_tags::high_water(tag))
 }

@@ -11,7 +11,7 @@ use leaf_core::mask::{Key, Mask, Width, derive_key};
 use pgrx::pg_sys::Oid;
 
 use super::changes::{self, RowState};
-use super::error::Error;
+use super::error::{Error, Refusal};
 use super::permissions::{require_may_draw, wait_until_readable};
 use crate::catalog::mask_secret;
 use crate::error::Problem;
@@ -132,7 +132,7 @@ fn read(tag: &[u8], wanted: Wanted, now: Validity, earlier: Option<i32>) -> (i32
         patience.nap_or_give_up("table \"leaf.mask_secret\" is locked by another transaction");
     });
     let Some(secret) = secret else {
-        Error::NoMaskSecret { tag: display(tag) }.raise();
+        Refusal::NoMaskSecret.raise(tag);
     };
     let key = derive_key(&secret, &source.salt, version as u32, wanted.width);
     (version, key)

@@ -11,7 +11,7 @@
 //! - [`permissions`]: what a role may do with a tag.
 //! - [`auto_create`]: a first draw creates its tag, if that is wanted.
 //! - [`masks`]: the keys with which the session masks ids.
-//! - [`attaching`]: attaches a tag to one of the centre; [`feeds`] is the centre's side.
+//! - [`upstream`]: attaches a tag to one of the centre, and is the centre's side.
 //! - [`restripe`]: which numbers of a tag this node has, and how they are divided.
 //!
 //! # In a transaction that has changed `leaf.alloc`
@@ -31,14 +31,12 @@
 
 pub mod align;
 pub mod at_end;
-pub mod attaching;
 mod auto_create;
 pub mod batch;
 pub mod blocks;
 pub mod changes;
 pub mod draw;
 pub mod error;
-pub mod feeds;
 pub mod grant;
 pub mod key;
 pub mod line;
@@ -50,3 +48,4 @@ pub mod restripe;
 pub mod saved;
 mod single_user;
 pub mod tags;
+pub mod upstream;

@@ -4,7 +4,7 @@
 use leaf_core::Run;
 use leaf_core::grant::Grantor;
 
-use super::error::Error;
+use super::error::{Error, Refusal};
 use super::line::{self, Line};
 use super::own_tags;
 use crate::catalog::intent::Move;
@@ -51,7 +51,7 @@ fn refill(tag: &[u8], length: Length) {
                 no_such_tag()
             };
             if row.grantor() == Grantor::Centre {
-                Error::CentreHere { tag: display(tag) }.raise();
+                Refusal::CentreHere.raise(tag);
             }
             // Doubling keeps the number of row versions small.
             let longest = row
@@ -92,7 +92,7 @@ pub fn before_commit() {
             };
             // What this transaction granted to itself last and did not use is given
             // back.
-            let is_unused = stored == *end;
+            let is_unused = Some(stored) == *end;
             let max_id = match is_unused {
                 true => *high_water,
                 false => row.position.max_id,

@@ -17,21 +17,16 @@ use pgrx::pg_sys::{Oid, SubTransactionId};
 
 use crate::pg::{inval, process, xact, xact_end};
 
-/// A tag that this transaction has created.
-#[derive(Debug)]
+/// A tag that this transaction has created, or adopted.
+#[derive(Debug, Default)]
 struct OwnTag {
-    /// The numbers of the actions that created it (`None` if it was adopted) and dropped
-    /// it; see [`OwnTags::actions`].
-    created: Option<usize>,
-    dropped: Option<usize>,
-    /// Granted and not handed out yet: `[next, end)`; both are `i64::MIN` if no grant is
-    /// valid.
-    next: i64,
-    end: i64,
-    /// The number of the action that granted them.
-    granted: usize,
-    /// One past the highest id handed out; `i64::MIN` before the first.
-    high_water: i64,
+    /// Whether it existed before the transaction.
+    is_adopted: bool,
+    is_dropped: bool,
+    /// What was granted last; `None` if nothing was, or if it was rolled back.
+    grant: Option<Grant>,
+    /// One past the highest id handed out; `None` before the first.
+    high_water: Option<i64>,
     /// Whether it got this name from another one. It then gives no ids before the commit: if
     /// they were drawn under this name, a rollback to a savepoint would leave the earlier name
     /// without a trace of them.
@@ -44,42 +39,30 @@ struct OwnTag {
 }
 
 impl OwnTag {
-    fn new(created: Option<usize>, high_water: i64) -> Self {
-        OwnTag {
-            created,
-            dropped: None,
-            next: i64::MIN,
-            end: i64::MIN,
-            granted: 0,
-            high_water,
-            is_renamed: false,
-            step: 0,
-            allowed: None,
-        }
+    fn left(&self) -> u64 {
+        self.grant.map_or(0, |grant| grant.left())
     }
+}
 
-    fn is_alive(&self) -> bool {
-        self.dropped.is_none()
-    }
+/// What is granted and not handed out yet: `[next, end)`.
+#[derive(Clone, Copy, Debug)]
+struct Grant {
+    next: i64,
+    end: i64,
+}
 
-    /// One past the highest id handed out, if any was and the tag is alive.
-    fn high_water(&self) -> Option<i64> {
-        (self.is_alive() && self.high_water != i64::MIN).then_some(self.high_water)
-    }
-
+impl Grant {
     fn left(&self) -> u64 {
         self.end.abs_diff(self.next)
     }
+}
 
-    /// Undoes the action with this number and all later ones.
-    fn undo(&mut self, number: usize) {
-        if self.dropped.is_some_and(|dropped| dropped >= number) {
-            self.dropped = None;
-        }
-        if self.granted >= number {
-            (self.next, self.end) = (i64::MIN, i64::MIN);
-        }
-    }
+/// What a rollback to a savepoint undoes, with the name of the tag.
+#[derive(Debug)]
+enum Action {
+    Create(Vec<u8>),
+    Drop(Vec<u8>),
+    Grant(Vec<u8>),
 }
 
 #[derive(Default)]
@@ -87,34 +70,28 @@ struct OwnTags {
     /// The tags of each name, the current one last. A dropped tag may exist again after
     /// its savepoint was rolled back.
     versions: HashMap<Vec<u8>, Vec<OwnTag>>,
-    /// For each creation, drop and grant, in order: its tag.
-    actions: Journal<Vec<u8>>,
+    /// In order; consecutive grants of a tag are one.
+    actions: Journal<Action>,
 }
 
 impl OwnTags {
     fn get(&mut self, tag: &[u8]) -> Option<&mut OwnTag> {
         let latest = self.versions.get_mut(tag)?.last_mut()?;
-        latest.is_alive().then_some(latest)
+        (!latest.is_dropped).then_some(latest)
     }
 
     fn add(&mut self, tag: &[u8], own: OwnTag) {
         self.versions.entry(tag.to_vec()).or_default().push(own);
     }
 
-    /// Records an action; returns its number.
-    fn note(&mut self, sub: SubTransactionId, tag: &[u8]) -> usize {
+    /// Records a grant, unless an action that is undone with it implies it.
+    fn note_grant(&mut self, sub: SubTransactionId, tag: &[u8]) {
         match self.actions.last_of(sub) {
-            Some((number, last)) if last == tag => number,
-            _ => self.actions.push(sub, tag.to_vec()),
+            Some((_, Action::Create(last) | Action::Grant(last))) if last == tag => {}
+            _ => {
+                self.actions.push(sub, Action::Grant(tag.to_vec()));
+            }
         }
-    }
-
-    fn high_waters(&self) -> impl Iterator<Item = (&[u8], &OwnTag, i64)> {
-        let latest = self
-            .versions
-            .iter()
-            .filter_map(|(tag, versions)| Some((tag.as_slice(), versions.last()?)));
-        latest.filter_map(|(tag, own)| Some((tag, own, own.high_water()?)))
     }
 }
 
@@ -134,23 +111,28 @@ pub fn create(tag: &[u8]) {
     xact_end::involve();
     let sub = xact::current_sub();
     with(|it| {
-        let created = it.actions.push(sub, tag.to_vec());
-        it.add(tag, OwnTag::new(Some(created), i64::MIN));
+        it.actions.push(sub, Action::Create(tag.to_vec()));
+        it.add(tag, OwnTag::default());
     });
 }
 
 /// Allows this transaction to grant ids of a tag to itself, from `above` on, as if it
 /// had created the tag.
-pub fn adopt(tag: &[u8], above: i64) {
+pub fn adopt(tag: &[u8], above: Option<i64>) {
     if state_of(tag) == Own::No {
         xact_end::involve();
-        with(|it| it.add(tag, OwnTag::new(None, above)));
+        let own = OwnTag {
+            is_adopted: true,
+            high_water: above,
+            ..OwnTag::default()
+        };
+        with(|it| it.add(tag, own));
     }
 }
 
 /// The transaction has given a tag another name, under which it gives no ids before the commit.
-/// `high_water` is one past the highest id handed out.
-pub fn rename(from: &[u8], to: &[u8], high_water: i64) {
+/// `high_water` is one past the highest id handed out, if any was.
+pub fn rename(from: &[u8], to: &[u8], high_water: Option<i64>) {
     drop_tag(from);
     create(to);
     with(|it| {
@@ -165,11 +147,9 @@ pub fn rename(from: &[u8], to: &[u8], high_water: i64) {
 pub fn drop_tag(tag: &[u8]) {
     let sub = xact::current_sub();
     with(|it| {
-        if it.get(tag).is_some() {
-            let dropped = it.actions.push(sub, tag.to_vec());
-            if let Some(own) = it.get(tag) {
-                own.dropped = Some(dropped);
-            }
+        if let Some(own) = it.get(tag) {
+            own.is_dropped = true;
+            it.actions.push(sub, Action::Drop(tag.to_vec()));
         }
     });
 }
@@ -187,7 +167,9 @@ pub fn drop_all() {
 pub fn forget_grant(tag: &[u8]) {
     with(|it| {
         if let Some(own) = it.get(tag) {
-            own.next = own.end;
+            if let Some(grant) = &mut own.grant {
+                grant.next = grant.end;
+            }
             own.allowed = None;
         }
     });
@@ -214,11 +196,10 @@ pub fn state_of(tag: &[u8]) -> Own {
 }
 
 /// One past the highest id of a tag that this transaction, or one before it that was rolled back,
-/// is known to have handed out; `i64::MIN` if none is.
-pub fn high_water(tag: &[u8]) -> i64 {
-    let own = with(|it| it.get(tag).map_or(i64::MIN, |own| own.high_water));
-    let undone = UNDONE.with_borrow(|undone| undone.get(tag).copied());
-    own.max(undone.unwrap_or(i64::MIN))
+/// is known to have handed out.
+pub fn high_water(tag: &[u8]) -> Option<i64> {
+    let own = with(|it| it.get(tag)?.high_water);
+    own.max(UNDONE.with_borrow(|undone| undone.get(tag).copied()))
 }
 
 /// The tags of which transactions that were rolled back have handed out ids, each with one past
@@ -260,12 +241,13 @@ pub fn left(tag: &[u8]) -> u64 {
 pub fn hand_out(tag: &[u8], count: u64) -> Run {
     with(|it| {
         let own = it.get(tag).expect("the tag was granted from just now");
+        let grant = own.grant.as_mut().expect("its grant");
         let run = Run {
-            first: own.next,
-            len: count.min(own.left()),
+            first: grant.next,
+            len: count.min(grant.left()),
         };
-        own.next += run.len as i64;
-        own.high_water = own.next;
+        grant.next += run.len as i64;
+        own.high_water = Some(grant.next);
         run
     })
 }
@@ -279,22 +261,29 @@ pub fn last_step(tag: &[u8]) -> Option<u64> {
 pub fn note_grant(tag: &[u8], grant: Run, step: u64) {
     let sub = xact::current_sub();
     with(|it| {
-        let granted = it.note(sub, tag);
+        it.note_grant(sub, tag);
         if let Some(own) = it.get(tag) {
-            own.next = grant.first;
-            own.end = grant.first + grant.len as i64;
-            own.granted = granted;
+            own.grant = Some(Grant {
+                next: grant.first,
+                end: grant.first + grant.len as i64,
+            });
             own.step = step;
         }
     });
 }
 
 /// The own tags of which ids were handed out, each with one past the highest, and where the
-/// last grant ends.
-pub fn drawn() -> Vec<(Vec<u8>, i64, i64)> {
+/// last grant ends, if it was not rolled back.
+pub fn drawn() -> Vec<(Vec<u8>, i64, Option<i64>)> {
     with(|it| {
-        it.high_waters()
-            .map(|(tag, own, high_water)| (tag.to_vec(), high_water, own.end))
+        let versions = it.versions.iter();
+        let latest = versions.filter_map(|(tag, versions)| Some((tag, versions.last()?)));
+        latest
+            .filter(|(_, own)| !own.is_dropped)
+            .filter_map(|(tag, own)| {
+                let end = own.grant.map(|grant| grant.end);
+                Some((tag.clone(), own.high_water?, end))
+            })
             .collect()
     })
 }
@@ -316,9 +305,11 @@ pub fn after_abort() {
     let all = versions
         .flat_map(|(tag, versions)| versions.into_iter().map(move |own| (tag.clone(), own)));
     UNDONE.with_borrow_mut(|undone| {
-        for (tag, own) in all.filter(|(_, own)| own.created.is_none()) {
-            let known = undone.entry(tag).or_insert(i64::MIN);
-            *known = own.high_water.max(*known);
+        for (tag, own) in all.filter(|(_, own)| own.is_adopted) {
+            if let Some(high_water) = own.high_water {
+                let known = undone.entry(tag).or_insert(high_water);
+                *known = high_water.max(*known);
+            }
         }
     });
 }
@@ -332,17 +323,25 @@ pub fn after_sub_commit(sub: SubTransactionId, parent: SubTransactionId) {
 /// dropped exist again, and its grants are no longer valid.
 pub fn after_sub_abort(sub: SubTransactionId) {
     with(|it| {
-        it.actions.roll_back(sub, |number, tag| {
-            let Some(versions) = it.versions.get_mut(&tag) else {
-                return;
-            };
-            versions.retain(|own| own.created.is_none_or(|created| created < number));
-            for own in versions.iter_mut() {
-                own.undo(number);
-            }
-            if versions.is_empty() {
-                it.versions.remove(&tag);
-            }
-        });
+        it.actions
+            .roll_back(sub, |_, action| undo(&mut it.versions, action));
     });
+}
+
+/// Undoes the last action.
+fn undo(versions: &mut HashMap<Vec<u8>, Vec<OwnTag>>, action: Action) {
+    let (Action::Create(tag) | Action::Drop(tag) | Action::Grant(tag)) = &action;
+    let Some(of_tag) = versions.get_mut(tag) else {
+        return;
+    };
+    match (&action, of_tag.last_mut()) {
+        (Action::Drop(_), Some(own)) => own.is_dropped = false,
+        (Action::Grant(_), Some(own)) => own.grant = None,
+        (Action::Create(_), _) | (_, None) => {
+            of_tag.pop();
+        }
+    }
+    if of_tag.is_empty() {
+        versions.remove(tag);
+    }
 }

@@ -2,7 +2,7 @@
 
 use pgrx::pg_sys;
 
-use super::error::Error;
+use super::error::{Error, Privilege};
 use crate::catalog::permissions::{self, Permissions, Readable};
 use crate::catalog::{self, alloc};
 use crate::error::Problem;
@@ -29,11 +29,7 @@ pub fn require_draw(readable: &Readable, tag: &[u8], user: pg_sys::Oid) -> Permi
 /// An error unless the permissions of a tag's row allow `user` to draw.
 pub fn require_may_draw(permissions: &Permissions, tag: &[u8], user: pg_sys::Oid) {
     if !permissions.may_draw {
-        Error::MayNotDraw {
-            tag: display(tag),
-            role: display(role::name_of(user).to_bytes()),
-        }
-        .raise();
+        Error::denied(tag, user, Privilege::Draw).raise();
     }
 }
 
@@ -63,11 +59,7 @@ pub fn check_owner_if_exists(tag: &[u8]) -> bool {
         return false;
     };
     if !permissions.is_owner {
-        Error::NotOwner {
-            tag: display(tag),
-            role: display(role::name_of(user).to_bytes()),
-        }
-        .raise();
+        Error::denied(tag, user, Privilege::Own).raise();
     }
     true
 }

@@ -7,7 +7,7 @@
 
 use leaf_core::grant::{Grantor, NotRestriped, Stripe};
 
-use super::error::Error;
+use super::error::{Error, Refusal};
 use super::line::{self, Line};
 use super::permissions::require_owner;
 use crate::catalog::{self, alloc};
@@ -22,7 +22,7 @@ pub fn restripe(tag: &[u8], from: i64, part: impl FnOnce(&Stripe) -> Stripe) {
         Error::NoSuchTag { tag: display(tag) }.raise();
     };
     if row.grantor() == Grantor::Centre {
-        Error::StripeOfCentre { tag: display(tag) }.raise();
+        Refusal::StripeOfCentre.raise(tag);
     }
     let granted_to = row.position.max_id;
     let present = row.position.numbers;

@@ -14,7 +14,7 @@ use pgrx::pg_sys;
 
 use super::auto_create;
 use super::changes::{self, RowState};
-use super::error::Error;
+use super::error::{Error, Refusal};
 use super::key::key;
 use super::permissions::{require_draw, wait_until_readable};
 use super::{own_tags, single_user};
@@ -22,7 +22,7 @@ use crate::catalog::permissions::{Permissions, Readable};
 use crate::error::{Error as CommonError, Problem};
 use crate::patience::Patience;
 use crate::pg::{clock, display, inval, process, role, xact};
-use crate::shmem::index::{Claim, Found};
+use crate::shmem::index::{Claim, FoundSlot};
 use crate::shmem::leftovers::Leftover;
 use crate::shmem::slot::Slot;
 use crate::shmem::{self, Shared};
@@ -106,6 +106,18 @@ impl KnownTag {
         }
     }
 
+    /// The slot, as it was found, unless its epoch has ended.
+    fn current(&self) -> Option<SlotOfTag> {
+        let slot = self.slot.get()?;
+        (slot.buffer.epoch() == self.epoch()).then(|| SlotOfTag {
+            slot,
+            number: self.number(),
+            epoch: self.epoch(),
+            incarnation: self.incarnation.get(),
+            row: RowState::Committed,
+        })
+    }
+
     fn remember(&self, slot: &SlotOfTag, user: pg_sys::Oid, generation: u64) {
         self.slot.set(Some(slot.slot));
         self.number.set(slot.number);
@@ -147,85 +159,69 @@ pub struct SlotOfTag {
 
 /// Determines where ids of `tag` come from. Raises an error unless the tag exists and the
 /// current role may draw from it.
+///
+/// What is read, is read in this order, so that no change in between is missed:
+///
+/// 1. what this transaction has done to the row;
+/// 2. the generation of invalidations: one that arrives later makes the record invalid;
+/// 3. the slot's epoch: a change of the row that is committed later ends it;
+/// 4. the row, with the permissions. Its incarnation says whether the slot is the tag's.
 pub fn resolve(tag: &[u8], patience: &Patience<'_>) -> Origin {
     let shared = shmem::require();
     if process::in_recovery() {
         CommonError::InRecovery.raise();
     }
     let user = role::current();
-    if !known(tag).is_some_and(KnownTag::is_good) {
+    let known = known(tag).filter(|known| known.is_good());
+    if known.is_none() {
         auto_create::ensure(tag, user, patience);
     }
-    if !process::under_postmaster() {
-        let permissions = require_draw(&wait_until_readable(patience), tag, user);
-        single_user::adopt(shared, tag);
-        return Origin::Own(permissions.incarnation);
-    }
-    match changes::state_of(tag) {
-        RowState::Created => {
-            let readable = wait_until_readable(patience);
-            let incarnation =
-                own_tags::permit(tag, user, || require_draw(&readable, tag, user).incarnation);
-            Origin::Own(incarnation)
-        }
-        RowState::Changed => {
-            let readable = wait_until_readable(patience);
-            let (slot, _) = look_up(shared, &readable, tag, user, patience);
-            Origin::Slot(SlotOfTag {
-                row: RowState::Changed,
-                ..slot
-            })
-        }
-        RowState::Committed => Origin::Slot(resolve_committed(shared, tag, user, patience)),
-    }
-}
-
-/// Like [`resolve`], for a tag whose row the current transaction has not changed, as far
-/// as this session has recorded.
-fn resolve_committed(
-    shared: &'static Shared,
-    tag: &[u8],
-    user: pg_sys::Oid,
-    patience: &Patience<'_>,
-) -> SlotOfTag {
-    if let Some(known) = known(tag)
-        && known.is_good()
-        && let Some(slot) = known.slot()
-        && slot.buffer.epoch() == known.epoch()
+    // 1. What this transaction has done.
+    let row = changes::state_of(tag);
+    if row == RowState::Committed
+        && let Some(slot) = known.and_then(KnownTag::current)
     {
-        return SlotOfTag {
-            slot,
-            number: known.number(),
-            epoch: known.epoch(),
-            incarnation: known.incarnation.get(),
-            row: RowState::Committed,
-        };
+        return Origin::Slot(slot);
     }
     let readable = wait_until_readable(patience);
-    // Read before the lookup, so that a change during the lookup makes it invalid.
+    // 2. The generation.
     let generation = inval::generation();
-    let (slot, permissions) = look_up(shared, &readable, tag, user, patience);
-    if permissions.is_uncommitted {
-        return SlotOfTag {
-            row: RowState::Changed,
-            ..slot
-        };
+    match row {
+        _ if !process::under_postmaster() => {
+            let permissions = require_draw(&readable, tag, user);
+            single_user::adopt(shared, tag);
+            Origin::Own(permissions.incarnation)
+        }
+        RowState::Created => Origin::Own(own_tags::permit(tag, user, || {
+            require_draw(&readable, tag, user).incarnation
+        })),
+        RowState::Changed => Origin::Slot(SlotOfTag {
+            row,
+            ..slot_of(shared, &readable, tag, user, patience)
+        }),
+        RowState::Committed => {
+            let slot = slot_of(shared, &readable, tag, user, patience);
+            if slot.row == RowState::Committed {
+                know(tag).remember(&slot, user, generation);
+            }
+            Origin::Slot(slot)
+        }
     }
-    know(tag).remember(&slot, user, generation);
-    slot
 }
 
-/// The slot of a tag that `user` may draw from.
-fn look_up(
+/// The slot of a tag that `user` may draw from. Its row is `Changed` if this transaction has
+/// written it, even if that is not recorded.
+fn slot_of(
     shared: &'static Shared,
     readable: &Readable,
     tag: &[u8],
     user: pg_sys::Oid,
     patience: &Patience<'_>,
-) -> (SlotOfTag, Permissions) {
-    // The epoch is read before the row, so that a change of the row ends it.
+) -> SlotOfTag {
+    // 3. The epoch.
     let mut found = shared.index.find(key(tag));
     let (found, permissions) = loop {
+        // 4. The row.
         let permissions = require_draw(readable, tag, user);
         if permissions.is_uncommitted && xact::is_parallel_worker() {
             Error::ParallelQuery { tag: display(tag) }.raise();
@@ -240,28 +236,29 @@ fn look_up(
             _ => found = Some(claim(shared, tag, permissions.incarnation, patience)),
         }
     };
-    let slot = SlotOfTag {
+    SlotOfTag {
         slot: shared.index.slot(found.number),
         number: found.number,
         epoch: found.epoch,
         incarnation: found.incarnation,
-        row: RowState::Committed,
-    };
-    (slot, permissions)
+        row: match permissions.is_uncommitted {
+            true => RowState::Changed,
+            false => RowState::Committed,
+        },
+    }
 }
 
 /// Raises the error that a tag has no ids for a transaction that has written its row.
 pub fn no_ids_here(tag: &[u8], permissions: &Permissions) -> ! {
-    let tag = display(tag);
     match permissions.grantor {
-        Grantor::Centre => Error::CentreHere { tag }.raise(),
-        Grantor::Row => Error::OwnChange { tag }.raise(),
+        Grantor::Centre => Refusal::CentreHere.raise(tag),
+        Grantor::Row => Error::OwnChange { tag: display(tag) }.raise(),
     }
 }
 
 /// Assigns a slot to a tag that exists and that the current role may draw from, so that
 /// rejected calls do not occupy slots.
-fn claim(shared: &Shared, tag: &[u8], incarnation: [u8; 16], patience: &Patience<'_>) -> Found {
+fn claim(shared: &Shared, tag: &[u8], incarnation: [u8; 16], patience: &Patience<'_>) -> FoundSlot {
     let since = clock::monotonic();
     loop {
         if let Claim::Slot(found, leftover) = shared.index.claim(key(tag), incarnation, since) {

@@ -62,14 +62,14 @@ unsafe impl Shareable for Heads {}
 /// What a claim of a slot has come to.
 pub enum Claim {
     /// The slot, and the unused ids of the tag that was evicted from it, if any.
-    Slot(Found, Option<Leftover>),
+    Slot(FoundSlot, Option<Leftover>),
     /// No slot can be evicted, or other sessions have waited longer.
     Wait,
 }
 
 /// A slot, and the epoch at which it served the key that was looked up.
 #[derive(Clone, Copy, Debug)]
-pub struct Found {
+pub struct FoundSlot {
     /// The slot's number.
     pub number: usize,
     /// The buffer's epoch.
@@ -119,7 +119,7 @@ impl Index {
     }
 
     /// The slot that serves `key`, if there is one.
-    pub fn find(&self, key: KeyRef<'_>) -> Option<Found> {
+    pub fn find(&self, key: KeyRef<'_>) -> Option<FoundSlot> {
         let entries = self.table.read();
         walk(&entries, key).map(|number| self.found(&entries, number))
     }
@@ -251,7 +251,7 @@ impl Index {
     }
 
     /// The key and epoch of a slot now, if it serves any tag.
-    pub fn owner_of(&self, number: usize) -> Option<(OwnedKey, Found)> {
+    pub fn owner_of(&self, number: usize) -> Option<(OwnedKey, FoundSlot)> {
         let entries = self.table.read();
         let key = entries[number].key.get();
         (key.database != 0).then(|| (key.to_owned(), self.found(&entries, number)))
@@ -264,8 +264,8 @@ impl Index {
         heads.free = number as u32;
     }
 
-    fn found(&self, entries: &[Entry], number: usize) -> Found {
-        Found {
+    fn found(&self, entries: &[Entry], number: usize) -> FoundSlot {
+        FoundSlot {
             number,
             epoch: self.slots[number].buffer.epoch(),
             incarnation: entries[number].key.incarnation(),

@@ -128,9 +128,10 @@ pub enum Denial {
     NoUpstream,
     /// The centre cannot be reached, or does not answer.
     Away,
-    /// The same, and it would be the centre that has granted the lease.
+    /// The centre that has granted the lease cannot be reached, or does not answer.
     SameAway,
-    /// The same, and it would be another one.
+    /// Another centre than the one that has granted the lease cannot be reached, or does not
+    /// answer.
     OtherAway,
     /// The centre has answered that it could not do it in time.
     Busy,

@@ -131,9 +131,8 @@ impl Problem for Error {
                 "Choose another worker id; or, if its holder does not run any more, call leaf_worker_take_over with the worker id.",
             )
             .detail(format!("Its holder, \"{node}\", may still be running there.")),
-            Error::OtherScheme { registered, wanted } => Report::new(
-                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                "layout or epoch of snowflake ids differs from the registered one",
+            Error::OtherScheme { registered, wanted } => Report::not_ready(
+"layout or epoch of snowflake ids differs from the registered one",
                 "Set leaf.snowflake_layout and leaf.snowflake_epoch to the registered values; ids of another layout or epoch could repeat existing ones.",
             )
             .detail(format!("Registered: {} Requested: {}", describe(&registered), describe(&wanted))),
@@ -143,15 +142,13 @@ impl Problem for Error {
                 "Set leaf.snowflake_epoch to a time that has passed, or correct the clock.",
             )
             .detail(describe(&scheme)),
-            Error::LeaseLost { worker_id } => Report::new(
-                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                format!("the lease of worker id {worker_id} is lost"),
+            Error::LeaseLost { worker_id } => Report::not_ready(
+format!("the lease of worker id {worker_id} is lost"),
                 "Stop issuing ids with it, and register again with leaf_worker_register.",
             )
             .detail("It was renewed with another token, given to another node, or removed."),
-            Error::NonceUsed => Report::new(
-                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                "the nonce has been used for another lease",
+            Error::NonceUsed => Report::not_ready(
+"the nonce has been used for another lease",
                 "Make a new nonce for each registration, such as gen_random_uuid() returns; give the same nonce only to repeat the same registration.",
             ),
             Error::Contended => Report::new(
@@ -200,14 +197,12 @@ impl Problem for Error {
                 Report::new(code, "no worker id for snowflake ids from the centre", hint)
                     .detail(format!("The cause: {}.", denial.message()))
             }
-            Error::IsShard => Report::new(
-                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                "this server leases no worker ids, because its own comes from a centre",
+            Error::IsShard => Report::not_ready(
+"this server leases no worker ids, because its own comes from a centre",
                 "Register the node at the centre.",
             ),
-            Error::NeedsCentre => Report::new(
-                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                "the worker id for snowflake ids has to come from the centre",
+            Error::NeedsCentre => Report::not_ready(
+"the worker id for snowflake ids has to come from the centre",
                 "Commit the transaction that creates the extension first. In single-user mode, there are no snowflake ids without a lease from the centre.",
             ),
             Error::TooManyLeases { most } => Report::new(

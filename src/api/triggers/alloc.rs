@@ -1,5 +1,7 @@
 //! The triggers of `leaf.alloc`.
 
+use std::cmp::Ordering;
+
 use crate::catalog::alloc_row::AllocRow;
 use crate::catalog::{extension, intent, mask_secret, relation};
 use crate::error::{Error as CommonError, Problem};
@@ -9,7 +11,7 @@ use crate::pg::trigger::{self, Answer, Event};
 use crate::pg::{self, display, inval, role};
 use crate::segment::align::require_unused;
 use crate::segment::changes::{self, Change};
-use crate::segment::error::Error;
+use crate::segment::error::{Error, Privilege, Refusal};
 
 sql_functions!(leaf_alloc_check, leaf_alloc_changed);
 
@@ -75,8 +77,7 @@ fn with_own_stripe<'r>(old: &AllocRow<'_>, new: AllocRow<'r>) -> Option<AllocRow
         return is_copied.then(|| new.with_stripe_of(old));
     }
     if before != after && !intent::divides(new.tag(), &after) {
-        let tag = display(old.tag());
-        Error::StripeIsFixed { tag }.raise();
+        Refusal::StripeIsFixed.raise(old.tag());
     }
     Some(new)
 }
@@ -88,20 +89,18 @@ fn made(new: AllocRow<'_>) -> AllocRow<'_> {
     let new = match mask_secret::may_choose(user) {
         true => new,
         false if new.is_of_centre() && !extension::may_call(user, "leaf_tag_attach") => {
-            let (tag, role) = (display(new.tag()), display(role::name_of(user).to_bytes()));
-            Error::MayNotAttach { tag, role }.raise()
+            Error::denied(new.tag(), user, Privilege::Attach).raise()
         }
         false => new.with_new_masks(),
     };
     new.made(&history::current())
 }
 
+/// The row to be stored: moved backwards only by what takes ids back, and forwards, without a
+/// grant, only if its ids are its own.
 fn check<'r>(old: &AllocRow<'_>, new: AllocRow<'r>) -> AllocRow<'r> {
     if !old.same_upstream(&new) && !intent::attaches(new.tag()) {
-        Error::FixedUpstream {
-            tag: display(old.tag()),
-        }
-        .raise();
+        Refusal::FixedUpstream.raise(old.tag());
     }
     let granted_up_to = new.max_id().saturating_sub(1);
     if new.max_value() < old.max_value()
@@ -116,24 +115,14 @@ fn check<'r>(old: &AllocRow<'_>, new: AllocRow<'r>) -> AllocRow<'r> {
         .raise();
     }
     let grant = intent::grant(new.tag(), new.max_id());
-    let is_grant = grant.is_some_and(|it| it.takes_back || new.max_id() >= old.max_id());
-    if is_grant || new.max_id() == old.max_id() {
-        return new;
+    match (new.max_id().cmp(&old.max_id()), grant) {
+        (Ordering::Equal, _) | (Ordering::Greater, Some(_)) => new,
+        (Ordering::Less, Some(grant)) if grant.takes_back => new,
+        _ if new.is_of_centre() => Refusal::MovedByCentre.raise(old.tag()),
+        (Ordering::Greater, None) => new.moved(&history::current()),
+        (Ordering::Less, _) if trigger::is_replica() => new.with_max_id(old.max_id()),
+        (Ordering::Less, _) => backwards(old),
     }
-    if new.is_of_centre() {
-        Error::MovedByCentre {
-            tag: display(old.tag()),
-        }
-        .raise();
-    }
-    if new.max_id() > old.max_id() {
-        return new.moved(&history::current());
-    }
-    if trigger::is_replica() {
-        let max_id = old.max_id();
-        return new.with_max_id(max_id);
-    }
-    backwards(old)
 }
 
 fn backwards(old: &AllocRow<'_>) -> ! {

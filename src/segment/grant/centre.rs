@@ -10,7 +10,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::time::Duration;
 
-use leaf_core::grant::{Decision, Delivery, Found as InCatalog, Grantor, Ledger, Row};
+use leaf_core::grant::{Decision, Delivery, Found, Grantor, Ledger, Row};
 use leaf_core::time::Monotonic;
 
 use super::collect::Job;
@@ -19,7 +19,7 @@ use crate::link::call::call_link;
 use crate::pg::clock;
 use crate::settings::segment as settings;
 use crate::shmem::Shared;
-use crate::shmem::index::Found;
+use crate::shmem::index::FoundSlot;
 use crate::shmem::key::OwnedKey;
 use crate::shmem::requests::Id;
 use crate::shmem::text::Text;
@@ -101,7 +101,7 @@ pub fn need(shared: &Shared, job: &Job) -> Option<(u64, bool)> {
         }
         let (wanted, past) = (job.wanted()?, job.past(shared));
         let policy = settings::step_policy(Grantor::Centre);
-        let mut ledger = Ledger::new(InCatalog::Row(known.row), settings::history_skip());
+        let mut ledger = Ledger::new(Found::Row(known.row), settings::history_skip());
         match ledger.decide(&wanted, job.incarnation(), &past, &policy) {
             Decision::Ask { count, exact } => Some((count, exact)),
             _ => None,
@@ -168,7 +168,7 @@ pub fn answered(shared: &Shared) -> (Vec<Job>, Vec<(Job, Denial)>) {
 
 /// Whether a segment was asked of the centre, and not published yet, for a slot for which `is_it`
 /// returns true.
-pub fn is_under_way(is_it: &dyn Fn(&Found) -> bool) -> bool {
+pub fn is_under_way(is_it: &dyn Fn(&FoundSlot) -> bool) -> bool {
     let is_of_it = |job: &Job| job.slot().is_some_and(|found| is_it(&found));
     ASKED.with_borrow(|asked| asked.iter().any(|it| is_of_it(&it.job)))
         || KEPT.with_borrow(|kept| kept.iter().any(|(job, _)| is_of_it(job)))

@@ -9,7 +9,7 @@ use pgrx::pg_sys;
 
 use crate::pg::clock;
 use crate::shmem::Shared;
-use crate::shmem::index::Found;
+use crate::shmem::index::FoundSlot;
 use crate::shmem::key::OwnedKey;
 use crate::shmem::leftovers::Leftover;
 use crate::shmem::mailbox::{Asked, Request};
@@ -29,7 +29,7 @@ pub enum What {
     /// A segment for a slot, with the slot's epoch when the job was collected. The row is
     /// read after this, and what it grants is published only if the epoch is still the
     /// same.
-    Segment { key: OwnedKey, found: Found },
+    Segment { key: OwnedKey, found: FoundSlot },
     /// What a session has asked for.
     Request(Box<Request>),
     /// To take back the unused ids of an evicted slot.
@@ -61,7 +61,7 @@ impl Job {
     }
 
     /// The slot for which it is a segment.
-    pub fn slot(&self) -> Option<Found> {
+    pub fn slot(&self) -> Option<FoundSlot> {
         match &self.what {
             What::Segment { found, .. } => Some(*found),
             What::Request(_) | What::Leftover(_) => None,
@@ -121,7 +121,7 @@ impl Job {
 pub fn collect(
     shared: &Shared,
     database: u32,
-    is_under_way: impl Fn(&dyn Fn(&Found) -> bool) -> bool,
+    is_under_way: impl Fn(&dyn Fn(&FoundSlot) -> bool) -> bool,
 ) -> Vec<Job> {
     let now = clock::monotonic();
     // What is taken back can be granted again at once.
@@ -139,7 +139,7 @@ pub fn collect(
         shared.index.take_request(number);
         // Before the slot's tag is read, so that it is not evicted after that.
         slot.is_loading.store(true, Ordering::Release);
-        let is_asked = |found: Found| {
+        let is_asked = |found: FoundSlot| {
             is_under_way(&|other| (other.number, other.epoch) == (found.number, found.epoch))
         };
         match shared.index.owner_of(number) {
@@ -188,7 +188,7 @@ pub fn next_try(shared: &Shared, database: u32) -> Option<Monotonic> {
 pub fn end_loading(
     shared: &Shared,
     database: u32,
-    is_under_way: impl Fn(&dyn Fn(&Found) -> bool) -> bool,
+    is_under_way: impl Fn(&dyn Fn(&FoundSlot) -> bool) -> bool,
 ) {
     shared.index.each_of(database, |_, number, slot| {
         let is_loading = is_under_way(&|other| other.number == number);

@@ -11,7 +11,7 @@ use super::collect::{Job, What};
 use crate::pg::{self, clock};
 use crate::settings::segment as settings;
 use crate::shmem::Shared;
-use crate::shmem::index::Found;
+use crate::shmem::index::FoundSlot;
 use crate::shmem::mailbox::Answer;
 use crate::shmem::requests::Id;
 use crate::shmem::slot::Verdict;
@@ -109,7 +109,7 @@ impl Publisher<'_> {
 
     /// Publishes a committed grant in the slot, unless the slot has begun a new epoch
     /// since the job was collected.
-    fn publish(&self, found: Found, run: Run, step: u64, grantor: Grantor) {
+    fn publish(&self, found: FoundSlot, run: Run, step: u64, grantor: Grantor) {
         let slot = self.shared.index.slot(found.number);
         let now = clock::monotonic();
         let mut state = slot.state.write();
@@ -141,7 +141,7 @@ impl Publisher<'_> {
     }
 
     /// Notifies sessions that wait for the slot that another load would not help.
-    fn pointless(&self, found: Found, verdict: Verdict) {
+    fn pointless(&self, found: FoundSlot, verdict: Verdict) {
         let slot = self.shared.index.slot(found.number);
         let mut state = slot.state.write();
         if slot.buffer.epoch() == found.epoch {
@@ -188,7 +188,7 @@ impl Publisher<'_> {
 
     /// Records a failure in the slot, unless it has begun a new epoch. Returns whether it
     /// is the first since the last success.
-    fn slot_failed(&self, found: Found, message: &str) -> bool {
+    fn slot_failed(&self, found: FoundSlot, message: &str) -> bool {
         let slot = self.shared.index.slot(found.number);
         let mut state = slot.state.write();
         if slot.buffer.epoch() != found.epoch {

@@ -1,5 +1,6 @@
 //! docs/reference/errors.md has every error that leaf raises, and no other. The errors are
-//! read from the sources: each is a call of `Report::new`, or of `bad` for arguments.
+//! read from the sources: each is a call of `Report::new` or `Report::not_ready`, or of `bad` for
+//! arguments.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,6 +14,9 @@ const PAGE: &str = "docs/reference/errors.md";
 
 /// The condition of a wrong argument.
 const BAD_ARGUMENT: &str = "INVALID_PARAMETER_VALUE";
+
+/// The condition of something that has to be different first.
+const NOT_READY: &str = "OBJECT_NOT_IN_PREREQUISITE_STATE";
 
 /// Where a message comes from a variable: all arguments' errors go through it.
 const OF_ARGUMENTS: &str = "src/error.rs";
@@ -70,6 +74,12 @@ impl<'ast> Visit<'ast> for Raised {
         match (names(&call.func).as_slice(), args.as_slice()) {
             ([.., kind, new], [code, message, _]) if kind == "Report" && new == "new" => {
                 self.add(code, message);
+            }
+            ([.., kind, not_ready], [message, _])
+                if kind == "Report" && not_ready == "not_ready" =>
+            {
+                let message = literal(message).expect("a message");
+                self.errors.insert((NOT_READY.into(), message));
             }
             ([.., bad], [message, _]) if bad == "bad" => {
                 let message = literal(message).expect("a message");
