@@ -265,15 +265,22 @@ fn locked_row(row: &ResultRow<'_>) -> Row {
 }
 
 /// Sets the position of a tag's row, which the current transaction has locked, by a grant or by
-/// taking ids back. An error if the row was not changed to it.
-pub fn set_position(tag: &[u8], to: Move, history: &str) {
+/// taking ids back. An error if the row was not changed to it. If `lost_grants`, `history` may lack
+/// grants of the one before.
+pub fn set_position(tag: &[u8], to: Move, history: &str, lost_grants: bool) {
     let intent = Intent::Grant([(tag.to_vec(), to)].into());
     let stored = intent::with(intent, || {
         query(
             "UPDATE leaf.alloc SET max_id = $2, history = $3, is_copy = false, \
-                    may_lack_feeds = may_lack_feeds OR is_copy AND fed_in IS DISTINCT FROM $3 \
+                    may_lack_feeds = may_lack_feeds OR fed_in IS DISTINCT FROM $3 \
+                                     AND (is_copy OR $4 AND history IS DISTINCT FROM $3) \
               WHERE biz_tag = $1 RETURNING max_id = $2",
-            &[text_arg(tag), bigint_arg(to.to), string_arg(history)],
+            &[
+                text_arg(tag),
+                bigint_arg(to.to),
+                string_arg(history),
+                flag_arg(lost_grants),
+            ],
             |row| flag(row, 1),
         )
     });

@@ -355,7 +355,7 @@ format!("the centre does not have the tag that feeds tag \"{tag}\""),
             .detail("The centre's tag was dropped, or dropped and created again."),
             Refusal::FixedUpstream => Report::not_ready(
 format!("cannot change where the ids of tag \"{tag}\" come from"),
-                "Use leaf_tag_attach, once. To make a fed tag local again, drop it and create another one.",
+                "Use leaf_tag_attach. To make a fed tag local again, drop it and create another one.",
             ),
             Refusal::MovedByCentre => Report::not_ready(
 format!("cannot move fed tag \"{tag}\""),

@@ -66,7 +66,7 @@ fn raise_rows(seen: &HashMap<Vec<u8>, i64>) {
                 to: high_water,
                 takes_back: false,
             };
-            alloc::set_position(tag, to, &history);
+            alloc::set_position(tag, to, &history, history::may_lack_grants());
         }
     }
 }

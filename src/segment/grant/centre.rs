@@ -2,9 +2,9 @@
 //! with other work.
 //!
 //! That a tag is fed, its row says: the first load locks it, and finds that the centre must be
-//! asked. From then on the loader knows it, and asks straight away. Nothing depends on what it
-//! knows: the transaction after the answer locks the row, and checks that the numbers are of the
-//! tag that it is attached to, and above all that it has granted.
+//! asked. From then on the loader knows it, and asks straight away, until the row has changed or
+//! the centre refuses. The transaction after the answer locks the row, and checks that the numbers
+//! are of the tag that it is attached to, and above all that it has granted.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -57,35 +57,42 @@ thread_local! {
 
 /// What a transaction has found out about the tag of a job.
 pub fn learn(shared: &Shared, job: &Job, decided: &Decided) {
+    if matches!(decided.decision, Decision::Busy | Decision::NotLast) {
+        return;
+    }
     KNOWN.with_borrow_mut(|all| {
-        let known = all.get_mut(job.key());
-        match (decided.decision, decided.row) {
-            (Decision::Ask { .. } | Decision::Granted { .. }, Some(row))
-                if row.grantor() == Grantor::Centre =>
-            {
-                let slot = job.slot().map(|found| found.epoch);
-                if let Some(known) = known {
-                    known.row = row;
-                    known.epoch = slot.or(known.epoch);
-                    return;
-                }
-                if all.len() >= shared.index.len() {
-                    all.clear();
-                }
-                if let Some(tag_of_centre) = decided.tag_of_centre.clone() {
-                    let epoch = slot;
-                    let new = Known {
-                        row,
-                        tag_of_centre,
-                        epoch,
-                    };
-                    all.insert(job.key().clone(), new);
-                }
-            }
-            (Decision::Busy | Decision::NotLast, _) => {}
-            _ => drop(all.remove(job.key())),
+        let before = all.remove(job.key());
+        let is_fed = matches!(
+            decided.decision,
+            Decision::Ask { .. } | Decision::Granted { .. }
+        );
+        let row = decided.row.filter(|row| row.grantor() == Grantor::Centre);
+        let Some(row) = row.filter(|_| is_fed) else {
+            return;
+        };
+        // What is known of a row goes with it, and with the tag that it is attached to.
+        let before = before.filter(|known| {
+            (known.row.incarnation, known.row.upstream) == (row.incarnation, row.upstream)
+        });
+        let (name, epoch) = before.map(|it| (it.tag_of_centre, it.epoch)).unzip();
+        let Some(tag_of_centre) = decided.tag_of_centre.clone().or(name) else {
+            return;
+        };
+        if all.len() >= shared.index.len() {
+            all.clear();
         }
+        let known = Known {
+            row,
+            tag_of_centre,
+            epoch: job.slot().map(|found| found.epoch).or(epoch.flatten()),
+        };
+        all.insert(job.key().clone(), known);
     });
+}
+
+/// The centre has refused a job, and will again: the next one reads the row.
+pub fn forget(job: &Job) {
+    KNOWN.with_borrow_mut(|all| all.remove(job.key()));
 }
 
 /// How many numbers the centre has to be asked for, and whether fewer are of no use, if the job's
@@ -93,10 +100,7 @@ pub fn learn(shared: &Shared, job: &Job, decided: &Decided) {
 pub fn need(shared: &Shared, job: &Job) -> Option<(u64, bool)> {
     KNOWN.with_borrow(|all| {
         let known = all.get(job.key())?;
-        if job
-            .slot()
-            .is_some_and(|found| known.epoch != Some(found.epoch))
-        {
+        if known.epoch.is_none() || known.epoch != epoch_of(shared, job) {
             return None;
         }
         let (wanted, past) = (job.wanted()?, job.past(shared));
@@ -107,6 +111,18 @@ pub fn need(shared: &Shared, job: &Job) -> Option<(u64, bool)> {
             _ => None,
         }
     })
+}
+
+/// The epoch of the slot of the job's tag, if the tag is in memory.
+fn epoch_of(shared: &Shared, job: &Job) -> Option<u64> {
+    let mut epoch = job.slot().map(|found| found.epoch);
+    if epoch.is_none() {
+        let key = job.key().as_ref();
+        shared
+            .index
+            .with(key, |slot| epoch = Some(slot.buffer.epoch()));
+    }
+    epoch
 }
 
 /// Asks the centre for what a job needs; `false` if that is not possible now. Raises no error.

@@ -33,6 +33,9 @@ impl Work for Granting {
         let publisher = Publisher { shared, database };
         let (mut jobs, denied) = centre::answered(shared);
         for (job, denial) in &denied {
+            if !denial.may_pass_soon() {
+                centre::forget(job);
+            }
             publisher.denied(job, *denial);
         }
         let collected = collect::collect(shared, database, centre::is_under_way);

@@ -123,6 +123,35 @@ fn tag_that_is_known_to_be_fed_is_asked_for_before_its_row_is_locked() {
 }
 
 #[test]
+fn tag_that_was_attached_to_another_one_asks_for_that() {
+    let centre = Centre::start();
+    centre.create("orders", "");
+    centre.create("orders2", ", start => 1000000");
+    centre.create("orders3", ", start => 2000000");
+    let shard = centre.shard();
+    attach(&shard, "orders", 100);
+    let mut client = shard.connect();
+    client.next("orders").expect("an id");
+    client.reserve("orders", 10).expect("a block");
+    // The numbers of the former one are of no use any more, whether there are some or not.
+    client.run("SELECT leaf_tag_attach('orders', 'orders2')");
+    let block = client.reserve("orders", 10).expect("a block");
+    assert_eq!(block.ids().next(), Some(1_000_000));
+    assert!(client.next("orders").expect("an id") > 1_000_000);
+    centre.0.connect().run("SELECT leaf_tag_drop('orders2')");
+    client.run("SET leaf.wait_timeout = '3s'");
+    let refusal = loop {
+        match client.batch("orders", 50) {
+            Ok(_) => {}
+            refusal => break refused(refusal, "55000"),
+        }
+    };
+    assert!(refusal.message().contains("does not have"), "{refusal:?}");
+    client.run("SELECT leaf_tag_attach('orders', 'orders3')");
+    assert_eq!(client.next("orders").expect("an id"), 2_000_000);
+}
+
+#[test]
 fn another_step_of_a_fed_tag_acts_on_the_next_load() {
     let centre = Centre::start();
     centre.create("orders", "");
