@@ -74,9 +74,9 @@ struct Common {
 /// How snowflake ids are divided into fields.
 #[derive(Debug, Args)]
 struct SchemeArgs {
-    /// The layout: leaf, uid, sonyflake, js53, decimal, or custom:TIME,WORKER,SEQUENCE with or
-    /// without ,TICK
-    #[arg(long, default_value = "leaf", value_parser = layout)]
+    /// The layout
+    #[arg(long, default_value = "leaf", value_parser = layout,
+          help = format!("The layout: {}", Layout::forms()))]
     layout: Layout,
 
     /// The instant from which time is counted; by default the layout's own
