@@ -14,7 +14,7 @@
 /// journal.push(1, "outside");
 /// journal.push(2, "in a savepoint");
 /// let mut undone = Vec::new();
-/// journal.roll_back(2, |_, action| undone.push(action));
+/// journal.roll_back(2, |action| undone.push(action));
 /// assert_eq!(undone, ["in a savepoint"]);
 /// assert_eq!(journal.iter().collect::<Vec<_>>(), [&"outside"]);
 /// ```
@@ -67,10 +67,10 @@ impl<T> Journal<T> {
             .flatten()
     }
 
-    /// The last action and its number, if it is one of `by`, the innermost savepoint.
-    pub fn last_of(&self, by: u32) -> Option<(usize, &T)> {
+    /// The last action, if it is one of `by`, the innermost savepoint.
+    pub fn last_of(&self, by: u32) -> Option<&T> {
         self.parts.last().filter(|part| part.by == by)?;
-        Some((self.actions.len() - 1, self.actions.last()?))
+        self.actions.last()
     }
 
     /// All actions, the first one first.
@@ -91,17 +91,12 @@ impl<T> Journal<T> {
         }
     }
 
-    /// A savepoint was rolled back: calls `undo` for each of its actions, with the
-    /// action's number, the last one first.
-    pub fn roll_back(&mut self, by: u32, mut undo: impl FnMut(usize, T)) {
+    /// A savepoint was rolled back: calls `undo` for each of its actions, the last one first.
+    pub fn roll_back(&mut self, by: u32, undo: impl FnMut(T)) {
         let Some(last) = self.parts.pop_if(|part| part.by == by) else {
             return;
         };
-        while self.actions.len() > last.begin
-            && let Some(action) = self.actions.pop()
-        {
-            undo(self.actions.len(), action);
-        }
+        self.actions.drain(last.begin..).rev().for_each(undo);
     }
 }
 
@@ -124,8 +119,8 @@ mod tests {
         journal.push(4, 40);
         journal.release(4, 2);
         let mut undone = Vec::new();
-        journal.roll_back(2, |number, action| undone.push((number, action)));
-        assert_eq!(undone, [(4, 40), (3, 21), (2, 30), (1, 20)]);
+        journal.roll_back(2, |action| undone.push(action));
+        assert_eq!(undone, [40, 21, 30, 20]);
         assert_eq!(actions(&journal), [10]);
     }
 
@@ -133,7 +128,7 @@ mod tests {
     fn a_savepoint_that_did_nothing_undoes_nothing() {
         let mut journal = Journal::default();
         journal.push(1, 10);
-        journal.roll_back(2, |_, _| unreachable!());
+        journal.roll_back(2, |_| unreachable!());
         journal.release(3, 1);
         assert_eq!(actions(&journal), [10]);
     }
@@ -144,9 +139,9 @@ mod tests {
         journal.push(3, 30);
         journal.release(3, 2);
         journal.release(2, 1);
-        journal.roll_back(2, |_, _| unreachable!());
+        journal.roll_back(2, |_| unreachable!());
         assert_eq!(actions(&journal), [30]);
-        journal.roll_back(1, |_, _| {});
+        journal.roll_back(1, |_| {});
         assert!(journal.is_empty());
     }
 
@@ -157,7 +152,7 @@ mod tests {
         let inner = journal.push(2, 20);
         assert_eq!(journal.get_mut(outer, 2), None);
         assert_eq!(journal.get_mut(inner, 2), Some(&mut 20));
-        assert_eq!(journal.last_of(2), Some((inner, &20)));
+        assert_eq!(journal.last_of(2), Some(&20));
         assert_eq!(journal.last_of(1), None);
         journal.release(2, 1);
         assert_eq!(journal.get_mut(inner, 1), Some(&mut 20));

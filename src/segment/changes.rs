@@ -230,10 +230,10 @@ pub fn after_sub_abort(sub: SubTransactionId) {
         }
         inval::bump();
         let last = &mut it.last;
-        it.made.roll_back(sub, |_, made| match made.before {
+        it.made.roll_back(sub, |made| match made.before {
             Some(before) => drop(last.insert(made.tag, before)),
             None => drop(last.remove(&made.tag)),
         });
-        it.truncated.roll_back(sub, |_, _| {});
+        it.truncated.roll_back(sub, |_| {});
     });
 }

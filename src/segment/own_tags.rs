@@ -87,7 +87,7 @@ impl OwnTags {
     /// Records a grant, unless an action that is undone with it implies it.
     fn note_grant(&mut self, sub: SubTransactionId, tag: &[u8]) {
         match self.actions.last_of(sub) {
-            Some((_, Action::Create(last) | Action::Grant(last))) if last == tag => {}
+            Some(Action::Create(last) | Action::Grant(last)) if last == tag => {}
             _ => {
                 self.actions.push(sub, Action::Grant(tag.to_vec()));
             }
@@ -324,7 +324,7 @@ pub fn after_sub_commit(sub: SubTransactionId, parent: SubTransactionId) {
 pub fn after_sub_abort(sub: SubTransactionId) {
     with(|it| {
         it.actions
-            .roll_back(sub, |_, action| undo(&mut it.versions, action));
+            .roll_back(sub, |action| undo(&mut it.versions, action));
     });
 }
 

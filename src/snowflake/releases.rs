@@ -68,5 +68,5 @@ pub fn after_sub_commit(sub: SubTransactionId, parent: SubTransactionId) {
 
 /// A savepoint was rolled back: its actions are discarded.
 pub fn after_sub_abort(sub: SubTransactionId) {
-    RELEASES.with_borrow_mut(|releases| releases.roll_back(sub, |_, _| {}));
+    RELEASES.with_borrow_mut(|releases| releases.roll_back(sub, |_| {}));
 }
