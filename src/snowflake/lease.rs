@@ -6,7 +6,7 @@ use std::time::Duration;
 use leaf_core::snowflake::ceiling::{self, renew_at};
 use leaf_core::snowflake::choice::is_credible;
 use leaf_core::snowflake::generator::Span;
-use leaf_core::snowflake::lease::Identity;
+use leaf_core::snowflake::lease::{self as core, Identity};
 use leaf_core::snowflake::{Generator, Scheme};
 use leaf_core::time::WallTime;
 
@@ -155,10 +155,9 @@ pub fn server_name() -> String {
     format!("{SERVER}{}", database_history())
 }
 
-/// A token that a holder cannot guess, so that it cannot be renewed with by a copy. Has at
-/// most 53 bits, which a double can represent.
+/// A new token.
 pub fn random_token() -> i64 {
-    2 + (Uuid::new_v4().as_u64_pair().0 >> 12) as i64
+    core::random_token(Uuid::new_v4().as_u64_pair().0)
 }
 
 /// Whether ids may begin at the instant `from` when the clock shows `clock`.

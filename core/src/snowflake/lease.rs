@@ -21,6 +21,12 @@ pub type Nonce = [u8; 16];
 /// The token of a lease that was never renewed. Nodes choose larger ones.
 pub const FIRST_TOKEN: i64 = 1;
 
+/// A token, made of a random number, with which nobody else can renew: a copy of its holder does
+/// not guess it. Has at most 53 bits, which a double can represent.
+pub const fn random_token(random: u64) -> i64 {
+    FIRST_TOKEN + 1 + (random >> 12) as i64
+}
+
 /// Which registry has granted a lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {

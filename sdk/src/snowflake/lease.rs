@@ -1,6 +1,6 @@
 //! What a node holds of the registry.
 
-use leaf_core::snowflake::lease::{Held, Nonce};
+use leaf_core::snowflake::lease::{self, Held, Nonce};
 use leaf_core::time::WallTime;
 use uuid::Uuid;
 
@@ -29,7 +29,7 @@ pub(super) fn new_nonce() -> Nonce {
     Uuid::new_v4().into_bytes()
 }
 
-/// A token that no copy of this process proposes, too.
+/// A new token.
 pub(super) fn new_token() -> i64 {
-    2 + (Uuid::new_v4().as_u64_pair().0 >> 12) as i64
+    lease::random_token(Uuid::new_v4().as_u64_pair().0)
 }

@@ -11,6 +11,7 @@ mod cache;
 mod clock;
 mod config;
 mod generator;
+mod issuing;
 mod keeper;
 mod lease;
 mod node;
