@@ -201,18 +201,19 @@ pub fn step(tag: &[u8]) -> Option<i32> {
 
 /// How far a tag's ids are granted.
 pub fn position(tag: &[u8]) -> Option<Position> {
-    let statement = "SELECT NULL, max_id, max_value, stripes, stripe, stripe_width, striped_from, \
+    let statement = "SELECT max_id, max_value, stripes, stripe, stripe_width, striped_from, \
                             earlier_stripes, earlier_stripe FROM leaf.alloc WHERE biz_tag = $1";
     query(statement, &[text_arg(tag)], position_of).pop()
 }
 
-/// The columns from the second to the ninth.
 fn position_of(row: &ResultRow<'_>) -> Position {
-    let integer = |ordinal| column_of::<i32>(row, ordinal).unwrap_or_default();
+    let integer = |column| column_of::<i32>(row, column).unwrap_or_default();
+    let stripes = ["stripes", "stripe", "earlier_stripes", "earlier_stripe"].map(integer);
+    let widths = ["stripe_width", "striped_from"].map(|column| bigint(row, column));
     Position {
-        max_id: bigint(row, 2),
-        max_value: bigint(row, 3),
-        numbers: own_numbers([4, 5, 8, 9].map(integer), [bigint(row, 6), bigint(row, 7)]),
+        max_id: bigint(row, "max_id"),
+        max_value: bigint(row, "max_value"),
+        numbers: own_numbers(stripes, widths),
     }
 }
 
@@ -227,9 +228,9 @@ pub fn is_of_centre(tag: &[u8]) -> bool {
 macro_rules! columns {
     () => {
         "a.max_id, a.max_value, a.stripes, a.stripe, a.stripe_width, a.striped_from, \
-         a.earlier_stripes, a.earlier_stripe, a.step::bigint, a.last_grant, a.largest_reserve, \
-         a.history IS DISTINCT FROM $2 OR a.is_copy OR a.written_by <> a.xmin, a.incarnation, a.floor, \
-         a.max_step::bigint, a.upstream_incarnation"
+         a.earlier_stripes, a.earlier_stripe, a.step::bigint AS step, a.last_grant, a.largest_reserve, \
+         a.history IS DISTINCT FROM $2 OR a.is_copy OR a.written_by <> a.xmin AS from_other_history, \
+         a.incarnation, a.floor, a.max_step::bigint AS max_step, a.upstream_incarnation"
     };
 }
 
@@ -237,9 +238,9 @@ macro_rules! columns {
 pub fn lock(tag: &[u8], history: &str) -> Option<Row> {
     query(
         concat!(
-            "SELECT NULL, ",
+            "SELECT ",
             columns!(),
-            ", false FROM leaf.alloc AS a WHERE a.biz_tag = $1 FOR NO KEY UPDATE"
+            ", false AS may_lack_feeds FROM leaf.alloc AS a WHERE a.biz_tag = $1 FOR NO KEY UPDATE"
         ),
         &[text_arg(tag), string_arg(history)],
         locked_row,
@@ -247,19 +248,18 @@ pub fn lock(tag: &[u8], history: &str) -> Option<Row> {
     .pop()
 }
 
-/// The columns from the second on.
 fn locked_row(row: &ResultRow<'_>) -> Row {
     Row {
         position: position_of(row),
-        step: bigint(row, 10).max(1) as u64,
-        last_grant: bigint(row, 11).max(0) as u64,
-        largest_reserve: bigint(row, 12).max(0) as u64,
-        from_other_history: column_of::<bool>(row, 13).unwrap_or(true),
-        incarnation: uuid(row, 14),
-        floor: bigint(row, 15),
-        max_step: column_of::<i64>(row, 16).and_then(|most| u64::try_from(most).ok()),
-        upstream: column_of::<pgrx::Uuid>(row, 17).map(|uuid| *uuid.as_bytes()),
-        may_lack_feeds: column_of::<bool>(row, 18).unwrap_or(true),
+        step: bigint(row, "step").max(1) as u64,
+        last_grant: bigint(row, "last_grant").max(0) as u64,
+        largest_reserve: bigint(row, "largest_reserve").max(0) as u64,
+        from_other_history: column_of::<bool>(row, "from_other_history").unwrap_or(true),
+        incarnation: uuid(row, "incarnation"),
+        floor: bigint(row, "floor"),
+        max_step: column_of::<i64>(row, "max_step").and_then(|most| u64::try_from(most).ok()),
+        upstream: column_of::<pgrx::Uuid>(row, "upstream_incarnation").map(|uuid| *uuid.as_bytes()),
+        may_lack_feeds: column_of::<bool>(row, "may_lack_feeds").unwrap_or(true),
         has_fed: false,
     }
 }
@@ -301,7 +301,7 @@ pub fn lock_for_grant(tags: &[&[u8]], history: &str, lost_grants: bool) -> Vec<F
             ", a.written_by <> a.xmin OR a.may_lack_feeds \
                OR a.fed_in IS DISTINCT FROM $2 \
                   AND (a.fed_unreplicated OR a.is_copy \
-                       OR $3 AND (a.history IS DISTINCT FROM $2 OR a.fed_in IS NOT NULL)) \
+                       OR $3 AND (a.history IS DISTINCT FROM $2 OR a.fed_in IS NOT NULL)) AS may_lack_feeds \
                FROM unnest($1) WITH ORDINALITY AS d(tag, n) JOIN leaf.alloc AS a ON a.biz_tag = d.tag \
                 FOR NO KEY UPDATE OF a SKIP LOCKED"
         ),

@@ -58,21 +58,23 @@ pub struct Column {
 /// longer exists.
 pub fn find(table: Oid, attribute: &[u8]) -> Option<Column> {
     query_latest(
-        "SELECT c.oid::bigint, f.attname::text, format('%I.%I', n.nspname, c.relname), \
-                format('%I', f.attname), \
+        "SELECT c.oid::bigint AS table, f.attname::text AS attribute, \
+                format('%I.%I', n.nspname, c.relname) AS table_name, format('%I', f.attname) AS name, \
                 CASE WHEN n.nspname <> 'public' THEN n.nspname || '.' ELSE '' END \
-                || c.relname || '.' || f.attname, \
-                c.relkind IN ('r', 'p'), c.relpersistence = 't', c.relispartition OR f.attinhcount > 0, \
-                pg_has_role(c.relowner, 'USAGE'), r.rolname::text, \
+                || c.relname || '.' || f.attname AS plain_name, \
+                c.relkind IN ('r', 'p') AS is_of_table, c.relpersistence = 't' AS is_temporary, \
+                c.relispartition OR f.attinhcount > 0 AS is_inherited, \
+                pg_has_role(c.relowner, 'USAGE') AS is_owned, \
+                c.relowner::bigint AS owner_oid, r.rolname::text AS owner, \
+                has_schema_privilege(c.relowner, n.oid, 'CREATE') AS may_create, \
                 CASE f.atttypid WHEN 'smallint'::regtype THEN 32767 \
                                 WHEN 'integer'::regtype THEN 2147483647 \
-                                WHEN 'bigint'::regtype THEN 9223372036854775807 END::bigint, \
-                f.attnotnull, f.attgenerated <> '', \
-                pg_get_expr(d.adbin, d.adrelid), d.adbin::text, \
+                                WHEN 'bigint'::regtype THEN 9223372036854775807 END::bigint AS largest, \
+                f.attnotnull AS is_not_null, f.attgenerated <> '' AS is_computed, \
+                pg_get_expr(d.adbin, d.adrelid) AS default, d.adbin::text AS expression, \
                 EXISTS (SELECT FROM pg_depend AS e JOIN pg_extension AS x ON x.oid = e.refobjid \
                          WHERE e.classid = 'pg_class'::regclass AND e.objid = c.oid AND e.deptype = 'e' \
-                           AND e.refclassid = 'pg_extension'::regclass AND x.extname = 'leaf'), \
-                c.relowner::bigint, has_schema_privilege(c.relowner, n.oid, 'CREATE') \
+                           AND e.refclassid = 'pg_extension'::regclass AND x.extname = 'leaf') AS is_of_leaf \
            FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace \
            JOIN pg_roles AS r ON r.oid = c.relowner \
            JOIN pg_attribute AS f ON f.attrelid = c.oid AND f.attname = $2::name \
@@ -81,24 +83,24 @@ pub fn find(table: Oid, attribute: &[u8]) -> Option<Column> {
           WHERE c.oid = $1::oid",
         &[oid_arg(table), text_arg(attribute)],
         |row| Column {
-            table: oid(bigint(row, 1)),
-            attribute: bytes(row, 2).unwrap_or_default(),
-            table_name: text(row, 3),
-            name: text(row, 4),
-            plain_name: text(row, 5),
-            is_of_table: flag(row, 6),
-            is_of_leaf: flag(row, 16),
-            is_temporary: flag(row, 7),
-            is_inherited: flag(row, 8),
-            is_owned: flag(row, 9),
-            owner: bytes(row, 10).unwrap_or_default(),
-            largest: column_of::<i64>(row, 11),
-            is_not_null: flag(row, 12),
-            is_computed: flag(row, 13),
-            default: optional_text(row, 14),
-            expression: bytes(row, 15),
-            owner_oid: oid(bigint(row, 17)),
-            may_create: flag(row, 18),
+            table: oid(bigint(row, "table")),
+            attribute: bytes(row, "attribute").unwrap_or_default(),
+            table_name: text(row, "table_name"),
+            name: text(row, "name"),
+            plain_name: text(row, "plain_name"),
+            is_of_table: flag(row, "is_of_table"),
+            is_of_leaf: flag(row, "is_of_leaf"),
+            is_temporary: flag(row, "is_temporary"),
+            is_inherited: flag(row, "is_inherited"),
+            is_owned: flag(row, "is_owned"),
+            owner: bytes(row, "owner").unwrap_or_default(),
+            largest: column_of::<i64>(row, "largest"),
+            is_not_null: flag(row, "is_not_null"),
+            is_computed: flag(row, "is_computed"),
+            default: optional_text(row, "default"),
+            expression: bytes(row, "expression"),
+            owner_oid: oid(bigint(row, "owner_oid")),
+            may_create: flag(row, "may_create"),
         },
     )
     .pop()

@@ -10,7 +10,8 @@ use pgrx::datum::{DatumWithOid, TimestampWithTimeZone};
 
 use super::intent::{self, Intent};
 use super::statement::{
-    ResultRow, bigint, column_of, execute, optional_text, query, query_latest, text, uuid,
+    ResultColumn, ResultRow, bigint, column_of, execute, optional_text, query, query_latest, text,
+    uuid,
 };
 use super::{relation, worker_row};
 use crate::pg::datum::{
@@ -23,7 +24,7 @@ use crate::shmem::generators::Lease;
 /// Begins a query whose rows are passed to [`read`].
 macro_rules! select {
     () => {
-        "SELECT worker_id::bigint, node, nonce, token, history, layout, epoch, ceiling, leased_until, \
+        "SELECT worker_id::bigint AS worker_id, node, nonce, token, history, layout, epoch, ceiling, leased_until, \
                 start_at, confirmed_by \
            FROM leaf.worker "
     };
@@ -103,22 +104,29 @@ pub struct UpstreamLease {
 /// The lease from the centre that a server's own row keeps, if it has one.
 pub fn upstream_lease(node: &str) -> Option<UpstreamLease> {
     query_by_index(
-        "SELECT worker_id::bigint, upstream_nonce, upstream_token, upstream_ceiling, upstream_registry, \
+        "SELECT worker_id::bigint AS worker_id, upstream_nonce, upstream_token, upstream_ceiling, upstream_registry, \
                 upstream_history, upstream_address, upstream_setting, layout, epoch FROM leaf.worker \
           WHERE node = $1 AND node ^@ 'server '::text AND upstream_token IS NOT NULL AND upstream_registry IS NOT NULL \
           ORDER BY upstream_ceiling DESC LIMIT 1",
         &[string_arg(node)],
         |row| {
-            let (worker_id, epoch) = (bigint(row, 1) as i32, instant(row, 10));
-            let terms = Terms::read(worker_id, &text(row, 9), epoch, epoch, instant(row, 4));
+            let epoch = instant(row, "epoch");
+            let terms = Terms::read(
+                bigint(row, "worker_id") as i32,
+                &text(row, "layout"),
+                epoch,
+                epoch,
+                instant(row, "upstream_ceiling"),
+            );
             let registry = Identity {
-                incarnation: uuid(row, 5),
-                history: text(row, 6),
+                incarnation: uuid(row, "upstream_registry"),
+                history: text(row, "upstream_history"),
             };
+            let (nonce, token) = (uuid(row, "upstream_nonce"), bigint(row, "upstream_token"));
             Some(UpstreamLease {
-                held: Held::granted(terms.ok()?, uuid(row, 2), bigint(row, 3), registry),
-                address: text(row, 7),
-                setting: text(row, 8),
+                held: Held::granted(terms.ok()?, nonce, token, registry),
+                address: text(row, "upstream_address"),
+                setting: text(row, "upstream_setting"),
             })
         },
     )
@@ -336,17 +344,17 @@ fn query_by_index<R>(statement: &str, args: &[Arg], read: impl Fn(&ResultRow<'_>
 
 fn read(row: &ResultRow<'_>) -> Registered {
     Registered {
-        worker_id: bigint(row, 1),
-        node: text(row, 2),
-        nonce: uuid(row, 3),
-        token: bigint(row, 4),
-        history: text(row, 5),
-        layout: text(row, 6),
-        epoch: instant(row, 7),
-        ceiling: instant(row, 8),
-        leased_until: instant(row, 9),
-        start_at: instant_or_null(row, 10),
-        confirmed_by: optional_text(row, 11),
+        worker_id: bigint(row, "worker_id"),
+        node: text(row, "node"),
+        nonce: uuid(row, "nonce"),
+        token: bigint(row, "token"),
+        history: text(row, "history"),
+        layout: text(row, "layout"),
+        epoch: instant(row, "epoch"),
+        ceiling: instant(row, "ceiling"),
+        leased_until: instant(row, "leased_until"),
+        start_at: instant_or_null(row, "start_at"),
+        confirmed_by: optional_text(row, "confirmed_by"),
     }
 }
 
@@ -466,11 +474,11 @@ fn values(registration: &Registration<'_>) -> Vec<Arg> {
     ]
 }
 
-fn instant(row: &ResultRow<'_>, ordinal: usize) -> WallTime {
-    instant_or_null(row, ordinal).expect("the column is not null")
+fn instant(row: &ResultRow<'_>, column: impl ResultColumn) -> WallTime {
+    instant_or_null(row, column).expect("the column is not null")
 }
 
-fn instant_or_null(row: &ResultRow<'_>, ordinal: usize) -> Option<WallTime> {
-    let at = column_of::<TimestampWithTimeZone>(row, ordinal)?;
+fn instant_or_null(row: &ResultRow<'_>, column: impl ResultColumn) -> Option<WallTime> {
+    let at = column_of::<TimestampWithTimeZone>(row, column)?;
     Some(clock::from_timestamp(at.into()))
 }

@@ -76,15 +76,19 @@ pub fn of_column(table: i64, attribute: &[u8]) -> Vec<Sequence> {
                    FROM columns AS c JOIN pg_depend AS p \
                      ON p.classid = 'pg_attrdef'::regclass AND p.objid = c.expression \
                     AND p.refclassid = 'pg_class'::regclass) \
-             SELECT s.seqrelid::bigint, format('%I.%I', n.nspname, r.relname), \
+             SELECT s.seqrelid::bigint AS oid, format('%I.%I', n.nspname, r.relname) AS name, \
+                    (SELECT min(kind) FROM found WHERE oid = s.seqrelid)::bigint AS kind, \
                     EXISTS (SELECT FROM found AS f WHERE f.oid = s.seqrelid AND f.attrelid = $1::oid AND f.kind = 4) \
-                    AND r.relowner = o.relowner AND r.relnamespace = o.relnamespace, \
-                    (SELECT min(kind) FROM found WHERE oid = s.seqrelid)::bigint, \
+                    AND r.relowner = o.relowner AND r.relnamespace = o.relnamespace AS may_be_owned, \
                     format('INCREMENT BY %s MINVALUE %s %s CACHE %s', \
                            s.seqincrement, s.seqmin, \
                            CASE WHEN s.seqmax = m.max THEN 'NO MAXVALUE' ELSE 'MAXVALUE ' || s.seqmax END, \
-                           s.seqcache), \
-                    s.seqstart, s.seqmin, s.seqmax, s.seqincrement, \
+                           s.seqcache) AS options, \
+                    format_type(s.seqtypid, NULL) AS type_name, \
+                    s.seqstart, s.seqmin, s.seqmax, s.seqincrement, s.seqcache, \
+                    s.seqmax = m.max AS is_as_long_as_its_type, \
+                    (SELECT min(format('%s.%I', f.attrelid::regclass, $2)) FROM found AS f \
+                      WHERE f.oid = s.seqrelid AND f.kind <= 2 AND f.attrelid <> $1::oid) AS identity_below, \
                     (SELECT string_agg(format('%s.%I', f.attrelid::regclass, f.attname), ', ') \
                        FROM (SELECT d.adrelid, d.adnum FROM pg_depend AS p JOIN pg_attrdef AS d ON d.oid = p.objid \
                               WHERE p.classid = 'pg_attrdef'::regclass \
@@ -97,13 +101,10 @@ pub fn of_column(table: i64, attribute: &[u8]) -> Vec<Sequence> {
                        JOIN pg_class AS c ON c.oid = u.relation \
                         AND has_sequence_privilege(c.relowner, s.seqrelid, 'USAGE, UPDATE') \
                       WHERE NOT EXISTS (SELECT FROM columns AS c \
-                                         WHERE c.attrelid = u.relation AND c.attnum = u.number)), \
-                    obj_description(s.seqrelid, 'pg_class'), \
-                    has_schema_privilege(o.relowner, n.oid, 'CREATE'), \
-                    pg_has_role(o.relowner, r.relowner, 'USAGE'), \
-                    format_type(s.seqtypid, NULL), s.seqcache, s.seqmax = m.max, \
-                    (SELECT min(format('%s.%I', f.attrelid::regclass, $2)) FROM found AS f \
-                      WHERE f.oid = s.seqrelid AND f.kind <= 2 AND f.attrelid <> $1::oid) \
+                                         WHERE c.attrelid = u.relation AND c.attnum = u.number)) AS other_columns, \
+                    obj_description(s.seqrelid, 'pg_class') AS comment, \
+                    pg_has_role(o.relowner, r.relowner, 'USAGE') AS is_owned, \
+                    has_schema_privilege(o.relowner, n.oid, 'CREATE') AS may_create \
                FROM pg_sequence AS s JOIN pg_class AS r ON r.oid = s.seqrelid \
                JOIN pg_namespace AS n ON n.oid = r.relnamespace \
                JOIN pg_class AS o ON o.oid = $1::oid \
@@ -114,28 +115,28 @@ pub fn of_column(table: i64, attribute: &[u8]) -> Vec<Sequence> {
               ORDER BY s.seqrelid NOT IN (SELECT oid FROM found WHERE attrelid = $1::oid), s.seqrelid",
         &[bigint_arg(table), text_arg(attribute)],
         |row| Sequence {
-            oid: oid(bigint(row, 1)),
-            name: text(row, 2),
-            may_be_owned: flag(row, 3),
-            kind: match bigint(row, 4) {
+            oid: oid(bigint(row, "oid")),
+            name: text(row, "name"),
+            kind: match bigint(row, "kind") {
                 1 => SequenceKind::Always,
                 2 => SequenceKind::ByDefault,
                 3 => SequenceKind::Owned,
                 _ => SequenceKind::Used,
             },
-            options: text(row, 5),
-            first: bigint(row, 6),
-            min: bigint(row, 7),
-            max: bigint(row, 8),
-            increment: bigint(row, 9),
-            other_columns: optional_text(row, 10),
-            comment: optional_text(row, 11),
-            may_create: flag(row, 12),
-            is_owned: flag(row, 13),
-            type_name: text(row, 14),
-            cache: bigint(row, 15),
-            is_as_long_as_its_type: flag(row, 16),
-            identity_below: optional_text(row, 17),
+            may_be_owned: flag(row, "may_be_owned"),
+            options: text(row, "options"),
+            type_name: text(row, "type_name"),
+            first: bigint(row, "seqstart"),
+            min: bigint(row, "seqmin"),
+            max: bigint(row, "seqmax"),
+            increment: bigint(row, "seqincrement"),
+            cache: bigint(row, "seqcache"),
+            is_as_long_as_its_type: flag(row, "is_as_long_as_its_type"),
+            identity_below: optional_text(row, "identity_below"),
+            other_columns: optional_text(row, "other_columns"),
+            comment: optional_text(row, "comment"),
+            is_owned: flag(row, "is_owned"),
+            may_create: flag(row, "may_create"),
         },
     )
 }

@@ -1,7 +1,7 @@
 //! Running SQL statements, and reading the columns of their results.
 
-use pgrx::spi::{Spi, SpiHeapTupleData};
-use pgrx::{AnyElement, pg_sys};
+use pgrx::spi::{Spi, SpiHeapTupleData, SpiResult};
+use pgrx::{AnyElement, FromDatum, IntoDatum, pg_sys};
 
 use crate::pg::datum::{self, Arg};
 use crate::pg::encoding::encode_c;
@@ -57,47 +57,62 @@ pub fn command(command: &str) {
     });
 }
 
-/// A column, counted from 1.
-pub fn column_of<T: pgrx::FromDatum + pgrx::IntoDatum>(
+/// Which column of a result: its number, counted from 1, or its name.
+pub trait ResultColumn: Copy + std::fmt::Display {
+    fn of<T: FromDatum + IntoDatum>(self, row: &ResultRow<'_>) -> SpiResult<Option<T>>;
+}
+
+impl ResultColumn for usize {
+    fn of<T: FromDatum + IntoDatum>(self, row: &ResultRow<'_>) -> SpiResult<Option<T>> {
+        row.get(self)
+    }
+}
+
+impl ResultColumn for &str {
+    fn of<T: FromDatum + IntoDatum>(self, row: &ResultRow<'_>) -> SpiResult<Option<T>> {
+        row.get_by_name(self)
+    }
+}
+
+/// The value of a column.
+pub fn column_of<T: FromDatum + IntoDatum>(
     row: &ResultRow<'_>,
-    ordinal: usize,
+    column: impl ResultColumn,
 ) -> Option<T> {
-    row.get::<T>(ordinal)
-        .unwrap_or_else(|error| pgrx::error!("unexpected column {ordinal}: {error}"))
+    column
+        .of(row)
+        .unwrap_or_else(|error| pgrx::error!("unexpected column {column}: {error}"))
 }
 
 /// A column of type `bigint`; 0 for NULL.
-pub fn bigint(row: &ResultRow<'_>, ordinal: usize) -> i64 {
-    column_of::<i64>(row, ordinal).unwrap_or_default()
+pub fn bigint(row: &ResultRow<'_>, column: impl ResultColumn) -> i64 {
+    column_of::<i64>(row, column).unwrap_or_default()
 }
 
 /// A column of type `text`; empty for NULL.
-pub fn text(row: &ResultRow<'_>, ordinal: usize) -> String {
-    let value = column_of::<AnyElement>(row, ordinal);
-    // SAFETY: the column is of that type, and lives as long as the row.
-    let bytes = value.map(|value| unsafe { datum::text(value.datum()) });
-    display(bytes.unwrap_or_default())
+pub fn text(row: &ResultRow<'_>, column: impl ResultColumn) -> String {
+    optional_text(row, column).unwrap_or_default()
 }
 
 /// A column of type `uuid` that is never NULL.
-pub fn uuid(row: &ResultRow<'_>, ordinal: usize) -> [u8; 16] {
-    let uuid = column_of::<pgrx::Uuid>(row, ordinal);
+pub fn uuid(row: &ResultRow<'_>, column: impl ResultColumn) -> [u8; 16] {
+    let uuid = column_of::<pgrx::Uuid>(row, column);
     *uuid.expect("the column is not null").as_bytes()
 }
 
 /// A column of type `boolean`; false for NULL.
-pub fn flag(row: &ResultRow<'_>, ordinal: usize) -> bool {
-    column_of::<bool>(row, ordinal) == Some(true)
+pub fn flag(row: &ResultRow<'_>, column: impl ResultColumn) -> bool {
+    column_of::<bool>(row, column) == Some(true)
 }
 
 /// A column of type `text`.
-pub fn optional_text(row: &ResultRow<'_>, ordinal: usize) -> Option<String> {
-    bytes(row, ordinal).map(|_| text(row, ordinal))
+pub fn optional_text(row: &ResultRow<'_>, column: impl ResultColumn) -> Option<String> {
+    bytes(row, column).map(|bytes| display(&bytes))
 }
 
 /// A column of type `text`, in the database's encoding.
-pub fn bytes(row: &ResultRow<'_>, ordinal: usize) -> Option<Vec<u8>> {
-    let value = column_of::<pgrx::AnyElement>(row, ordinal)?;
+pub fn bytes(row: &ResultRow<'_>, column: impl ResultColumn) -> Option<Vec<u8>> {
+    let value = column_of::<AnyElement>(row, column)?;
     // SAFETY: the column is of that type, and lives as long as the row.
     Some(unsafe { datum::text(value.datum()) }.to_vec())
 }

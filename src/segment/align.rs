@@ -269,7 +269,7 @@ fn permissions(tag: &[u8], role: pg_sys::Oid) -> Option<Permissions> {
 }
 
 /// A tag as it is now.
-struct State {
+struct Extent {
     /// Its next id.
     position: i64,
     /// Its largest id.
@@ -278,7 +278,7 @@ struct State {
     numbers: OwnNumbers,
 }
 
-impl State {
+impl Extent {
     /// How far a role that does not own the tag can move it by its tables.
     fn reach(&self) -> i64 {
         let half = self.last.saturating_sub(self.position) / 2;
@@ -287,12 +287,12 @@ impl State {
     }
 }
 
-fn state_of(tag: &[u8]) -> Option<State> {
+fn state_of(tag: &[u8]) -> Option<Extent> {
     let row = catalog::as_owner(|| alloc::position(tag))?;
     let mut next = None;
     let index = &shmem::require().index;
     index.with(key(tag), |slot| next = slot.buffer.levels().position);
-    Some(State {
+    Some(Extent {
         position: next.unwrap_or_else(|| first_of(&row)),
         last: row.max_value.min(MAX_ID),
         numbers: row.numbers,

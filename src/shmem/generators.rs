@@ -38,7 +38,7 @@ pub struct GeneratorSlot {
     /// Issues the ids. Leases are written under `state`'s lock.
     pub generator: Generator,
     /// The lease, and the lock for it.
-    pub state: Locked<State>,
+    pub state: Locked<LeaseState>,
     /// Signalled when the loader has tried to lease.
     pub changed: CondVar,
     /// Counters of waits.
@@ -69,7 +69,7 @@ pub struct Registry {
 /// The state of a generator's lease.
 #[repr(C)]
 #[derive(Default)]
-pub struct State {
+pub struct LeaseState {
     /// Layout and epoch, since the first registration.
     pub scheme: Option<Scheme>,
     /// The lease, while there is one.
@@ -156,7 +156,7 @@ impl Refusal {
 }
 
 // SAFETY: it has no pointers.
-unsafe impl Shareable for State {}
+unsafe impl Shareable for LeaseState {}
 // SAFETY: as above.
 unsafe impl Shareable for GeneratorSlot {}
 
@@ -174,7 +174,7 @@ impl GeneratorSlot {
     fn new(startup: &Startup) -> Self {
         GeneratorSlot {
             generator: Generator::new(),
-            state: Locked::new(State::default(), startup),
+            state: Locked::new(LeaseState::default(), startup),
             changed: CondVar::new(),
             waits: Waits::default(),
             requested: AtomicBool::new(false),
@@ -203,9 +203,9 @@ impl GeneratorSlot {
     fn belong_to(&self, registry: Registry) {
         let mut state = self.state.write();
         self.generator.fence();
-        *state = State {
+        *state = LeaseState {
             scheme: state.scheme,
-            ..State::default()
+            ..LeaseState::default()
         };
         self.requested.store(false, Ordering::Relaxed);
         self.retry_at.set(Monotonic::ZERO);
@@ -245,7 +245,7 @@ impl GeneratorSlot {
     /// has a reference to the generator any more.
     fn clear(&self) {
         self.retire();
-        *self.state.write() = State::default();
+        *self.state.write() = LeaseState::default();
         self.generator.reset();
         self.waits.clear();
         self.retry_at.set(Monotonic::ZERO);

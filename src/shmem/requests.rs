@@ -1,7 +1,7 @@
 //! Requests to one of leaf's workers: to the loader of a database ([mailbox](super::mailbox)), and
 //! to the link ([upstream](super::upstream)).
 //!
-//! | state | begins when | ends when |
+//! | stage | begins when | ends when |
 //! |---|---|---|
 //! | `Free` | the answer was collected, or nobody waits for it any more | somebody posts a request |
 //! | `Posted` | it was posted, or put back after a failure | the worker takes it, or it is withdrawn |
@@ -33,7 +33,7 @@ pub struct Table<A: 'static, R: 'static> {
 
 #[derive(Clone, Copy)]
 #[repr(C)]
-enum State<A, R> {
+enum Stage<A, R> {
     Free,
     Posted(A),
     Taken(A),
@@ -44,7 +44,7 @@ enum State<A, R> {
 /// A request in shared memory.
 #[repr(C)]
 struct Place<A, R> {
-    state: State<A, R>,
+    stage: Stage<A, R>,
     /// Distinguishes this use of the place from others.
     serial: u64,
     /// Who waits for the answer.
@@ -60,7 +60,7 @@ unsafe impl<A: Shareable, R: Shareable> Shareable for Place<A, R> {}
 
 impl<A, R> Place<A, R> {
     const FREE: Self = Place {
-        state: State::Free,
+        stage: Stage::Free,
         serial: 0,
         latch: LatchRef::NONE,
         posted_at: Monotonic::ZERO,
@@ -100,12 +100,12 @@ impl<A: Shareable + Copy, R: Shareable + Copy> Table<A, R> {
     pub fn post(&self, ask: &A) -> Option<Id> {
         let (now, latch) = (clock::monotonic(), LatchRef::mine());
         let mut places = self.places.write();
-        let is_free = |place: &Place<A, R>| matches!(place.state, State::Free);
+        let is_free = |place: &Place<A, R>| matches!(place.stage, Stage::Free);
         let number = places.iter().position(is_free)?;
         self.used.fetch_max(number + 1, Ordering::Relaxed);
         let place = &mut places[number];
         *place = Place {
-            state: State::Posted(*ask),
+            stage: Stage::Posted(*ask),
             serial: place.serial + 1,
             latch,
             posted_at: now,
@@ -121,20 +121,20 @@ impl<A: Shareable + Copy, R: Shareable + Copy> Table<A, R> {
     pub fn collect(&self, id: Id) -> Option<R> {
         let mut places = self.places.write();
         let place = get(&mut places, id)?;
-        let State::Answered(answer) = place.state else {
+        let Stage::Answered(answer) = place.stage else {
             return None;
         };
-        place.state = State::Free;
+        place.stage = Stage::Free;
         Some(answer)
     }
 
-    /// Ends a request, whatever its state. What is granted for it from now on is lost.
+    /// Ends a request, whatever its stage. What is granted for it from now on is lost.
     pub fn withdraw(&self, id: Id) {
         let mut places = self.places.write();
         if let Some(place) = get(&mut places, id) {
-            place.state = match place.state {
-                State::Taken(ask) | State::Abandoned(ask) => State::Abandoned(ask),
-                State::Free | State::Posted(_) | State::Answered(_) => State::Free,
+            place.stage = match place.stage {
+                Stage::Taken(ask) | Stage::Abandoned(ask) => Stage::Abandoned(ask),
+                Stage::Free | Stage::Posted(_) | Stage::Answered(_) => Stage::Free,
             };
         }
     }
@@ -149,8 +149,8 @@ impl<A: Shareable + Copy, R: Shareable + Copy> Table<A, R> {
     pub fn next_try(&self, is_it: impl Fn(&A) -> bool) -> Option<Monotonic> {
         let places = self.places.read();
         let places = places[..self.used()].iter();
-        let tries = places.filter_map(|place| match &place.state {
-            State::Posted(ask) if is_it(ask) => Some(place.retry_at),
+        let tries = places.filter_map(|place| match &place.stage {
+            Stage::Posted(ask) if is_it(ask) => Some(place.retry_at),
             _ => None,
         });
         tries.min()
@@ -164,7 +164,7 @@ impl<A: Shareable + Copy, R: Shareable + Copy> Table<A, R> {
         let (mut due, mut taken) = (Vec::with_capacity(used), Vec::with_capacity(used));
         let mut places = self.places.write();
         let posted = places[..used].iter().enumerate();
-        let posted = posted.filter(|(_, place)| matches!(place.state, State::Posted(_)));
+        let posted = posted.filter(|(_, place)| matches!(place.stage, Stage::Posted(_)));
         due.extend(
             posted
                 .filter(|(_, place)| place.retry_at <= now)
@@ -173,10 +173,10 @@ impl<A: Shareable + Copy, R: Shareable + Copy> Table<A, R> {
         due.sort_unstable();
         for (_, number) in due {
             let place = &mut places[number];
-            if let State::Posted(ask) = place.state
+            if let Stage::Posted(ask) = place.stage
                 && is_it(&ask)
             {
-                place.state = State::Taken(ask);
+                place.stage = Stage::Taken(ask);
                 let serial = place.serial;
                 let id = Id {
                     place: number,
@@ -190,14 +190,14 @@ impl<A: Shareable + Copy, R: Shareable + Copy> Table<A, R> {
 
     /// Answers a taken request. If it was withdrawn, what was granted for it is lost.
     pub fn answer(&self, id: Id, answer: R) {
-        self.settle(id, |_, _| State::Answered(answer));
+        self.settle(id, |_, _| Stage::Answered(answer));
     }
 
     /// Puts a taken request back, to be tried again, and records the reason.
     pub fn put_back(&self, id: Id, failure: &str) {
         self.settle(id, |place, ask| {
             place.retry_at = place.failures.record(failure).retry_at;
-            State::Posted(ask)
+            Stage::Posted(ask)
         });
     }
 
@@ -205,19 +205,19 @@ impl<A: Shareable + Copy, R: Shareable + Copy> Table<A, R> {
     pub fn note_failure(&self, id: Id, failure: &str) {
         self.settle(id, |place, ask| {
             place.failures.note(failure);
-            State::Taken(ask)
+            Stage::Taken(ask)
         });
     }
 
-    fn settle(&self, id: Id, settled: impl FnOnce(&mut Place<A, R>, A) -> State<A, R>) {
+    fn settle(&self, id: Id, settled: impl FnOnce(&mut Place<A, R>, A) -> Stage<A, R>) {
         let mut places = self.places.write();
         let Some(place) = get(&mut places, id) else {
             return;
         };
-        place.state = match place.state {
-            State::Taken(ask) => settled(place, ask),
-            State::Abandoned(_) => State::Free,
-            state @ (State::Free | State::Posted(_) | State::Answered(_)) => state,
+        place.stage = match place.stage {
+            Stage::Taken(ask) => settled(place, ask),
+            Stage::Abandoned(_) => Stage::Free,
+            stage @ (Stage::Free | Stage::Posted(_) | Stage::Answered(_)) => stage,
         };
         let latch = place.latch;
         drop(places);
@@ -231,13 +231,13 @@ impl<A: Shareable + Copy, R: Shareable + Copy> Table<A, R> {
         let mut latches = Vec::with_capacity(used);
         let mut places = self.places.write();
         for place in places[..used].iter_mut() {
-            place.state = match place.state {
-                State::Taken(ask) if is_it(&ask) => {
+            place.stage = match place.stage {
+                Stage::Taken(ask) if is_it(&ask) => {
                     latches.push(place.latch);
-                    answer(&ask).map_or(State::Posted(ask), State::Answered)
+                    answer(&ask).map_or(Stage::Posted(ask), Stage::Answered)
                 }
-                State::Abandoned(ask) if is_it(&ask) => State::Free,
-                state => state,
+                Stage::Abandoned(ask) if is_it(&ask) => Stage::Free,
+                stage => stage,
             };
         }
         drop(places);

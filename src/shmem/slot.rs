@@ -23,7 +23,7 @@ pub struct Slot {
     /// The ids. All sessions draw from it; written under `state`'s lock.
     pub buffer: DoubleBuffer,
     /// What the loader has recorded about the tag, and the lock for `buffer`.
-    pub state: Locked<State>,
+    pub state: Locked<TagState>,
     /// Signalled when `buffer` or `state` has changed.
     pub changed: CondVar,
     /// Counters of waits.
@@ -60,7 +60,7 @@ pub enum Verdict {
 
 /// What the loader has recorded about a slot's tag.
 #[repr(C)]
-pub struct State {
+pub struct TagState {
     /// One past the largest id ever published for the tag's present row, or
     /// `i64::MIN`. A row that is below it grants nothing.
     pub high_water: i64,
@@ -88,10 +88,10 @@ pub struct State {
 }
 
 // SAFETY: it has no pointers.
-unsafe impl Shareable for State {}
+unsafe impl Shareable for TagState {}
 
-impl State {
-    const NEW: State = State {
+impl TagState {
+    const NEW: TagState = TagState {
         high_water: i64::MIN,
         step: 0,
         loaded_at: Monotonic::ZERO,
@@ -112,7 +112,7 @@ impl Slot {
     pub(super) fn new(startup: &Startup) -> Self {
         Slot {
             buffer: DoubleBuffer::new(),
-            state: Locked::new(State::NEW, startup),
+            state: Locked::new(TagState::NEW, startup),
             changed: CondVar::new(),
             waits: Waits::default(),
             retry_at: AtomicMonotonic::new(),
@@ -128,9 +128,9 @@ impl Slot {
         let mut unused = Runs::default();
         self.begin_epoch(|state| {
             unused = self.buffer.take_rest();
-            *state = State {
+            *state = TagState {
                 reset_at: clock::now(),
-                ..State::NEW
+                ..TagState::NEW
             };
             self.waits.clear();
             self.is_loading.store(false, Ordering::Relaxed);
@@ -180,13 +180,18 @@ impl Slot {
         }
     }
 
-    fn discard(&self, state: &mut State) {
+    fn discard(&self, state: &mut TagState) {
         state.entered -= self.buffer.take_rest().len();
     }
 
     /// Publishes ids in the buffer, whose lock is held for `state`. Returns whether the next
     /// segment is due.
-    pub fn publish(&self, state: &mut State, run: Run, prefetch_after: u64) -> Result<bool, Full> {
+    pub fn publish(
+        &self,
+        state: &mut TagState,
+        run: Run,
+        prefetch_after: u64,
+    ) -> Result<bool, Full> {
         let drawn = self.drawn(state);
         let is_due = self.buffer.publish(run.first, run.len, prefetch_after)?;
         state.entered += run.len;
@@ -195,24 +200,24 @@ impl Slot {
     }
 
     /// How many ids were drawn from the buffer since it serves the tag.
-    fn drawn(&self, state: &State) -> u64 {
+    fn drawn(&self, state: &TagState) -> u64 {
         let levels = self.buffer.levels();
         state.entered.saturating_sub(levels.current + levels.next)
     }
 
     /// How many ids were drawn since the last segment was published.
-    pub fn drawn_since_load(&self, state: &State) -> u64 {
+    pub fn drawn_since_load(&self, state: &TagState) -> u64 {
         self.drawn(state).saturating_sub(state.drawn_at_load)
     }
 
     /// How many ids were drawn since the statistics were reset.
-    pub fn ids_drawn(&self, state: &State) -> u64 {
+    pub fn ids_drawn(&self, state: &TagState) -> u64 {
         self.drawn(state).saturating_sub(state.drawn_at_reset)
     }
 
     /// How fast ids are drawn, in ids per second: as fast as the last full segment was used
     /// up, or slower if the present one lasts longer already than it would at that speed.
-    pub fn ids_per_second(&self, state: &State, now: Monotonic) -> f64 {
+    pub fn ids_per_second(&self, state: &TagState, now: Monotonic) -> f64 {
         let drawn = self.drawn_since_load(state) as f64;
         let present = drawn * 1e6 / now.since(state.loaded_at).as_micros().max(1) as f64;
         match state.ids_per_second {
@@ -236,11 +241,15 @@ impl Slot {
         self.waits.clear();
     }
 
-    fn begin_epoch(&self, change: impl FnOnce(&mut State)) {
+    fn begin_epoch(&self, change: impl FnOnce(&mut TagState)) {
         self.begin_epoch_of(self.state.write(), change);
     }
 
-    fn begin_epoch_of(&self, mut state: WriteGuard<'_, State>, change: impl FnOnce(&mut State)) {
+    fn begin_epoch_of(
+        &self,
+        mut state: WriteGuard<'_, TagState>,
+        change: impl FnOnce(&mut TagState),
+    ) {
         self.buffer.bump_epoch();
         change(&mut state);
         self.retry_at.set(Monotonic::ZERO);
@@ -249,7 +258,7 @@ impl Slot {
     }
 }
 
-fn reconsider(state: &mut State) {
+fn reconsider(state: &mut TagState) {
     state.verdict = Verdict::Loadable;
     state.failures.end();
 }

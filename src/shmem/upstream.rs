@@ -194,7 +194,7 @@ pub type Answer = Result<Reply, Denial>;
 /// The requests, and how the link fares.
 pub struct Upstream {
     pub requests: Table<Demand, Answer>,
-    state: &'static Locked<State>,
+    state: &'static Locked<LinkState>,
 }
 
 // SAFETY: they have no pointers.
@@ -205,7 +205,7 @@ unsafe impl Shareable for Answer {}
 /// How the link fares.
 #[derive(Clone, Copy)]
 #[repr(C)]
-pub struct State {
+pub struct LinkState {
     /// Where it is connected, or was last.
     pub host: Text<254>,
     /// Since when it is connected.
@@ -227,10 +227,10 @@ pub struct State {
 }
 
 // SAFETY: it has no pointers.
-unsafe impl Shareable for State {}
+unsafe impl Shareable for LinkState {}
 
-impl State {
-    const NEW: State = State {
+impl LinkState {
+    const NEW: LinkState = LinkState {
         host: Text::EMPTY,
         connected_at: None,
         connections: 0,
@@ -247,7 +247,7 @@ impl Upstream {
     /// Requests the memory.
     pub(super) fn request_memory(request: &Request) {
         Table::<Demand, Answer>::request_memory(request, PLACES);
-        request.room_for::<Locked<State>>(1);
+        request.room_for::<Locked<LinkState>>(1);
     }
 
     /// Attaches to that memory.
@@ -257,7 +257,7 @@ impl Upstream {
             c"leaf upstream",
             c"leaf upstream used",
         ];
-        let state = || Locked::new(State::NEW, startup);
+        let state = || Locked::new(LinkState::NEW, startup);
         Upstream {
             requests: Table::attach(startup, names, PLACES),
             state: startup.attach_one(c"leaf upstream state", state),
@@ -275,12 +275,12 @@ impl Upstream {
     }
 
     /// How the link fares.
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> LinkState {
         *self.state.read()
     }
 
     /// Records how the link fares. `change` must not raise an error.
-    pub fn note(&self, change: impl FnOnce(&mut State)) {
+    pub fn note(&self, change: impl FnOnce(&mut LinkState)) {
         change(&mut self.state.write());
     }
 

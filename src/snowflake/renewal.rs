@@ -19,7 +19,7 @@ use crate::loader::work::{Done, Work};
 use crate::pg::{self, bgworker, clock, own_xact};
 use crate::settings::snowflake::{self as settings, Wanted};
 use crate::shmem::Shared;
-use crate::shmem::generators::{GeneratorSlot, Refusal, Registry, Standing, State};
+use crate::shmem::generators::{GeneratorSlot, LeaseState, Refusal, Registry, Standing};
 use crate::shmem::upstream::{Answer, Demand, Denial};
 
 /// How often the loader makes sure that there is a link while the centre is asked.
@@ -235,7 +235,7 @@ fn transact(
     }
 }
 
-fn current(state: &State) -> Option<Leased> {
+fn current(state: &LeaseState) -> Option<Leased> {
     Some(Leased {
         lease: state.lease?,
         scheme: state.scheme?,
@@ -325,7 +325,7 @@ fn failed(slot: &GeneratorSlot, message: &str) {
 }
 
 /// Records a failure; returns whether it is the first since the last success.
-fn record_failure(slot: &GeneratorSlot, state: &mut State, message: &str) -> bool {
+fn record_failure(slot: &GeneratorSlot, state: &mut LeaseState, message: &str) -> bool {
     let failure = state.failures.record(message);
     slot.retry_at.set(failure.retry_at);
     failure.is_first

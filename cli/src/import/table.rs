@@ -123,7 +123,7 @@ impl<const N: usize> Query<N> {
                 let (found, header) = (self.found, self.header.replace('\t', ", "));
                 let total = self.announced.unwrap_or_default();
                 Err(Failure::failed(format!(
-                    "the output of the query ({header}) has {found} rows instead of {total}"
+                    "the number of rows of the query ({header}) is {found} instead of {total}"
                 ))
                 .hint("run the query again"))
             }
