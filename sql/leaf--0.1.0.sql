@@ -257,13 +257,12 @@ CREATE FUNCTION leaf_segment_return(tag text, block int8range) RETURNS boolean
 COMMENT ON FUNCTION leaf_segment_return(text, int8range)
     IS 'takes back the unused end of a block that this session reserved, if nothing was granted after the block; true if it did; after an error, it may have taken it back';
 
-CREATE FUNCTION leaf_segment_feed(
-        tag text, count bigint, exact boolean DEFAULT false,
-        OUT first bigint, OUT last bigint, OUT incarnation uuid, OUT history text) RETURNS record
-    LANGUAGE c VOLATILE PARALLEL UNSAFE
+CREATE FUNCTION leaf_segment_feed(tags text[], counts bigint[], exact boolean[] DEFAULT NULL)
+    RETURNS TABLE (tag text, first bigint, last bigint, incarnation uuid, sqlstate text, message text, hint text)
+    LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 100
     AS 'MODULE_PATHNAME', 'leaf_segment_feed';
-COMMENT ON FUNCTION leaf_segment_feed(text, bigint, boolean)
-    IS 'numbers for a tag of another cluster that is fed from this tag: count of them, or, unless exact, as many as are left';
+COMMENT ON FUNCTION leaf_segment_feed(text[], bigint[], boolean[])
+    IS 'numbers for tags of another cluster that are fed from these tags, a row for each tag: as many as its count says, or, unless exact, as many as are left; or an error that concerns this tag alone';
 
 CREATE FUNCTION leaf_tag_incarnation(tag text) RETURNS uuid
     LANGUAGE c VOLATILE STRICT PARALLEL SAFE

@@ -1,6 +1,7 @@
 //! Asking the loader, and the centre, and waiting for the answer.
 
 use std::cell::RefCell;
+use std::time::Duration;
 
 use crate::link::call::call_link;
 use crate::patience::Patience;
@@ -12,6 +13,9 @@ use crate::shmem::key::KeyRef;
 use crate::shmem::mailbox::{Answer, Ask, Asked};
 use crate::shmem::requests::{Id, Table};
 use crate::shmem::upstream::{self, Demand, Denial};
+
+/// How long a session sleeps at least, unless an answer comes.
+const SHORTEST_NAP: Duration = Duration::from_millis(5);
 
 /// A request under way.
 enum UnderWay {
@@ -31,22 +35,40 @@ pub fn ask_loader(
     asked: Asked,
     patience: &Patience<'_>,
 ) -> Answer {
-    let shared = shmem::require();
     let ask = Ask::of(key, incarnation, asked);
-    let id = loop {
-        match shared.mailbox.post(&ask) {
-            Some(id) => break id,
-            None => patience.nap_or_give_up("too many requests to the loader are under way"),
+    let answer = ask_loader_all(&[ask], patience, Duration::MAX).pop();
+    match answer.expect("at least one was posted") {
+        Ok(answer) => answer,
+        Err(cause) => patience.give_up(cause),
+    }
+}
+
+/// Posts requests to the loader, as many of them as there is room for, the first ones, and waits
+/// for the answers. Instead of an answer that did not come in time, there is what the loader has
+/// failed at, if it has. With a failure, `if_failed` is enough time.
+pub fn ask_loader_all(
+    asks: &[Ask],
+    patience: &Patience<'_>,
+    if_failed: Duration,
+) -> Vec<Result<Answer, Option<String>>> {
+    let shared = shmem::require();
+    let ids = loop {
+        match shared.mailbox.post_of_session(asks) {
+            ids if ids.is_empty() => {
+                patience.nap_or_give_up("too many requests to the loader are under way");
+            }
+            ids => break ids,
         }
     };
-    begin(UnderWay::Loader(id));
-    let answer = wait(&shared.mailbox, id, patience, || {
+    for id in &ids {
+        begin(UnderWay::Loader(*id));
+    }
+    let answers = wait(&shared.mailbox, &ids, patience, if_failed, || {
         patience.call_loader(shared);
         true
     });
-    let cause = shared.mailbox.last_failure(id);
     withdraw();
-    answer.unwrap_or_else(|| patience.give_up(cause))
+    answers
 }
 
 /// Posts a request to the centre and waits for the answer.
@@ -59,9 +81,10 @@ pub fn ask_centre(demand: &Demand, patience: &Patience<'_>) -> upstream::Answer 
     let requests = &shared.upstream.requests;
     let id = requests.post(demand).ok_or(Denial::Away)?;
     begin(UnderWay::Centre(id));
-    let answer = wait(requests, id, patience, || call_link(shared));
+    let call = || call_link(shared);
+    let answer = wait(requests, &[id], patience, Duration::MAX, call).pop();
     withdraw();
-    answer.unwrap_or(Err(Denial::Away))
+    answer.and_then(Result::ok).unwrap_or(Err(Denial::Away))
 }
 
 fn begin(request: UnderWay) {
@@ -69,23 +92,42 @@ fn begin(request: UnderWay) {
     UNDER_WAY.with_borrow_mut(|under_way| under_way.push(request));
 }
 
-/// Waits until a request is answered; `None` if it is not in time, or if `call`, which wakes the
-/// worker, returns false.
+/// Waits until all requests are answered, or it is too late for the others: that is so earlier
+/// for those that have failed, and at once if `call`, which wakes the worker, returns false.
 fn wait<A: Shareable + Copy, R: Shareable + Copy>(
     table: &Table<A, R>,
-    id: Id,
+    ids: &[Id],
     patience: &Patience<'_>,
+    if_failed: Duration,
     call: impl Fn() -> bool,
-) -> Option<R> {
+) -> Vec<Result<R, Option<String>>> {
+    let mut answers: Vec<Option<Result<R, Option<String>>>> = vec![None; ids.len()];
+    let mut is_called = true;
     loop {
-        // The answer sets this process's latch.
-        if let Some(answer) = table.collect(id) {
-            return Some(answer);
+        // An answer sets this process's latch.
+        let is_over = patience.is_over() || !is_called;
+        let is_over_if_failed = patience.waited() >= if_failed;
+        for (answer, id) in answers.iter_mut().zip(ids) {
+            if answer.is_some() {
+                continue;
+            }
+            *answer = table.collect(*id).map(Ok);
+            if answer.is_none() && (is_over || is_over_if_failed) {
+                let failure = table.last_failure(*id);
+                *answer = (is_over || failure.is_some()).then_some(Err(failure));
+            }
         }
-        if patience.is_over() || !call() {
-            return None;
+        if answers.iter().all(Option::is_some) {
+            return answers.into_iter().flatten().collect();
         }
-        patience.sleep();
+        is_called = call();
+        if is_called {
+            patience.nap_for(
+                if_failed
+                    .saturating_sub(patience.waited())
+                    .max(SHORTEST_NAP),
+            );
+        }
     }
 }
 

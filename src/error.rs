@@ -1,10 +1,11 @@
 //! How leaf raises errors, and the errors that several rooms raise. A room can have
 //! an enum of its own beside this one; all errors become a [`Report`].
 
+use std::ffi::CStr;
 use std::time::Duration;
 
 use pgrx::pg_sys::panic::ErrorReport;
-use pgrx::{PgLogLevel, PgSqlErrorCode as Code};
+use pgrx::{PgLogLevel, PgSqlErrorCode as Code, pg_sys};
 
 /// An error as the caller sees it.
 #[derive(Clone, Debug)]
@@ -45,6 +46,13 @@ impl Report {
             detail: Some(detail.into()),
             ..self
         }
+    }
+
+    /// The five characters of the SQLSTATE.
+    pub fn sqlstate(&self) -> String {
+        // SAFETY: a C string in static memory, which the next call overwrites.
+        let text = unsafe { CStr::from_ptr(pg_sys::unpack_sql_state(self.code as i32)) };
+        text.to_string_lossy().into_owned()
     }
 
     /// Raises the error.

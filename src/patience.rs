@@ -104,12 +104,6 @@ impl<'t> Patience<'t> {
         )
     }
 
-    /// Sleeps until this process's latch is set, or until the loader has to be checked again;
-    /// can be cancelled.
-    pub fn sleep(&self) {
-        self.nap_for(LONGEST_NAP);
-    }
-
     /// Sleeps for a few milliseconds; can be cancelled.
     pub fn nap(&self) {
         self.nap_for(Duration::from_millis(5));
@@ -157,11 +151,16 @@ impl<'t> Patience<'t> {
 
     /// Raises the error for a wait that was too long, with the cause if there is one.
     pub fn give_up(&self, cause: Option<String>) -> ! {
-        let ids = self.ids.to_string();
+        self.too_late(self.ids, cause).raise()
+    }
+
+    /// The error for a wait for some ids that was too long, with the cause if there is one.
+    pub fn too_late(&self, ids: Ids<'_>, cause: Option<String>) -> Error {
+        let ids = ids.to_string();
         if self.lacked_slot.get() && !self.had_loader.get() {
-            Error::NoLoader { ids }.raise();
+            return Error::NoLoader { ids };
         }
-        let after = self.limit;
-        Error::Timeout { ids, after, cause }.raise()
+        let after = self.waited().min(self.limit);
+        Error::Timeout { ids, after, cause }
     }
 }

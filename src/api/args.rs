@@ -17,6 +17,7 @@ use crate::error::{Error, Problem};
 use crate::pg::call::{Call, Interval};
 use crate::pg::{clock, datum, display, role};
 use crate::segment::error::Error as TagError;
+use crate::segment::upstream::Feed;
 use crate::settings::{segment, snowflake as settings};
 use crate::snowflake::lease::{self, Proof};
 
@@ -31,8 +32,13 @@ const MAX_DESCRIPTION: usize = 256;
 
 /// Raises the error for an argument out of its range.
 pub fn bad(message: impl Into<String>, hint: &'static str) -> ! {
+    wrong(message, hint).raise()
+}
+
+/// The error for an argument out of its range.
+fn wrong(message: impl Into<String>, hint: &'static str) -> Error {
     let message = message.into();
-    Error::BadArgument { message, hint }.raise()
+    Error::BadArgument { message, hint }
 }
 
 /// Raises an error unless the function is called in FROM. In a select list, `(f()).*` calls
@@ -55,27 +61,36 @@ pub fn given<T>(argument: Option<T>, name: &str) -> T {
 
 /// A tag that is neither empty nor too long.
 pub fn tag(tag: Option<&[u8]>) -> &[u8] {
+    check_tag(tag).unwrap_or_else(|error| error.raise())
+}
+
+fn check_tag(tag: Option<&[u8]>) -> Result<&[u8], Error> {
     let hint = "Specify a tag, such as 'orders'.";
-    let tag = tag.unwrap_or_else(|| bad("tag must not be null", hint));
-    if tag.is_empty() {
-        bad("tag must not be empty", hint);
+    match tag {
+        None => Err(wrong("tag must not be null", hint)),
+        Some([]) => Err(wrong("tag must not be empty", hint)),
+        // Only a text with more bytes than a tag has characters can be too long.
+        Some(tag) if tag.len() > MAX_CHARS && datum::characters(tag) > MAX_CHARS => Err(wrong(
+            "tag is too long",
+            "A tag has at most 128 characters.",
+        )),
+        Some(tag) => Ok(tag),
     }
-    // Only a text with more bytes than a tag has characters can be too long.
-    if tag.len() > MAX_CHARS && datum::characters(tag) > MAX_CHARS {
-        bad("tag is too long", "A tag has at most 128 characters.");
-    }
-    tag
 }
 
 /// A number of ids.
 pub fn count(count: Option<impl Into<i64>>) -> u64 {
     let count = given(count, "count").into();
+    check_count(count).unwrap_or_else(|error| error.raise())
+}
+
+fn check_count(count: i64) -> Result<u64, Error> {
     match u64::try_from(count) {
-        Ok(count) if count > 0 => count,
-        _ => bad(
+        Ok(count) if count > 0 => Ok(count),
+        _ => Err(wrong(
             format!("count must be at least 1, not {count}"),
             "Ask for one id or more.",
-        ),
+        )),
     }
 }
 
@@ -173,14 +188,54 @@ pub fn grantee(role: Option<&CStr>) -> CString {
 
 /// The number of ids in a block.
 pub fn block_length(count: i64) -> u64 {
-    let (length, most) = (self::count(Some(count)), segment::max_reserve());
-    if length > most {
-        bad(
+    check_block_length(count).unwrap_or_else(|error| error.raise())
+}
+
+fn check_block_length(count: i64) -> Result<u64, Error> {
+    let (length, most) = (check_count(count)?, segment::max_reserve());
+    match length > most {
+        true => Err(wrong(
             format!("count must be at most {most}, not {length}"),
             "Reserve several blocks; leaf.max_reserve sets how many ids one block can have.",
+        )),
+        false => Ok(length),
+    }
+}
+
+/// What a shard asks of each tag: a number of ids, which may be 0, and whether fewer are of no use.
+pub fn feeds<'t>(
+    tags: &[Option<&'t [u8]>],
+    counts: Option<Vec<Option<i64>>>,
+    exact: Option<Vec<Option<bool>>>,
+) -> Vec<Result<Feed<'t>, Error>> {
+    let hint = "Give the arrays an element for each tag.";
+    let counts = counts.unwrap_or_else(|| bad("counts must not be null", hint));
+    let exact = exact.unwrap_or_else(|| vec![Some(false); tags.len()]);
+    if counts.len() != tags.len() || exact.len() != tags.len() {
+        bad(
+            "tags, counts and exact must have the same number of elements",
+            hint,
         );
     }
-    length
+    let each = tags.iter().zip(counts).zip(exact);
+    each.map(|((tag, count), exact)| feed(*tag, count, exact))
+        .collect()
+}
+
+fn feed<'t>(
+    tag: Option<&'t [u8]>,
+    count: Option<i64>,
+    exact: Option<bool>,
+) -> Result<Feed<'t>, Error> {
+    let missing = |name| wrong(format!("{name} must not be null"), "Give one for each tag.");
+    Ok(Feed {
+        tag: check_tag(tag)?,
+        count: match count.ok_or_else(|| missing("count"))? {
+            0 => 0,
+            count => check_block_length(count)?,
+        },
+        exact: exact.ok_or_else(|| missing("exact"))?,
+    })
 }
 
 /// The ids of the end of a block.

@@ -4,7 +4,7 @@ use leaf_core::Run;
 use pgrx::pg_sys;
 
 use super::args;
-use crate::history;
+use crate::error::{Problem, Report};
 use crate::patience::{Ids, Patience};
 use crate::pg::call::{Call, Datum, describe_function, sql_functions};
 use crate::pg::rows::Record;
@@ -12,7 +12,8 @@ use crate::pg::{datum, report};
 use crate::segment::batch::Batch;
 use crate::segment::error::Refusal;
 use crate::segment::tags::{self, KnownTag, Origin};
-use crate::segment::{blocks, draw, own_grants, upstream};
+use crate::segment::upstream::{self, Fed};
+use crate::segment::{blocks, draw, own_grants};
 use crate::shmem;
 
 describe_function!(leaf_segment_next);
@@ -131,24 +132,37 @@ fn leaf_segment_return(call: Call<'_>) -> bool {
     blocks::give_back(tag, unused)
 }
 
-/// Numbers for a tag of another cluster that is fed from this one.
-fn leaf_segment_feed(call: Call<'_>) -> Record {
-    args::require_from_clause(call, "leaf_segment_feed");
-    let tag = args::tag(call.text(0));
-    let count = match args::given(call.bigint(1), "count") {
-        0 => 0,
-        count => args::block_length(count),
-    };
-    let exact = args::given(call.boolean(2), "exact");
-    let (run, incarnation) = upstream::feed(tag, count, exact);
+/// Numbers for tags of another cluster that are fed from this one: a row for each, with its numbers
+/// or with an error.
+fn leaf_segment_feed(call: Call<'_>) -> Datum {
+    call.each(|| {
+        args::require_from_clause(call, "leaf_segment_feed");
+        let tags = args::given(call.texts(0), "tags");
+        let asked = args::feeds(&tags, call.bigints(1), call.booleans(2));
+        let feeds: Vec<_> = asked.iter().flatten().copied().collect();
+        let mut fed = upstream::feed(&feeds).into_iter();
+        let outcomes = asked.into_iter().filter_map(|asked| match asked {
+            Ok(_) => fed.next(),
+            Err(error) => Some(Err(error.report())),
+        });
+        let tags = tags.iter().map(|tag| tag.map(<[u8]>::to_vec));
+        let rows: Vec<_> = tags.zip(outcomes).collect();
+        rows.into_iter()
+            .map(|(tag, outcome)| feed_row(tag, outcome))
+    })
+}
+
+fn feed_row(tag: Option<Vec<u8>>, outcome: Result<Fed, Report>) -> Record {
+    let (fed, error) = (outcome.as_ref().ok(), outcome.as_ref().err());
+    let last = |run: &Run| run.first.saturating_add_unsigned(run.len).saturating_sub(1);
     Record::new()
-        .with("first", run.first)
-        .with(
-            "last",
-            run.first.saturating_add_unsigned(run.len).saturating_sub(1),
-        )
-        .with("incarnation", incarnation)
-        .with("history", history::current())
+        .with("tag", tag)
+        .with("first", fed.map(|(run, _)| run.first))
+        .with("last", fed.map(|(run, _)| last(run)))
+        .with("incarnation", fed.map(|(_, incarnation)| *incarnation))
+        .with("sqlstate", error.map(Report::sqlstate))
+        .with("message", error.map(|it| it.message.clone()))
+        .with("hint", error.map(|it| it.hint.clone()))
 }
 
 /// The identity of a tag's row.

@@ -339,6 +339,23 @@ pub fn tags_of_centre(tags: &[&[u8]]) -> Vec<Option<String>> {
     names
 }
 
+/// The fed tags that have got numbers of the centre lately, the last ones first, with their
+/// incarnations.
+pub fn lately_fed(most: usize) -> Vec<(Vec<u8>, [u8; 16])> {
+    query(
+        "SELECT biz_tag::text AS tag, incarnation FROM leaf.alloc \
+          WHERE upstream_tag IS NOT NULL AND last_grant > 0 AND update_time > now() - interval '1 day' \
+          ORDER BY update_time DESC LIMIT $1",
+        &[bigint_arg(i64::try_from(most).unwrap_or(i64::MAX))],
+        |row| {
+            (
+                bytes(row, "tag").unwrap_or_default(),
+                uuid(row, "incarnation"),
+            )
+        },
+    )
+}
+
 /// Makes a tag fed. Its numbers so far are no longer its own, so it is another tag from now
 /// on.
 pub fn attach(tag: &[u8], upstream_tag: &[u8], upstream_incarnation: [u8; 16]) {

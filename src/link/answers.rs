@@ -10,23 +10,37 @@ use super::libpq::Outcome;
 use crate::shmem::text::Text;
 use crate::shmem::upstream::{Address, Demand, Denial, Registry, Reply};
 
-/// What the outcome of a request means.
-pub fn answer(demand: &Demand, outcome: Outcome, place: Address) -> Answer {
+/// What the outcome of a statement means for each of its requests.
+pub fn answers(demands: &[Demand], outcome: &Outcome, place: Address) -> Vec<Answer> {
+    let all = |answer: &dyn Fn(&Demand) -> Failure| -> Vec<Answer> {
+        demands.iter().map(|demand| Err(answer(demand))).collect()
+    };
     match outcome {
-        Outcome::Row(Some(row)) => reply(demand, &row, place).unwrap_or_else(|| {
-            let cause = format!("unexpected answer {row:?}");
-            Err(Failure::new(Denial::Refused, cause))
-        }),
-        Outcome::Row(None) | Outcome::Sync => {
-            Err(Failure::new(Denial::Refused, "the answer has no row"))
+        Outcome::Rows(rows) if rows.len() == demands.len() => {
+            let each = demands.iter().zip(rows);
+            each.map(|(demand, row)| answer(demand, row, place))
+                .collect()
         }
-        Outcome::Error { code, message } => Err(Failure::new(denial_of(demand, &code), message)),
+        Outcome::Rows(_) | Outcome::Sync => {
+            let cause = "the answer does not have a row for each request";
+            all(&|_| Failure::new(Denial::Refused, cause))
+        }
+        Outcome::Error { code, message } => {
+            all(&|demand| Failure::new(denial_of(demand, code), message.as_str()))
+        }
     }
+}
+
+fn answer(demand: &Demand, row: &[String], place: Address) -> Answer {
+    reply(demand, row, place).unwrap_or_else(|| {
+        let cause = format!("unexpected answer {row:?}");
+        Err(Failure::new(Denial::Refused, cause))
+    })
 }
 
 /// What an SQLSTATE of the centre means to those who wait.
 fn denial_of(demand: &Demand, code: &str) -> Denial {
-    let is_of_tag = matches!(demand, Demand::Numbers { .. });
+    let is_of_tag = demand.is_of_tag();
     match code {
         "42704" if is_of_tag => Denial::Missing,
         "2200H" => Denial::Exhausted,
@@ -51,7 +65,16 @@ fn denial_of(demand: &Demand, code: &str) -> Denial {
 /// What is in an answer, which must be what was asked for; `None` if it is not.
 fn reply(demand: &Demand, row: &[String], place: Address) -> Option<Answer> {
     match *demand {
-        Demand::Numbers { count, exact, .. } => granted(count, exact, row).map(Ok),
+        Demand::Numbers { count, exact, .. } => {
+            let [first, last, incarnation, sqlstate, message] = row else {
+                return None;
+            };
+            if !sqlstate.is_empty() {
+                let denial = denial_of(demand, sqlstate);
+                return Some(Err(Failure::new(denial, message.as_str())));
+            }
+            granted(count, exact, [first, last, incarnation]).map(Ok)
+        }
         Demand::Register { nonce, .. } => leased(nonce, row, place),
         Demand::Renew { .. } => {
             let [token, ceiling, registry @ ..] = row else {
@@ -114,10 +137,8 @@ fn instant(us_since_1970: &str) -> Option<WallTime> {
     us_since_1970.parse().ok().map(WallTime::from_unix_us)
 }
 
-fn granted(count: u64, exact: bool, row: &[String]) -> Option<Reply> {
-    let [first, last, incarnation] = row else {
-        return None;
-    };
+fn granted(count: u64, exact: bool, row: [&str; 3]) -> Option<Reply> {
+    let [first, last, incarnation] = row;
     let (first, last): (i64, i64) = (first.parse().ok()?, last.parse().ok()?);
     let len = last.checked_sub(first)?.checked_add(1)?;
     let len = u64::try_from(len).ok()?;

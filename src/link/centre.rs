@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use uuid::Uuid;
 
-use super::answers::answer;
+use super::answers::answers;
 use super::failure::{Answer, Failure};
 use super::libpq::{Connection, LibPq, Outcome};
 use crate::shmem::upstream as shmem;
@@ -48,8 +48,8 @@ struct Host {
     port: String,
 }
 
-const FEED: &CStr =
-    c"SELECT first, last, incarnation FROM leaf_segment_feed($1::text, $2::bigint, $3::boolean)";
+const FEED: &CStr = c"SELECT first, last, incarnation, sqlstate, message \
+    FROM leaf_segment_feed($1::text[], $2::bigint[], $3::boolean[])";
 
 /// Times are passed as microseconds since 1970, which neither the time zone nor the style of
 /// dates of a session concerns.
@@ -95,8 +95,9 @@ impl Centre {
         Some(format!("{host}:{port}"))
     }
 
-    /// Asks the centre, in one pipeline. Calls `settle` with each answer as soon as it is there,
-    /// in the order of the requests.
+    /// Asks the centre, in one pipeline; requests for numbers that follow each other in one
+    /// statement. Calls `hear` with each answer as soon as it is there, in the order of the
+    /// requests.
     pub fn ask(&mut self, address: &Address, demands: &[Demand], mut hear: impl FnMut(Heard)) {
         if self.address.as_ref() != Some(address) {
             self.connection = None;
@@ -116,17 +117,24 @@ impl Centre {
         }
         let place = shmem::Address::of(&self.place());
         let mut settle = |answer| hear(Heard::Answer(Box::new(answer)));
-        let statements = demands.iter().map(statement);
+        let groups: Vec<_> = (demands)
+            .chunk_by(|one, next| one.is_of_tag() && next.is_of_tag())
+            .collect();
+        let mut unanswered = groups.iter();
         let (mut settled, mut is_useless) = (0, true);
         let lost = exchange(
             self.connection.as_ref(),
             address.timeout,
-            statements,
+            groups.iter().map(|group| statement(group)),
             |outcome| {
-                let answer = answer(&demands[settled], outcome, place);
-                is_useless &= answer.as_ref().is_err_and(Failure::is_of_host);
-                settled += 1;
-                settle(answer);
+                let group = unanswered.next().copied().unwrap_or_default();
+                let is_error = matches!(outcome, Outcome::Error { .. });
+                for answer in answers(group, &outcome, place) {
+                    let is_of_host = answer.as_ref().is_err_and(Failure::is_of_host);
+                    is_useless &= is_error && is_of_host;
+                    settled += 1;
+                    settle(answer);
+                }
             },
         );
         if lost.is_some() || is_useless {
@@ -251,12 +259,11 @@ struct Statement {
     parameters: Vec<String>,
 }
 
-fn statement(demand: &Demand) -> Statement {
+/// The statement for one request, or for several for numbers.
+fn statement(demands: &[Demand]) -> Statement {
     let id = |bytes: &[u8; 16]| Uuid::from_bytes(*bytes).to_string();
-    let (sql, parameters) = match demand {
-        Demand::Numbers { tag, count, exact } => {
-            (FEED, vec![tag.get(), count.to_string(), exact.to_string()])
-        }
+    let (sql, parameters) = match &demands[0] {
+        Demand::Numbers { .. } => (FEED, arrays(demands)),
         Demand::Register {
             node,
             worker_id,
@@ -288,6 +295,22 @@ fn statement(demand: &Demand) -> Statement {
         }
     };
     Statement { sql, parameters }
+}
+
+/// The names, counts, and whether fewer are of no use, each as an array.
+fn arrays(demands: &[Demand]) -> Vec<String> {
+    let (mut tags, mut counts, mut exacts) = (Vec::new(), Vec::new(), Vec::new());
+    for demand in demands {
+        if let Demand::Numbers { tag, count, exact } = demand {
+            let tag = tag.get().replace('\\', r"\\").replace('"', "\\\"");
+            tags.push(format!("\"{tag}\""));
+            counts.push(count.to_string());
+            exacts.push(exact.to_string());
+        }
+    }
+    [tags, counts, exacts]
+        .map(|elements| format!("{{{}}}", elements.join(",")))
+        .into()
 }
 
 /// This server's clock, in microseconds since 1970. Read when a statement is about to be sent:

@@ -162,8 +162,8 @@ pub struct Connection {
 /// What comes back for a statement in a pipeline.
 #[derive(Debug)]
 pub enum Outcome {
-    /// The first row; `None` if there is none.
-    Row(Option<Vec<String>>),
+    /// The rows. NULL is an empty text.
+    Rows(Vec<Vec<String>>),
     /// An error, with its SQLSTATE; empty if the connection is lost.
     Error { code: String, message: String },
     /// The end of what was sent before a synchronisation point.
@@ -303,9 +303,10 @@ impl Connection {
             match (pq.PQresultStatus)(result) {
                 PGRES_PIPELINE_SYNC => Outcome::Sync,
                 PGRES_TUPLES_OK => {
-                    let columns = 0..(pq.PQnfields)(result);
-                    let row = || columns.map(|column| text((pq.PQgetvalue)(result, 0, column)));
-                    Outcome::Row(((pq.PQntuples)(result) > 0).then(|| row().collect()))
+                    let (rows, columns) = ((pq.PQntuples)(result), (pq.PQnfields)(result));
+                    let value = |row, column| text((pq.PQgetvalue)(result, row, column));
+                    let row = |row| (0..columns).map(|column| value(row, column)).collect();
+                    Outcome::Rows((0..rows).map(row).collect())
                 }
                 _ => Outcome::Error {
                     code: text((pq.PQresultErrorField)(result, PG_DIAG_SQLSTATE)),

@@ -190,7 +190,9 @@ impl Link {
         if self.under_way.is_some() {
             return false;
         }
-        let demands = self.shared.upstream.requests.take(|_| true);
+        let mut demands = self.shared.upstream.requests.take(|_| true);
+        // Those for numbers go in one statement, first: a lease is asked for in its own.
+        demands.sort_by_key(|(_, demand)| !demand.is_of_tag());
         if demands.is_empty() {
             return false;
         }

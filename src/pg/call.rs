@@ -61,11 +61,16 @@ impl<'call> Call<'call> {
 
     /// Whether the function is called in FROM, and not in an expression.
     pub fn is_in_from_clause(self) -> bool {
-        // SAFETY: null, or a node that describes how a set is returned, which only FROM
-        // passes to a function that returns none.
+        // SAFETY: null, or a node that describes how a set is returned. To a function that
+        // returns none, only FROM passes one; and only FROM prefers sets that are whole.
         unsafe {
             let result = (*self.info).resultinfo;
-            !result.is_null() && (*result).type_ == pg_sys::NodeTag::T_ReturnSetInfo
+            if result.is_null() || (*result).type_ != pg_sys::NodeTag::T_ReturnSetInfo {
+                return false;
+            }
+            let modes = (*result.cast::<pg_sys::ReturnSetInfo>()).allowedModes as u32;
+            !(*(*self.info).flinfo).fn_retset
+                || modes & pg_sys::SetFunctionReturnMode::SFRM_Materialize_Preferred != 0
         }
     }
 
@@ -125,6 +130,57 @@ impl<'call> Call<'call> {
     /// An argument of type `bigint`.
     pub fn bigint(self, number: usize) -> Option<i64> {
         self.arg(number).map(|datum| datum.value() as i64)
+    }
+
+    /// An argument of type `text[]`.
+    pub fn texts(self, number: usize) -> Option<Vec<Option<&'call [u8]>>> {
+        let elements = self.elements(number, pg_sys::TEXTOID, -1, b'i')?;
+        // SAFETY: as in `text`; the elements are parts of the array, or copied.
+        let text = |datum| unsafe { datum::text(datum) };
+        Some(elements.into_iter().map(|it| it.map(text)).collect())
+    }
+
+    /// An argument of type `bigint[]`.
+    pub fn bigints(self, number: usize) -> Option<Vec<Option<i64>>> {
+        let elements = self.elements(number, pg_sys::INT8OID, 8, b'd')?;
+        let bigint = |datum: Datum| datum.value() as i64;
+        Some(elements.into_iter().map(|it| it.map(bigint)).collect())
+    }
+
+    /// An argument of type `boolean[]`.
+    pub fn booleans(self, number: usize) -> Option<Vec<Option<bool>>> {
+        let elements = self.elements(number, pg_sys::BOOLOID, 1, b'c')?;
+        let boolean = |datum: Datum| datum.value() & 0xff != 0;
+        Some(elements.into_iter().map(|it| it.map(boolean)).collect())
+    }
+
+    /// The elements of an array, of any number of dimensions, with their type, its length and
+    /// its alignment.
+    fn elements(
+        self,
+        number: usize,
+        kind: pg_sys::Oid,
+        length: i32,
+        alignment: u8,
+    ) -> Option<Vec<Option<Datum>>> {
+        let array = self.arg(number)?;
+        let (mut values, mut nulls, mut count) = (std::ptr::null_mut(), std::ptr::null_mut(), 0);
+        // SAFETY: an array of that type, as SQL declares; as many values and nulls as counted.
+        unsafe {
+            let array = pg_sys::pg_detoast_datum(array.cast_mut_ptr());
+            pg_sys::deconstruct_array(
+                array.cast(),
+                kind,
+                length,
+                length > 0,
+                alignment as _,
+                &raw mut values,
+                &raw mut nulls,
+                &raw mut count,
+            );
+            let at = |i: usize| (!*nulls.add(i)).then(|| *values.add(i));
+            Some((0..count as usize).map(at).collect())
+        }
     }
 
     /// An argument of type `int8range`: its bounds, of which the lower one is inclusive and

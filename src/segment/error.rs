@@ -341,7 +341,8 @@ impl Refusal {
         self.report(&display(tag)).raise()
     }
 
-    fn report(self, tag: &str) -> Report {
+    /// The error for a tag.
+    pub fn report(self, tag: &str) -> Report {
         match self {
             Refusal::NoUpstream => Report::not_ready(
 format!("no centre for fed tag \"{tag}\""),

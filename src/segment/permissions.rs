@@ -19,11 +19,21 @@ pub fn wait_until_readable(patience: &Patience<'_>) -> Readable {
 
 /// The row's permissions; an error unless they allow `user` to draw.
 pub fn require_draw(readable: &Readable, tag: &[u8], user: pg_sys::Oid) -> Permissions {
-    let Some(permissions) = readable.permissions(tag, user) else {
-        Error::NoSuchTag { tag: display(tag) }.raise();
-    };
-    require_may_draw(&permissions, tag, user);
-    permissions
+    find_to_draw(readable, tag, user).unwrap_or_else(|error| error.raise())
+}
+
+/// The row's permissions, if there is a row and they allow `user` to draw.
+pub fn find_to_draw(
+    readable: &Readable,
+    tag: &[u8],
+    user: pg_sys::Oid,
+) -> Result<Permissions, Error> {
+    let permissions = readable.permissions(tag, user);
+    let permissions = permissions.ok_or_else(|| Error::NoSuchTag { tag: display(tag) })?;
+    match permissions.may_draw {
+        true => Ok(permissions),
+        false => Err(Error::denied(tag, user, Privilege::Draw)),
+    }
 }
 
 /// An error unless the permissions of a tag's row allow `user` to draw.

@@ -1,6 +1,8 @@
 //! Tags of several clusters: a tag that is fed gets its ids from a tag of the centre. Here a tag
 //! becomes one, and the centre gives numbers to those of its shards.
 
+use std::time::Duration;
+
 use leaf_core::Run;
 use leaf_core::grant::{Decision, Grantor, Wanted};
 
@@ -10,13 +12,14 @@ use super::key::key;
 use super::line::{self, Line};
 use super::permissions;
 use crate::asking;
+use crate::catalog::permissions::Readable;
 use crate::catalog::{self, alloc};
-use crate::error::{Error as CommonError, Problem};
+use crate::error::{Error as CommonError, Problem, Report};
 use crate::patience::{Ids, Patience};
 use crate::pg::{display, process, replication, role};
 use crate::settings::upstream as settings;
 use crate::shmem;
-use crate::shmem::mailbox::{Answer, Asked};
+use crate::shmem::mailbox::{Answer, Ask, Asked};
 use crate::shmem::text::Text;
 use crate::shmem::upstream::{Demand, Denial, Reply};
 
@@ -63,44 +66,98 @@ fn ask(tag: &str, patience: &Patience<'_>) -> Result<(i64, [u8; 16]), Denial> {
     }
 }
 
-/// Numbers for a tag of another cluster, and the identity of the tag here. With `count` 0, no
-/// numbers: the run begins where the tag stands.
-pub fn feed(tag: &[u8], count: u64, exact: bool) -> (Run, [u8; 16]) {
+/// How long a shard waits for a tag that cannot be granted now, for example because its row is
+/// locked. It has asked for others in the same call.
+const WAIT_IF_FAILED: Duration = Duration::from_millis(100);
+
+/// What a shard asks of a tag.
+#[derive(Clone, Copy, Debug)]
+pub struct Feed<'t> {
+    pub tag: &'t [u8],
+    /// How many numbers; 0 to find out only where the tag stands.
+    pub count: u64,
+    /// Whether fewer are of no use.
+    pub exact: bool,
+}
+
+/// The numbers for a tag of another cluster, and the identity of the tag here. Without numbers, the
+/// run begins where the tag stands.
+pub type Fed = (Run, [u8; 16]);
+
+/// Numbers for tags of another cluster, or why there are none for a tag: that has no part in what
+/// becomes of the others.
+pub fn feed(feeds: &[Feed<'_>]) -> Vec<Result<Fed, Report>> {
     shmem::require();
     if process::in_recovery() {
         CommonError::InRecovery.raise();
     }
-    let patience = Patience::new(Ids::OfTag(tag));
+    if !replication::has_synchronous_standby() && !settings::allow_unreplicated_centre() {
+        Error::Unreplicated.raise();
+    }
+    let patience = Patience::new(Ids::OfTags);
+    let mut outcomes: Vec<_> = feeds.iter().map(|_| None).collect();
     loop {
+        let (mut asks, mut asked) = (Vec::new(), Vec::new());
         let readable = permissions::wait_until_readable(&patience);
-        let permissions = permissions::require_draw(&readable, tag, role::current());
-        if permissions.grantor == Grantor::Centre {
-            Refusal::IsFed.raise(tag);
+        for (feed, outcome) in feeds.iter().zip(&mut outcomes) {
+            if outcome.is_some() {
+                continue;
+            }
+            match check(&readable, feed) {
+                Ok((incarnation, None)) => {
+                    let (count, exact) = (feed.count, feed.exact);
+                    let wanted = Asked::Grant(Wanted::Feed { count, exact });
+                    asks.push(Ask::of(key(feed.tag), incarnation, wanted));
+                    asked.push((feed.tag, incarnation, outcome));
+                }
+                Ok((incarnation, Some(first))) => {
+                    *outcome = Some(Ok((Run { first, len: 0 }, incarnation)));
+                }
+                Err(report) => *outcome = Some(Err(report)),
+            }
         }
-        if !replication::has_synchronous_standby() && !settings::allow_unreplicated_centre() {
-            Error::Unreplicated.raise();
+        drop(readable);
+        if asks.is_empty() {
+            return outcomes.into_iter().flatten().collect();
+        }
+        let answers = asking::ask_loader_all(&asks, &patience, WAIT_IF_FAILED);
+        for ((tag, incarnation, outcome), answer) in asked.into_iter().zip(answers) {
+            *outcome = match answer {
+                Ok(Answer::Decided(Decision::Granted { run, .. })) => Some(Ok((run, incarnation))),
+                Ok(Answer::Decided(Decision::Exhausted)) => {
+                    let tag = display(tag);
+                    Some(Err(Error::Exhausted { tag }.report()))
+                }
+                Ok(Answer::Decided(Decision::MayLackFeeds)) => {
+                    Some(Err(Refusal::MayLackFeeds.report(&display(tag))))
+                }
+                // The tag is looked up again.
+                Ok(_) => None,
+                Err(cause) => Some(Err(patience.too_late(Ids::OfTag(tag), cause).report())),
+            };
+        }
+    }
+}
+
+/// The identity of the tag if the current role may feed from it, and, if no numbers are asked for,
+/// where it stands.
+fn check(readable: &Readable, feed: &Feed<'_>) -> Result<([u8; 16], Option<i64>), Report> {
+    let tag = feed.tag;
+    loop {
+        let permissions = permissions::find_to_draw(readable, tag, role::current());
+        let permissions = permissions.map_err(Problem::report)?;
+        if permissions.grantor == Grantor::Centre {
+            return Err(Refusal::IsFed.report(&display(tag)));
         }
         // The ids of a tag that is not committed die with it.
         if permissions.is_uncommitted || changes::state_of(tag) != RowState::Committed {
-            Error::OwnChange { tag: display(tag) }.raise();
+            return Err(Error::OwnChange { tag: display(tag) }.report());
         }
-        let incarnation = permissions.incarnation;
-        if count == 0 {
-            let position = catalog::as_owner(|| alloc::position(tag));
-            let Some(position) = position else { continue };
-            let (first, len) = (position.max_id, 0);
-            return (Run { first, len }, incarnation);
+        if feed.count > 0 {
+            return Ok((permissions.incarnation, None));
         }
-        match asking::ask_loader(
-            key(tag),
-            incarnation,
-            Asked::Grant(Wanted::Feed { count, exact }),
-            &patience,
-        ) {
-            Answer::Decided(Decision::Granted { run, .. }) => return (run, incarnation),
-            Answer::Decided(Decision::Exhausted) => Error::Exhausted { tag: display(tag) }.raise(),
-            Answer::Decided(Decision::MayLackFeeds) => Refusal::MayLackFeeds.raise(tag),
-            _ => {}
+        if let Some(position) = catalog::as_owner(|| alloc::position(tag)) {
+            return Ok((permissions.incarnation, Some(position.max_id)));
         }
     }
 }

@@ -12,12 +12,17 @@ use super::key::{Key, KeyRef, OwnedKey};
 use super::requests::{Id, Table};
 use super::text::Text;
 use super::upstream::Denial;
+use crate::pg::process;
 use crate::pg::shm::Shareable;
 
 /// How many requests of other clusters a loader takes at once.
-const OF_SHARDS_AT_ONCE: usize = 32;
+const OF_SHARDS_AT_ONCE: usize = 64;
 
-/// The requests of all databases: at most one per session.
+/// How many requests there can be beside one of each session: those of sessions that ask for
+/// numbers of several tags.
+const FURTHER: usize = 256;
+
+/// The requests of all databases.
 pub type Mailbox = Table<Ask, Answer>;
 
 /// A request to the loader of a database.
@@ -122,6 +127,17 @@ impl Ask {
 }
 
 impl Mailbox {
+    /// How many requests there can be.
+    pub(super) fn places() -> usize {
+        process::most_sessions() + FURTHER
+    }
+
+    /// Posts the requests of a session, the first ones, as many as there is room for if there is
+    /// a place left for each session.
+    pub fn post_of_session(&self, asks: &[Ask]) -> Vec<Id> {
+        self.post_all(asks, process::most_sessions())
+    }
+
     /// When the next request of a kind to the loader of `database` may be taken, if there is
     /// one.
     pub fn next_try_of(&self, database: u32, is_it: impl Fn(&Asked) -> bool) -> Option<Monotonic> {

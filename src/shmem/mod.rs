@@ -56,8 +56,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::error::{Error, Problem};
+use crate::pg::bgworker;
 use crate::pg::shm::{self, Request, Startup};
-use crate::pg::{bgworker, process};
 use crate::settings;
 use generators::Generators;
 use index::Index;
@@ -115,7 +115,7 @@ fn request(request: &Request) {
     WorkerTable::request_memory(request, bgworker::most());
     WorkerTable::request_memory(request, 1);
     Upstream::request_memory(request);
-    Mailbox::request_memory(request, process::most_sessions());
+    Mailbox::request_memory(request, Mailbox::places());
     Leftovers::request_memory(request);
     Generators::request_memory(request);
 }
@@ -128,7 +128,7 @@ fn startup(startup: &Startup) {
         loaders: WorkerTable::attach(startup, loaders, bgworker::most()),
         links: WorkerTable::attach(startup, links, 1),
         upstream: Upstream::attach(startup),
-        mailbox: Mailbox::attach(startup, MAILBOX, process::most_sessions()),
+        mailbox: Mailbox::attach(startup, MAILBOX, Mailbox::places()),
         leftovers: Leftovers::attach(startup),
         generators: Generators::attach(startup),
     };

@@ -98,23 +98,45 @@ impl<A: Shareable + Copy, R: Shareable + Copy> Table<A, R> {
     /// Posts a request, whose answer will set this process's latch; `None` if there is no free
     /// place. Requests that were withdrawn may occupy some for a moment.
     pub fn post(&self, ask: &A) -> Option<Id> {
+        self.post_all(std::slice::from_ref(ask), 0).pop()
+    }
+
+    /// Posts requests at once, the first ones, so that `spare` places stay free; but at least
+    /// one, if there is a free place.
+    pub fn post_all(&self, asks: &[A], spare: usize) -> Vec<Id> {
         let (now, latch) = (clock::monotonic(), LatchRef::mine());
+        let mut posted = Vec::with_capacity(asks.len());
+        let mut asks = asks.iter();
         let mut places = self.places.write();
         let is_free = |place: &Place<A, R>| matches!(place.stage, Stage::Free);
-        let number = places.iter().position(is_free)?;
-        self.used.fetch_max(number + 1, Ordering::Relaxed);
-        let place = &mut places[number];
-        *place = Place {
-            stage: Stage::Posted(*ask),
-            serial: place.serial + 1,
-            latch,
-            posted_at: now,
-            ..Place::FREE
-        };
-        Some(Id {
-            place: number,
-            serial: place.serial,
-        })
+        let mut room = asks.len();
+        if room > 1 {
+            let free = places.iter().filter(|place| is_free(place)).count();
+            room = room.min(free.saturating_sub(spare)).max(1);
+        }
+        for (number, place) in places.iter_mut().enumerate() {
+            if room == 0 {
+                break;
+            }
+            if is_free(place)
+                && let Some(ask) = asks.next()
+            {
+                *place = Place {
+                    stage: Stage::Posted(*ask),
+                    serial: place.serial + 1,
+                    latch,
+                    posted_at: now,
+                    ..Place::FREE
+                };
+                self.used.fetch_max(number + 1, Ordering::Relaxed);
+                posted.push(Id {
+                    place: number,
+                    serial: place.serial,
+                });
+                room -= 1;
+            }
+        }
+        posted
     }
 
     /// Takes the answer, if there is one; this ends the request.

@@ -63,6 +63,11 @@ pub enum Demand {
 pub type Address = Text<500>;
 
 impl Demand {
+    /// Whether it is for numbers of a tag.
+    pub fn is_of_tag(&self) -> bool {
+        matches!(self, Demand::Numbers { .. })
+    }
+
     /// What it is about, for the log.
     pub fn subject(&self) -> String {
         match self {

@@ -27,6 +27,8 @@ pub trait Draw {
     fn batch(&mut self, tag: &str, count: i32) -> Result<Vec<i64>, postgres::Error>;
     /// `leaf_segment_reserve`.
     fn reserve(&mut self, tag: &str, count: i64) -> Result<Block, postgres::Error>;
+    /// What `leaf_segment_feed` gives a shard of one tag; its SQLSTATE if that is nothing.
+    fn feed(&mut self, tag: &str, count: i64) -> Result<Block, String>;
     /// `leaf_segment_next` for each of `count` rows.
     fn rows(&mut self, tag: &str, count: i32) -> Result<Vec<i64>, postgres::Error>;
     /// One number of the tag's row in `leaf.stat_segment`.
@@ -71,6 +73,11 @@ impl Draw for Client {
             first: row.get(0),
             last: row.get(1),
         })
+    }
+
+    fn feed(&mut self, tag: &str, count: i64) -> Result<Block, String> {
+        let mut fed = feed_all(self, &[(tag, count)])?;
+        fed.pop().expect("a row")
     }
 
     fn rows(&mut self, tag: &str, count: i32) -> Result<Vec<i64>, postgres::Error> {
@@ -133,6 +140,37 @@ impl Draw for Client {
         // There is a line of WAL only where there was some.
         assert!(!plan.contains("WAL"), "{plan}");
     }
+}
+
+/// What `leaf_segment_feed` gives a shard of each tag, or the SQLSTATE of its row; the SQLSTATE
+/// alone if the call fails. Each error names a way out.
+#[track_caller]
+pub fn feed_all(
+    client: &mut Client,
+    feeds: &[(&str, i64)],
+) -> Result<Vec<Result<Block, String>>, String> {
+    let (tags, counts): (Vec<_>, Vec<_>) = feeds.iter().copied().unzip();
+    let rows = client
+        .query("SELECT * FROM leaf_segment_feed($1, $2)", &[&tags, &counts])
+        .map_err(|error| {
+            let error = error.as_db_error().expect("an error of the server").clone();
+            assert!(error.hint().is_some(), "{error:?}");
+            error.code().code().to_owned()
+        })?;
+    assert_eq!(rows.len(), feeds.len());
+    let block = |row: &postgres::Row| match row.get::<_, Option<String>>("sqlstate") {
+        None => Ok(Block {
+            first: row.get("first"),
+            last: row.get("last"),
+        }),
+        Some(code) => {
+            for text in ["message", "hint"] {
+                assert!(!row.get::<_, String>(text).is_empty(), "{row:?}");
+            }
+            Err(code)
+        }
+    };
+    Ok(rows.iter().map(block).collect())
 }
 
 /// Draws in portions, so that one statement never takes long, until `count` ids

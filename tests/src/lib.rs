@@ -53,7 +53,7 @@ pub use centre::{Centre, attach};
 pub use clock::Clock;
 pub use copies::{feed, pipe};
 pub use disk::Disk;
-pub use draw::{Block, Draw, draw_many, failed, refused};
+pub use draw::{Block, Draw, draw_many, failed, feed_all, refused};
 pub use exporter::Exporter;
 pub use installation::Installation;
 pub use leafctl::{Said, leafctl, leafctl_in_terminal, leafctl_on};

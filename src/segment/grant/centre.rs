@@ -6,7 +6,7 @@
 //! the centre refuses. The transaction after the answer locks the row, and checks that the numbers
 //! are of the tag that it is attached to, and above all that it has granted.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -15,11 +15,12 @@ use leaf_core::time::Monotonic;
 
 use super::collect::Job;
 use super::transact::Decided;
+use crate::catalog::{self, alloc, relation};
 use crate::link::call::call_link;
-use crate::pg::clock;
-use crate::settings::segment as settings;
+use crate::pg::{clock, own_xact};
+use crate::settings::{segment as settings, upstream};
 use crate::shmem::Shared;
-use crate::shmem::index::FoundSlot;
+use crate::shmem::index::{Claim, FoundSlot};
 use crate::shmem::key::OwnedKey;
 use crate::shmem::requests::Id;
 use crate::shmem::text::Text;
@@ -49,10 +50,56 @@ struct Known {
 }
 
 thread_local! {
+    /// Whether this loader has looked for tags that were fed lately.
+    static HAS_BEGUN: Cell<bool> = const { Cell::new(false) };
     static ASKED: RefCell<Vec<Asked>> = const { RefCell::new(Vec::new()) };
     /// Jobs whose numbers are there but could not be granted, and when to try again.
     static KEPT: RefCell<Vec<(Job, Monotonic)>> = const { RefCell::new(Vec::new()) };
     static KNOWN: RefCell<HashMap<OwnedKey, Known>> = RefCell::default();
+}
+
+/// Requests segments of the tags that were fed lately, if none is in memory: the server has
+/// started, and the centre is asked for all of them at once instead of for each at its first draw.
+pub fn request_lately_fed(shared: &Shared, database: u32) {
+    if HAS_BEGUN.replace(true) || upstream::upstream().is_none() {
+        return;
+    }
+    let mut is_any = false;
+    (shared.index).each_of(database, |_, _, slot| {
+        let state = slot.state.read();
+        is_any |= state.grantor == Grantor::Centre && state.loaded_at != Monotonic::ZERO;
+    });
+    if is_any {
+        return;
+    }
+    // Half of the slots are left to other tags.
+    let most = shared.index.len() / 2;
+    let read = || {
+        let catalog = relation::alloc().map(|alloc| alloc.to_u32());
+        let tags = catalog.map(|_| catalog::as_owner(|| alloc::lately_fed(most)));
+        let owned = |tag| OwnedKey {
+            database,
+            catalog: catalog.unwrap_or_default(),
+            tag,
+        };
+        let tags = tags.into_iter().flatten();
+        Some(tags.map(|(tag, it)| (owned(tag), it)).collect())
+    };
+    let claim = |tags: Vec<(OwnedKey, [u8; 16])>| {
+        for (key, incarnation) in &tags {
+            match (shared.index).claim(key.as_ref(), *incarnation, Monotonic::ZERO) {
+                Claim::Slot(found, leftover) => {
+                    if let Some(leftover) = leftover {
+                        shared.leftovers.post(&leftover, Monotonic::ZERO);
+                    }
+                    shared.index.request(found.number, database);
+                }
+                Claim::Wait => return,
+            }
+        }
+    };
+    // If this fails, each tag is asked for at its first draw.
+    let _ = own_xact::run_briefly(read, claim);
 }
 
 /// What a transaction has found out about the tag of a job.

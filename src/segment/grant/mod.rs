@@ -30,6 +30,7 @@ impl Work for Granting {
     }
 
     fn run(&self, shared: &Shared, database: u32) -> Done {
+        centre::request_lately_fed(shared, database);
         let publisher = Publisher { shared, database };
         let (mut jobs, denied) = centre::answered(shared);
         for (job, denial) in &denied {

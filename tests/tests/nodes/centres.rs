@@ -35,7 +35,7 @@ fn feeds_only_once_it_was_moved(centre: &Server, shard: &Server) {
     assert_eq!(client.number(cause), 1);
     let mut there = centre.connect();
     there.next("orders").expect("an id of the centre's own");
-    there.fails("SELECT * FROM leaf_segment_feed('orders', 1)", "55000");
+    assert_eq!(there.feed("orders", 1).expect_err("none"), "55000");
     let highest = client.number("SELECT max_id FROM leaf.alloc");
     there.run(&format!(
         "SELECT leaf_tag_alter('orders', advance_to => greatest(max_id, {highest})) FROM leaf.alloc"
@@ -103,17 +103,13 @@ fn centre_after_an_asynchronous_failover_feeds_only_once_the_tag_was_moved() {
 fn centre_that_was_dumped_and_restored_feeds_only_once_the_tag_was_moved() {
     let centre = Centre::start();
     centre.create("orders", "");
-    centre
-        .0
-        .connect()
-        .run("SELECT * FROM leaf_segment_feed('orders', 1000)");
+    (centre.0.connect()).feed("orders", 1000).expect("numbers");
     centre.0.connect().run("CREATE DATABASE other");
     centre.0.dump_and_restore("postgres", "other");
     let mut other = centre.0.connect_as("postgres", "other");
-    other.fails("SELECT * FROM leaf_segment_feed('orders', 1)", "55000");
+    assert_eq!(other.feed("orders", 1).expect_err("none"), "55000");
     other.run("SELECT leaf_tag_alter('orders', advance_to => 5000)");
-    let first = "SELECT first FROM leaf_segment_feed('orders', 1)";
-    assert!(other.number(first) >= 5000);
+    assert!(other.feed("orders", 1).expect("numbers").first >= 5000);
 }
 
 #[test]

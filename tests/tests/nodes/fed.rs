@@ -1,7 +1,10 @@
 //! Fed tags: their ids come from a tag of a centre, and are like local ones for those who
 //! draw.
 
-use leaf_tests::{Centre, Draw, Ledger, Options, Server, attach, draw_many, refused, wait_until};
+use leaf_tests::{
+    Block, Centre, Draw, Ledger, Mode, Options, Server, attach, draw_many, feed_all, refused,
+    wait_until,
+};
 
 #[test]
 fn shards_of_a_centre_repeat_nothing_among_them() {
@@ -261,8 +264,8 @@ fn centre_feeds_no_fed_tag() {
         client.batch_execute("SET leaf.wait_timeout = '300ms'; SELECT leaf_tag_attach('orders')"),
         "55P03",
     );
-    let feed = "SELECT first FROM leaf_segment_feed('orders', 1)";
-    refused(middle.0.connect().batch_execute(feed), "55000");
+    let fed = middle.0.connect().feed("orders", 1);
+    assert_eq!(fed.expect_err("none"), "55000");
     // No loop either: a server that is its own centre.
     middle.0.reload("leaf.upstream", &middle.upstream());
     let mut own = middle.0.connect();
@@ -287,8 +290,7 @@ fn feeding_needs_a_synchronous_standby_or_permission_to_do_without() {
     attach(&shard, "orders", 10);
     let mut there = centre.0.connect();
     centre.0.reload("leaf.allow_unreplicated_centre", "off");
-    let feed = "SELECT first FROM leaf_segment_feed('orders', 10)";
-    refused(there.batch_execute(feed), "55000");
+    assert_eq!(there.feed("orders", 10).expect_err("none"), "55000");
     let mut client = shard.connect();
     client.run("SET leaf.wait_timeout = '300ms'");
     let error = refused(client.next("orders"), "55P03");
@@ -307,47 +309,202 @@ fn feeding_obeys_the_rules_of_blocks() {
     let centre = Centre::of(Server::options().set("leaf.max_reserve", "1000"));
     centre.create("orders", ", max_value => 50");
     let mut there = centre.0.connect();
-    for (call, code) in [
-        ("leaf_segment_feed('orders', 1001)", "22023"),
-        ("leaf_segment_feed('orders', -1)", "22023"),
-        ("leaf_segment_feed('missing', 1)", "42704"),
-        ("leaf_segment_feed('orders', 51, true)", "2200H"),
-        ("leaf_segment_feed(NULL, 1)", "22023"),
-        ("leaf_segment_feed('orders', NULL)", "22023"),
+    for (tag, count, code) in [
+        ("orders", 1001, "22023"),
+        ("orders", -1, "22023"),
+        ("", 1, "22023"),
+        ("missing", 1, "42704"),
     ] {
-        refused(there.batch_execute(&format!("SELECT * FROM {call}")), code);
+        assert_eq!(there.feed(tag, count).expect_err("none"), code, "{tag}");
     }
-    refused(
-        there.batch_execute("SELECT (leaf_segment_feed('orders', 1)).*"),
-        "0A000",
-    );
+    let code = "SELECT sqlstate = '2200H' FROM leaf_segment_feed('{orders}', '{51}', '{true}')";
+    assert!(there.query_one(code, &[]).expect("a row").get::<_, bool>(0));
+    for call in [
+        "leaf_segment_feed(NULL, '{1}')",
+        "leaf_segment_feed('{orders}', NULL)",
+        "leaf_segment_feed('{orders}', '{1,2}')",
+        "leaf_segment_feed('{orders}', '{1}', '{}')",
+    ] {
+        refused(
+            there.batch_execute(&format!("SELECT * FROM {call}")),
+            "22023",
+        );
+    }
+    for call in [
+        "leaf_segment_feed('{orders}', '{1}')",
+        "(leaf_segment_feed('{orders}', '{1}')).*",
+    ] {
+        refused(there.batch_execute(&format!("SELECT {call}")), "0A000");
+    }
     there.run("CREATE ROLE joe LOGIN");
     let mut joe = centre.0.connect_as("joe", "postgres");
-    joe.fails("SELECT * FROM leaf_segment_feed('orders', 1)", "42501");
-    joe.fails("SELECT * FROM leaf_segment_feed('orders', 0)", "42501");
-    let last = |client: &mut leaf_tests::postgres::Client, call: &str| {
-        client.number(&format!("SELECT last FROM leaf_segment_feed({call})"))
+    for count in [0, 1] {
+        assert_eq!(joe.feed("orders", count).expect_err("none"), "42501");
+    }
+    let last = |client: &mut leaf_tests::postgres::Client, count| {
+        client.feed("orders", count).expect("numbers").last
     };
-    assert_eq!(last(&mut there, "'orders', 0"), 0);
+    assert_eq!(last(&mut there, 0), 0);
     // Undone by nothing.
     there.run("BEGIN");
-    assert_eq!(last(&mut there, "'orders', 30"), 30);
+    assert_eq!(last(&mut there, 30), 30);
     there.run("ROLLBACK");
-    assert_eq!(last(&mut there, "'orders', 1000"), 50);
-    there.fails("SELECT last FROM leaf_segment_feed('orders', 1)", "2200H");
+    assert_eq!(last(&mut there, 1000), 50);
+    assert_eq!(there.feed("orders", 1).expect_err("none"), "2200H");
     there.run("BEGIN; SELECT leaf_tag_create('new')");
-    there.fails("SELECT last FROM leaf_segment_feed('new', 1)", "55P03");
+    assert_eq!(there.feed("new", 1).expect_err("none"), "55P03");
+}
+
+/// The names of many tags.
+fn names(count: usize) -> Vec<String> {
+    (1..=count).map(|n| format!("tag {n}")).collect()
+}
+
+/// Creates them at a centre.
+fn create_many(centre: &Centre, count: usize) {
+    centre.0.connect().run(&format!(
+        "SELECT leaf_tag_create('tag ' || n), leaf_tag_grant('tag ' || n, 'shard')
+           FROM generate_series(1, {count}) AS n"
+    ));
+}
+
+/// In how many transactions the rows of a centre's tags were written last.
+fn transactions(there: &mut leaf_tests::postgres::Client) -> i64 {
+    there.number("SELECT count(DISTINCT xmin::text) FROM leaf.alloc WHERE max_id > 1")
+}
+
+#[test]
+fn feeds_of_a_hundred_tags_take_few_commits() {
+    let centre = Centre::start();
+    create_many(&centre, 300);
+    let mut there = centre.0.connect();
+    let names = names(300);
+    let feeds: Vec<_> = names.iter().map(|name| (name.as_str(), 10)).collect();
+    let fed = feed_all(&mut there, &feeds[..100]).expect("rows");
+    for block in fed {
+        assert_eq!(block, Ok(Block { first: 1, last: 10 }));
+    }
+    assert!(transactions(&mut there) <= 3);
+    // More than there is room for at once.
+    let more: Vec<_> = feeds.iter().cycle().copied().take(1_200).collect();
+    let mut ledger = Ledger::new();
+    for (n, block) in feed_all(&mut there, &more)
+        .expect("rows")
+        .iter()
+        .enumerate()
+    {
+        let (block, tag) = (block.as_ref().expect("numbers"), (n % 300) as i64);
+        ledger.add(block.ids().map(|id| id * 1_000 + tag));
+    }
+}
+
+#[test]
+fn error_of_a_tag_concerns_no_other_one() {
+    let centre = Centre::of(Server::options().set("leaf.max_reserve", "1000"));
+    centre.create("a", "");
+    centre.create("b", "");
+    centre.create("small", ", max_value => 5");
+    let mut there = centre.0.connect();
+    there.run("SELECT leaf_tag_create('hidden'), leaf_tag_create('locked'), leaf_tag_grant('locked', 'shard')");
+    let mut holder = centre.0.connect();
+    holder.run("BEGIN; SELECT FROM leaf.alloc WHERE biz_tag = 'locked' FOR UPDATE");
+    let mut shard = centre.0.connect_as("shard", "postgres");
+    // Nothing waits as long as this.
+    shard.run("SET leaf.wait_timeout = '1h'");
+    let feeds = [
+        ("a", 10),
+        ("missing", 10),
+        ("hidden", 10),
+        ("locked", 10),
+        ("small", 5),
+        ("small", 1),
+        ("a", 10),
+        ("", 1),
+        ("b", 2_000),
+        ("b", 1),
+    ];
+    for round in 0..3 {
+        let fed = feed_all(&mut shard, &feeds).expect("rows");
+        let codes = fed
+            .iter()
+            .map(|it| it.as_ref().err().map_or("", |code| code));
+        let small = if round == 0 { "" } else { "2200H" };
+        let expected = [
+            "", "42704", "42501", "55P03", small, "2200H", "", "22023", "22023", "",
+        ];
+        assert_eq!(codes.collect::<Vec<_>>(), expected);
+    }
+    holder.run("ROLLBACK");
+    let left = "SELECT array_agg(biz_tag || ' ' || max_id ORDER BY biz_tag)::text FROM leaf.alloc";
+    let left = there.text(left);
+    assert_eq!(left, r#"{"a 61","b 4","hidden 1","locked 1","small 6"}"#);
+    assert!(shard.feed("locked", 10).is_ok());
+}
+
+#[test]
+fn shard_that_starts_asks_for_all_its_tags_at_once() {
+    let centre = Centre::start();
+    create_many(&centre, 100);
+    let mut shard = centre.shard();
+    let mut client = shard.connect();
+    for (work, tags) in [
+        ("create('tag ' || n, step => 100)", 101),
+        ("attach('tag ' || n)", 100),
+    ] {
+        client.run(&format!(
+            "SELECT leaf_tag_{work} FROM generate_series(1, {tags}) AS n"
+        ));
+    }
+    for name in names(100) {
+        client.next(&name).expect("an id");
+    }
+    let mut there = centre.0.connect();
+    assert!(transactions(&mut there) > 3);
+    shard.restart(Mode::Immediate);
+    let mut client = shard.connect();
+    client.next("tag 101").expect("an id");
+    wait_until("all tags have ids", || {
+        client.number("SELECT count(*) FROM leaf.stat_segment WHERE ids_left > 0") == 101
+    });
+    assert!(transactions(&mut there) <= 3);
+    for name in names(100) {
+        client.next(&name).expect("an id");
+    }
+    assert!(transactions(&mut there) <= 3);
+}
+
+#[test]
+fn tags_of_a_centre_can_have_any_name() {
+    let centre = Centre::start();
+    let shard = centre.shard();
+    let mut client = shard.connect();
+    let names = [
+        r#"a"b"#, r"a\b", "a,b", "{a}", "NULL", " a ", "größe", r#"\"\"#,
+    ];
+    for name in names {
+        let create =
+            format!("SELECT leaf_tag_create($${name}$$), leaf_tag_grant($${name}$$, 'shard')");
+        centre.0.connect().run(&create);
+        client.run(&format!("SELECT leaf_tag_create($${name}$$, step => 10)"));
+    }
+    client.run("SELECT leaf_tag_attach(biz_tag) FROM leaf.alloc");
+    for name in names {
+        assert_eq!(client.next(name).expect("an id"), 1, "{name}");
+    }
 }
 
 #[test]
 fn feeding_does_not_starve_ordinary_callers() {
     let centre = Centre::start();
-    centre.create("fed", "");
+    create_many(&centre, 100);
     centre.create("own", ", step => 1");
     let config = centre.0.config("postgres", "postgres");
     let feed = |client: &mut leaf_tests::postgres::Client, _| {
-        let last = client.query_one("SELECT last FROM leaf_segment_feed('fed', 1)", &[])?;
-        Ok(vec![last.get(0)])
+        let feed = "SELECT last FROM leaf_segment_feed($1, $2) WHERE tag = 'tag 1'";
+        let (tags, counts) = (names(100), vec![1_i64; 100]);
+        let last = client.query_one(feed, &[&tags, &counts])?;
+        // None if the row says that it took too long.
+        Ok(last.get::<_, Option<i64>>(0).into_iter().collect())
     };
     leaf_tests::Load::run(&config, 40, "55P03", feed, |_| {
         let mut client = centre.0.connect();

@@ -143,8 +143,6 @@ fn role_of_a_shard_can_use_up_its_numbers_and_nothing_else() {
         "SELECT * FROM leaf_tag_align()",
         "SELECT leaf_stat_reset()",
         "SELECT leaf_segment_next('other')",
-        "SELECT * FROM leaf_segment_feed('other', 1)",
-        "SELECT * FROM leaf_segment_feed('other', 0)",
         "SELECT * FROM leaf.alloc",
         "UPDATE leaf.alloc SET max_id = 1",
         "SELECT * FROM leaf.worker",
@@ -156,11 +154,17 @@ fn role_of_a_shard_can_use_up_its_numbers_and_nothing_else() {
         thief.fails(statement, "42501");
     }
     assert_eq!(thief.number("SELECT count(*) FROM leaf.stat_segment"), 0);
-    thief.fails("SELECT * FROM leaf_segment_feed('orders', 101)", "22023");
-    for _ in 0..10 {
-        thief.run("SELECT * FROM leaf_segment_feed('orders', 100)");
+    for (tag, count, code) in [
+        ("other", 1, "42501"),
+        ("other", 0, "42501"),
+        ("orders", 101, "22023"),
+    ] {
+        assert_eq!(thief.feed(tag, count).expect_err("none"), code);
     }
-    thief.fails("SELECT * FROM leaf_segment_feed('orders', 1)", "2200H");
+    for _ in 0..10 {
+        thief.feed("orders", 100).expect("numbers");
+    }
+    assert_eq!(thief.feed("orders", 1).expect_err("none"), "2200H");
     thief.run("SELECT * FROM leaf_worker_register('n')");
     thief.fails("SELECT * FROM leaf_worker_register('n')", "53400");
 }
