@@ -13,6 +13,7 @@ mod machine;
 mod nodes;
 mod pgbench;
 mod plots;
+mod processor;
 mod report;
 mod runs;
 mod serve;

@@ -32,7 +32,8 @@ const MAX_DESCRIPTION: usize = 256;
 
 /// Raises the error for an argument out of its range.
 pub fn bad(message: impl Into<String>, hint: &'static str) -> ! {
-    wrong(message, hint).raise()
+    let message = message.into();
+    Error::BadArgument { message, hint }.raise()
 }
 
 /// The error for an argument out of its range.
@@ -209,7 +210,7 @@ pub fn feeds<'t>(
     exact: Option<Vec<Option<bool>>>,
 ) -> Vec<Result<Feed<'t>, Error>> {
     let hint = "Give the arrays an element for each tag.";
-    let counts = counts.unwrap_or_else(|| bad("counts must not be null", hint));
+    let counts = given(counts, "counts");
     let exact = exact.unwrap_or_else(|| vec![Some(false); tags.len()]);
     if counts.len() != tags.len() || exact.len() != tags.len() {
         bad(

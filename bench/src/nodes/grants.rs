@@ -7,38 +7,50 @@ use tokio::task::JoinSet;
 
 use super::link::Link;
 use super::{Nodes, TAGS, tag_name};
+use crate::compare::Comparison;
 use crate::latency::{Latency, of_calls, summary, summary_of};
-use crate::report::Report;
+use crate::processor::seconds_of_server;
+use crate::report::{Bound, Report, Unit};
 
-/// Connections, and how many feeds each has under way.
-const CALLERS: [(usize, usize); 6] = [(1, 1), (1, 16), (8, 1), (8, 16), (64, 1), (64, 16)];
+/// Connections, and of how many tags each asks for numbers in one call.
+const CALLERS: [(usize, usize); 6] = [(1, 1), (1, 100), (8, 1), (8, 100), (64, 1), (64, 100)];
 
 /// How many numbers a feed asks for.
 const COUNT: i64 = 1_000_000;
 
-/// `leaf_segment_feed` on a number of connections, with and without a pipeline.
+/// `leaf_segment_feed` on a number of connections, for one tag or many.
 pub fn at_the_centre(nodes: &mut Nodes, report: &mut Report) {
     let mut commits = Vec::new();
     let mut feeds: [Vec<Latency>; CALLERS.len()] = Default::default();
     let mut per_transaction = [0.0; CALLERS.len()];
+    let mut processor: [Vec<f64>; CALLERS.len()] = Default::default();
     for _ in 0..nodes.runs.repetitions {
         commits.push(updates(nodes));
-        for (i, (connections, depth)) in CALLERS.into_iter().enumerate() {
-            let before = nodes.transactions();
-            let latencies = feed(nodes, connections, depth);
-            let transactions = nodes.transactions() - before;
-            per_transaction[i] = latencies.len() as f64 / transactions as f64;
+        for (i, (connections, tags)) in CALLERS.into_iter().enumerate() {
+            let before = (nodes.transactions(), seconds_of_server(&nodes.centre.0));
+            let latencies = feed(nodes, connections, tags);
+            let transactions = nodes.transactions() - before.0;
+            let seconds = seconds_of_server(&nodes.centre.0) - before.1;
+            let fed = (latencies.len() * tags) as f64;
+            per_transaction[i] = fed / transactions as f64;
+            processor[i].push(seconds * 1e3 / fed);
             feeds[i].push(summary_of(latencies, nodes.runs.duration(2)));
         }
     }
+    let [one, many, ..] = &processor;
+    let pairs = many.iter().copied().zip(one.iter().copied());
+    report.compared(
+        "the centre's processor time for a feed, 100 tags a call",
+        "1 tag a call",
+        Unit::Milliseconds,
+        &Comparison::of(&pairs.collect::<Vec<_>>()),
+        Bound::AtMost(0.2),
+    );
     report.latency("`UPDATE` of one row, 1 connection", &summary(&commits));
-    for (i, (connections, depth)) in CALLERS.into_iter().enumerate() {
-        let pipeline = match depth {
-            1 => String::new(),
-            depth => format!(", {depth} in a pipeline"),
-        };
-        let callers = format!("{connections} connections{pipeline}");
-        let callers = callers.replace("1 connections", "1 connection");
+    for (i, (connections, tags)) in CALLERS.into_iter().enumerate() {
+        let callers = format!("{tags} tags a call, {connections} connections");
+        let callers = callers.replace("1 tags", "1 tag");
+        let callers = callers.replace(" 1 connections", " 1 connection");
         report.latency(
             &format!("`leaf_segment_feed`, {callers}"),
             &summary(&feeds[i]),
@@ -60,7 +72,7 @@ fn updates(nodes: &Nodes) -> Latency {
     of_calls(vec![client], update, nodes.runs.duration(2))
 }
 
-fn feed(nodes: &Nodes, connections: usize, depth: usize) -> Vec<Duration> {
+fn feed(nodes: &Nodes, connections: usize, tags: usize) -> Vec<Duration> {
     let upstream = nodes.centre.upstream();
     let duration = nodes.runs.duration(2);
     Runtime::new().expect("a runtime").block_on(async {
@@ -70,22 +82,21 @@ fn feed(nodes: &Nodes, connections: usize, depth: usize) -> Vec<Duration> {
         }
         let end = Instant::now() + duration;
         let mut callers = JoinSet::new();
-        for (i, link) in links.iter().enumerate() {
-            for place in 0..depth {
-                callers.spawn(caller(link.clone(), i * depth + place, end));
-            }
+        for (i, link) in links.into_iter().enumerate() {
+            callers.spawn(caller(link, i, tags, end));
         }
         callers.join_all().await.concat()
     })
 }
 
-async fn caller(link: Link, first_tag: usize, end: Instant) -> Vec<Duration> {
+async fn caller(link: Link, first_tag: usize, tags: usize, end: Instant) -> Vec<Duration> {
     let mut latencies = Vec::new();
-    let mut tags = (first_tag..).map(|tag| tag_name(tag % TAGS));
+    let mut feeds = (first_tag..).map(|tag| (tag_name(tag % TAGS), COUNT));
     while Instant::now() < end {
-        let tag = tags.next().expect("there is always another one");
+        let feeds: Vec<_> = feeds.by_ref().take(tags).collect();
         let start = Instant::now();
-        link.feed(&tag, COUNT).await.expect("numbers");
+        let failed = link.feed(&feeds).await.expect("rows");
+        assert!(failed.is_empty(), "no numbers of {failed:?}");
         latencies.push(start.elapsed());
     }
     latencies

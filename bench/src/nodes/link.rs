@@ -10,6 +10,9 @@ use tokio_postgres::{Client, Error, NoTls};
 /// gives all of them up (`leaf.upstream_timeout`, four times).
 pub const PATIENCE: Duration = Duration::from_secs(12);
 
+/// A tag, and how many numbers of it are asked for.
+pub type Feed = (String, i64);
+
 /// A connection to the centre. Calls of its clones go out in one pipeline.
 #[derive(Clone)]
 pub struct Link(Arc<Client>);
@@ -26,13 +29,24 @@ impl Link {
         Ok(Link(Arc::new(client)))
     }
 
-    /// Asks for numbers of a tag.
-    pub async fn feed(&self, tag: &str, count: i64) -> Result<(), Error> {
+    /// Asks for numbers of tags, in one call. Returns for which there were none.
+    pub async fn feed(&self, feeds: &[Feed]) -> Result<Vec<Feed>, Error> {
         let feed =
-            "SELECT first, last, incarnation FROM leaf_segment_feed($1::text, $2::bigint, false)";
-        let parameters = [(&tag as _, Type::TEXT), (&count as _, Type::INT8)];
-        self.0.query_typed(feed, &parameters).await?;
-        Ok(())
+            "SELECT first, last, incarnation, sqlstate, message FROM leaf_segment_feed($1, $2)";
+        let (tags, counts): (Vec<_>, Vec<_>) = feeds.iter().cloned().unzip();
+        let parameters = [
+            (&tags as _, Type::TEXT_ARRAY),
+            (&counts as _, Type::INT8_ARRAY),
+        ];
+        let rows = self.0.query_typed(feed, &parameters).await?;
+        let failed = rows
+            .iter()
+            .map(|row| row.get::<_, Option<&str>>(3).is_some());
+        let each = feeds.iter().zip(failed);
+        Ok(each
+            .filter(|(_, failed)| *failed)
+            .map(|(feed, _)| feed.clone())
+            .collect())
     }
 
     /// Leases a worker id.

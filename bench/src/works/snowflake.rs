@@ -1,6 +1,5 @@
 //! Snowflake ids: compared with the maximum of their layout, and one id per statement.
 
-use std::fs;
 use std::time::Instant;
 
 use leaf_tests::Draw;
@@ -10,6 +9,7 @@ use super::Line;
 use crate::bench::Bench;
 use crate::compare::{Comparison, in_turn};
 use crate::pgbench::tps;
+use crate::processor;
 use crate::report::{Bound, Report, Unit};
 
 /// Maximum of layout `leaf` for one worker id: 4,096 ids per millisecond.
@@ -18,9 +18,6 @@ const MAXIMUM: f64 = 4_096_000.0;
 /// A database with layout `uid`, which allows 8,192 ids per second: callers wait nearly
 /// all the time.
 const SLOW_DATABASE: &str = "slow";
-
-/// Clock ticks per second of the times in `/proc`, the same on all Linux systems.
-const TICKS: f64 = 100.0;
 
 /// `leaf_snowflake_next` in one session.
 pub fn against_maximum(bench: &mut Bench, report: &mut Report) {
@@ -135,20 +132,9 @@ pub fn processor_time(bench: &mut Bench, report: &mut Report) {
 /// Processor time of the session's process during a query, divided by the duration of
 /// the query.
 fn share_of_processor(client: &mut Client, query: &str) -> f64 {
-    let pid = client.number("SELECT pg_backend_pid()::bigint");
+    let pid = client.number("SELECT pg_backend_pid()::bigint") as i32;
     client.number(query);
-    let (start, before) = (Instant::now(), processor_seconds(pid));
+    let (start, before) = (Instant::now(), processor::seconds(pid));
     client.number(query);
-    (processor_seconds(pid) - before) / start.elapsed().as_secs_f64()
-}
-
-/// User and system time of a process so far, in seconds.
-fn processor_seconds(pid: i64) -> f64 {
-    let line = fs::read_to_string(format!("/proc/{pid}/stat")).expect("the process is there");
-    let (_, fields) = line.rsplit_once(')').expect("a name in brackets");
-    let ticks = fields.split_whitespace().skip(11).take(2);
-    ticks
-        .map(|n| n.parse::<f64>().expect("a number"))
-        .sum::<f64>()
-        / TICKS
+    (processor::seconds(pid) - before) / start.elapsed().as_secs_f64()
 }

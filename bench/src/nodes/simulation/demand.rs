@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, sleep_until};
 
 use super::SHARDS;
-use crate::nodes::link::Link;
+use crate::nodes::link::{Feed, Link};
 use crate::nodes::{TAGS, tag_name};
 
 /// How many connections carry the steady demand. In a real system, each shard has one of its
@@ -34,8 +34,8 @@ pub struct Fed {
     pub feeds: Vec<Duration>,
     /// For each shard that was started, the time until it had everything.
     pub shards: Vec<Duration>,
-    /// For each of them, the time that its pipeline of feeds took.
-    pub pipelines: Vec<Duration>,
+    /// For each of them, the time that its feeds took.
+    pub calls: Vec<Duration>,
     /// How many requests have failed.
     pub failures: usize,
 }
@@ -44,8 +44,7 @@ pub struct Fed {
 struct Request {
     /// Counted from the start.
     due: Duration,
-    tag: String,
-    count: i64,
+    feed: Feed,
 }
 
 /// As many numbers as a segment has: for tags whose rates differ by orders of magnitude.
@@ -61,8 +60,7 @@ fn requests(segment: Duration, duration: Duration) -> Vec<Request> {
     let mut requests: Vec<_> = pairs
         .map(|tag| Request {
             due: segment.mul_f64(random.f64()),
-            tag: tag_name(tag),
-            count: count(&mut random),
+            feed: (tag_name(tag), count(&mut random)),
         })
         .filter(|request| request.due < duration)
         .collect();
@@ -87,7 +85,7 @@ pub async fn steady(upstream: &str, segment: Duration, duration: Duration) -> Fe
             while let Some(request) = requests.get(next.fetch_add(1, Ordering::Relaxed)) {
                 let due = start + request.due;
                 sleep_until(due.into()).await;
-                fed.failures += feed(&link, &request.tag, request.count).await;
+                fed.failures += feed(&link, vec![request.feed.clone()]).await;
                 fed.feeds.push(due.elapsed());
             }
             fed
@@ -129,41 +127,39 @@ pub async fn storm(upstream: &str, shards: usize) -> Fed {
     started.join_all().await.into_iter().collect()
 }
 
-/// Asks for a segment of each tag, in a pipeline.
+/// Asks for a segment of each tag.
 async fn all_tags(link: &Link, mut random: Rng) -> Fed {
     let start = Instant::now();
-    let mut feeds = JoinSet::new();
-    for tag in 0..TAGS {
-        let (link, count) = (link.clone(), count(&mut random));
-        feeds.spawn(async move {
-            let failures = feed(&link, &tag_name(tag), count).await;
-            Fed {
-                feeds: vec![start.elapsed()],
-                failures,
-                ..Fed::default()
-            }
-        });
+    let feeds = (0..TAGS).map(|tag| (tag_name(tag), count(&mut random)));
+    let failures = feed(link, feeds.collect()).await;
+    Fed {
+        feeds: vec![start.elapsed(); TAGS],
+        calls: vec![start.elapsed()],
+        failures,
+        ..Fed::default()
     }
-    let mut fed: Fed = feeds.join_all().await.into_iter().collect();
-    fed.pipelines.push(start.elapsed());
-    fed
 }
 
-/// Asks until the centre grants. Returns how often it has not.
-async fn feed(link: &Link, tag: &str, count: i64) -> usize {
+/// Asks until the centre has granted all. Returns how many it has not at first.
+async fn feed(link: &Link, mut feeds: Vec<Feed>) -> usize {
     let mut failures = 0;
-    while link.feed(tag, count).await.is_err() {
-        failures += 1;
+    loop {
+        if let Ok(failed) = link.feed(&feeds).await {
+            feeds = failed;
+        }
+        if feeds.is_empty() {
+            return failures;
+        }
+        failures += feeds.len();
         sleep(PAUSE).await;
     }
-    failures
 }
 
 impl Fed {
     fn merge(&mut self, other: Fed) {
         self.feeds.extend(other.feeds);
         self.shards.extend(other.shards);
-        self.pipelines.extend(other.pipelines);
+        self.calls.extend(other.calls);
         self.failures += other.failures;
     }
 }

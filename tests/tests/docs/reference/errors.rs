@@ -81,7 +81,7 @@ impl<'ast> Visit<'ast> for Raised {
                 let message = literal(message).expect("a message");
                 self.errors.insert((NOT_READY.into(), message));
             }
-            ([.., bad], [message, _]) if bad == "bad" => {
+            ([.., bad], [message, _]) if bad == "bad" || bad == "wrong" => {
                 let message = literal(message).expect("a message");
                 self.errors.insert((BAD_ARGUMENT.into(), message));
             }
