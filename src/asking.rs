@@ -14,9 +14,6 @@ use crate::shmem::mailbox::{Answer, Ask, Asked};
 use crate::shmem::requests::{Id, Table};
 use crate::shmem::upstream::{self, Demand, Denial};
 
-/// How long a session sleeps at least, unless an answer comes.
-const SHORTEST_NAP: Duration = Duration::from_millis(5);
-
 /// A request under way.
 enum UnderWay {
     Loader(Id),
@@ -101,32 +98,27 @@ fn wait<A: Shareable + Copy, R: Shareable + Copy>(
     if_failed: Duration,
     call: impl Fn() -> bool,
 ) -> Vec<Result<R, Option<String>>> {
-    let mut answers: Vec<Option<Result<R, Option<String>>>> = vec![None; ids.len()];
+    let mut answers = vec![None; ids.len()];
     let mut is_called = true;
     loop {
         // An answer sets this process's latch.
         let is_over = patience.is_over() || !is_called;
         let is_over_if_failed = patience.waited() >= if_failed;
-        for (answer, id) in answers.iter_mut().zip(ids) {
-            if answer.is_some() {
-                continue;
-            }
-            *answer = table.collect(*id).map(Ok);
-            if answer.is_none() && (is_over || is_over_if_failed) {
-                let failure = table.last_failure(*id);
-                *answer = (is_over || failure.is_some()).then_some(Err(failure));
-            }
-        }
-        if answers.iter().all(Option::is_some) {
-            return answers.into_iter().flatten().collect();
+        table.collect_each(ids, &mut answers);
+        let is_awaited = |(answer, id): (&Option<R>, &Id)| {
+            answer.is_none() && !(is_over_if_failed && table.last_failure(*id).is_some())
+        };
+        if is_over || !answers.iter().zip(ids).any(is_awaited) {
+            let each = answers.into_iter().zip(ids);
+            return each
+                .map(|(answer, id)| answer.ok_or_else(|| table.last_failure(*id)))
+                .collect();
         }
         is_called = call();
         if is_called {
-            patience.nap_for(
-                if_failed
-                    .saturating_sub(patience.waited())
-                    .max(SHORTEST_NAP),
-            );
+            // A failure sets the latch, too.
+            let left = if_failed.saturating_sub(patience.waited());
+            patience.nap_for(if left.is_zero() { Duration::MAX } else { left });
         }
     }
 }

@@ -38,6 +38,8 @@ pub struct Centre {
     hosts: Vec<Host>,
     /// The name of the database.
     database: String,
+    /// For how many tags a statement asks: fewer if the centre could not grant as many in time.
+    tags_at_once: usize,
 }
 
 /// One of the hosts of a connection string.
@@ -47,6 +49,9 @@ struct Host {
     hostaddr: String,
     port: String,
 }
+
+/// For how many tags a statement asks at most.
+const MOST_TAGS: usize = 256;
 
 const FEED: &CStr = c"SELECT first, last, incarnation, sqlstate, message \
     FROM leaf_segment_feed($1::text[], $2::bigint[], $3::boolean[])";
@@ -80,6 +85,7 @@ impl Centre {
             connection: None,
             hosts: Vec::new(),
             database: String::new(),
+            tags_at_once: MOST_TAGS,
         }
     }
 
@@ -119,7 +125,9 @@ impl Centre {
         let mut settle = |answer| hear(Heard::Answer(Box::new(answer)));
         let groups: Vec<_> = (demands)
             .chunk_by(|one, next| one.is_of_tag() && next.is_of_tag())
+            .flat_map(|group| group.chunks(self.tags_at_once))
             .collect();
+        let mut tags_at_once = self.tags_at_once;
         let mut unanswered = groups.iter();
         let (mut settled, mut is_useless) = (0, true);
         let lost = exchange(
@@ -128,15 +136,20 @@ impl Centre {
             groups.iter().map(|group| statement(group)),
             |outcome| {
                 let group = unanswered.next().copied().unwrap_or_default();
-                let is_error = matches!(outcome, Outcome::Error { .. });
-                for answer in answers(group, &outcome, place) {
-                    let is_of_host = answer.as_ref().is_err_and(Failure::is_of_host);
-                    is_useless &= is_error && is_of_host;
+                let answers = answers(group, &outcome, place);
+                let late = answers.iter().filter(|it| is_late(it)).count();
+                tags_at_once = match late * 2 > group.len() {
+                    true => (group.len() / 4).max(1),
+                    false => (tags_at_once * 2).min(MOST_TAGS),
+                };
+                for answer in answers {
+                    is_useless &= answer.as_ref().is_err_and(Failure::is_of_host);
                     settled += 1;
                     settle(answer);
                 }
             },
         );
+        self.tags_at_once = tags_at_once;
         if lost.is_some() || is_useless {
             self.leave_host();
         }
@@ -257,6 +270,12 @@ impl Centre {
 struct Statement {
     sql: &'static CStr,
     parameters: Vec<String>,
+}
+
+fn is_late(answer: &Answer) -> bool {
+    answer
+        .as_ref()
+        .is_err_and(|failure| failure.denial == Denial::Busy)
 }
 
 /// The statement for one request, or for several for numbers.

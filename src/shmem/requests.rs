@@ -141,13 +141,23 @@ impl<A: Shareable + Copy, R: Shareable + Copy> Table<A, R> {
 
     /// Takes the answer, if there is one; this ends the request.
     pub fn collect(&self, id: Id) -> Option<R> {
+        let mut answer = [None];
+        self.collect_each(&[id], &mut answer);
+        answer[0]
+    }
+
+    /// Takes the answers that are not there yet.
+    pub fn collect_each(&self, ids: &[Id], answers: &mut [Option<R>]) {
         let mut places = self.places.write();
-        let place = get(&mut places, id)?;
-        let Stage::Answered(answer) = place.stage else {
-            return None;
-        };
-        place.stage = Stage::Free;
-        Some(answer)
+        let missing = ids.iter().zip(answers).filter(|(_, it)| it.is_none());
+        for (id, answer) in missing {
+            if let Some(place) = get(&mut places, *id)
+                && let Stage::Answered(found) = place.stage
+            {
+                place.stage = Stage::Free;
+                *answer = Some(found);
+            }
+        }
     }
 
     /// Ends a request, whatever its stage. What is granted for it from now on is lost.
@@ -159,6 +169,12 @@ impl<A: Shareable + Copy, R: Shareable + Copy> Table<A, R> {
                 Stage::Free | Stage::Posted(_) | Stage::Answered(_) => Stage::Free,
             };
         }
+    }
+
+    /// Whether somebody still waits for the answer to a taken request.
+    pub fn is_awaited(&self, id: Id) -> bool {
+        let mut places = self.places.write();
+        get(&mut places, id).is_some_and(|place| matches!(place.stage, Stage::Taken(_)))
     }
 
     /// Why the request has not been answered yet, if the worker has tried.

@@ -108,6 +108,14 @@ impl Job {
         }
     }
 
+    /// Whether it is still of use to the session that has asked for it.
+    pub fn is_awaited(&self, shared: &Shared) -> bool {
+        match &self.what {
+            What::Request(request) => shared.mailbox.is_awaited(request.id),
+            What::Segment { .. } | What::Leftover(_) => true,
+        }
+    }
+
     /// Whether the slot has begun a new epoch since the job was collected. A grant from
     /// its row, which is locked by now, could then not be published. Changes drop a
     /// slot's ids before they become visible.

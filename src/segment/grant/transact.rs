@@ -50,7 +50,14 @@ pub fn transact(
                 let jobs = jobs.iter();
                 jobs.for_each(|job| settle(job, Err(&failure.message)));
             }
-            Err(_) => groups.extend(by_tag(jobs)),
+            // Many that are slow one by one may have become too late.
+            Err(failure) => {
+                let (jobs, late): (Vec<_>, Vec<_>) =
+                    (jobs.into_iter()).partition(|job| job.is_awaited(shared));
+                late.iter()
+                    .for_each(|job| settle(job, Err(&failure.message)));
+                groups.extend(by_tag(jobs));
+            }
         }
     }
     true
