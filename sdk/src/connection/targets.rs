@@ -28,17 +28,8 @@ pub(crate) struct Targets {
     /// What `target_session_attrs` says.
     pub(crate) needs: Needs,
     pub(super) ssl_mode: SslMode,
-    /// `passfile`.
-    passwords: Option<PathBuf>,
-    /// `sslrootcert`; `system` stands for what the system trusts.
-    #[cfg_attr(not(feature = "tls"), allow(dead_code))]
-    pub(super) roots: Option<String>,
-    /// `sslcert`.
-    #[cfg_attr(not(feature = "tls"), allow(dead_code))]
-    pub(super) certificate: Option<String>,
-    /// `sslkey`.
-    #[cfg_attr(not(feature = "tls"), allow(dead_code))]
-    pub(super) key: Option<String>,
+    /// The files that the options name: `passfile`, `sslrootcert`, `sslcert` and `sslkey`.
+    pub(super) files: Options,
 }
 
 /// A host to try.
@@ -123,42 +114,38 @@ impl Targets {
                 _ => SslMode::Prefer,
             },
             driver,
-            passwords: None,
-            roots: None,
-            certificate: None,
-            key: None,
+            files: Options::new(),
         })
     }
 
     /// The options that the driver lacks, or has fewer values for, are taken out.
     fn of_options(mut options: Options) -> Result<Targets, Error> {
-        let has_timeout = options.contains_key("connect_timeout");
-        let passwords = options.remove("passfile").map(PathBuf::from);
         let needs = match options.remove("target_session_attrs").as_deref() {
             None | Some("any") => Needs::Any,
             Some("primary") => Needs::Primary,
             Some("read-write") => Needs::Writes,
             Some(other) => return Err(no_ids(other)),
         };
-        let (mode, roots) = (options.remove("sslmode"), options.remove("sslrootcert"));
-        let (certificate, key) = (options.remove("sslcert"), options.remove("sslkey"));
+        let mode = options.remove("sslmode");
+        let mut files = Options::new();
+        for key in ["passfile", "sslrootcert", "sslcert", "sslkey"] {
+            files.extend(options.remove_entry(key));
+        }
+        let roots = files.get("sslrootcert").map(String::as_str);
+        // What is 0 is without limit then.
+        let timeout = options.entry("connect_timeout".into());
+        timeout.or_insert_with(|| CONNECT_TIMEOUT.as_secs().to_string());
         let mut driver = options::driver(&options)?;
         // The driver takes milliseconds for seconds.
         if let Some(ms) = driver.get_tcp_user_timeout().map(Duration::as_secs) {
             driver.tcp_user_timeout(Duration::from_millis(ms));
         }
-        // As in libpq, 0 means that there is no limit.
-        let unlimited = has_timeout && driver.get_connect_timeout().is_none();
-        let targets = Targets::of_driver(driver)?;
         Ok(Targets {
-            connect_timeout: targets.connect_timeout.filter(|_| !unlimited),
+            connect_timeout: driver.get_connect_timeout().copied(),
             needs,
-            ssl_mode: SslMode::of(mode.as_deref(), roots.as_deref())?,
-            passwords: passwords.or_else(|| files::in_home(".pgpass")),
-            roots,
-            certificate,
-            key,
-            ..targets
+            ssl_mode: SslMode::of(mode.as_deref(), roots)?,
+            files,
+            ..Targets::of_driver(driver)?
         })
     }
 
@@ -202,8 +189,10 @@ impl Targets {
             Host::Unix(folder) if *folder == default_folder() => "localhost".into(),
             _ => host.name(),
         };
+        let file = self.files.get("passfile").map(PathBuf::from);
+        let file = file.or_else(|| files::in_home(".pgpass"))?;
         let connection = [&name, &host.port.to_string(), self.dbname(), self.user()];
-        files::password(self.passwords.as_deref()?, connection)
+        files::password(&file, connection)
     }
 }
 

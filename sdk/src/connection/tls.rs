@@ -117,7 +117,7 @@ impl Connector {
 impl Roots {
     /// What `sslrootcert` names.
     fn named(targets: &Targets) -> Option<Roots> {
-        Some(match targets.roots.as_deref()? {
+        Some(match targets.files.get("sslrootcert")?.as_str() {
             "system" => Roots::System,
             file => Roots::File(file.into()),
         })
@@ -134,12 +134,12 @@ fn certificates(file: &Path) -> Result<X509Store, ErrorStack> {
 
 /// Uses the client's certificate, if there is one.
 fn identify(builder: &mut SslConnectorBuilder, targets: &Targets) -> Result<(), Error> {
-    let named = |given: &Option<String>, default| match given {
-        Some(file) => Some(PathBuf::from(file)),
-        None => in_home(default),
+    let named = |key, default| {
+        let given = targets.files.get(key).map(PathBuf::from);
+        given.or_else(|| in_home(default))
     };
-    let certificate = named(&targets.certificate, ".postgresql/postgresql.crt");
-    let key = named(&targets.key, ".postgresql/postgresql.key");
+    let certificate = named("sslcert", ".postgresql/postgresql.crt");
+    let key = named("sslkey", ".postgresql/postgresql.key");
     let (Some(certificate), Some(key)) = (certificate.filter(|file| file.exists()), key) else {
         return Ok(());
     };
