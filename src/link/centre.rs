@@ -1,10 +1,9 @@
 //! The conversation with the centre. Runs on the thread of [`speaker`](super::speaker), so
 //! nothing here may call PostgreSQL.
 
-use std::ffi::CStr;
 use std::time::{Duration, Instant, SystemTime};
 
-use uuid::Uuid;
+use leaf_core::snowflake::request::{self, Request};
 
 use super::answers::answer;
 use super::failure::{Answer, Failure};
@@ -48,28 +47,13 @@ struct Host {
     port: String,
 }
 
-const FEED: &CStr =
-    c"SELECT first, last, incarnation FROM leaf_segment_feed($1::text, $2::bigint, $3::boolean)";
-
-/// Times are passed as microseconds since 1970, which neither the time zone nor the style of
-/// dates of a session concerns.
-const REGISTER: &CStr = c"SELECT worker_id, nonce, token, \
-    (extract(epoch FROM start_at) * 1000000)::bigint, (extract(epoch FROM ceiling) * 1000000)::bigint, \
-    layout, (extract(epoch FROM epoch) * 1000000)::bigint, registry, history \
-    FROM leaf_worker_register($1::text, nullif($2::text, '')::integer, \
-        'epoch'::timestamptz + $3::bigint * interval '1 microsecond', \
-        $4::bigint * interval '1 microsecond', $5::uuid)";
-
-const RENEW: &CStr =
-    c"SELECT token, (extract(epoch FROM ceiling) * 1000000)::bigint, registry, history \
-    FROM leaf_worker_renew($1::integer, $2::uuid, $3::bigint, \
-        'epoch'::timestamptz + $4::bigint * interval '1 microsecond', \
-        $5::bigint * interval '1 microsecond', $6::bigint)";
+const FEED: &str =
+    "SELECT first, last, incarnation FROM leaf_segment_feed($1::text, $2::bigint, $3::boolean)";
 
 /// A statement must not delay those behind it for long, for example because its tag's row is
 /// locked.
-const SET_TIMEOUTS: &CStr =
-    c"SELECT set_config('leaf.wait_timeout', $1, false), set_config('statement_timeout', $2, false)";
+const SET_TIMEOUTS: &str =
+    "SELECT set_config('leaf.wait_timeout', $1, false), set_config('statement_timeout', $2, false)";
 
 impl Centre {
     /// Not connected yet.
@@ -116,12 +100,12 @@ impl Centre {
         }
         let place = shmem::Address::of(&self.place());
         let mut settle = |answer| hear(Heard::Answer(Box::new(answer)));
-        let statements = demands.iter().map(statement);
+        let requests = demands.iter().map(request);
         let (mut settled, mut is_useless) = (0, true);
         let lost = exchange(
             self.connection.as_ref(),
             address.timeout,
-            statements,
+            requests,
             |outcome| {
                 let answer = answer(&demands[settled], outcome, place);
                 is_useless &= answer.as_ref().is_err_and(Failure::is_of_host);
@@ -216,7 +200,7 @@ impl Centre {
             return Err(Failure::new(Denial::Away, connection.error()));
         }
         let wait = (address.timeout / 3).as_millis().max(100).to_string();
-        let set = Statement {
+        let set = Request {
             sql: SET_TIMEOUTS,
             parameters: vec![wait, tcp_timeout],
         };
@@ -245,29 +229,18 @@ impl Centre {
     }
 }
 
-/// A statement and its parameters.
-struct Statement {
-    sql: &'static CStr,
-    parameters: Vec<String>,
-}
-
-fn statement(demand: &Demand) -> Statement {
-    let id = |bytes: &[u8; 16]| Uuid::from_bytes(*bytes).to_string();
-    let (sql, parameters) = match demand {
-        Demand::Numbers { tag, count, exact } => {
-            (FEED, vec![tag.get(), count.to_string(), exact.to_string()])
-        }
+fn request(demand: &Demand) -> Request<String> {
+    match demand {
+        Demand::Numbers { tag, count, exact } => Request {
+            sql: FEED,
+            parameters: vec![tag.get(), count.to_string(), exact.to_string()],
+        },
         Demand::Register {
             node,
             worker_id,
             nonce,
             ahead,
-        } => {
-            let worker_id = worker_id.map_or_else(String::new, |worker_id| worker_id.to_string());
-            let ahead = ahead.as_micros().to_string();
-            let parameters = vec![node.get(), worker_id, clock(), ahead, id(nonce)];
-            (REGISTER, parameters)
-        }
+        } => request::register(&node.get(), *worker_id, *nonce, clock(), *ahead),
         Demand::Renew {
             worker_id,
             nonce,
@@ -275,19 +248,8 @@ fn statement(demand: &Demand) -> Statement {
             next_token,
             ahead,
             address: _,
-        } => {
-            let parameters = vec![
-                worker_id.to_string(),
-                id(nonce),
-                token.to_string(),
-                clock(),
-                ahead.as_micros().to_string(),
-                next_token.to_string(),
-            ];
-            (RENEW, parameters)
-        }
-    };
-    Statement { sql, parameters }
+        } => request::renew(worker_id, *nonce, *token, clock(), *ahead, *next_token),
+    }
 }
 
 /// This server's clock, in microseconds since 1970. Read when a statement is about to be sent:
@@ -302,14 +264,14 @@ fn clock() -> String {
 fn exchange(
     connection: Option<&Connection>,
     timeout: Duration,
-    statements: impl IntoIterator<Item = Statement>,
+    requests: impl IntoIterator<Item = Request<String>>,
     mut settle: impl FnMut(Outcome),
 ) -> Option<String> {
     let Some(connection) = connection else {
         return Some("not connected".into());
     };
     let mut expected = 0;
-    for Statement { sql, parameters } in statements {
+    for Request { sql, parameters } in requests {
         let parameters: Vec<_> = parameters.iter().map(String::as_str).collect();
         if !connection.send(sql, &parameters) {
             return Some(connection.error());
