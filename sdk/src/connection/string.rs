@@ -34,11 +34,10 @@ fn parse_pairs(text: &str) -> Result<Vec<Pair>, Error> {
     while !rest.is_empty() {
         let is_end = |c: char| c == '=' || c.is_whitespace();
         let (key, after) = rest.split_at(rest.find(is_end).unwrap_or(rest.len()));
-        let value = after.trim_start().strip_prefix('=');
-        let value = value
-            .filter(|_| !key.is_empty())
-            .ok_or_else(|| no_value(key))?;
-        let value = value.trim_start();
+        let value = match after.trim_start().strip_prefix('=') {
+            Some(value) if !key.is_empty() => value.trim_start(),
+            _ => return Err(no_value(key)),
+        };
         let (value, after) = match value.strip_prefix('\'') {
             Some(quoted) => match until(quoted, |c| c == '\'') {
                 (_, None) => return Err(bad("unterminated quoted string")),
@@ -108,10 +107,10 @@ fn host_and_port(text: &str) -> (&str, &str) {
 }
 
 fn decoded(text: &str) -> Result<String, Error> {
-    let decoded = percent_decode_str(text).decode_utf8();
-    decoded
-        .map(String::from)
-        .map_err(|_| bad("the connection string is not percent-encoded UTF-8"))
+    match percent_decode_str(text).decode_utf8() {
+        Ok(decoded) => Ok(decoded.into_owned()),
+        Err(_) => Err(bad("the connection string is not percent-encoded UTF-8")),
+    }
 }
 
 fn no_value(key: &str) -> Error {
@@ -125,28 +124,21 @@ mod tests {
     use super::parse;
 
     /// The pairs that have a value.
-    fn pairs(string: &str) -> Vec<(String, String)> {
-        let mut pairs = parse(string).expect("a connection string");
-        pairs.retain(|(_, value)| !value.is_empty());
-        pairs
-    }
-
-    fn owned(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
-        let own = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
-        pairs.iter().map(own).collect()
+    fn pairs(string: &str) -> Vec<String> {
+        let pairs = parse(string).expect("a connection string").into_iter();
+        let given = pairs.filter(|(_, value)| !value.is_empty());
+        given
+            .map(|(key, value)| format!("{key}: {value}"))
+            .collect()
     }
 
     #[test]
     fn pairs_are_read_as_libpq_reads_them() {
         assert_eq!(
             pairs(r"host = db1  password='it\'s \\' port= options=-c\ a=b user='' dbname="),
-            owned(&[
-                ("host", "db1"),
-                ("password", r"it's \"),
-                ("port", "options=-c a=b"),
-            ])
+            ["host: db1", r"password: it's \", "port: options=-c a=b"]
         );
-        assert_eq!(pairs("  "), owned(&[]));
+        assert!(pairs("  ").is_empty());
         for bad in ["host", "host=a port", "=a", "password='a"] {
             assert!(parse(bad).is_err(), "{bad}");
         }
@@ -156,22 +148,20 @@ mod tests {
     fn uris_are_read_as_libpq_reads_them() {
         assert_eq!(
             pairs("postgresql://a%40b:p%3aw@db1:1,[::1]:2,db3/shop?sslmode=disable&ssl=true"),
-            owned(&[
-                ("user", "a@b"),
-                ("password", "p:w"),
-                ("host", "db1,::1,db3"),
-                ("port", "1,2,"),
-                ("dbname", "shop"),
-                ("sslmode", "disable"),
-                ("sslmode", "require"),
-            ])
+            [
+                "user: a@b",
+                "password: p:w",
+                "host: db1,::1,db3",
+                "port: 1,2,",
+                "dbname: shop",
+                "sslmode: disable",
+                "sslmode: require",
+            ]
         );
-        assert_eq!(
-            pairs("postgres://%2Frun%2Fpostgresql,[::1]"),
-            owned(&[("host", "/run/postgresql,::1")])
-        );
-        assert_eq!(pairs("postgresql:///?user=x"), owned(&[("user", "x")]));
-        assert_eq!(pairs("postgresql://"), owned(&[]));
+        let no_ports = pairs("postgres://%2Frun%2Fpostgresql,[::1]");
+        assert_eq!(no_ports, ["host: /run/postgresql,::1"]);
+        assert_eq!(pairs("postgresql:///?user=x"), ["user: x"]);
+        assert!(pairs("postgresql://").is_empty());
         for bad in ["postgresql://h?user", "postgresql://%ff"] {
             assert!(parse(bad).is_err(), "{bad}");
         }

@@ -52,7 +52,7 @@ pub(crate) enum Needs {
 
 impl Target {
     pub(crate) fn is_on_network(&self) -> bool {
-        matches!(self.host, Host::Tcp(_))
+        self.address.is_some() || matches!(self.host, Host::Tcp(_))
     }
 
     /// The same host at one of its addresses.
@@ -214,11 +214,12 @@ fn paired(driver: &tokio_postgres::Config) -> Result<Vec<Target>, Error> {
     }
     let target = |n: usize| {
         let address = addresses.get(n).copied();
-        let host = match (hosts.get(n), address) {
+        let named = hosts.get(n).filter(|host| **host != Host::Tcp("".into()));
+        let host = match (named, address) {
+            (Some(host), _) => host.clone(),
             // Without a name, the address is what a certificate is compared with.
             (None, Some(address)) => Host::Tcp(address.to_string()),
-            (Some(host), _) if *host != Host::Tcp(String::new()) => host.clone(),
-            _ => Host::Unix(default_folder().into()),
+            (None, None) => Host::Unix(default_folder().into()),
         };
         Target {
             host,
@@ -269,7 +270,8 @@ mod tests {
         );
         assert_eq!(shown("host=/run"), ["/run:5432"]);
         assert_eq!(shown(""), shown("host='' port=''"));
-        assert!(matches!(targets("").hosts[0].host, Host::Unix(_)));
+        assert!(!targets("").hosts[0].is_on_network());
+        assert!(targets("host=/run hostaddr=::1").hosts[0].is_on_network());
     }
 
     #[test]
