@@ -314,4 +314,22 @@ mod tests {
         let limit = config.get_tcp_user_timeout();
         assert_eq!(limit, Some(&Duration::from_millis(1500)));
     }
+
+    #[test]
+    fn password_is_what_a_private_file_has_when_a_connection_is_made() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let path = file.path().display();
+        let targets = targets(&format!("host=h user=u dbname=d passfile={path}"));
+        let password = || {
+            let driver = targets.driver(&targets.hosts[0], DriverMode::Disable);
+            driver.get_password().map(<[u8]>::to_vec)
+        };
+        for now in ["one", "two"] {
+            std::fs::write(&file, format!("h:5432:d:u:{now}")).expect("written");
+            assert_eq!(password().as_deref(), Some(now.as_bytes()));
+        }
+        let public = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+        std::fs::set_permissions(&file, public).expect("its mode");
+        assert_eq!(password(), None);
+    }
 }
