@@ -1,5 +1,6 @@
 //! Connections as psql makes them.
 
+use std::env;
 use std::io::{IsTerminal, stdin};
 use std::time::Duration;
 
@@ -83,7 +84,10 @@ impl Args {
     }
 
     fn config_of(&self, dbname: Option<&String>, access: Access) -> Result<Config, Failure> {
-        let mut params = vec![("fallback_application_name", APPLICATION)];
+        let mut params = Vec::new();
+        if env::var_os("PGAPPNAME").is_none() {
+            params.push(("application_name", APPLICATION));
+        }
         if access == Access::ReadWrite {
             params.push(("target_session_attrs", "primary"));
         }

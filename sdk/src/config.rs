@@ -98,12 +98,11 @@ impl Config {
     /// # Ok::<(), leaf_sdk::Error>(())
     /// ```
     pub fn password(mut self, password: &str) -> Config {
-        self.targets.set_password(password);
+        self.targets.driver.password(password);
         self
     }
 
-    /// Another database of the same server. Passwords of a password file stay those of the
-    /// first one.
+    /// Another database of the same server.
     ///
     /// ```
     /// let config = leaf_sdk::Config::new("host=db user=shop")?.database("archive");
@@ -111,7 +110,7 @@ impl Config {
     /// # Ok::<(), leaf_sdk::Error>(())
     /// ```
     pub fn database(mut self, name: &str) -> Config {
-        self.targets.set_database(name);
+        self.targets.driver.dbname(name);
         self
     }
 
@@ -145,7 +144,7 @@ impl Config {
     /// # Ok::<(), leaf_sdk::Error>(())
     /// ```
     pub fn hosts(&self) -> Vec<String> {
-        self.targets.hosts()
+        self.targets.hosts.iter().map(ToString::to_string).collect()
     }
 
     fn of(targets: Targets) -> Config {

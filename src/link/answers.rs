@@ -1,8 +1,8 @@
 //! What the answers of the centre mean. All of them are checked here.
 
 use leaf_core::Run;
-use leaf_core::snowflake::Terms;
-use leaf_core::time::WallTime;
+use leaf_core::snowflake::lease::Identity;
+use leaf_core::snowflake::request;
 use uuid::Uuid;
 
 use super::failure::{Answer, Failure};
@@ -32,10 +32,15 @@ pub fn answers(demands: &[Demand], outcome: &Outcome, place: Address) -> Vec<Ans
 }
 
 fn answer(demand: &Demand, row: &[String], place: Address) -> Answer {
-    reply(demand, row, place).unwrap_or_else(|| {
-        let cause = format!("unexpected answer {row:?}");
-        Err(Failure::new(Denial::Refused, cause))
-    })
+    if demand.is_of_tag()
+        && let [.., sqlstate, message] = row
+        && !sqlstate.is_empty()
+    {
+        let denial = denial_of(demand, sqlstate);
+        return Err(Failure::new(denial, message.as_str()));
+    }
+    let unexpected = |bad| Failure::new(Denial::Refused, format!("unexpected answer: {bad}"));
+    reply(demand, row, place).map_err(unexpected)
 }
 
 /// What an SQLSTATE of the centre means to those who wait.
@@ -62,83 +67,46 @@ fn denial_of(demand: &Demand, code: &str) -> Denial {
     }
 }
 
-/// What is in an answer, which must be what was asked for; `None` if it is not.
-fn reply(demand: &Demand, row: &[String], place: Address) -> Option<Answer> {
+/// What is in an answer, which must be what was asked for.
+fn reply(demand: &Demand, row: &[String], place: Address) -> Result<Reply, String> {
+    let of_registry = |registry: Identity| Registry {
+        incarnation: registry.incarnation,
+        history: Text::of(&registry.history),
+        address: place,
+        // The link knows its number.
+        connection: 0,
+    };
     match *demand {
         Demand::Numbers { count, exact, .. } => {
-            let [first, last, incarnation, sqlstate, message] = row else {
-                return None;
-            };
-            if !sqlstate.is_empty() {
-                let denial = denial_of(demand, sqlstate);
-                return Some(Err(Failure::new(denial, message.as_str())));
+            granted(count, exact, row).ok_or_else(|| format!("{row:?}"))
+        }
+        Demand::Register { nonce, .. } => {
+            let held = request::leased(row).map_err(|bad| bad.to_string())?;
+            if held.nonce != nonce {
+                return Err(format!("{row:?}"));
             }
-            granted(count, exact, [first, last, incarnation]).map(Ok)
+            Ok(Reply::Leased {
+                nonce,
+                token: held.token,
+                terms: held.terms,
+                from: of_registry(held.registry),
+            })
         }
-        Demand::Register { nonce, .. } => leased(nonce, row, place),
         Demand::Renew { .. } => {
-            let [token, ceiling, registry @ ..] = row else {
-                return None;
-            };
-            Some(Ok(Reply::Renewed {
-                token: token.parse().ok()?,
-                ceiling: instant(ceiling)?,
-                from: registry_of(registry, place)?,
-            }))
+            let renewal = request::renewed(row).map_err(|bad| bad.to_string())?;
+            Ok(Reply::Renewed {
+                token: renewal.token,
+                ceiling: renewal.ceiling,
+                from: of_registry(renewal.registry),
+            })
         }
     }
 }
 
-fn leased(nonce: [u8; 16], row: &[String], place: Address) -> Option<Answer> {
-    let [
-        worker_id,
-        of_nonce,
-        token,
-        start_at,
-        ceiling,
-        layout,
-        epoch,
-        registry @ ..,
-    ] = row
-    else {
+fn granted(count: u64, exact: bool, row: &[String]) -> Option<Reply> {
+    let [first, last, incarnation, ..] = row else {
         return None;
     };
-    if of_nonce.parse::<Uuid>().ok()?.into_bytes() != nonce {
-        return None;
-    }
-    let (start_at, ceiling) = (instant(start_at)?, instant(ceiling)?);
-    let (epoch, worker_id) = (instant(epoch)?, worker_id.parse().ok()?);
-    let terms = match Terms::read(worker_id, layout, epoch, start_at, ceiling) {
-        Ok(terms) => terms,
-        Err(bad) => return Some(Err(Failure::new(Denial::Refused, bad.to_string()))),
-    };
-    Some(Ok(Reply::Leased {
-        nonce,
-        token: token.parse().ok()?,
-        terms,
-        from: registry_of(registry, place)?,
-    }))
-}
-
-/// Which registry has answered. The link knows the number of the connection.
-fn registry_of(row: &[String], address: Address) -> Option<Registry> {
-    let [incarnation, history] = row else {
-        return None;
-    };
-    Some(Registry {
-        incarnation: incarnation.parse::<Uuid>().ok()?.into_bytes(),
-        history: Text::of(history),
-        address,
-        connection: 0,
-    })
-}
-
-fn instant(us_since_1970: &str) -> Option<WallTime> {
-    us_since_1970.parse().ok().map(WallTime::from_unix_us)
-}
-
-fn granted(count: u64, exact: bool, row: [&str; 3]) -> Option<Reply> {
-    let [first, last, incarnation] = row;
     let (first, last): (i64, i64) = (first.parse().ok()?, last.parse().ok()?);
     let len = last.checked_sub(first)?.checked_add(1)?;
     let len = u64::try_from(len).ok()?;

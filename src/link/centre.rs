@@ -1,10 +1,9 @@
 //! The conversation with the centre. Runs on the thread of [`speaker`](super::speaker), so
 //! nothing here may call PostgreSQL.
 
-use std::ffi::CStr;
 use std::time::{Duration, Instant, SystemTime};
 
-use uuid::Uuid;
+use leaf_core::snowflake::request::{self, Request};
 
 use super::answers::answers;
 use super::failure::{Answer, Failure};
@@ -53,28 +52,13 @@ struct Host {
 /// For how many tags a statement asks at most.
 const MOST_TAGS: usize = 256;
 
-const FEED: &CStr = c"SELECT first, last, incarnation, sqlstate, message \
+const FEED: &str = "SELECT first, last, incarnation, sqlstate, message \
     FROM leaf_segment_feed($1::text[], $2::bigint[], $3::boolean[])";
-
-/// Times are passed as microseconds since 1970, which neither the time zone nor the style of
-/// dates of a session concerns.
-const REGISTER: &CStr = c"SELECT worker_id, nonce, token, \
-    (extract(epoch FROM start_at) * 1000000)::bigint, (extract(epoch FROM ceiling) * 1000000)::bigint, \
-    layout, (extract(epoch FROM epoch) * 1000000)::bigint, registry, history \
-    FROM leaf_worker_register($1::text, nullif($2::text, '')::integer, \
-        'epoch'::timestamptz + $3::bigint * interval '1 microsecond', \
-        $4::bigint * interval '1 microsecond', $5::uuid)";
-
-const RENEW: &CStr =
-    c"SELECT token, (extract(epoch FROM ceiling) * 1000000)::bigint, registry, history \
-    FROM leaf_worker_renew($1::integer, $2::uuid, $3::bigint, \
-        'epoch'::timestamptz + $4::bigint * interval '1 microsecond', \
-        $5::bigint * interval '1 microsecond', $6::bigint)";
 
 /// A statement must not delay those behind it for long, for example because its tag's row is
 /// locked.
-const SET_TIMEOUTS: &CStr =
-    c"SELECT set_config('leaf.wait_timeout', $1, false), set_config('statement_timeout', $2, false)";
+const SET_TIMEOUTS: &str =
+    "SELECT set_config('leaf.wait_timeout', $1, false), set_config('statement_timeout', $2, false)";
 
 impl Centre {
     /// Not connected yet.
@@ -133,15 +117,13 @@ impl Centre {
         let lost = exchange(
             self.connection.as_ref(),
             address.timeout,
-            groups.iter().map(|group| statement(group)),
+            groups.iter().map(|group| request(group)),
             |outcome| {
                 let group = unanswered.next().copied().unwrap_or_default();
                 let answers = answers(group, &outcome, place);
-                let late = answers.iter().filter(|it| is_late(it)).count();
-                tags_at_once = match late * 2 > group.len() {
-                    true => (group.len() / 4).max(1),
-                    false => (tags_at_once * 2).min(MOST_TAGS),
-                };
+                if group.first().is_some_and(Demand::is_of_tag) {
+                    tags_at_once = next_size(tags_at_once, &answers);
+                }
                 for answer in answers {
                     is_useless &= answer.as_ref().is_err_and(Failure::is_of_host);
                     settled += 1;
@@ -237,7 +219,7 @@ impl Centre {
             return Err(Failure::new(Denial::Away, connection.error()));
         }
         let wait = (address.timeout / 3).as_millis().max(100).to_string();
-        let set = Statement {
+        let set = Request {
             sql: SET_TIMEOUTS,
             parameters: vec![wait, tcp_timeout],
         };
@@ -266,34 +248,28 @@ impl Centre {
     }
 }
 
-/// A statement and its parameters.
-struct Statement {
-    sql: &'static CStr,
-    parameters: Vec<String>,
-}
-
-fn is_late(answer: &Answer) -> bool {
-    answer
-        .as_ref()
-        .is_err_and(|failure| failure.denial == Denial::Busy)
+/// For how many tags the next statement asks, after these answers to one.
+fn next_size(size: usize, answers: &[Answer]) -> usize {
+    let is_late = |it: &&Answer| it.as_ref().is_err_and(|it| it.denial == Denial::Busy);
+    match answers.iter().filter(is_late).count() * 2 > answers.len() {
+        true => (answers.len() / 4).max(1),
+        false => (size * 2).min(MOST_TAGS),
+    }
 }
 
 /// The statement for one request, or for several for numbers.
-fn statement(demands: &[Demand]) -> Statement {
-    let id = |bytes: &[u8; 16]| Uuid::from_bytes(*bytes).to_string();
-    let (sql, parameters) = match &demands[0] {
-        Demand::Numbers { .. } => (FEED, arrays(demands)),
+fn request(demands: &[Demand]) -> Request<String> {
+    match &demands[0] {
+        Demand::Numbers { .. } => Request {
+            sql: FEED,
+            parameters: arrays(demands),
+        },
         Demand::Register {
             node,
             worker_id,
             nonce,
             ahead,
-        } => {
-            let worker_id = worker_id.map_or_else(String::new, |worker_id| worker_id.to_string());
-            let ahead = ahead.as_micros().to_string();
-            let parameters = vec![node.get(), worker_id, clock(), ahead, id(nonce)];
-            (REGISTER, parameters)
-        }
+        } => request::register(&node.get(), *worker_id, *nonce, clock(), *ahead),
         Demand::Renew {
             worker_id,
             nonce,
@@ -301,19 +277,8 @@ fn statement(demands: &[Demand]) -> Statement {
             next_token,
             ahead,
             address: _,
-        } => {
-            let parameters = vec![
-                worker_id.to_string(),
-                id(nonce),
-                token.to_string(),
-                clock(),
-                ahead.as_micros().to_string(),
-                next_token.to_string(),
-            ];
-            (RENEW, parameters)
-        }
-    };
-    Statement { sql, parameters }
+        } => request::renew(worker_id, *nonce, *token, clock(), *ahead, *next_token),
+    }
 }
 
 /// The names, counts, and whether fewer are of no use, each as an array.
@@ -344,14 +309,14 @@ fn clock() -> String {
 fn exchange(
     connection: Option<&Connection>,
     timeout: Duration,
-    statements: impl IntoIterator<Item = Statement>,
+    requests: impl IntoIterator<Item = Request<String>>,
     mut settle: impl FnMut(Outcome),
 ) -> Option<String> {
     let Some(connection) = connection else {
         return Some("not connected".into());
     };
     let mut expected = 0;
-    for Statement { sql, parameters } in statements {
+    for Request { sql, parameters } in requests {
         let parameters: Vec<_> = parameters.iter().map(String::as_str).collect();
         if !connection.send(sql, &parameters) {
             return Some(connection.error());

@@ -225,9 +225,12 @@ impl Connection {
 
     /// Adds a statement with its parameters to the pipeline, and a synchronisation point, so
     /// that it fails alone.
-    pub fn send(&self, statement: &CStr, parameters: &[&str]) -> bool {
+    pub fn send(&self, statement: &str, parameters: &[&str]) -> bool {
         let texts = parameters.iter().map(|text| CString::new(*text));
-        let Ok(texts) = texts.collect::<Result<Vec<_>, _>>() else {
+        let (Ok(statement), Ok(texts)) = (
+            CString::new(statement),
+            texts.collect::<Result<Vec<_>, _>>(),
+        ) else {
             return false;
         };
         let pointers: Vec<_> = texts.iter().map(|text| text.as_ptr()).collect();

@@ -7,9 +7,8 @@ use openssl::ssl::{SslConnector, SslMethod};
 use openssl::x509::store::X509StoreBuilder;
 use openssl::x509::{X509, X509Name};
 use rcgen::{
-    BasicConstraints, CertificateParams, CertificateRevocationListParams, CertifiedIssuer,
-    DistinguishedName, DnType, IsCa, KeyIdMethod, KeyPair, RevokedCertParams, SanType,
-    date_time_ymd,
+    BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType, IsCa, KeyPair,
+    SanType,
 };
 use rustls::{ClientConfig, RootCertStore};
 use std::sync::Arc;
@@ -21,9 +20,6 @@ pub struct Tls {
     pub(crate) key: String,
     authority: Arc<CertifiedIssuer<'static, KeyPair>>,
 }
-
-/// The serial number of the server's certificate.
-const SERIAL: u64 = 1_001;
 
 fn key() -> KeyPair {
     KeyPair::generate().expect("a key")
@@ -43,7 +39,6 @@ impl Tls {
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let authority = CertifiedIssuer::self_signed(params, key()).expect("an authority");
         let mut server = named("localhost");
-        server.serial_number = Some(SERIAL.into());
         server.subject_alt_names = vec![
             SanType::DnsName("localhost".try_into().expect("a name")),
             SanType::IpAddress([127, 0, 0, 1].into()),
@@ -103,25 +98,6 @@ impl Tls {
             certificate.expect("a certificate").pem(),
             key.serialize_pem(),
         )
-    }
-
-    /// The authority's list in which the server's certificate is revoked.
-    pub fn revocation(&self) -> String {
-        let list = CertificateRevocationListParams {
-            this_update: date_time_ymd(2024, 1, 1),
-            next_update: date_time_ymd(2124, 1, 1),
-            crl_number: 1.into(),
-            issuing_distribution_point: None,
-            revoked_certs: vec![RevokedCertParams {
-                serial_number: SERIAL.into(),
-                revocation_time: date_time_ymd(2024, 1, 1),
-                reason_code: None,
-                invalidity_date: None,
-            }],
-            key_identifier_method: KeyIdMethod::Sha256,
-        };
-        let signed = list.signed_by(&*self.authority).expect("a list");
-        signed.pem().expect("PEM")
     }
 
     /// The server's certificate, as the content of a file.

@@ -6,6 +6,7 @@
 //! - [`generator`]: hands out ids, never one twice, whatever the clock does.
 //! - [`terms`]: what a registry grants, and whether that is possible.
 //! - [`lease`]: how a lease is registered and renewed, though answers are lost.
+//! - [`request`]: the statements that do so, and what is in their answers.
 //! - [`choice`]: which worker id a node gets from a registry.
 //! - [`ceiling`]: how far ahead a lease's ceiling is set, and when it is raised.
 //!
@@ -23,6 +24,7 @@ pub mod choice;
 pub mod generator;
 pub mod layout;
 pub mod lease;
+pub mod request;
 pub mod scheme;
 pub mod terms;
 

@@ -32,7 +32,7 @@ pub struct Terms {
 
 /// Why terms are impossible.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BadTerms(String);
+pub struct BadTerms(pub(super) String);
 
 impl fmt::Display for BadTerms {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,18 +1,17 @@
 //! The statements of the background tasks.
 
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use bytes::BytesMut;
-use leaf_core::snowflake::Terms;
-use leaf_core::snowflake::lease::{Held, Identity, Nonce};
-use leaf_core::time::WallTime;
+use leaf_core::snowflake::lease::{Held, Nonce};
+use leaf_core::snowflake::request::{self, Renewal};
 use tokio_postgres::Row;
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 
 use super::rows::{Record, get, row};
 use super::statement::{Kind, Statement, statements};
 use super::types::{Block, Incarnation};
-use crate::time::wall_time;
+use crate::time::now;
 use crate::{Error, SegmentId};
 
 statements! {
@@ -21,26 +20,6 @@ statements! {
         leaf_segment_return {
             tag: Text = tag.to_owned(),
             block: Int8range = format!("[{first},{last}]")
-        };
-    /// Repeated with the same nonce, returns the same lease.
-    worker_register(node: &str, worker_id: Option<i32>, ahead: Duration, nonce: Nonce) -> Held,
-        leaf_worker_register {
-            node: Text = node.to_owned(),
-            worker_id: Integer = worker_id,
-            clock: Timestamptz = ClockAtSending,
-            ahead: Interval = ahead.as_secs_f64(),
-            nonce: Uuid = uuid::Uuid::from_bytes(nonce).to_string()
-        };
-    /// Returns the new token, which is `next_token`, and the ceiling. Repeated with the same
-    /// `next_token`, returns the same.
-    worker_renew(worker_id: i32, nonce: Nonce, token: i64, ahead: Duration, next_token: i64) -> Renewed,
-        leaf_worker_renew {
-            worker_id: Integer = worker_id,
-            nonce: Uuid = uuid::Uuid::from_bytes(nonce).to_string(),
-            token: Bigint = token,
-            clock: Timestamptz = ClockAtSending,
-            ahead: Interval = ahead.as_secs_f64(),
-            next_token: Bigint = next_token
         };
     /// Ends a lease.
     worker_release(worker_id: i32, nonce: Nonce, token: i64, used_until: SystemTime) -> (),
@@ -101,91 +80,53 @@ impl Fetched {
     }
 }
 
-/// A parameter that is this machine's clock when the statement is sent. Read earlier, it
-/// would be behind by the time that a connection takes.
+/// A parameter of a request.
 #[derive(Debug)]
-struct ClockAtSending;
+pub(crate) enum Parameter {
+    Text(String),
+    /// This machine's clock when the statement is sent.
+    Clock,
+}
 
-impl ToSql for ClockAtSending {
+impl From<String> for Parameter {
+    fn from(text: String) -> Self {
+        Parameter::Text(text)
+    }
+}
+
+impl ToSql for Parameter {
     fn to_sql(
         &self,
         kind: &Type,
         out: &mut BytesMut,
     ) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
-        SystemTime::now().to_sql(kind, out)
+        match self {
+            Parameter::Text(text) => text.to_sql(kind, out),
+            Parameter::Clock => now().unix_us().to_string().to_sql(kind, out),
+        }
     }
 
     fn accepts(kind: &Type) -> bool {
-        <SystemTime as ToSql>::accepts(kind)
+        <String as ToSql>::accepts(kind)
     }
 
     to_sql_checked!();
 }
 
-/// A lease as the registry grants it.
 impl Record for Held {
-    fn columns() -> Option<String> {
-        let columns = "nonce::text, token, registry::text, history, worker_id, layout, epoch, \
-                       start_at, ceiling";
-        Some(columns.into())
-    }
-
     fn of(row: &Row) -> Result<Self, Error> {
-        let layout: String = get(row, "layout")?;
-        let terms = Terms::read(
-            get(row, "worker_id")?,
-            &layout,
-            instant(row, "epoch")?,
-            instant(row, "start_at")?,
-            instant(row, "ceiling")?,
-        );
-        let terms = terms.map_err(|error| Error::Protocol(error.to_string()))?;
-        let (nonce, token) = (uuid(row, "nonce")?, get(row, "token")?);
-        Ok(Held::granted(terms, nonce, token, registry(row)?))
+        request::leased(&texts(row)?).map_err(|bad| Error::Protocol(bad.to_string()))
     }
 }
 
-/// A renewal.
-pub(crate) struct Renewed {
-    pub(crate) token: i64,
-    pub(crate) ceiling: WallTime,
-    pub(crate) registry: Identity,
-}
-
-impl Record for Renewed {
-    fn columns() -> Option<String> {
-        Some("token, ceiling, registry::text, history".into())
-    }
-
+impl Record for Renewal {
     fn of(row: &Row) -> Result<Self, Error> {
-        Ok(Renewed {
-            token: get(row, "token")?,
-            ceiling: instant(row, "ceiling")?,
-            registry: registry(row)?,
-        })
+        request::renewed(&texts(row)?).map_err(|bad| Error::Protocol(bad.to_string()))
     }
 }
 
-fn registry(row: &Row) -> Result<Identity, Error> {
-    Ok(Identity {
-        incarnation: uuid(row, "registry")?,
-        history: get(row, "history")?,
-    })
-}
-
-/// The text of a `uuid`.
-fn uuid(row: &Row, column: &str) -> Result<[u8; 16], Error> {
-    let text: String = get(row, column)?;
-    let uuid: uuid::Uuid = text
-        .parse()
-        .map_err(|_| Error::Protocol(format!("\"{text}\" is not a uuid")))?;
-    Ok(uuid.into_bytes())
-}
-
-/// A `timestamptz`.
-fn instant(row: &Row, column: &str) -> Result<WallTime, Error> {
-    let at: SystemTime = get(row, column)?;
-    Ok(wall_time(at))
+fn texts(row: &Row) -> Result<Vec<String>, Error> {
+    (0..row.len()).map(|column| get(row, column)).collect()
 }
 
 #[cfg(feature = "mask")]

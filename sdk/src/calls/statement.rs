@@ -5,6 +5,7 @@
 //! connection.
 
 use bytes::BytesMut;
+use leaf_core::snowflake::request::Request;
 use tokio_postgres::Row;
 use tokio_postgres::types::{IsNull, ToSql, Type};
 
@@ -31,8 +32,6 @@ pub(crate) enum Kind {
     Integer,
     Bigint,
     Timestamptz,
-    /// Seconds, as a floating-point number.
-    Interval,
     Uuid,
     Regclass,
     Int8range,
@@ -48,7 +47,6 @@ impl Kind {
             Kind::Integer => (Type::INT4, ""),
             Kind::Bigint => (Type::INT8, ""),
             Kind::Timestamptz => (Type::TIMESTAMPTZ, ""),
-            Kind::Interval => (Type::FLOAT8, " * interval '1 s'"),
             Kind::Uuid => (Type::TEXT, "::uuid"),
             Kind::Regclass => (Type::TEXT, "::regclass"),
             Kind::Int8range => (Type::TEXT, "::int8range"),
@@ -91,6 +89,18 @@ impl<T: Answer> Statement<T> {
         Statement {
             sql: format!("SELECT {columns} FROM {from}"),
             params,
+            read: T::read,
+        }
+    }
+
+    /// A request, whose parameters are texts.
+    pub(crate) fn of(request: Request<impl ToSql + Sync + Send + 'static>) -> Statement<T> {
+        let params = request.parameters.into_iter();
+        Statement {
+            sql: request.sql.to_owned(),
+            params: params
+                .map(|value| (Box::new(value) as Value, Type::TEXT))
+                .collect(),
             read: T::read,
         }
     }

@@ -1,87 +1,66 @@
 //! The service file and the password file of libpq.
 
-use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::{env, fs};
 
-use super::string::Pair;
+use super::bad;
+use super::string::{Pair, until};
+use crate::Error;
 
-/// The pairs of a service, or `None` if the file has no such service.
-pub(super) fn service(content: &str, name: &str) -> Result<Option<Vec<Pair>>, String> {
-    let mut found: Option<Vec<Pair>> = None;
-    for line in content.lines().map(str::trim) {
-        if line.is_empty() || line.starts_with('#') {
-            continue;
-        }
-        let section = line
-            .strip_prefix('[')
-            .and_then(|rest| rest.strip_suffix(']'));
-        match (section, &mut found) {
-            // The first section of the name counts.
-            (Some(_), Some(_)) => break,
-            (Some(section), None) if section == name => found = Some(Vec::new()),
-            (Some(_), None) | (None, None) => {}
-            (None, Some(pairs)) => match line.split_once('=') {
-                Some((key, value)) => pairs.push((key.trim().into(), value.trim().into())),
-                None => return Err(format!("syntax error in the service file: \"{line}\"")),
-            },
-        }
-    }
-    Ok(found)
+/// The folder of the system-wide service file, as packages of PostgreSQL have it.
+const SYSTEM_FOLDER: &str = "/etc/postgresql-common";
+
+/// The pairs of a service, from this file or else the user's, or from the system's.
+pub(super) fn service(name: &str, file: Option<String>) -> Result<Vec<Pair>, Error> {
+    let folder = env::var("PGSYSCONFDIR").unwrap_or_else(|_| SYSTEM_FOLDER.into());
+    let of_system = Path::new(&folder).join("pg_service.conf");
+    let of_user = file.map_or_else(|| in_home(".pg_service.conf"), |file| Some(file.into()));
+    let mut files = of_user.into_iter().chain([of_system]);
+    files
+        .find_map(|file| service_in(&fs::read_to_string(file).ok()?, name))
+        .unwrap_or_else(|| Err(bad(format!("definition of service \"{name}\" not found"))))
 }
 
-/// The password of a connection in a password file. As libpq does, it skips a file
-/// that is not there, and one that others may read.
+fn service_in(content: &str, name: &str) -> Option<Result<Vec<Pair>, Error>> {
+    let mut lines = content
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty() && !line.starts_with('#'));
+    lines.find(|line| *line == format!("[{name}]"))?;
+    let pair = |line: &str| match line.split_once('=') {
+        Some((key, value)) => Ok((key.trim().into(), value.trim().into())),
+        None => Err(bad(format!("syntax error in the service file: \"{line}\""))),
+    };
+    let section = lines.take_while(|line| !line.starts_with('['));
+    Some(section.map(pair).collect())
+}
+
+/// The password of a connection in a password file. As libpq does, it skips a file that is not
+/// there, and one that others may read.
 pub(super) fn password(file: &Path, connection: [&str; 4]) -> Option<String> {
     let metadata = fs::metadata(file).ok()?;
-    if !metadata.is_file() || metadata.permissions().mode() & 0o077 != 0 {
-        return None;
-    }
-    password_in(&fs::read_to_string(file).ok()?, connection)
+    let is_private = metadata.is_file() && metadata.permissions().mode() & 0o077 == 0;
+    let content = fs::read_to_string(file).ok().filter(|_| is_private)?;
+    password_in(&content, connection)
 }
 
 /// `connection` is host, port, database and user.
 fn password_in(content: &str, connection: [&str; 4]) -> Option<String> {
-    content.lines().find_map(|line| {
-        if line.starts_with('#') {
-            return None;
+    let mut lines = content.lines().filter(|line| !line.starts_with('#'));
+    lines.find_map(|line| {
+        let mut rest = line;
+        for wanted in connection {
+            let (field, after) = until(rest, |c| c == ':');
+            rest = after.filter(|_| field == "*" || field == wanted)?;
         }
-        let mut fields = fields(line);
-        if fields.len() < 5 {
-            return None;
-        }
-        let matches = |(field, wanted): (&Field, &str)| field.raw == "*" || field.text == wanted;
-        let is_it = fields.iter().zip(connection).all(matches);
-        is_it.then(|| fields.swap_remove(4).text)
+        Some(until(rest, |c| c == ':').0)
     })
 }
 
-/// A field of a line as it is written, and without its backslashes.
-#[derive(Default)]
-struct Field {
-    raw: String,
-    text: String,
-}
-
-/// The fields of a line, separated by colons.
-fn fields(line: &str) -> Vec<Field> {
-    let mut fields = vec![Field::default()];
-    let mut chars = line.chars();
-    while let Some(c) = chars.next() {
-        let last = fields.last_mut().expect("there is always a field");
-        match c {
-            ':' => fields.push(Field::default()),
-            '\\' => {
-                last.raw.push('\\');
-                last.text.extend(chars.next());
-            }
-            c => {
-                last.raw.push(c);
-                last.text.push(c);
-            }
-        }
-    }
-    fields
+/// A file of the user.
+pub(super) fn in_home(name: &str) -> Option<PathBuf> {
+    Some(env::home_dir()?.join(name))
 }
 
 #[cfg(test)]
@@ -91,13 +70,16 @@ mod tests {
     #[test]
     fn service_is_its_section_of_the_file() {
         let content = "# ours\n[a]\nhost=one\n\n[b]\n host = two \nport=5\n[c]\nbroken\n";
-        let pairs = |name| service(content, name);
         let own = |key: &str, value: &str| (key.to_owned(), value.to_owned());
-        assert_eq!(pairs("a"), Ok(Some(vec![own("host", "one")])));
-        let b = vec![own("host", "two"), own("port", "5")];
-        assert_eq!(pairs("b"), Ok(Some(b)));
-        assert_eq!(pairs("d"), Ok(None));
-        assert!(pairs("c").is_err());
+        for (name, expected) in [
+            ("a", vec![own("host", "one")]),
+            ("b", vec![own("host", "two"), own("port", "5")]),
+        ] {
+            let pairs = service_in(content, name).expect("a service");
+            assert_eq!(pairs.expect("pairs"), expected);
+        }
+        assert!(service_in(content, "d").is_none());
+        assert!(service_in(content, "c").is_some_and(|pairs| pairs.is_err()));
     }
 
     #[test]

@@ -1,24 +1,28 @@
-//! How to connect: the options of libpq and the hosts that they name.
+//! How to connect. The driver's configuration has most options, and its own parser checks their
+//! values; here is what it lacks.
 //!
-//! - [`string`]: connection strings.
+//! - [`string`]: connection strings, taken apart, because the driver refuses what it does not know.
 //! - [`files`]: the service file and the password file.
-//! - [`options`]: the values of the keywords, wherever they come from, and the driver's
-//!   configuration that most of them make.
+//! - [`options`]: the values of the keywords, wherever they come from.
 //! - [`targets`]: the hosts to try.
-//! - [`ssl_mode`]: the values of `sslmode`, and which connections have TLS.
-//! - `certificates`: the files of TLS (feature `tls`).
-//! - [`tls`]: whether the options allow TLS, and what is verified.
+//! - [`ssl_mode`]: the values of `sslmode`.
+//! - [`tls_use`]: which connections have TLS.
+//! - `tls`: what is verified (feature `tls`).
 
-#[cfg(feature = "tls")]
-mod certificates;
 mod files;
 mod options;
 mod ssl_mode;
 mod string;
 mod targets;
+#[cfg(feature = "tls")]
 mod tls;
+mod tls_use;
 
-pub(crate) use ssl_mode::TlsUse;
 pub(crate) use targets::{Needs, Target, Targets};
 #[cfg(feature = "tls")]
 pub(crate) use tls::Connector;
+pub(crate) use tls_use::TlsUse;
+
+fn bad(message: impl Into<String>) -> crate::Error {
+    crate::Error::Config(message.into())
+}

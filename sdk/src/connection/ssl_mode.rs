@@ -1,12 +1,10 @@
-//! The values of `sslmode`, and which connections have TLS.
+//! The values of `sslmode`.
 
-use tokio_postgres::config::SslMode as DriverMode;
-
-use super::options::{Options, bad};
+use super::bad;
 use crate::Error;
 
-/// The values of `sslmode`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The values of `sslmode`. From `Require` on, a connection without TLS is an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum SslMode {
     Disable,
     Allow,
@@ -26,50 +24,24 @@ impl SslMode {
         ("verify-full", SslMode::VerifyFull),
     ];
 
-    /// What the options say, which `sslrootcert=system` restricts.
-    pub(super) fn of(options: &Options) -> Result<SslMode, Error> {
-        let mode = options.choice("sslmode", SslMode::Prefer, &SslMode::NAMES)?;
-        match (options.get("sslrootcert"), options.get("sslmode")) {
-            (Some("system"), None | Some("verify-full")) => Ok(SslMode::VerifyFull),
-            (Some("system"), Some(mode)) => Err(bad(format!(
-                "weak sslmode \"{mode}\" may not be used with sslrootcert=system (use \"verify-full\")"
+    /// What `sslmode` says, which `sslrootcert=system` restricts.
+    pub(super) fn of(name: Option<&str>, roots: Option<&str>) -> Result<SslMode, Error> {
+        match (name, roots) {
+            (None | Some("verify-full"), Some("system")) => Ok(SslMode::VerifyFull),
+            (Some(name), Some("system")) => Err(bad(format!(
+                "weak sslmode \"{name}\" may not be used with sslrootcert=system (use \"verify-full\")"
             ))),
-            _ => Ok(mode),
+            (None, _) => Ok(SslMode::Prefer),
+            (Some(name), _) => {
+                let mode = SslMode::NAMES.iter().find(|(other, _)| *other == name);
+                let unknown = || bad(format!("invalid sslmode value: \"{name}\""));
+                mode.map(|(_, mode)| *mode).ok_or_else(unknown)
+            }
         }
     }
 
     /// As it is written.
     pub(super) fn name(self) -> &'static str {
-        let name = SslMode::NAMES.iter().find(|(_, mode)| *mode == self);
-        name.map_or("", |(name, _)| name)
+        SslMode::NAMES[self as usize].0
     }
-
-    /// The driver's modes with which a host is tried, one after the other, as libpq does.
-    pub(super) fn of_driver(self) -> &'static [DriverMode] {
-        match self {
-            SslMode::Disable => &[DriverMode::Disable],
-            SslMode::Allow => &[DriverMode::Disable, DriverMode::Require],
-            SslMode::Prefer => &[DriverMode::Prefer, DriverMode::Disable],
-            _ => &[DriverMode::Require],
-        }
-    }
-
-    /// Whether a connection without TLS is an error.
-    pub(super) fn is_strict(self) -> bool {
-        matches!(
-            self,
-            SslMode::Require | SslMode::VerifyCa | SslMode::VerifyFull
-        )
-    }
-}
-
-/// Which connections have TLS.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TlsUse {
-    Never,
-    #[cfg_attr(not(feature = "tls"), allow(dead_code))]
-    Always,
-    /// Those for which `sslmode` says so.
-    #[cfg_attr(not(feature = "tls"), allow(dead_code))]
-    ByMode,
 }

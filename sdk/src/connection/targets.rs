@@ -5,13 +5,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use std::{env, fmt};
 
-use tokio_postgres::config::{
-    Host, LoadBalanceHosts, SslMode as DriverMode, SslNegotiation, TargetSessionAttrs,
-};
+use tokio_postgres::config::{Host, LoadBalanceHosts, SslMode as DriverMode, TargetSessionAttrs};
 
-use super::files;
-use super::options::{Options, bad, invalid};
-use super::ssl_mode::{SslMode, TlsUse};
+use super::options::{self, Options};
+use super::ssl_mode::SslMode;
+use super::{bad, files};
 use crate::Error;
 
 /// How long to wait for each host if the options do not say it.
@@ -20,27 +18,26 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const APPLICATION_NAME: &str = "leaf-sdk";
 
 /// The hosts to try, in turn, and how to connect to them.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct Targets {
-    /// Its hosts, ports and passwords are those of the targets.
-    driver: tokio_postgres::Config,
-    hosts: Vec<Target>,
+    /// Its hosts and ports are those of the targets.
+    pub(crate) driver: tokio_postgres::Config,
+    pub(crate) hosts: Vec<Target>,
     /// For each host, `None` without limit.
     pub(crate) connect_timeout: Option<Duration>,
     /// What `target_session_attrs` says.
     pub(crate) needs: Needs,
     pub(super) ssl_mode: SslMode,
-    #[cfg(feature = "tls")]
-    pub(super) certificates: super::certificates::Certificates,
+    /// The files that the options name: `passfile`, `sslrootcert`, `sslcert` and `sslkey`.
+    pub(super) files: Options,
 }
 
 /// A host to try.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct Target {
     pub(crate) host: Host,
     pub(crate) address: Option<IpAddr>,
     pub(crate) port: u16,
-    password: Option<Vec<u8>>,
 }
 
 /// Which servers will do.
@@ -55,7 +52,7 @@ pub(crate) enum Needs {
 
 impl Target {
     pub(crate) fn is_on_network(&self) -> bool {
-        matches!(self.host, Host::Tcp(_))
+        self.address.is_some() || matches!(self.host, Host::Tcp(_))
     }
 
     /// The same host at one of its addresses.
@@ -84,7 +81,7 @@ impl fmt::Display for Target {
 impl Targets {
     /// From a connection string.
     pub(crate) fn of_string(text: &str) -> Result<Targets, Error> {
-        Targets::of_options(&Options::of_string(text)?)
+        Targets::of_options(options::of_string(text)?)
     }
 
     /// From keywords and their values, and from environment variables.
@@ -92,16 +89,23 @@ impl Targets {
         params: impl IntoIterator<Item = (&'a str, &'a str)>,
     ) -> Result<Targets, Error> {
         let variable = |name: &str| env::var(name).ok();
-        Targets::of_options(&Options::of_params(params, variable)?)
+        Targets::of_options(options::of_params(params, variable)?)
     }
 
     /// From the driver's configuration.
-    pub(crate) fn of_driver(driver: tokio_postgres::Config) -> Result<Targets, Error> {
+    pub(crate) fn of_driver(mut driver: tokio_postgres::Config) -> Result<Targets, Error> {
+        if driver.get_application_name().is_none() {
+            driver.application_name(APPLICATION_NAME);
+        }
+        if let (None, Ok(name)) = (driver.get_user(), whoami::username()) {
+            driver.user(name);
+        }
         Ok(Targets {
+            hosts: paired(&driver)?,
             connect_timeout: Some(*driver.get_connect_timeout().unwrap_or(&CONNECT_TIMEOUT)),
             needs: match driver.get_target_session_attrs() {
                 TargetSessionAttrs::ReadWrite => Needs::Writes,
-                TargetSessionAttrs::ReadOnly => return Err(read_only("read-only")),
+                TargetSessionAttrs::ReadOnly => return Err(no_ids("read-only")),
                 _ => Needs::Any,
             },
             ssl_mode: match driver.get_ssl_mode() {
@@ -109,136 +113,40 @@ impl Targets {
                 DriverMode::Require => SslMode::Require,
                 _ => SslMode::Prefer,
             },
-            #[cfg(feature = "tls")]
-            certificates: super::certificates::Certificates::default(),
-            ..Targets::paired(driver)?
-        })
-    }
-
-    fn of_options(options: &Options) -> Result<Targets, Error> {
-        let mut driver = options.driver()?;
-        if let (None, Some(fallback)) = (
-            driver.get_application_name(),
-            options.get("fallback_application_name"),
-        ) {
-            driver.application_name(fallback);
-        }
-        // The driver takes it for seconds.
-        if let Some(ms @ 1..) = options.number::<i64>("tcp_user_timeout")? {
-            driver.tcp_user_timeout(Duration::from_millis(ms.unsigned_abs()));
-        }
-        let mut targets = Targets {
-            connect_timeout: match options.number::<i64>("connect_timeout")? {
-                None => Some(CONNECT_TIMEOUT),
-                // As in libpq, there is no limit then.
-                Some(..=0) => None,
-                Some(seconds) => Some(Duration::from_secs(seconds.unsigned_abs())),
-            },
-            needs: match options.get("target_session_attrs").unwrap_or("any") {
-                "any" => Needs::Any,
-                "primary" => Needs::Primary,
-                "read-write" => Needs::Writes,
-                other @ ("read-only" | "standby" | "prefer-standby") => {
-                    return Err(read_only(other));
-                }
-                other => return Err(invalid("target_session_attrs", other)),
-            },
-            ssl_mode: SslMode::of(options)?,
-            #[cfg(feature = "tls")]
-            certificates: super::certificates::Certificates::of(options)?,
-            ..Targets::paired(driver)?
-        };
-        if targets.driver.get_password().is_none() {
-            targets.read_passwords(options.get("passfile").map(PathBuf::from));
-        }
-        Ok(targets)
-    }
-
-    /// Pairs hosts, addresses and ports, as libpq does.
-    fn paired(mut driver: tokio_postgres::Config) -> Result<Targets, Error> {
-        if driver.get_application_name().is_none() {
-            driver.application_name(APPLICATION_NAME);
-        }
-        let (hosts, addresses) = (driver.get_hosts(), driver.get_hostaddrs());
-        let ports = driver.get_ports();
-        let count = hosts.len().max(addresses.len()).max(1);
-        let match_up = |what: &str, found: usize| {
-            bad(format!("could not match {found} {what} to {count} hosts"))
-        };
-        if !hosts.is_empty() && !addresses.is_empty() && hosts.len() != addresses.len() {
-            return Err(match_up("hostaddr values", addresses.len()));
-        }
-        if ports.len() > 1 && ports.len() != count {
-            return Err(match_up("port numbers", ports.len()));
-        }
-        if ports.contains(&0) {
-            return Err(invalid("port", "0"));
-        }
-        let target = |n: usize| {
-            let address = addresses.get(n).copied();
-            let host = match (hosts.get(n), address) {
-                // Without a name, the address is what a certificate is compared with.
-                (None, Some(address)) => Host::Tcp(address.to_string()),
-                (None, None) => Host::Unix(default_folder().into()),
-                (Some(Host::Tcp(name)), _) if name.is_empty() => {
-                    Host::Unix(default_folder().into())
-                }
-                (Some(Host::Tcp(name)), _) if name.starts_with('@') => Host::Unix(name.into()),
-                (Some(host), _) => host.clone(),
-            };
-            Target {
-                host,
-                address,
-                port: *ports.get(n).or(ports.first()).unwrap_or(&5432),
-                password: None,
-            }
-        };
-        let hosts = (0..count).map(target).collect();
-        Ok(Targets {
             driver,
-            hosts,
-            connect_timeout: None,
-            needs: Needs::Any,
-            ssl_mode: SslMode::Prefer,
-            #[cfg(feature = "tls")]
-            certificates: super::certificates::Certificates::default(),
+            files: Options::new(),
         })
     }
 
-    /// Takes the passwords of the hosts from a password file, by default the user's.
-    fn read_passwords(&mut self, file: Option<PathBuf>) {
-        let Some(file) = file.or_else(|| Some(env::home_dir()?.join(".pgpass"))) else {
-            return;
+    /// The options that the driver lacks, or has fewer values for, are taken out.
+    fn of_options(mut options: Options) -> Result<Targets, Error> {
+        let needs = match options.remove("target_session_attrs").as_deref() {
+            None | Some("any") => Needs::Any,
+            Some("primary") => Needs::Primary,
+            Some("read-write") => Needs::Writes,
+            Some(other) => return Err(no_ids(other)),
         };
-        let of_system = || {
-            ["USER", "LOGNAME"]
-                .iter()
-                .find_map(|name| env::var(name).ok())
-        };
-        let user = self.driver.get_user().map(str::to_owned);
-        let user = user.or_else(of_system).unwrap_or_default();
-        let dbname = self.driver.get_dbname().unwrap_or(&user);
-        for target in &mut self.hosts {
-            let host = match &target.host {
-                Host::Unix(folder) if *folder == default_folder() => "localhost".into(),
-                _ => target.name(),
-            };
-            let connection = [&host, &target.port.to_string(), dbname, &user];
-            target.password = files::password(&file, connection).map(String::into_bytes);
+        let mode = options.remove("sslmode");
+        let mut files = Options::new();
+        for key in ["passfile", "sslrootcert", "sslcert", "sslkey"] {
+            files.extend(options.remove_entry(key));
         }
-    }
-
-    /// Sets the password for all hosts.
-    pub(crate) fn set_password(&mut self, password: &str) {
-        self.driver.password(password);
-        for host in &mut self.hosts {
-            host.password = None;
+        let roots = files.get("sslrootcert").map(String::as_str);
+        // What is 0 is without limit then.
+        let timeout = options.entry("connect_timeout".into());
+        timeout.or_insert_with(|| CONNECT_TIMEOUT.as_secs().to_string());
+        let mut driver = options::driver(&options)?;
+        // The driver takes milliseconds for seconds.
+        if let Some(ms) = driver.get_tcp_user_timeout().map(Duration::as_secs) {
+            driver.tcp_user_timeout(Duration::from_millis(ms));
         }
-    }
-
-    /// Sets the database.
-    pub(crate) fn set_database(&mut self, name: &str) {
-        self.driver.dbname(name);
+        Ok(Targets {
+            connect_timeout: driver.get_connect_timeout().copied(),
+            needs,
+            ssl_mode: SslMode::of(mode.as_deref(), roots)?,
+            files,
+            ..Targets::of_driver(driver)?
+        })
     }
 
     pub(crate) fn user(&self) -> &str {
@@ -250,32 +158,8 @@ impl Targets {
         self.driver.get_dbname().unwrap_or_else(|| self.user())
     }
 
-    /// The hosts with their ports, for people.
-    pub(crate) fn hosts(&self) -> Vec<String> {
-        self.hosts.iter().map(Target::to_string).collect()
-    }
-
-    pub(super) fn has_socket(&self) -> bool {
-        !self.hosts.iter().all(Target::is_on_network)
-    }
-
     pub(super) fn has_network_host(&self) -> bool {
         self.hosts.iter().any(Target::is_on_network)
-    }
-
-    pub(super) fn is_tls_direct(&self) -> bool {
-        self.driver.get_ssl_negotiation() == SslNegotiation::Direct
-    }
-
-    /// The driver's modes with which to try a host, one after the other.
-    pub(crate) fn ssl_modes(&self, host: &Target, use_of_tls: TlsUse) -> &'static [DriverMode] {
-        match use_of_tls {
-            TlsUse::Never => &[DriverMode::Disable],
-            TlsUse::Always => &[DriverMode::Require],
-            TlsUse::ByMode if host.is_on_network() => self.ssl_mode.of_driver(),
-            // A Unix-domain socket has no TLS.
-            TlsUse::ByMode => &[DriverMode::Disable],
-        }
     }
 
     /// The hosts, in the order in which to try them.
@@ -291,28 +175,65 @@ impl Targets {
     pub(crate) fn driver(&self, host: &Target, mode: DriverMode) -> tokio_postgres::Config {
         let mut driver = self.driver.clone();
         driver.ssl_mode(mode);
-        if let Some(password) = &host.password {
+        if driver.get_password().is_none()
+            && let Some(password) = self.password(host)
+        {
             driver.password(password);
         }
         driver
     }
-}
 
-/// What a person may see: no password.
-impl fmt::Debug for Targets {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Targets")
-            .field("hosts", &self.hosts())
-            .field("user", &self.driver.get_user())
-            .field("dbname", &self.driver.get_dbname())
-            .field("ssl_mode", &self.ssl_mode)
-            .finish_non_exhaustive()
+    /// What the password file has for a host now.
+    fn password(&self, host: &Target) -> Option<String> {
+        let name = match &host.host {
+            Host::Unix(folder) if *folder == default_folder() => "localhost".into(),
+            _ => host.name(),
+        };
+        let file = self.files.get("passfile").map(PathBuf::from);
+        let file = file.or_else(|| files::in_home(".pgpass"))?;
+        let connection = [&name, &host.port.to_string(), self.dbname(), self.user()];
+        files::password(&file, connection)
     }
 }
 
-fn read_only(target: &str) -> Error {
+/// Pairs hosts, addresses and ports, as libpq does.
+fn paired(driver: &tokio_postgres::Config) -> Result<Vec<Target>, Error> {
+    let (hosts, addresses) = (driver.get_hosts(), driver.get_hostaddrs());
+    let ports = driver.get_ports();
+    let count = hosts.len().max(addresses.len()).max(1);
+    for (what, found, least) in [
+        ("host names", hosts.len(), 1),
+        ("hostaddr values", addresses.len(), 1),
+        ("port numbers", ports.len(), 2),
+    ] {
+        if found >= least && found != count {
+            return Err(bad(format!(
+                "could not match {found} {what} to {count} hosts"
+            )));
+        }
+    }
+    let target = |n: usize| {
+        let address = addresses.get(n).copied();
+        let named = hosts.get(n).filter(|host| **host != Host::Tcp("".into()));
+        let host = match (named, address) {
+            (Some(host), _) => host.clone(),
+            // Without a name, the address is what a certificate is compared with.
+            (None, Some(address)) => Host::Tcp(address.to_string()),
+            (None, None) => Host::Unix(default_folder().into()),
+        };
+        Target {
+            host,
+            address,
+            port: *ports.get(n).or(ports.first()).unwrap_or(&5432),
+        }
+    };
+    Ok((0..count).map(target).collect())
+}
+
+fn no_ids(target: &str) -> Error {
     bad(format!(
-        "target_session_attrs \"{target}\" is not possible: only a server that takes writes has ids"
+        "target_session_attrs \"{target}\" is not possible: only a server that takes writes has ids \
+         (use \"any\", \"primary\" or \"read-write\")"
     ))
 }
 
@@ -334,7 +255,8 @@ mod tests {
     }
 
     fn shown(string: &str) -> Vec<String> {
-        targets(string).hosts()
+        let targets = targets(string);
+        targets.hosts.iter().map(Target::to_string).collect()
     }
 
     #[test]
@@ -346,24 +268,32 @@ mod tests {
             shown("hostaddr=127.0.0.1,::1"),
             ["127.0.0.1:5432", "::1:5432"]
         );
-        assert_eq!(shown("host=/run,@x"), ["/run:5432", "@x:5432"]);
+        assert_eq!(shown("host=/run"), ["/run:5432"]);
         assert_eq!(shown(""), shown("host='' port=''"));
-        assert!(matches!(targets("").hosts[0].host, Host::Unix(_)));
+        assert!(!targets("").hosts[0].is_on_network());
+        assert!(targets("host=/run hostaddr=::1").hosts[0].is_on_network());
     }
 
     #[test]
-    fn values_that_cannot_be_are_named() {
+    fn options_and_values_that_cannot_be_are_named() {
         for (bad, word) in [
+            ("hots=db", "`hots`"),
+            ("gssencmode=require", "`gssencmode`"),
+            ("requirepeer=x", "`requirepeer`"),
+            (
+                "ssl_min_protocol_version=TLSv1.3",
+                "`ssl_min_protocol_version`",
+            ),
+            ("sslcrl=x", "`sslcrl`"),
+            ("sslpassword=x", "`sslpassword`"),
             ("host=a,b port=1,2,3", "3 port numbers"),
             ("host=a,b hostaddr=::1", "1 hostaddr"),
             ("hostaddr=db", "`hostaddr`"),
-            ("port=0", "\"port\""),
             ("port=65536", "`port`"),
-            ("connect_timeout=soon", "\"soon\""),
-            ("sslmode=full", "\"sslmode\""),
+            ("connect_timeout=soon", "`connect_timeout`"),
+            ("sslmode=full", "\"full\""),
             ("sslmode=verify-ca sslrootcert=system", "weak sslmode"),
             ("target_session_attrs=standby", "takes writes"),
-            ("target_session_attrs=best", "\"best\""),
         ] {
             let error = Targets::of_string(bad).expect_err("an error").to_string();
             assert!(error.contains(word), "{bad}: {error}");
@@ -383,5 +313,23 @@ mod tests {
         let config = &targets("tcp_user_timeout=1500 target_session_attrs=primary").driver;
         let limit = config.get_tcp_user_timeout();
         assert_eq!(limit, Some(&Duration::from_millis(1500)));
+    }
+
+    #[test]
+    fn password_is_what_a_private_file_has_when_a_connection_is_made() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let path = file.path().display();
+        let targets = targets(&format!("host=h user=u dbname=d passfile={path}"));
+        let password = || {
+            let driver = targets.driver(&targets.hosts[0], DriverMode::Disable);
+            driver.get_password().map(<[u8]>::to_vec)
+        };
+        for now in ["one", "two"] {
+            std::fs::write(&file, format!("h:5432:d:u:{now}")).expect("written");
+            assert_eq!(password().as_deref(), Some(now.as_bytes()));
+        }
+        let public = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+        std::fs::set_permissions(&file, public).expect("its mode");
+        assert_eq!(password(), None);
     }
 }

@@ -7,10 +7,8 @@
 //!
 //! - [`session`]: one connection.
 //! - [`connection`]: one for a program's own statements.
-//! - [`cancel`]: the connection on which a statement is cancelled.
 //! - [`stream`]: the bytes of a connection.
 
-mod cancel;
 #[cfg(feature = "async")]
 mod connection;
 mod session;

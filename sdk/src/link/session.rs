@@ -10,7 +10,6 @@ use tokio_postgres::config::SslMode;
 use tokio_postgres::tls::TlsConnect;
 use tokio_postgres::{Client, NoTls};
 
-use super::cancel::UntilClosed;
 use super::stream::Stream;
 use crate::calls::statement::Statement;
 use crate::cause::{Cause, text};
@@ -107,7 +106,8 @@ impl Session {
     /// server has received the request.
     pub(super) async fn cancel(&self) -> Result<(), Error> {
         let token = self.client.cancel_token();
-        let stream = UntilClosed(Stream::connect(&self.host, &self.driver).await?.0);
+        let (stream, _) = Stream::connect(&self.host, &self.driver).await?;
+        let stream = stream.ended_by_server();
         #[cfg(feature = "tls")]
         if let Some(tls) = &self.tls {
             let tls = tls.for_host(&self.host)?;

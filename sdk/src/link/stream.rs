@@ -4,7 +4,7 @@ use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -28,6 +28,7 @@ pub(super) struct Stream {
     socket: Box<dyn Socket>,
     /// How many bytes may still come.
     left: Arc<AtomicU64>,
+    is_ended_by_server: bool,
 }
 
 /// What a server may send.
@@ -63,7 +64,22 @@ impl Stream {
         };
         let left = Arc::new(AtomicU64::new(MOST_AT_FIRST));
         let allowance = Allowance(left.clone());
-        Ok((Stream { socket, left }, allowance))
+        let stream = Stream {
+            socket,
+            left,
+            is_ended_by_server: false,
+        };
+        Ok((stream, allowance))
+    }
+
+    /// For a request to cancel: the connection ends when the server ends it, which shows that
+    /// the request was carried out. The driver would end it at once, and a pooler that has not
+    /// passed on the request by then may not bear that (PgBouncer 1.18 crashes).
+    pub(super) fn ended_by_server(self) -> Stream {
+        Stream {
+            is_ended_by_server: true,
+            ..self
+        }
     }
 }
 
@@ -123,6 +139,17 @@ impl AsyncWrite for Stream {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.socket).poll_shutdown(context)
+        if !self.is_ended_by_server {
+            return Pin::new(&mut self.socket).poll_shutdown(context);
+        }
+        loop {
+            let mut bytes = [0; 64];
+            let mut buffer = ReadBuf::new(&mut bytes);
+            match ready!(self.as_mut().poll_read(context, &mut buffer)) {
+                Ok(()) if !buffer.filled().is_empty() => {}
+                // Closed, in one way or the other.
+                Ok(()) | Err(_) => return Poll::Ready(Ok(())),
+            }
+        }
     }
 }

@@ -10,14 +10,16 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use leaf_core::snowflake::lease::{Nonce, Renewed};
+use leaf_core::snowflake::lease::{Held, Nonce, Renewed};
+use leaf_core::snowflake::request::{self, Renewal};
 use leaf_core::time::WallTime;
 use tokio_postgres::error::SqlState;
 
 use super::lease::{Lease, new_nonce, new_token};
 use super::node::Node;
 use crate::Error;
-use crate::calls::internal;
+use crate::calls::internal::{self, Parameter};
+use crate::calls::statement::Statement;
 use crate::events::TARGET;
 use crate::gate::Attempt;
 use crate::link::Link;
@@ -193,10 +195,9 @@ async fn ask_to_renew(
 ) -> Result<bool, Error> {
     let held = &mut lease.held;
     let (worker_id, next_token) = (held.terms.worker_id, held.propose(new_token));
-    let ahead = node.config.lease;
-    let statement =
-        internal::worker_renew("", worker_id, held.nonce, held.token, ahead, next_token);
-    let answer = match link.query(statement).await {
+    let (clock, ahead) = (Parameter::Clock, node.config.lease);
+    let asked = request::renew(worker_id, held.nonce, held.token, clock, ahead, next_token);
+    let answer = match link.query(Statement::<Renewal>::of(asked)).await {
         Err(error) if is_lost(&error) => {
             tracing::warn!(target: TARGET, worker_id, %error, "lease lost");
             return Ok(false);
@@ -246,9 +247,10 @@ fn registration_nonce(node: &Node) -> Result<Nonce, Error> {
 async fn register(link: &Link, node: &Node) -> Result<(), Error> {
     let config = &node.config;
     let nonce = registration_nonce(node)?;
-    let (worker_id, ahead) = (config.worker_id, config.lease);
-    let statement = internal::worker_register("", &config.node, worker_id, ahead, nonce);
-    let granted = link.query(statement).await.inspect_err(|error| {
+    let (clock, ahead) = (Parameter::Clock, config.lease);
+    let asked = request::register(&config.node, config.worker_id, nonce, clock, ahead);
+    let answer = link.query(Statement::<Held>::of(asked)).await;
+    let granted = answer.inspect_err(|error| {
         if error.sqlstate().is_some() && !matches!(error, Error::Connection(_)) {
             // It was refused, so there is nothing to repeat.
             node.gate.lock().guarded.nonce = None;
