@@ -7,8 +7,8 @@
 
 mod bench;
 mod compare;
-mod constant;
 mod latency;
+mod limits;
 mod machine;
 mod nodes;
 mod pgbench;

@@ -43,7 +43,7 @@ pub const WORKS: [(&str, Work); 23] = [
         "rows against a cached sequence",
         rows::against_cached_sequence,
     ),
-    ("rows against a C function", rows::against_constant),
+    ("rows against a C function", rows::against_limits),
     ("single rows by pgbench", single::against_nextval),
     ("latency of single rows", latency::against_select_1),
     ("bulk insert", insert::bulk),

@@ -4,7 +4,7 @@ use leaf_tests::Draw;
 
 use super::Line;
 use crate::bench::{Bench, TAG};
-use crate::constant;
+use crate::limits;
 use crate::report::{Bound, Report};
 
 /// How many rows a statement has.
@@ -49,17 +49,29 @@ pub fn against_cached_sequence(bench: &mut Bench, report: &mut Report) {
     }
 }
 
-/// A C function that does nothing.
-pub fn against_constant(bench: &mut Bench, report: &mut Report) {
-    constant::create(&bench.server);
+/// C functions that do the least that is possible. What ascends over all sessions needs one place
+/// that they share, so with several sessions only the function that has one, too, is a limit.
+pub fn against_limits(bench: &mut Bench, report: &mut Report) {
+    limits::create(&bench.server);
     for (sessions, work) in SESSIONS {
+        let is_one = sessions == 1;
         let line = Line {
             work,
-            against: "a C function that returns a constant",
-            bound: Bound::AtLeast(0.95),
+            against: "a C function that does one `fetch_add` on a shared line",
+            bound: Bound::AtLeast(if is_one { 0.97 } else { 0.95 }),
         };
-        let other = format!("bench_constant('{TAG}')");
-        compare(bench, report, &line, sessions, &other);
+        let ascending = format!("bench_ascending('{TAG}')");
+        compare(bench, report, &line, sessions, &ascending);
+        let line = Line {
+            against: "a C function that returns a constant",
+            bound: match is_one {
+                true => Bound::AtLeast(0.95),
+                false => Bound::None,
+            },
+            ..line
+        };
+        let constant = format!("bench_constant('{TAG}')");
+        compare(bench, report, &line, sessions, &constant);
     }
 }
 
