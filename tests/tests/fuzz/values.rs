@@ -218,7 +218,7 @@ pub fn float() -> Value {
 }
 
 pub fn layout() -> Value {
-    let named = select(&Layout::NAMED).prop_map(|(name, _)| format!("'{name}'"));
+    let named = select(Layout::NAMED).prop_map(|(name, _)| format!("'{name}'"));
     let others = any_of(&[
         "'custom:41,10,12'",
         "'custom:30,20,13,10ms'",
