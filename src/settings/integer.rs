@@ -52,7 +52,7 @@ pub enum ChangedBy {
 impl Integer {
     /// The current value of a setting that cannot be negative.
     pub fn get_unsigned(&self) -> u64 {
-        debug_assert!(self.min >= 0, "{:?}: get_optional", self.name);
+        assert!(self.min >= 0, "{:?}: get_optional", self.name);
         self.get_optional().unwrap_or(0)
     }
 
