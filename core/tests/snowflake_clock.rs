@@ -208,8 +208,9 @@ fn a_clock_before_the_epoch_is_behind() {
 
 #[test]
 fn the_last_id_of_all_is_the_largest_and_none_follows() {
-    let named = Layout::NAMED.map(|(_, layout)| layout);
-    for layout in named.into_iter().chain(["custom:3,1,1".parse().unwrap()]) {
+    let named = Layout::NAMED.iter().map(|(_, layout)| *layout);
+    let custom = Layout::custom(3, 1, 1, MS).unwrap();
+    for layout in named.chain([custom, custom.worker_lowest()]) {
         let span = Span {
             worker_id: layout.worker_ids() - 1,
             from: 1,
@@ -217,9 +218,8 @@ fn the_last_id_of_all_is_the_largest_and_none_follows() {
             renew_at: NEVER,
         };
         let rig = Rig::of(layout, span, layout.ticks() - 1);
-        let run = rig.take(NEVER).unwrap().run;
+        let last = rig.take(NEVER).unwrap().ids.last().unwrap();
         let end = Scheme::of(layout).floor(WallTime::MAX);
-        let last = run.first + (run.len - 1) as i64;
         assert!(last == end - 1 || last == i64::MAX, "{layout}: {last}");
         assert_eq!(rig.one(), Err(wait(layout.tick_us().div_ceil(2))));
         for tick in [layout.ticks(), layout.ticks() + 1, 2 * layout.ticks()] {

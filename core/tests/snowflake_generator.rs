@@ -313,7 +313,7 @@ fn asleep(rig: &Rig, meanwhile: impl Fn()) -> Result<Id, Stop> {
         meanwhile: Cell::new(Some(meanwhile)),
     };
     let taken = rig.generator.take(&rig.layout, 1, &sleeper)?;
-    Ok(rig.layout.unpack(taken.run.first as u64))
+    Ok(rig.layout.unpack(taken.ids.first() as u64))
 }
 
 #[test]

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use nodes::{NODES, Op, TICK_US, Then, World};
 use proptest::prelude::*;
-use rig::rules;
+use rig::{layouts, rules};
 
 /// With which a node comes into the world.
 const FIRST_LEASE: Op = Op::Register {
@@ -75,12 +75,11 @@ proptest! {
 
     #[test]
     fn no_id_twice_whatever_clocks_nodes_and_leases_do(
-        worker_bits in 0..3u32,
-        sequence_bits in 1..3u32,
+        layout in layouts(12, 0..3, 1..3, TICK_US),
         clocks in [0..2_000u64, 0..2_000u64, 0..2_000u64],
         ops in prop::collection::vec(op(), 1..200),
     ) {
-        let world = World::new(worker_bits, sequence_bits, clocks);
+        let world = World::new(layout, clocks);
         for node in 0..NODES {
             world.run(&(node, FIRST_LEASE));
         }

@@ -135,43 +135,68 @@ fn the_vectors_reach_the_ends_of_every_field_of_every_layout() {
 
 #[test]
 fn the_named_layouts_are_what_they_are_known_for() {
+    // Tick, ticks, worker ids, sequences, and the epoch in milliseconds since 1970.
     let known = [
-        ("leaf", 1_000, 1 << 41, 1 << 10, 1 << 12),
-        ("uid", 1_000_000, 1 << 28, 1 << 22, 1 << 13),
-        ("sonyflake", 10_000, 1 << 39, 1 << 16, 1 << 8),
-        ("js53", 1_000, 1 << 41, 1 << 5, 1 << 7),
-        ("decimal", 1_000_000, 9_223_372_036, 100, 10_000_000),
+        ("leaf", 1_000, 1 << 41, 1 << 10, 1 << 12, 1_288_834_974_657),
+        (
+            "uid",
+            1_000_000,
+            1 << 28,
+            1 << 22,
+            1 << 13,
+            1_704_067_200_000,
+        ),
+        (
+            "sonyflake",
+            10_000,
+            1 << 39,
+            1 << 16,
+            1 << 8,
+            1_409_529_600_000,
+        ),
+        ("js53", 1_000, 1 << 41, 1 << 5, 1 << 7, 1_704_067_200_000),
+        ("decimal", 1_000_000, 9_223_372_036, 100, 10_000_000, 0),
+        (
+            "custom:41,5,7",
+            1_000,
+            1 << 41,
+            1 << 5,
+            1 << 7,
+            1_288_834_974_657,
+        ),
     ];
-    assert_eq!(
-        known.map(|(name, ..)| name),
-        Layout::NAMED.map(|(name, _)| name)
+    let names = Layout::NAMED.iter().map(|(name, _)| *name);
+    assert!(
+        known
+            .iter()
+            .map(|it| it.0)
+            .eq(names.chain(["custom:41,5,7"]))
     );
-    for (name, tick_us, ticks, worker_ids, sequences) in known {
+    for (name, tick_us, ticks, worker_ids, sequences, epoch_ms) in known {
         let layout = layout(name);
         assert_eq!(layout.tick_us(), tick_us, "{name}");
         assert_eq!(layout.ticks(), ticks, "{name}");
         assert_eq!(layout.worker_ids(), worker_ids, "{name}");
         assert_eq!(layout.ids_per_tick(), sequences, "{name}");
-        assert_eq!(layout.ids_of_a_tick(), worker_ids * sequences, "{name}");
+        let epoch = at(epoch_ms * 1_000);
+        assert_eq!(Scheme::of(layout), Scheme { layout, epoch }, "{name}");
     }
 }
 
 #[test]
-fn a_layout_comes_with_the_epoch_it_is_known_for() {
-    let second = 1_000_000;
-    let known = [
-        ("leaf", 1_288_834_974_657_000),
-        ("uid", 1_704_067_200 * second),
-        ("sonyflake", 1_409_529_600 * second),
-        ("js53", 1_704_067_200 * second),
-        ("decimal", 0),
-        ("custom:41,10,12", 1_288_834_974_657_000),
-    ];
-    for (name, epoch_us) in known {
-        let layout = layout(name);
-        let epoch = at(epoch_us);
-        assert_eq!(Scheme::of(layout), Scheme { layout, epoch }, "{name}");
-    }
+fn the_worker_id_can_be_the_lowest_field() {
+    let above = Layout::custom(41, 8, 14, 1_000).unwrap();
+    assert_eq!(
+        (above.pack(5, 3, 7), above.step()),
+        ((5 << 22) + (3 << 14) + 7, 1)
+    );
+    let below = above.worker_lowest();
+    assert_eq!(
+        (below.pack(5, 3, 7), below.step()),
+        ((5 << 22) + (7 << 8) + 3, 256)
+    );
+    assert_eq!(below.unpack((5 << 22) + (7 << 8) + 3), (5, 3, 7));
+    assert_eq!(below.unpack(below.pack(1 << 41, 0, 0)).0, 1 << 41, "no id");
 }
 
 #[test]
@@ -223,8 +248,8 @@ fn numbers_that_are_no_ids_say_nothing() {
 
 #[test]
 fn fields_out_of_range_make_no_id() {
-    let named = Layout::NAMED.map(|(_, layout)| layout);
-    for layout in named.into_iter().chain([layout("custom:10,0,1,1s")]) {
+    let named = Layout::NAMED.iter().map(|(_, layout)| *layout);
+    for layout in named.chain([layout("custom:10,0,1,1s")]) {
         let scheme = Scheme::of(layout);
         let (first, end) = (scheme.epoch, scheme.ends_at());
         let last = end.plus_us(-1);
@@ -262,8 +287,8 @@ fn a_floor_before_the_epoch_is_0() {
 fn a_floor_after_the_end_is_no_id_or_the_largest_number() {
     for Vector { scheme, .. } in vectors() {
         let end = scheme.floor(scheme.ends_at());
-        let largest = scheme.layout.ticks() as u128 * scheme.layout.ids_of_a_tick() as u128 - 1;
-        match i64::try_from(largest + 1) {
+        let layout = scheme.layout;
+        match i64::try_from(layout.ticks() * layout.worker_ids() * layout.ids_per_tick()) {
             Ok(next) => assert_eq!(end, next, "{scheme:?}"),
             Err(_) => assert_eq!(end, i64::MAX, "{scheme:?}"),
         }
@@ -291,7 +316,7 @@ fn arithmetic_on_instants_saturates_where_the_epoch_is_extreme() {
     assert_eq!(early.instant_of(u64::MAX), at(-1));
 }
 
-/// Any layout there is, of bits.
+/// Any layout there is, of bits, in either order.
 fn any_layout() -> impl Strategy<Value = Layout> {
     let tick = prop_oneof![
         Just(1),
@@ -301,15 +326,21 @@ fn any_layout() -> impl Strategy<Value = Layout> {
         Just(3_600_000_000),
         1..=3_600_000_000u64
     ];
-    (1..=62u32, 0..=31u32, 1..=31u32, tick).prop_filter_map(
+    (1..=62u32, 0..=31u32, 1..=31u32, tick, any::<bool>()).prop_filter_map(
         "not within 63 bits and 140,000 years",
-        |(time, worker, sequence, tick)| Layout::custom(time, worker, sequence, tick).ok(),
+        |(time, worker, sequence, tick, worker_is_lowest)| {
+            let layout = Layout::custom(time, worker, sequence, tick).ok()?;
+            Some(match worker_is_lowest {
+                true => layout.worker_lowest(),
+                false => layout,
+            })
+        },
     )
 }
 
 fn any_scheme() -> impl Strategy<Value = Scheme> {
-    let named = Layout::NAMED.map(|(_, layout)| layout);
-    let layout = prop_oneof![1 => prop::sample::select(named.to_vec()), 3 => any_layout()];
+    let named = prop::sample::select(Layout::NAMED).prop_map(|(_, layout)| layout);
+    let layout = prop_oneof![1 => named, 3 => any_layout()];
     (layout, -(1i64 << 61)..1 << 61).prop_map(|(layout, epoch_us)| Scheme {
         layout,
         epoch: at(epoch_us),
@@ -362,9 +393,16 @@ proptest! {
     }
 
     #[test]
-    fn ids_are_in_the_order_of_time_then_worker_id_then_sequence((scheme, [a, b]) in points()) {
+    fn ids_are_in_the_order_of_their_fields((scheme, [a, b]) in points()) {
         let id = |point| scheme.encode(fields_of(&scheme, point)).unwrap();
-        prop_assert_eq!(id(a).cmp(&id(b)), a.cmp(&b));
+        let place = |(tick, worker_id, sequence)| match scheme.layout.step() {
+            1 => (tick, worker_id, sequence),
+            _ => (tick, sequence, worker_id),
+        };
+        prop_assert_eq!(id(a).cmp(&id(b)), place(a).cmp(&place(b)));
+        if a.0 != b.0 || a.1 == b.1 {
+            prop_assert_eq!(id(a).cmp(&id(b)), a.cmp(&b), "time decides, and so does one worker id's");
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use leaf_core::snowflake::Layout;
 use leaf_core::snowflake::generator::{ClockPolicy, ClockRules, Generator, Span, Stop, Taken};
 use leaf_core::time::SinceEpoch;
 use proptest::prelude::*;
-use rig::{Outside, rules};
+use rig::{Outside, layouts, rules};
 
 /// What the generator promises, written down as simply as possible.
 struct Model {
@@ -191,8 +191,7 @@ struct Pair {
 }
 
 impl Pair {
-    fn new(sequence_bits: u32, start: u64) -> Self {
-        let layout = Layout::custom(10, 2, sequence_bits, TICK_US).unwrap();
+    fn new(layout: Layout, start: u64) -> Self {
         let model = Model {
             layout,
             lease: None,
@@ -212,9 +211,12 @@ impl Pair {
         let layout = self.model.layout;
         let had_room = self.has_room();
         let taken = self.generator.take(&layout, count, &self.outside);
-        let ids = taken.map(|Taken { run, due }| {
-            let (tick, worker_id, start) = layout.unpack(run.first as u64);
-            (worker_id, tick, start..start + run.len, due)
+        let ids = taken.map(|Taken { ids, due }| {
+            let (tick, worker_id, start) = layout.unpack(ids.first() as u64);
+            let sequences = start..start + ids.len() as u64;
+            let expected = sequences.clone().map(|it| layout.pack(tick, worker_id, it));
+            assert!(ids.map(|id| id as u64).eq(expected));
+            (worker_id, tick, sequences, due)
         });
         assert_eq!(ids, self.model.take(count, &self.outside));
         match ids {
@@ -295,11 +297,11 @@ proptest! {
 
     #[test]
     fn the_generator_does_what_its_rules_say(
-        sequence_bits in 1..5u32,
+        layout in layouts(10, 2..3, 1..5, TICK_US),
         start in prop_oneof![Just(0), 0..10_000u64],
         ops in prop::collection::vec(op(), 1..200),
     ) {
-        let mut pair = Pair::new(sequence_bits, start);
+        let mut pair = Pair::new(layout, start);
         for op in ops {
             pair.run(op);
         }
@@ -307,10 +309,11 @@ proptest! {
 
     #[test]
     fn no_wait_is_too_long_and_all_end_with_the_last_ids_tick(
+        layout in layouts(10, 2..3, 2..3, TICK_US),
         ops in prop::collection::vec(op(), 1..50),
         rules in rules(),
     ) {
-        let mut pair = Pair::new(2, 1_000);
+        let mut pair = Pair::new(layout, 1_000);
         pair.run(Op::Install { worker_id: 1, ahead: 0, span: 1 << 20, due_in: 0, above: false });
         ops.into_iter().for_each(|op| pair.run(op));
         pair.run(Op::Rules(rules));

@@ -155,22 +155,23 @@ impl World {
         let mut all = Vec::new();
         while !self.over.load(Ordering::SeqCst) {
             let before = self.highest.each_ref().map(|id| id.load(Ordering::SeqCst));
-            let run = match self.generator.take(&LAYOUT, count, &&self.clock) {
-                Ok(taken) => taken.run,
+            let ids = match self.generator.take(&LAYOUT, count, &&self.clock) {
+                Ok(taken) => taken.ids,
                 Err(Stop::Ceiling | Stop::Wait { .. }) => {
                     thread::yield_now();
                     continue;
                 }
                 Err(stop) => panic!("{stop:?}"),
             };
-            let (first, last) = (run.first, run.first + (run.len - 1) as i64);
+            let first = ids.first();
+            let last = ids.clone().last().expect("an id");
             let (tick, worker_id, _) = LAYOUT.unpack(last as u64);
             let before = before[worker_id as usize];
             assert!(first > before, "{first} was taken after {before}");
             let ceiling = self.ceilings[worker_id as usize].load(Ordering::SeqCst);
             assert!(tick < ceiling, "tick {tick} under the ceiling {ceiling}");
             self.highest[worker_id as usize].fetch_max(last, Ordering::SeqCst);
-            all.extend(first..=last);
+            all.extend(ids);
         }
         all
     }

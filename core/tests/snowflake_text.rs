@@ -17,8 +17,8 @@ fn a_layouts_text_is_read_back() {
         (" custom: 41 , 10 , 12 , 10 ms ", "custom:41,10,12,10ms"),
         ("custom:30,1,1,3600s", "custom:30,1,1,3600s"),
     ];
-    let named = Layout::NAMED.map(|(name, _)| (name, name));
-    for (text, shown) in named.into_iter().chain(texts) {
+    let named = Layout::NAMED.iter().map(|(name, _)| (*name, *name));
+    for (text, shown) in named.chain(texts) {
         let layout = text.parse::<Layout>().unwrap();
         assert_eq!(layout.to_string(), shown);
         assert_eq!(shown.parse(), Ok(layout));
@@ -27,8 +27,10 @@ fn a_layouts_text_is_read_back() {
 
 #[test]
 fn a_text_that_is_no_layout_is_refused_with_the_reason() {
+    let named: Vec<_> = Layout::NAMED.iter().map(|(name, _)| *name).collect();
+    let forms = format!("\"\" is not {}, or custom:", named.join(", "));
     let refused = [
-        ("", "is not leaf, uid, sonyflake, js53, decimal, or custom"),
+        ("", &*forms),
         ("Leaf", "\"Leaf\" is not leaf"),
         ("snowflake", "is not leaf"),
         ("custom", "is not leaf"),

@@ -1,6 +1,6 @@
 //! Drawing snowflake ids, and converting between ids and instants.
 
-use leaf_core::Run;
+use leaf_core::snowflake::generator::TickIds;
 use leaf_core::snowflake::scheme::Fields;
 use leaf_core::snowflake::{Layout, Scheme};
 use leaf_core::time::WallTime;
@@ -38,10 +38,10 @@ pub unsafe extern "C-unwind" fn leaf_snowflake_next(_fcinfo: pg_sys::FunctionCal
             // SAFETY: PostgreSQL has called this function.
             unsafe { report::guarded(|| source.request_renewal()) };
         }
-        return Datum::from(taken.run.first);
+        return Datum::from(taken.ids.first());
     }
     // SAFETY: as above.
-    unsafe { report::guarded(|| Datum::from(draw(1).first)) }
+    unsafe { report::guarded(|| Datum::from(draw(1).first())) }
 }
 
 /// Any number of ascending ids.
@@ -49,15 +49,17 @@ fn leaf_snowflake_batch(call: Call<'_>) -> Datum {
     call.each(|| {
         let left = args::count(call.integer(0));
         shmem::require();
-        let drawn = Run { first: 0, len: 0 };
-        Batch { left, drawn }
+        Batch {
+            left,
+            drawn: TickIds::default(),
+        }
     })
 }
 
 /// The rest of a batch. It draws step by step, at most the ids of one tick at once.
 struct Batch {
     left: u64,
-    drawn: Run,
+    drawn: TickIds,
 }
 
 impl Iterator for Batch {
@@ -67,15 +69,12 @@ impl Iterator for Batch {
         if self.left == 0 {
             return None;
         }
-        if self.drawn.len == 0 {
+        if self.drawn.len() == 0 {
             process::check_for_interrupts();
             self.drawn = draw(self.left);
         }
-        let id = self.drawn.first;
-        self.drawn.first += 1;
-        self.drawn.len -= 1;
         self.left -= 1;
-        Some(id)
+        self.drawn.next()
     }
 }
 

@@ -20,7 +20,7 @@ use crate::shmem;
 use crate::shmem::failures::Failures;
 use crate::shmem::generators::{GeneratorSlot, Lease};
 use crate::shmem::key::OwnedKey;
-use crate::shmem::slot::Slot;
+use crate::shmem::slot::{Slot, TagState};
 use crate::shmem::waits::WaitCounts;
 use crate::snowflake::source;
 
@@ -117,6 +117,9 @@ fn leaf_segment_stats(call: Call<'_>) -> Record {
             .with("last_error", LOCKED.to_owned())
             .with("last_error_at", clock::now());
     }
+    let record = seen.counts().fold(record, |record, (column, count)| {
+        record.with(column, count as i64)
+    });
     let record = record
         .with("position", levels.position.or(next).or(call.bigint(1)))
         .with(
@@ -133,12 +136,10 @@ fn leaf_segment_stats(call: Call<'_>) -> Record {
             "time_left",
             left.and_then(|left| time_left(left, seen.ids_per_second)),
         )
-        .with("ids_drawn", seen.ids_drawn)
         .with("current_left", levels.current as i64)
         .with("next_left", levels.next as i64)
         .with("next_ready", levels.next > 0)
         .with("step", if seen.step > 0 { seen.step } else { step })
-        .with("loads", seen.loads)
         .with("ids_per_second", seen.ids_per_second);
     with_common(record, waits, &seen.failures, seen.reset_at)
 }
@@ -205,14 +206,22 @@ fn leaf_stat_reset(call: Call<'_>) {
     }
 }
 
+/// What a column counts, read while the index is locked.
+type Count = fn(&Slot, &TagState) -> u64;
+
+/// Columns that count what a slot has done; 0 for a tag that is not in memory.
+const COUNTS: &[(&str, Count)] = &[
+    ("loads", |_, state| state.loads),
+    ("ids_drawn", Slot::ids_drawn),
+];
+
 /// The statistics of a slot, copied while the index is locked.
 #[derive(Default)]
 struct SeenSlot {
+    counted: [u64; COUNTS.len()],
     levels: Levels,
     step: i64,
-    loads: i64,
     ids_per_second: f64,
-    ids_drawn: i64,
     waits: WaitCounts,
     failures: Failures,
     reset_at: Option<WallTime>,
@@ -222,15 +231,20 @@ impl SeenSlot {
     fn of(slot: &Slot) -> Self {
         let state = slot.state.read();
         SeenSlot {
+            counted: std::array::from_fn(|column| COUNTS[column].1(slot, &state)),
             levels: slot.buffer.levels(),
             step: state.step as i64,
-            loads: state.loads as i64,
             ids_per_second: slot.ids_per_second(&state, clock::monotonic()),
-            ids_drawn: slot.ids_drawn(&state) as i64,
             reset_at: Some(state.reset_at),
             waits: slot.waits.counts(),
             failures: state.failures,
         }
+    }
+
+    /// The columns of [`COUNTS`].
+    fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let columns = COUNTS.iter().map(|(column, _)| *column);
+        columns.zip(self.counted)
     }
 }
 

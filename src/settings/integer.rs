@@ -50,14 +50,15 @@ pub enum ChangedBy {
 }
 
 impl Integer {
-    /// The current value.
-    pub fn get(&self) -> i32 {
-        self.default.get()
+    /// The current value of a setting that cannot be negative.
+    pub fn get_unsigned(&self) -> u64 {
+        assert!(self.min >= 0, "{:?}: get_optional", self.name);
+        self.get_optional().unwrap_or(0)
     }
 
-    /// The current value; 0 if it is negative.
-    pub fn get_unsigned(&self) -> u64 {
-        self.get().max(0) as u64
+    /// The current value; `None` if it is negative, which stands for none, any or off.
+    pub fn get_optional(&self) -> Option<u64> {
+        u64::try_from(self.default.get()).ok()
     }
 
     /// Defines the setting in PostgreSQL.

@@ -87,18 +87,17 @@ pub fn wanted() -> Wanted {
         let value = setting.get().unwrap_or_default();
         value.to_string_lossy().into_owned()
     };
-    read(&WORKER_ID.get().to_string(), &text(&LAYOUT), &text(&EPOCH))
+    read(WORKER_ID.get_optional(), &text(&LAYOUT), &text(&EPOCH))
 }
 
 /// What these values of the settings, which were checked when they were set, require.
-pub fn read(worker_id: &str, layout: &str, epoch: &str) -> Wanted {
+pub fn read(worker_id: Option<u64>, layout: &str, epoch: &str) -> Wanted {
     let mut scheme = Scheme::of(layout.parse().unwrap_or(Layout::LEAF));
     if let Ok(Some(epoch)) = parse_epoch(epoch) {
         scheme.epoch = epoch;
     }
     Wanted {
-        // -1 stands for any.
-        worker_id: worker_id.parse().ok(),
+        worker_id,
         scheme,
         centre: upstream::digest(),
     }

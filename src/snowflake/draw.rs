@@ -3,8 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use leaf_core::Run;
-use leaf_core::snowflake::generator::Stop;
+use leaf_core::snowflake::generator::{Stop, TickIds};
 use leaf_core::snowflake::{Generator, Scheme};
 
 use super::error::Error;
@@ -19,7 +18,7 @@ use crate::shmem::generators::GeneratorSlot;
 use crate::shmem::{self, Shared};
 
 /// Draws up to `count` ids, waiting if necessary.
-pub fn draw(count: u64) -> Run {
+pub fn draw(count: u64) -> TickIds {
     let shared = shmem::require();
     if process::in_recovery() {
         CommonError::InRecovery.raise();
@@ -41,7 +40,7 @@ pub fn draw(count: u64) -> Run {
         match attempt {
             Ok(taken) => {
                 drawn(taken.due, waiting_since);
-                return taken.run;
+                return taken.ids;
             }
             Err((slot, stop)) => {
                 waiting_since.get_or_insert_with(Instant::now);
@@ -52,10 +51,10 @@ pub fn draw(count: u64) -> Run {
 }
 
 /// Like [`draw`], from the session's own lease.
-fn draw_own(shared: &Shared, own: &OwnLease, count: u64, patience: &Patience<'_>) -> Run {
+fn draw_own(shared: &Shared, own: &OwnLease, count: u64, patience: &Patience<'_>) -> TickIds {
     loop {
         match own.take(count) {
-            Ok(taken) => return taken.run,
+            Ok(taken) => return taken.ids,
             Err(Stop::Ceiling) => own.obtain(shared),
             Err(Stop::Wait { us }) if sleep(us, patience) => {}
             Err(Stop::Wait { us }) => own.with(|scheme, generator| {

@@ -62,7 +62,8 @@ pub fn of_database() -> Wanted {
             _ => guc::text(NAMES[at]),
         }
     };
-    settings::read(&value(0), &value(1), &value(2))
+    // -1 stands for any.
+    settings::read(value(0).parse().ok(), &value(1), &value(2))
 }
 
 /// Called after the configuration was reloaded. Whether this loader cannot know what applies

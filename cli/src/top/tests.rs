@@ -22,19 +22,13 @@ fn tag(name: &str) -> Tag {
         ids_left: Some(i64::MAX - 1_234_567),
         used_percent: Some(0.0),
         time_left_seconds: Some(4e12),
-        upstream_tag: None,
         current_left: 500_000,
         next_left: 1_000_000,
         step: 1_000_000,
         loads: 7,
         ids_drawn: 1_234_566,
         ids_per_second: 42_000.0,
-        waits: 0,
-        total_wait_ms: 0.0,
-        longest_wait_ms: 0.0,
-        timeouts: 0,
-        last_error: None,
-        last_error_at: None,
+        ..Tag::default()
     }
 }
 

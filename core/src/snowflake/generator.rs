@@ -40,7 +40,6 @@
 //! ids to *borrow* time from the future.
 
 use super::layout::Layout;
-use crate::run::Run;
 use crate::sync::{AtomicU64, Ordering};
 use crate::time::SinceEpoch;
 
@@ -77,11 +76,43 @@ pub struct ClockRules {
     pub max_lead_us: u64,
 }
 
+/// Ids of one tick and worker id, ascending. Those of other worker ids may lie between them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TickIds {
+    first: i64,
+    step: u64,
+    len: u64,
+}
+
+impl TickIds {
+    /// The first of those that are left. A generator gives at least one.
+    pub fn first(&self) -> i64 {
+        self.first
+    }
+}
+
+impl Iterator for TickIds {
+    type Item = i64;
+
+    fn next(&mut self) -> Option<i64> {
+        self.len = self.len.checked_sub(1)?;
+        let id = self.first;
+        self.first = id.wrapping_add_unsigned(self.step);
+        Some(id)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.len as usize, Some(self.len as usize))
+    }
+}
+
+impl ExactSizeIterator for TickIds {}
+
 /// Ids from [`Generator::take`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Taken {
-    /// The ids.
-    pub run: Run,
+    /// The ids; at least one.
+    pub ids: TickIds,
     /// Whether the ceiling should be raised soon.
     pub due: bool,
 }
@@ -175,7 +206,8 @@ impl Generator {
             if first >= ceiling {
                 return Err(Stop::Ceiling);
             }
-            let new_last = first + (len - 1);
+            let step = layout.step();
+            let new_last = first + (len - 1) * step;
             let swapped = self.last.0.compare_exchange_weak(
                 last,
                 new_last,
@@ -184,8 +216,9 @@ impl Generator {
             );
             if swapped.is_ok() {
                 return Ok(Taken {
-                    run: Run {
+                    ids: TickIds {
                         first: first as i64,
+                        step,
                         len,
                     },
                     due: new_last >= self.renew_at.load(Ordering::Relaxed),
@@ -227,7 +260,7 @@ impl Generator {
         };
         if !used_up {
             let left = layout.ids_per_tick() - (sequence + 1);
-            return Ok((last + 1, count.min(left)));
+            return Ok((last + layout.step(), count.min(left)));
         }
         let next_behind = ((tick + 1) * layout.tick_us()).saturating_sub(now);
         if next_behind > lead {
@@ -351,14 +384,14 @@ impl Generator {
 
     /// Raises the ceiling of the lease that is installed.
     pub fn extend(&self, layout: &Layout, ceiling: u64, renew_at: u64) {
-        let id_at = |tick: u64| tick.min(layout.ticks()) * layout.ids_of_a_tick();
-        self.renew_at.store(id_at(renew_at), Ordering::Relaxed);
+        let id_at = |tick: u64, worker_id| layout.pack(tick.min(layout.ticks()), worker_id, 0);
+        self.renew_at.store(id_at(renew_at, 0), Ordering::Relaxed);
         // Callers change the last id, but never its worker id.
         let (_, worker_id, _) = layout.unpack(self.last.0.load(Ordering::Relaxed));
-        let ceiling = id_at(ceiling) + worker_id * layout.ids_per_tick();
         // Release: a caller that sees this ceiling sees no last id of an earlier
         // lease.
-        self.ceiling.store(ceiling, Ordering::Release);
+        self.ceiling
+            .store(id_at(ceiling, worker_id), Ordering::Release);
     }
 
     /// Ends the lease: later calls get no id. A call in progress may still get one

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::time::WallTime;
+
 /// Maximum number of bits of the worker id and of the sequence: both are of type
 /// `integer` in SQL.
 const MAX_FIELD_BITS: u32 = 31;
@@ -14,7 +16,16 @@ const MAX_TICK_US: u64 = 3600 * SECOND_US;
 /// Maximum range of the time field: arithmetic on instants cannot overflow.
 const MAX_SPAN_US: u128 = 1 << 62;
 
-/// The fields of an id: `(tick × worker ids + worker id) × sequences + sequence`.
+/// 2010-11-04T01:42:54.657Z, the epoch of Twitter and Meituan Leaf.
+const TWITTER: WallTime = WallTime::from_unix_us(1_288_834_974_657_000);
+/// 2014-09-01T00:00:00Z, the epoch of Sonyflake.
+const SONYFLAKE: WallTime = WallTime::from_unix_us(1_409_529_600_000_000);
+/// 2024-01-01T00:00:00Z. From Baidu's own epoch (2016-05-20), 28 bits of seconds do not
+/// reach beyond 2024.
+const RECENT: WallTime = WallTime::from_unix_us(1_704_067_200_000_000);
+
+/// The fields of an id: `(tick × worker ids + worker id) × sequences + sequence`; with the
+/// [worker id lowest](Self::worker_lowest), `(tick × sequences + sequence) × worker ids + worker id`.
 ///
 /// If the factors are powers of two, these are bit fields; the `decimal` layout has
 /// decimal digits instead.
@@ -29,21 +40,15 @@ const MAX_SPAN_US: u128 = 1 << 62;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
-    name: Name,
+    /// Whether it is one of [`NAMED`](Self::NAMED). Another one may have the same fields.
+    is_named: bool,
     tick_us: u64,
     ticks: u64,
     worker_ids: u64,
     sequences: u64,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Name {
-    Leaf,
-    Uid,
-    Sonyflake,
-    Js53,
-    Decimal,
-    Custom,
+    worker_is_lowest: bool,
+    /// The epoch, unless another one is set.
+    pub(super) epoch: WallTime,
 }
 
 /// Why a text is not a valid layout.
@@ -61,28 +66,31 @@ impl std::error::Error for BadLayout {}
 impl Layout {
     /// The layout of Twitter and Meituan Leaf: 41 bits of milliseconds, 10 of worker
     /// id, 12 of sequence.
-    pub const LEAF: Layout = Layout::bits(Name::Leaf, 1_000, 41, 10, 12);
+    pub const LEAF: Layout = Layout::bits(1_000, 41, 10, 12, TWITTER);
     /// The layout of Baidu's uid-generator: 28 bits of seconds, 22 of worker id, 13 of
     /// sequence.
-    pub const UID: Layout = Layout::bits(Name::Uid, SECOND_US, 28, 22, 13);
+    pub const UID: Layout = Layout::bits(SECOND_US, 28, 22, 13, RECENT);
     /// The field sizes of Sonyflake: 39 bits of 10 ms, 16 of worker id, 8 of sequence.
-    /// The worker id is above the sequence, as in all other layouts.
-    pub const SONYFLAKE: Layout = Layout::bits(Name::Sonyflake, 10_000, 39, 16, 8);
+    /// The worker id is above the sequence, which it is not in Sonyflake's own ids.
+    pub const SONYFLAKE: Layout = Layout::bits(10_000, 39, 16, 8, SONYFLAKE);
     /// Ids that JavaScript represents exactly: 41 bits of milliseconds, 5 of worker id,
     /// 7 of sequence.
-    pub const JS53: Layout = Layout::bits(Name::Js53, 1_000, 41, 5, 7);
+    pub const JS53: Layout = Layout::bits(1_000, 41, 5, 7, RECENT);
     /// Ids that people can read: seconds, then 2 digits of worker id, then 7 of
     /// sequence.
     pub const DECIMAL: Layout = Layout {
-        name: Name::Decimal,
+        is_named: true,
         tick_us: SECOND_US,
         ticks: (1 << 63) / 1_000_000_000,
         worker_ids: 100,
         sequences: 10_000_000,
+        worker_is_lowest: false,
+        // Ids begin with a Unix timestamp.
+        epoch: WallTime::from_unix_us(0),
     };
 
     /// The layouts that have a name: all that is said of layouts by name comes from here.
-    pub const NAMED: [(&'static str, Layout); 5] = [
+    pub const NAMED: &[(&'static str, Layout)] = &[
         ("leaf", Layout::LEAF),
         ("uid", Layout::UID),
         ("sonyflake", Layout::SONYFLAKE),
@@ -99,13 +107,24 @@ impl Layout {
         )
     }
 
-    const fn bits(name: Name, tick_us: u64, time: u32, worker: u32, sequence: u32) -> Layout {
+    const fn bits(tick_us: u64, time: u32, worker: u32, sequence: u32, epoch: WallTime) -> Layout {
         Layout {
-            name,
+            is_named: true,
             tick_us,
             ticks: 1 << time,
             worker_ids: 1 << worker,
             sequences: 1 << sequence,
+            worker_is_lowest: false,
+            epoch,
+        }
+    }
+
+    /// The same fields, with the worker id below the sequence. The text of a custom layout does
+    /// not say this.
+    pub const fn worker_lowest(self) -> Layout {
+        Layout {
+            worker_is_lowest: true,
+            ..self
         }
     }
 
@@ -138,7 +157,10 @@ impl Layout {
         if u128::from(tick_us) << time > MAX_SPAN_US {
             return bad("the time field reaches further than 140,000 years".into());
         }
-        Ok(Layout::bits(Name::Custom, tick_us, time, worker, sequence))
+        Ok(Layout {
+            is_named: false,
+            ..Layout::bits(tick_us, time, worker, sequence, TWITTER)
+        })
     }
 
     /// The length of a tick, the unit of the time field, in microseconds.
@@ -161,28 +183,41 @@ impl Layout {
         self.sequences
     }
 
-    /// The distance between the ids of two successive ticks.
-    pub const fn ids_of_a_tick(&self) -> u64 {
-        self.worker_ids * self.sequences
+    /// The distance between two successive ids of a tick and worker id.
+    pub const fn step(&self) -> u64 {
+        match self.worker_is_lowest {
+            true => self.worker_ids,
+            false => 1,
+        }
     }
 
-    /// The id with these fields, each of which must be within its range.
+    /// The id with these fields, each of which must be within its range. With the tick
+    /// [`ticks`](Self::ticks), a number above all ids.
     pub const fn pack(&self, tick: u64, worker_id: u64, sequence: u64) -> u64 {
         debug_assert!(
-            tick < self.ticks && worker_id < self.worker_ids && sequence < self.sequences
+            tick <= self.ticks && worker_id < self.worker_ids && sequence < self.sequences
         );
-        (tick * self.worker_ids + worker_id) * self.sequences + sequence
+        match self.worker_is_lowest {
+            true => (tick * self.sequences + sequence) * self.worker_ids + worker_id,
+            false => (tick * self.worker_ids + worker_id) * self.sequences + sequence,
+        }
     }
 
     /// Tick, worker id and sequence of an id. If the number is not an id of this
     /// layout, the tick is [`ticks`](Self::ticks) or more.
     pub const fn unpack(&self, id: u64) -> (u64, u64, u64) {
-        let upper = id / self.sequences;
-        (
-            upper / self.worker_ids,
-            upper % self.worker_ids,
-            id % self.sequences,
-        )
+        match self.worker_is_lowest {
+            true => {
+                let upper = id / self.worker_ids;
+                let (tick, sequence) = (upper / self.sequences, upper % self.sequences);
+                (tick, id % self.worker_ids, sequence)
+            }
+            false => {
+                let upper = id / self.sequences;
+                let (tick, worker_id) = (upper / self.worker_ids, upper % self.worker_ids);
+                (tick, worker_id, id % self.sequences)
+            }
+        }
     }
 
     /// The first sequence number of a new tick is chosen at random below this number,

@@ -24,24 +24,10 @@ pub struct Fields {
     pub sequence: u32,
 }
 
-/// 2010-11-04T01:42:54.657Z, the epoch of Twitter and Meituan Leaf.
-const TWITTER: WallTime = WallTime::from_unix_us(1_288_834_974_657_000);
-/// 2014-09-01T00:00:00Z, the epoch of Sonyflake.
-const SONYFLAKE: WallTime = WallTime::from_unix_us(1_409_529_600_000_000);
-/// 2024-01-01T00:00:00Z. From Baidu's own epoch (2016-05-20), 28 bits of seconds do not
-/// reach beyond 2024.
-const RECENT: WallTime = WallTime::from_unix_us(1_704_067_200_000_000);
-
 impl Scheme {
     /// A layout with its default epoch.
     pub fn of(layout: Layout) -> Scheme {
-        let epoch = match layout {
-            Layout::UID | Layout::JS53 => RECENT,
-            Layout::SONYFLAKE => SONYFLAKE,
-            // Decimal ids begin with a Unix timestamp in seconds.
-            Layout::DECIMAL => WallTime::from_unix_us(0),
-            _ => TWITTER,
-        };
+        let epoch = layout.epoch;
         Scheme { layout, epoch }
     }
 
@@ -78,8 +64,7 @@ impl Scheme {
     /// a number above all ids, or `i64::MAX`.
     pub fn floor(&self, instant: WallTime) -> i64 {
         let tick = self.tick_at(instant).min(self.layout.ticks());
-        let id = tick.saturating_mul(self.layout.ids_of_a_tick());
-        i64::try_from(id).unwrap_or(i64::MAX)
+        i64::try_from(self.layout.pack(tick, 0, 0)).unwrap_or(i64::MAX)
     }
 
     /// The fields of an id; `None` for a number that is not an id of this scheme.

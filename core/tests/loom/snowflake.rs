@@ -2,10 +2,9 @@
 
 use std::sync::{Arc, Mutex};
 
-use leaf_core::Run;
 use leaf_core::snowflake::Layout;
 use leaf_core::snowflake::generator::{
-    ClockPolicy, ClockRules, Environment, Generator, Span, Stop,
+    ClockPolicy, ClockRules, Environment, Generator, Span, Stop, Taken,
 };
 use leaf_core::time::SinceEpoch;
 use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -102,9 +101,8 @@ impl Watched {
 
     fn take_many(&self, tick: u64, count: u64) -> Result<Vec<Id>, Stop> {
         let before = self.taken.lock().unwrap().clone();
-        let run = self.generator.take(&layout(), count, &At(tick))?.run;
-        assert!(run.len <= count, "more ids than asked for");
-        let ids = ids(run);
+        let ids = ids(self.generator.take(&layout(), count, &At(tick))?);
+        assert!(ids.len() as u64 <= count, "more ids than asked for");
         for id in &ids {
             self.record(&before, *id);
         }
@@ -129,17 +127,16 @@ impl Watched {
     }
 }
 
-fn ids(run: Run) -> Vec<Id> {
-    let ids = run.first..run.first + run.len as i64;
-    ids.map(|id| {
+fn ids(taken: Taken) -> Vec<Id> {
+    let parts = |id| {
         let (tick, worker_id, sequence) = layout().unpack(id as u64);
         Id {
             worker_id,
             tick,
             sequence,
         }
-    })
-    .collect()
+    };
+    taken.ids.map(parts).collect()
 }
 
 /// Starts a thread that works on the watched generator.
@@ -373,7 +370,7 @@ fn whoever_takes_an_id_of_a_new_lease_is_told_when_it_is_due() {
         };
         generator.install(&layout(), new, At(5).now());
         if let Ok(taken) = caller.join().unwrap() {
-            assert!(taken.due || ids(taken.run)[0].worker_id == 1);
+            assert!(taken.due || ids(taken)[0].worker_id == 1);
         }
         assert!(generator.take(&layout(), 1, &At(5)).unwrap().due);
     });

@@ -106,9 +106,9 @@ pub enum Op {
 
 impl World {
     /// The nodes' clocks stand so many microseconds after the epoch.
-    pub fn new(worker_bits: u32, sequence_bits: u32, clocks_us: [u64; NODES]) -> Self {
+    pub fn new(layout: Layout, clocks_us: [u64; NODES]) -> Self {
         World {
-            layout: Layout::custom(12, worker_bits, sequence_bits, TICK_US).unwrap(),
+            layout,
             registry: RefCell::default(),
             registry_now: Cell::default(),
             leases: Cell::new(0),
@@ -311,8 +311,8 @@ impl World {
             // The caller died with its node.
             return;
         }
-        let run = match taken {
-            Ok(taken) => taken.run,
+        let ids = match taken {
+            Ok(taken) => taken.ids,
             Err(Stop::ClockBehind { us }) => {
                 let rules = node.rules.get();
                 let is_right = us > rules.tolerance_us && rules.policy != ClockPolicy::Wait;
@@ -328,16 +328,20 @@ impl World {
             }
             Err(_) => return,
         };
-        assert!((1..=count).contains(&run.len), "{run:?} of {count}");
+        assert!(
+            (1..=count).contains(&(ids.len() as u64)),
+            "{ids:?} of {count}"
+        );
         let lease = node.lease.get().expect("ids without a lease");
         let was_fenced =
             before.is_some_and(|before| before.number == lease.number && before.is_fenced);
         assert!(!was_fenced, "ids after a fence");
-        for id in run.first..run.first + run.len as i64 {
+        let first = ids.first();
+        for id in ids {
             self.issue(id, &lease);
         }
         if meanwhile.is_empty() {
-            self.check_lead(node, &lease, run.first as u64, caller.read.get());
+            self.check_lead(node, &lease, first as u64, caller.read.get());
         }
     }
 

@@ -4,6 +4,7 @@
 #![allow(dead_code)]
 
 use std::cell::Cell;
+use std::ops::Range;
 
 use leaf_core::snowflake::Layout;
 use leaf_core::snowflake::generator::{
@@ -92,9 +93,8 @@ impl Rig {
     }
 
     pub fn many(&self, count: u64) -> Result<Vec<Id>, Stop> {
-        let run = self.take(count)?.run;
-        let ids = run.first as u64..run.first as u64 + run.len;
-        Ok(ids.map(|id| self.layout.unpack(id)).collect())
+        let ids = self.take(count)?.ids;
+        Ok(ids.map(|id| self.layout.unpack(id as u64)).collect())
     }
 
     pub fn one(&self) -> Result<Id, Stop> {
@@ -123,6 +123,22 @@ pub const STRICT: ClockRules = ClockRules {
     tolerance_us: 0,
     max_lead_us: 0,
 };
+
+/// A layout of bit fields whose worker id and sequence have so many bits, in either order.
+pub fn layouts(
+    time: u32,
+    worker: Range<u32>,
+    sequence: Range<u32>,
+    tick_us: u64,
+) -> impl Strategy<Value = Layout> {
+    (worker, sequence, any::<bool>()).prop_map(move |(worker, sequence, worker_is_lowest)| {
+        let layout = Layout::custom(time, worker, sequence, tick_us).unwrap();
+        match worker_is_lowest {
+            true => layout.worker_lowest(),
+            false => layout,
+        }
+    })
+}
 
 /// Any rules, most of them tight.
 pub fn rules() -> impl Strategy<Value = ClockRules> {

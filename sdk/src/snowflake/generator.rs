@@ -5,8 +5,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime};
 
-use leaf_core::Run;
-use leaf_core::snowflake::generator::Stop;
+use leaf_core::snowflake::generator::{Stop, TickIds};
 
 use super::cache::Place;
 use super::config::SnowflakeConfig;
@@ -190,12 +189,12 @@ impl SnowflakeGenerator {
     }
 
     #[inline]
-    fn take_up_to(&self, count: u64) -> Result<Run, Stop> {
+    fn take_up_to(&self, count: u64) -> Result<TickIds, Stop> {
         let taken = self.node.take(count)?;
         if taken.due && self.node.should_ask() {
             self.keep_ahead();
         }
-        Ok(taken.run)
+        Ok(taken.ids)
     }
 
     /// Starts raising the ceiling, unless that is under way.
@@ -254,14 +253,12 @@ impl Draw for SnowflakeGenerator {
 
     #[inline]
     fn take(&self) -> Result<SnowflakeId, Stop> {
-        let run = self.take_up_to(1)?;
-        Ok(SnowflakeId::new(run.first))
+        let taken = self.take_up_to(1)?;
+        Ok(SnowflakeId::new(taken.first()))
     }
 
     fn take_some(&self, count: usize, ids: &mut Vec<SnowflakeId>) -> Result<(), Stop> {
-        let run = self.take_up_to(count as u64)?;
-        let numbers = (run.first..).take(run.len as usize);
-        ids.extend(numbers.map(SnowflakeId::new));
+        ids.extend(self.take_up_to(count as u64)?.map(SnowflakeId::new));
         Ok(())
     }
 

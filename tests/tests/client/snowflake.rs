@@ -2,6 +2,7 @@
 //! twice within one registry.
 
 use crate::{HASTE, PATIENCE, config};
+use leaf_core::snowflake::Layout;
 use leaf_sdk::{Config, Error, IdSource, Leaf, SnowflakeConfig, SnowflakeGenerator, SnowflakeId};
 use leaf_tests::{Draw, Ledger, Mode, Relay, Server, Snowflake, wait_until};
 use std::path::Path;
@@ -67,29 +68,35 @@ fn nodes_and_the_server_never_share_an_id() {
 }
 
 #[test]
-fn ids_say_who_made_them_and_when() {
-    let server = Server::start();
-    let mut client = server.connect();
-    let ids = generator(&server, "a");
-    assert_eq!(
-        ids.decode(SnowflakeId::new(0)),
-        None,
-        "the layout is not known"
-    );
-    let id = ids.next().expect("an id");
-    let parts = client.parts(id.get());
-    assert_eq!(Some(parts.worker_id), ids.worker_id());
-    let created = ids.created_at(id).expect("a lease");
-    let since = created
-        .duration_since(std::time::UNIX_EPOCH)
-        .expect("after 1970");
-    assert_eq!(since.as_millis() as i64, parts.created_at);
-    let fields = ids.decode(id).expect("a lease");
-    assert_eq!(
-        (fields.created_at, fields.worker_id, fields.sequence),
-        (created, parts.worker_id, parts.sequence)
-    );
-    assert_eq!(ids.decode(SnowflakeId::new(-1)), None);
+fn ids_of_every_layout_say_who_made_them_and_when() {
+    for (layout, _) in Layout::NAMED {
+        let server = Server::options()
+            .set("leaf.snowflake_layout", layout)
+            .start();
+        let mut client = server.connect();
+        let ids = generator(&server, "a");
+        let unknown = ids.decode(SnowflakeId::new(0));
+        assert_eq!(unknown, None, "the layout is not known");
+        let mut drawn = ids.next_n(300).expect("ids");
+        drawn.push(ids.next().expect("an id"));
+        assert!(drawn.is_sorted_by_key(|id| id.get()), "{layout}");
+        for id in drawn {
+            let parts = client.parts(id.get());
+            assert_eq!(Some(parts.worker_id), ids.worker_id(), "{layout}");
+            let created = ids.created_at(id).expect("a lease");
+            let since = created
+                .duration_since(std::time::UNIX_EPOCH)
+                .expect("after 1970");
+            assert_eq!(since.as_millis() as i64, parts.created_at, "{layout}");
+            let fields = ids.decode(id).expect("a lease");
+            assert_eq!(
+                (fields.created_at, fields.worker_id, fields.sequence),
+                (created, parts.worker_id, parts.sequence),
+                "{layout}"
+            );
+        }
+        assert_eq!(ids.decode(SnowflakeId::new(-1)), None);
+    }
 }
 
 /// A handle that connects through a relay.

@@ -1,6 +1,7 @@
 //! Values as SQL writes them, most of them odd.
 
 use leaf_core::snowflake::Layout;
+use leaf_tests::page::Part;
 use proptest::prelude::*;
 use proptest::sample::select;
 
@@ -218,7 +219,7 @@ pub fn float() -> Value {
 }
 
 pub fn layout() -> Value {
-    let named = select(&Layout::NAMED).prop_map(|(name, _)| format!("'{name}'"));
+    let named = select(Layout::NAMED).prop_map(|(name, _)| format!("'{name}'"));
     let others = any_of(&[
         "'custom:41,10,12'",
         "'custom:30,20,13,10ms'",
@@ -265,38 +266,43 @@ pub fn nonce() -> Value {
     ])
 }
 
+/// The bounds and possible values of leaf's settings, as the manual has them, which a test compares
+/// with the server.
+fn settings_of_leaf() -> Vec<String> {
+    let mut settings = Vec::new();
+    for Part { title, text } in Part::of("docs/reference/settings.md", 3) {
+        let line = text.lines().find(|line| line.starts_with('*'));
+        let (said, _) = line
+            .and_then(|line| line.split_once(", context"))
+            .expect(&title);
+        let (kind, values) = said.split_once(", default ").expect(&title);
+        let values: Vec<_> = match (kind, values.split_once(", ")) {
+            ("*integer", Some((_, bounds))) => bounds.split(" to ").collect(),
+            ("*enum", Some((_, values))) => values["one of ".len()..].split(", ").collect(),
+            ("*bool", None) => vec!["on", "off"],
+            ("*string", None) => vec![],
+            _ => panic!("{title}: {said}"),
+        };
+        settings.extend(values.iter().map(|value| format!("{title} = '{value}'")));
+        settings.push(format!("{title} = DEFAULT"));
+    }
+    settings
+}
+
 /// A setting and a value for it, good or bad, as `SET` takes them.
 pub fn setting() -> Value {
-    any_of(&[
+    let special = any_of(&[
         "leaf.wait_timeout = 1",
         "leaf.wait_timeout = '50ms'",
         "leaf.wait_timeout = 0",
         "leaf.wait_timeout = -1",
         "leaf.wait_timeout = 'soon'",
-        "leaf.wait_timeout = DEFAULT",
-        "leaf.auto_create = on",
         "leaf.upstream = 'host=nowhere'",
         "leaf.upstream = 'password=x'",
-        "leaf.upstream_timeout = 100",
-        "leaf.upstream_lease = '1 s'",
-        "leaf.upstream_lease = '2 d'",
-        "leaf.allow_unreplicated_centre = off",
-        "leaf.max_leases = 0",
         "leaf.max_leases = 1000",
-        "leaf.auto_create = off",
         "leaf.max_tags = 5",
-        "leaf.max_step = 1",
-        "leaf.max_step = 1000000",
         "leaf.max_step = 0",
-        "leaf.segment_duration = 1",
-        "leaf.segment_duration = '1 week'",
-        "leaf.prefetch_threshold = 0",
-        "leaf.prefetch_threshold = 100",
         "leaf.prefetch_threshold = 101",
-        "leaf.loader_idle_timeout = 100",
-        "leaf.loader_idle_timeout = 1",
-        "leaf.history_skip = 0",
-        "leaf.history_skip = 1000000",
         "leaf.history_skip = -1",
         "leaf.snowflake_layout = 'leaf'",
         "leaf.snowflake_layout = 'uid'",
@@ -307,27 +313,9 @@ pub fn setting() -> Value {
         "leaf.snowflake_epoch = '-9999-01-01'",
         "leaf.snowflake_epoch = 'never'",
         "leaf.snowflake_epoch = ''",
-        "leaf.worker_id = -1",
         "leaf.worker_id = 5",
-        "leaf.worker_id = 2147483647",
         "leaf.worker_id = -2",
-        "leaf.worker_lease = 1",
-        "leaf.worker_lease = '1 year'",
-        "leaf.worker_reuse_after = 0",
-        "leaf.worker_reuse_after = 2147483647",
-        "leaf.ceiling_ahead = 100",
-        "leaf.ceiling_ahead = '10 min'",
-        "leaf.ceiling_ahead = 0",
-        "leaf.clock_policy = 'wait'",
-        "leaf.clock_policy = 'borrow'",
-        "leaf.clock_policy = 'error'",
         "leaf.clock_policy = 'guess'",
-        "leaf.clock_tolerance = 0",
-        "leaf.clock_tolerance = '10 min'",
-        "leaf.max_clock_lead = 0",
-        "leaf.max_clock_lead = '1 day'",
-        "leaf.max_clock_offset = 0",
-        "leaf.max_clock_offset = 2147483647",
         "leaf.nosuch = 1",
         "statement_timeout = 1",
         "statement_timeout = 4",
@@ -345,5 +333,6 @@ pub fn setting() -> Value {
         "default_transaction_read_only = on",
         "default_transaction_read_only = off",
         "plan_cache_mode = force_generic_plan",
-    ])
+    ]);
+    prop_oneof![select(settings_of_leaf()), special].boxed()
 }

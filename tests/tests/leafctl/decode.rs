@@ -19,8 +19,8 @@ fn row(csv: &str) -> Vec<String> {
 
 #[test]
 fn fields_are_those_of_the_server_in_every_layout() {
-    let named = Layout::NAMED.map(|(name, _)| name);
-    for layout in named.into_iter().chain(["custom:39,12,12,10ms"]) {
+    let named = Layout::NAMED.iter().map(|(name, _)| *name);
+    for layout in named.chain(["custom:39,12,12,10ms"]) {
         let server = Server::options()
             .set("leaf.snowflake_layout", layout)
             .start();

@@ -2,12 +2,11 @@
 //! and says what the server itself says about it.
 
 use std::collections::BTreeMap;
-use std::fs;
 
 use super::flat;
-use leaf_core::snowflake::Layout;
+use leaf_core::snowflake::{Layout, Scheme};
 use leaf_tests::Server;
-use leaf_tests::page::{Part, root};
+use leaf_tests::page::Part;
 
 const PAGE: &str = "docs/reference/settings.md";
 
@@ -43,11 +42,51 @@ fn settings() -> BTreeMap<String, (String, String)> {
 }
 
 #[test]
-fn page_of_snowflake_ids_has_every_layout() {
-    let page = fs::read_to_string(root().join("docs/operations/snowflake.md")).expect("a page");
-    for (name, _) in Layout::NAMED {
-        assert!(page.contains(&format!("\n| `{name}` |")), "{name}");
-    }
+fn page_of_snowflake_ids_has_every_layout_as_it_is_and_no_other() {
+    let server = Server::start();
+    let mut client = server.connect();
+    let mut row_of = |(name, layout): &(&str, Layout)| {
+        let scheme = Scheme::of(*layout);
+        let [epoch, end] = [scheme.epoch, scheme.ends_at()].map(|at| at.unix_us() / 1_000);
+        let query = "
+            SELECT ARRAY(SELECT to_char(n, 'FM999,999,999,999') FROM unnest($1::bigint[]) AS n)
+                || ARRAY(SELECT to_char(to_timestamp(ms / 1e3) AT TIME ZONE 'UTC',
+                                        'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"')
+                           FROM unnest($2::bigint[]) AS ms)";
+        let counts = [layout.ticks(), layout.worker_ids(), layout.ids_per_tick()];
+        let arguments: [Vec<i64>; 2] = [counts.map(|it| it as i64).into(), vec![epoch, end]];
+        let row = client.query_one(query, &[&arguments[0], &arguments[1]]);
+        let texts: Vec<String> = row.expect("texts").get(0);
+        let [ticks, workers, sequences, epoch, end] = &texts[..] else {
+            panic!("{texts:?}");
+        };
+        let unit = match layout.tick_us() {
+            1_000 => "ms".to_owned(),
+            1_000_000 => "s".to_owned(),
+            us => format!("{} ms", us / 1_000),
+        };
+        let time = match layout.ticks().is_power_of_two() {
+            true => format!("{} bits of {unit}", layout.ticks().ilog2()),
+            false => format!("{ticks} {unit}"),
+        };
+        let epoch = epoch.trim_end_matches("T00:00:00.000Z");
+        [
+            &format!("`{name}`"),
+            &time,
+            workers,
+            sequences,
+            epoch,
+            &end[..4],
+        ]
+        .map(str::to_owned)
+    };
+    let parts = Part::of("docs/operations/snowflake.md", 2);
+    let part = parts.iter().find(|part| part.title == "Layouts");
+    let mut rows = part.expect("a chapter").rows();
+    let custom = rows.pop().expect("a row");
+    assert!(custom[0].starts_with("`custom:"), "{custom:?}");
+    let expected: Vec<_> = Layout::NAMED.iter().map(&mut row_of).collect();
+    assert_eq!(rows, expected);
 }
 
 /// A value with the largest unit that divides it, as `SHOW` writes it.
