@@ -92,3 +92,19 @@ mod tests {
         assert_eq!(of(["x", "2", "d", "u"]), None);
     }
 }
+
+#[cfg(test)]
+mod review {
+    use super::*;
+
+    /// libpq takes only a bare star for all.
+    #[test]
+    fn escaped_star_is_a_star() {
+        let content = "h:1:\\*:u:secret";
+        assert_eq!(password_in(content, ["h", "1", "d", "u"]), None);
+        assert_eq!(
+            password_in(content, ["h", "1", "*", "u"]).as_deref(),
+            Some("secret")
+        );
+    }
+}

@@ -157,3 +157,39 @@ mod tests {
         assert!(of_string(&unknown).is_err());
     }
 }
+
+#[cfg(test)]
+mod review {
+    use super::*;
+
+    /// libpq: invalid URI query parameter: "sslmode "
+    #[test]
+    fn keyword_with_white_space_is_unknown() {
+        for uri in [
+            "postgresql://h/d?sslmode%20=require",
+            "postgresql://h/d?%20sslmode=require",
+            "postgresql://h/d?user%3D%27x%27%20sslmode=disable",
+        ] {
+            let found = of_string(uri).and_then(|options| driver(&options));
+            assert!(found.is_err(), "{uri}: {found:?}");
+        }
+    }
+
+    /// What is given comes before the environment, also if it is what is so in any case.
+    #[test]
+    fn option_without_effect_overrides_the_environment() {
+        let variable = |name: &str| (name == "PGGSSENCMODE").then(|| "require".into());
+        let options = of_params([("gssencmode", "disable")], variable).expect("options");
+        assert!(options.is_empty(), "{options:?}");
+        let twice = of_string("gssencmode=require gssencmode=disable").expect("options");
+        assert!(twice.is_empty(), "{twice:?}");
+    }
+
+    /// libpq: service file "..." not found
+    #[test]
+    fn service_file_that_is_named_must_be_there() {
+        let error = of_string("service=shop servicefile=/nonexistent/services");
+        let error = error.expect_err("none").to_string();
+        assert!(error.contains("/nonexistent/services"), "{error}");
+    }
+}

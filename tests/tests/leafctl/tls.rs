@@ -230,3 +230,17 @@ fn errors_of_tls_name_options() {
         assert!(!said.contains("Config"), "{said}");
     }
 }
+
+#[test]
+fn host_that_is_a_path_with_an_address_has_tls_as_by_psql() {
+    let place = Place::with(&Tls::new());
+    let differ: Vec<_> = MODES
+        .into_iter()
+        .filter_map(|mode| {
+            let string = place.string("/run", &format!("sslmode={mode}"));
+            let (expected, found) = (place.psql(&string), place.leafctl(&string));
+            (found.0 != expected).then(|| format!("{mode}: {expected:?}, {found:?}"))
+        })
+        .collect();
+    assert!(differ.is_empty(), "{differ:#?}");
+}

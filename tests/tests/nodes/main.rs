@@ -6,6 +6,7 @@ mod copies;
 mod fed;
 mod outages;
 mod patroni;
+mod review;
 mod secrets;
 mod sharding;
 mod stripes;
