@@ -15,6 +15,12 @@ const SYSTEM_FOLDER: &str = "/etc/postgresql-common";
 pub(super) fn service(name: &str, file: Option<String>) -> Result<Vec<Pair>, Error> {
     let folder = env::var("PGSYSCONFDIR").unwrap_or_else(|_| SYSTEM_FOLDER.into());
     let of_system = Path::new(&folder).join("pg_service.conf");
+    if let Some(file) = &file
+        && let Err(error) = fs::metadata(file)
+    {
+        let text = format!("could not read the service file {file}: {error}");
+        return Err(bad(text));
+    }
     let of_user = file.map_or_else(|| in_home(".pg_service.conf"), |file| Some(file.into()));
     let mut files = of_user.into_iter().chain([of_system]);
     files
@@ -51,8 +57,13 @@ fn password_in(content: &str, connection: [&str; 4]) -> Option<String> {
     lines.find_map(|line| {
         let mut rest = line;
         for wanted in connection {
-            let (field, after) = until(rest, |c| c == ':');
-            rest = after.filter(|_| field == "*" || field == wanted)?;
+            rest = match rest.strip_prefix("*:") {
+                Some(after) => after,
+                None => {
+                    let (field, after) = until(rest, |c| c == ':');
+                    after.filter(|_| field == wanted)?
+                }
+            };
         }
         Some(until(rest, |c| c == ':').0)
     })
@@ -91,11 +102,6 @@ mod tests {
         assert_eq!(of(["x", "2", "d", "v"]).as_deref(), Some("last"));
         assert_eq!(of(["x", "2", "d", "u"]), None);
     }
-}
-
-#[cfg(test)]
-mod review {
-    use super::*;
 
     /// libpq takes only a bare star for all.
     #[test]

@@ -73,6 +73,10 @@ fn collect(pairs: Vec<Pair>, variable: impl Fn(&str) -> Option<String>) -> Resul
     }
     let names = IN_ENVIRONMENT.split(' ');
     add(&mut options, names.filter_map(of_variable));
+    options.retain(|key, value| {
+        let is_same = |(other, one): &(&str, &str)| other == key && one.eq_ignore_ascii_case(value);
+        !WITHOUT_EFFECT.iter().any(is_same)
+    });
     Ok(options)
 }
 
@@ -80,9 +84,7 @@ fn collect(pairs: Vec<Pair>, variable: impl Fn(&str) -> Option<String>) -> Resul
 /// that is not given.
 fn add(options: &mut Options, pairs: impl IntoIterator<Item = Pair>) {
     for (key, value) in pairs {
-        let is_same =
-            |(other, one): &(&str, &str)| *other == key && one.eq_ignore_ascii_case(&value);
-        if !value.is_empty() && !WITHOUT_EFFECT.iter().any(is_same) {
+        if !value.is_empty() {
             options.entry(key).or_insert(value);
         }
     }
@@ -95,6 +97,9 @@ fn add(options: &mut Options, pairs: impl IntoIterator<Item = Pair>) {
 pub(super) fn driver(options: &Options) -> Result<tokio_postgres::Config, Error> {
     let mut text = String::new();
     for (key, value) in options {
+        if !key.chars().all(|c| c.is_ascii_lowercase() || c == '_') {
+            return Err(bad(format!("unknown option `{key}`")));
+        }
         let key = match key.as_str() {
             "keepalives_count" => "keepalives_retries",
             key => key,
@@ -156,11 +161,6 @@ mod tests {
         let unknown = format!("service=other servicefile={file}");
         assert!(of_string(&unknown).is_err());
     }
-}
-
-#[cfg(test)]
-mod review {
-    use super::*;
 
     /// libpq: invalid URI query parameter: "sslmode "
     #[test]

@@ -104,12 +104,12 @@ impl Connector {
 
     /// For a connection to a host.
     pub(crate) fn for_host(&self, host: &Target) -> Result<TlsConnector, Error> {
-        let name = match &host.host {
-            Host::Tcp(name) => name.as_str(),
-            Host::Unix(_) => "",
+        let name = match (&host.host, host.address) {
+            (Host::Unix(_), Some(address)) => address.to_string(),
+            _ => host.name(),
         };
         let mut connector = self.0.clone();
-        let made = MakeTlsConnect::<Socket>::make_tls_connect(&mut connector, name);
+        let made = MakeTlsConnect::<Socket>::make_tls_connect(&mut connector, &name);
         made.map_err(|error| bad(format!("could not prepare TLS: {error}")))
     }
 }
