@@ -86,6 +86,7 @@ pub struct TickIds {
 
 impl TickIds {
     /// The first of those that are left. A generator gives at least one.
+    #[inline]
     pub fn first(&self) -> i64 {
         self.first
     }
@@ -94,6 +95,7 @@ impl TickIds {
 impl Iterator for TickIds {
     type Item = i64;
 
+    #[inline]
     fn next(&mut self) -> Option<i64> {
         self.len = self.len.checked_sub(1)?;
         let id = self.first;

@@ -46,7 +46,9 @@ pub struct Layout {
     ticks: u64,
     worker_ids: u64,
     sequences: u64,
-    worker_is_lowest: bool,
+    /// The distance between two successive ids of a tick and worker id: 1, or, with the worker id
+    /// lowest, the number of worker ids.
+    step: u32,
     /// The epoch, unless another one is set.
     pub(super) epoch: WallTime,
 }
@@ -84,7 +86,7 @@ impl Layout {
         ticks: (1 << 63) / 1_000_000_000,
         worker_ids: 100,
         sequences: 10_000_000,
-        worker_is_lowest: false,
+        step: 1,
         // Ids begin with a Unix timestamp.
         epoch: WallTime::from_unix_us(0),
     };
@@ -114,7 +116,7 @@ impl Layout {
             ticks: 1 << time,
             worker_ids: 1 << worker,
             sequences: 1 << sequence,
-            worker_is_lowest: false,
+            step: 1,
             epoch,
         }
     }
@@ -123,7 +125,8 @@ impl Layout {
     /// not say this.
     pub const fn worker_lowest(self) -> Layout {
         Layout {
-            worker_is_lowest: true,
+            // They have at most `MAX_FIELD_BITS`.
+            step: self.worker_ids as u32,
             ..self
         }
     }
@@ -184,38 +187,38 @@ impl Layout {
     }
 
     /// The distance between two successive ids of a tick and worker id.
+    #[inline]
     pub const fn step(&self) -> u64 {
-        match self.worker_is_lowest {
-            true => self.worker_ids,
-            false => 1,
-        }
+        self.step as u64
     }
 
     /// The id with these fields, each of which must be within its range. With the tick
     /// [`ticks`](Self::ticks), a number above all ids.
+    #[inline]
     pub const fn pack(&self, tick: u64, worker_id: u64, sequence: u64) -> u64 {
         debug_assert!(
             tick <= self.ticks && worker_id < self.worker_ids && sequence < self.sequences
         );
-        match self.worker_is_lowest {
-            true => (tick * self.sequences + sequence) * self.worker_ids + worker_id,
-            false => (tick * self.worker_ids + worker_id) * self.sequences + sequence,
+        match self.step {
+            1 => (tick * self.worker_ids + worker_id) * self.sequences + sequence,
+            _ => (tick * self.sequences + sequence) * self.worker_ids + worker_id,
         }
     }
 
     /// Tick, worker id and sequence of an id. If the number is not an id of this
     /// layout, the tick is [`ticks`](Self::ticks) or more.
+    #[inline]
     pub const fn unpack(&self, id: u64) -> (u64, u64, u64) {
-        match self.worker_is_lowest {
-            true => {
-                let upper = id / self.worker_ids;
-                let (tick, sequence) = (upper / self.sequences, upper % self.sequences);
-                (tick, id % self.worker_ids, sequence)
-            }
-            false => {
+        match self.step {
+            1 => {
                 let upper = id / self.sequences;
                 let (tick, worker_id) = (upper / self.worker_ids, upper % self.worker_ids);
                 (tick, worker_id, id % self.sequences)
+            }
+            _ => {
+                let upper = id / self.worker_ids;
+                let (tick, sequence) = (upper / self.sequences, upper % self.sequences);
+                (tick, id % self.worker_ids, sequence)
             }
         }
     }
