@@ -258,7 +258,7 @@ COMMENT ON FUNCTION leaf_segment_return(text, int8range)
     IS 'takes back the unused end of a block that this session reserved, if nothing was granted after the block; true if it did; after an error, it may have taken it back';
 
 CREATE FUNCTION leaf_segment_feed(tags text[], counts bigint[], exact boolean[] DEFAULT NULL)
-    RETURNS TABLE (tag text, first bigint, last bigint, incarnation uuid, sqlstate text, message text, hint text)
+    RETURNS TABLE (tag text, first bigint, last bigint, incarnation uuid, error_code text, message text, detail text, hint text)
     LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 100
     AS 'MODULE_PATHNAME', 'leaf_segment_feed';
 COMMENT ON FUNCTION leaf_segment_feed(text[], bigint[], boolean[])

@@ -76,7 +76,13 @@ pub fn ask_centre(demand: &Demand, patience: &Patience<'_>) -> upstream::Answer 
         return Err(Denial::NoUpstream);
     }
     let requests = &shared.upstream.requests;
-    let id = requests.post(demand).ok_or(Denial::Away)?;
+    let id = loop {
+        match requests.post(demand) {
+            Some(id) => break id,
+            None if patience.is_over() => return Err(Denial::Busy),
+            None => patience.nap(),
+        }
+    };
     begin(UnderWay::Centre(id));
     let call = || call_link(shared);
     let answer = wait(requests, &[id], patience, Duration::MAX, call).pop();

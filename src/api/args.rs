@@ -24,6 +24,9 @@ use crate::snowflake::lease::{self, Proof};
 /// How far ahead of the clock the ceiling of a node may be.
 const AHEAD: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_hours(24);
 
+/// Of how many tags a shard can ask for numbers in one call.
+const MOST_FED: usize = 1_000;
+
 /// The longest name of a node, in characters.
 const MAX_NODE: usize = 256;
 
@@ -32,13 +35,15 @@ const MAX_DESCRIPTION: usize = 256;
 
 /// Raises the error for an argument out of its range.
 pub fn bad(message: impl Into<String>, hint: &'static str) -> ! {
-    let message = message.into();
-    Error::BadArgument { message, hint }.raise()
+    bad_argument(message.into(), hint).raise()
 }
 
-/// The error for an argument out of its range.
+/// The same error, not raised.
 fn wrong(message: impl Into<String>, hint: &'static str) -> Error {
-    let message = message.into();
+    bad_argument(message.into(), hint)
+}
+
+fn bad_argument(message: String, hint: &'static str) -> Error {
     Error::BadArgument { message, hint }
 }
 
@@ -203,6 +208,19 @@ fn check_block_length(count: i64) -> Result<u64, Error> {
     }
 }
 
+/// The tags of which a shard asks for numbers.
+pub fn fed_tags(tags: Option<Vec<Option<&[u8]>>>) -> Vec<Option<&[u8]>> {
+    let hint = "Specify tags, such as '{orders,parcels}'.";
+    let tags = tags.unwrap_or_else(|| bad("tags must not be null", hint));
+    if tags.len() > MOST_FED {
+        bad(
+            format!("there can be at most {MOST_FED} tags, not {}", tags.len()),
+            "Ask for the others in another call.",
+        );
+    }
+    tags
+}
+
 /// What a shard asks of each tag: a number of ids, which may be 0, and whether fewer are of no use.
 pub fn feeds<'t>(
     tags: &[Option<&'t [u8]>],
@@ -210,7 +228,7 @@ pub fn feeds<'t>(
     exact: Option<Vec<Option<bool>>>,
 ) -> Vec<Result<Feed<'t>, Error>> {
     let hint = "Give the arrays an element for each tag.";
-    let counts = given(counts, "counts");
+    let counts = counts.unwrap_or_else(|| bad("counts must not be null", hint));
     let exact = exact.unwrap_or_else(|| vec![Some(false); tags.len()]);
     if counts.len() != tags.len() || exact.len() != tags.len() {
         bad(

@@ -137,7 +137,7 @@ fn leaf_segment_return(call: Call<'_>) -> bool {
 fn leaf_segment_feed(call: Call<'_>) -> Datum {
     call.each(|| {
         args::require_from_clause(call, "leaf_segment_feed");
-        let tags = args::given(call.texts(0), "tags");
+        let tags = args::fed_tags(call.texts(0));
         let asked = args::feeds(&tags, call.bigints(1), call.booleans(2));
         let feeds: Vec<_> = asked.iter().flatten().copied().collect();
         let mut fed = upstream::feed(&feeds).into_iter();
@@ -160,8 +160,9 @@ fn feed_row(tag: Option<Vec<u8>>, outcome: Result<Fed, Report>) -> Record {
         .with("first", fed.map(|(run, _)| run.first))
         .with("last", fed.map(|(run, _)| last(run)))
         .with("incarnation", fed.map(|(_, incarnation)| *incarnation))
-        .with("sqlstate", error.map(Report::sqlstate))
+        .with("error_code", error.map(Report::sqlstate))
         .with("message", error.map(|it| it.message.clone()))
+        .with("detail", error.and_then(|it| it.detail.clone()))
         .with("hint", error.map(|it| it.hint.clone()))
 }
 

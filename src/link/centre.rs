@@ -52,7 +52,7 @@ struct Host {
 /// For how many tags a statement asks at most.
 const MOST_TAGS: usize = 256;
 
-const FEED: &str = "SELECT first, last, incarnation, sqlstate, message \
+const FEED: &str = "SELECT first, last, incarnation, error_code, concat_ws(': ', message, detail) \
     FROM leaf_segment_feed($1::text[], $2::bigint[], $3::boolean[])";
 
 /// A statement must not delay those behind it for long, for example because its tag's row is
@@ -108,11 +108,12 @@ impl Centre {
         let place = shmem::Address::of(&self.place());
         let mut settle = |answer| hear(Heard::Answer(Box::new(answer)));
         let groups: Vec<_> = (demands)
-            .chunk_by(|one, next| one.is_of_tag() && next.is_of_tag())
+            .chunk_by(|one, next| one.is_for_numbers() && next.is_for_numbers())
             .flat_map(|group| group.chunks(self.tags_at_once))
             .collect();
         let mut tags_at_once = self.tags_at_once;
         let mut unanswered = groups.iter();
+        let begun = Instant::now();
         let (mut settled, mut is_useless) = (0, true);
         let lost = exchange(
             self.connection.as_ref(),
@@ -121,11 +122,14 @@ impl Centre {
             |outcome| {
                 let group = unanswered.next().copied().unwrap_or_default();
                 let answers = answers(group, &outcome, place);
-                if group.first().is_some_and(Demand::is_of_tag) {
-                    tags_at_once = next_size(tags_at_once, &answers);
+                let is_error = matches!(outcome, Outcome::Error { .. });
+                if group.first().is_some_and(Demand::is_for_numbers) {
+                    tags_at_once = next_size(tags_at_once, is_error, &answers);
                 }
+                let is_slow = begun.elapsed() >= patience(address.timeout);
                 for answer in answers {
-                    is_useless &= answer.as_ref().is_err_and(Failure::is_of_host);
+                    let of_host = |it: &Failure| it.is_of_host(is_error || is_slow);
+                    is_useless &= answer.as_ref().is_err_and(of_host);
                     settled += 1;
                     settle(answer);
                 }
@@ -218,7 +222,7 @@ impl Centre {
         if !connection.is_ok() || !connection.begin_pipeline() {
             return Err(Failure::new(Denial::Away, connection.error()));
         }
-        let wait = (address.timeout / 3).as_millis().max(100).to_string();
+        let wait = patience(address.timeout).as_millis().to_string();
         let set = Request {
             sql: SET_TIMEOUTS,
             parameters: vec![wait, tcp_timeout],
@@ -248,13 +252,21 @@ impl Centre {
     }
 }
 
-/// For how many tags the next statement asks, after these answers to one.
-fn next_size(size: usize, answers: &[Answer]) -> usize {
+/// For how many tags the next statement asks.
+fn next_size(size: usize, is_error: bool, answers: &[Answer]) -> usize {
     let is_late = |it: &&Answer| it.as_ref().is_err_and(|it| it.denial == Denial::Busy);
-    match answers.iter().filter(is_late).count() * 2 > answers.len() {
-        true => (answers.len() / 4).max(1),
-        false => (size * 2).min(MOST_TAGS),
+    // An error may be due to one of the tags, for example to its name.
+    let is_bad = is_error || answers.iter().filter(is_late).count() * 2 > answers.len();
+    match (is_bad, answers.len()) {
+        (false, _) => (size * 2).min(MOST_TAGS),
+        (true, 0 | 1) => size,
+        (true, several) => (size.min(several) / 4).max(1),
     }
+}
+
+/// How long the centre waits for what it cannot do at once.
+fn patience(timeout: Duration) -> Duration {
+    (timeout / 3).max(Duration::from_millis(100))
 }
 
 /// The statement for one request, or for several for numbers.

@@ -19,9 +19,10 @@ impl Failure {
         }
     }
 
-    /// Whether the fault may lie with this host, so that another one might answer.
-    pub fn is_of_host(&self) -> bool {
-        self.denial.is_unreached() || self.denial == Denial::Busy
+    /// Whether the fault may lie with this host, so that another one might answer. One that cannot
+    /// commit takes all the time that it has: `took_long`.
+    pub fn is_of_host(&self, took_long: bool) -> bool {
+        self.denial.is_unreached() || self.denial == Denial::Busy && took_long
     }
 }
 

@@ -191,8 +191,8 @@ impl Link {
             return false;
         }
         let mut demands = self.shared.upstream.requests.take(|_| true);
-        // Those for numbers go in one statement, first: a lease is asked for in its own.
-        demands.sort_by_key(|(_, demand)| !demand.is_of_tag());
+        // Those for numbers go in one statement, last: leases are not to wait for them.
+        demands.sort_by_key(|(_, demand)| demand.is_for_numbers());
         if demands.is_empty() {
             return false;
         }

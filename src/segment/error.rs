@@ -51,6 +51,8 @@ pub enum Error {
     NotAttached { tag: String, denial: Denial },
     /// The waiting transaction itself holds the lock on the tag's row.
     OwnChange { tag: String },
+    /// A shard has asked for numbers that cannot be granted at the moment.
+    NotGranted { tag: String, cause: String },
     /// Every slot is waiting for a load.
     NoSlot { tag: String },
     /// A parallel plan draws from a tag that its transaction created or changed.
@@ -215,6 +217,12 @@ impl Problem for Error {
             .detail(
                 "The transaction has changed the tag's row, and the ids in memory are used up.",
             ),
+            Error::NotGranted { tag, cause } => Report::new(
+                Code::ERRCODE_LOCK_NOT_AVAILABLE,
+                format!("tag \"{tag}\" cannot feed at the moment"),
+                "Remove the cause and try again.",
+            )
+            .detail(format!("The last attempt failed: {cause}.")),
             Error::NoSlot { tag } => Report::new(
                 Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
                 format!("no room in shared memory for tag \"{tag}\""),

@@ -12,7 +12,7 @@ use pgrx::pg_sys::Oid;
 
 use super::changes::{self, RowState};
 use super::error::{Error, Refusal};
-use super::permissions::{require_may_draw, wait_until_readable};
+use super::permissions::{check_may_draw, wait_until_readable};
 use crate::catalog::mask_secret;
 use crate::error::Problem;
 use crate::patience::{Ids, Patience};
@@ -115,7 +115,7 @@ fn read(tag: &[u8], wanted: Wanted, now: Validity, earlier: Option<i32>) -> (i32
     let Some((permissions, source)) = readable.permissions_and_mask(tag, now.user) else {
         Error::NoSuchTag { tag: display(tag) }.raise();
     };
-    require_may_draw(&permissions, tag, now.user);
+    check_may_draw(&permissions, tag, now.user).unwrap_or_else(|error| error.raise());
     // Not if this session itself has changed the row.
     let earlier = earlier.filter(|_| changes::state_of(tag) == RowState::Committed);
     let version = wanted.version.or(earlier).unwrap_or(source.version);

@@ -30,16 +30,19 @@ pub fn find_to_draw(
 ) -> Result<Permissions, Error> {
     let permissions = readable.permissions(tag, user);
     let permissions = permissions.ok_or_else(|| Error::NoSuchTag { tag: display(tag) })?;
-    match permissions.may_draw {
-        true => Ok(permissions),
-        false => Err(Error::denied(tag, user, Privilege::Draw)),
-    }
+    check_may_draw(&permissions, tag, user)?;
+    Ok(permissions)
 }
 
 /// An error unless the permissions of a tag's row allow `user` to draw.
-pub fn require_may_draw(permissions: &Permissions, tag: &[u8], user: pg_sys::Oid) {
-    if !permissions.may_draw {
-        Error::denied(tag, user, Privilege::Draw).raise();
+pub fn check_may_draw(
+    permissions: &Permissions,
+    tag: &[u8],
+    user: pg_sys::Oid,
+) -> Result<(), Error> {
+    match permissions.may_draw {
+        true => Ok(()),
+        false => Err(Error::denied(tag, user, Privilege::Draw)),
     }
 }
 

@@ -70,6 +70,9 @@ fn ask(tag: &str, patience: &Patience<'_>) -> Result<(i64, [u8; 16]), Denial> {
 /// locked. It has asked for others in the same call.
 const WAIT_IF_FAILED: Duration = Duration::from_millis(100);
 
+/// For how many tags the loader is asked at once.
+const AT_ONCE: usize = 256;
+
 /// What a shard asks of a tag.
 #[derive(Clone, Copy, Debug)]
 pub struct Feed<'t> {
@@ -95,15 +98,26 @@ pub fn feed(feeds: &[Feed<'_>]) -> Vec<Result<Fed, Report>> {
         Error::Unreplicated.raise();
     }
     let patience = Patience::new(Ids::OfTags);
+    let parts = feeds.chunks(AT_ONCE);
+    parts
+        .flat_map(|feeds| feed_part(feeds, &patience))
+        .collect()
+}
+
+fn feed_part(feeds: &[Feed<'_>], patience: &Patience<'_>) -> Vec<Result<Fed, Report>> {
     let mut outcomes: Vec<_> = feeds.iter().map(|_| None).collect();
     loop {
+        process::check_for_interrupts();
         let (mut asks, mut asked) = (Vec::new(), Vec::new());
-        let readable = permissions::wait_until_readable(&patience);
+        let readable = permissions::wait_until_readable(patience);
         for (feed, outcome) in feeds.iter().zip(&mut outcomes) {
             if outcome.is_some() {
                 continue;
             }
             match check(&readable, feed) {
+                Ok(_) if patience.is_over() => {
+                    *outcome = Some(Err(too_late(feed.tag, None, patience)));
+                }
                 Ok((incarnation, None)) => {
                     let (count, exact) = (feed.count, feed.exact);
                     let wanted = Asked::Grant(Wanted::Feed { count, exact });
@@ -120,7 +134,7 @@ pub fn feed(feeds: &[Feed<'_>]) -> Vec<Result<Fed, Report>> {
         if asks.is_empty() {
             return outcomes.into_iter().flatten().collect();
         }
-        let answers = asking::ask_loader_all(&asks, &patience, WAIT_IF_FAILED);
+        let answers = asking::ask_loader_all(&asks, patience, WAIT_IF_FAILED);
         for ((tag, incarnation, outcome), answer) in asked.into_iter().zip(answers) {
             *outcome = match answer {
                 Ok(Answer::Decided(Decision::Granted { run, .. })) => Some(Ok((run, incarnation))),
@@ -133,9 +147,21 @@ pub fn feed(feeds: &[Feed<'_>]) -> Vec<Result<Fed, Report>> {
                 }
                 // The tag is looked up again.
                 Ok(_) => None,
-                Err(cause) => Some(Err(patience.too_late(Ids::OfTag(tag), cause).report())),
+                Err(cause) => Some(Err(too_late(tag, cause, patience))),
             };
         }
+    }
+}
+
+/// Why a tag has no numbers in time, with what the loader has failed at, if it has.
+fn too_late(tag: &[u8], cause: Option<String>, patience: &Patience<'_>) -> Report {
+    match cause {
+        Some(cause) => Error::NotGranted {
+            tag: display(tag),
+            cause,
+        }
+        .report(),
+        None => patience.too_late(Ids::OfTag(tag), None).report(),
     }
 }
 

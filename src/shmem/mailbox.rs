@@ -132,10 +132,13 @@ impl Mailbox {
         process::most_sessions() + FURTHER
     }
 
-    /// Posts the requests of a session, the first ones, as many as there is room for if there is
-    /// a place left for each session.
+    /// Posts the requests of a session, the first ones: one, and as many others as there is room
+    /// for if there is a place left for each session.
     pub fn post_of_session(&self, asks: &[Ask]) -> Vec<Id> {
-        self.post_all(asks, process::most_sessions())
+        match self.post_all(asks, process::most_sessions()) {
+            posted if posted.is_empty() => self.post_all(&asks[..asks.len().min(1)], 0),
+            posted => posted,
+        }
     }
 
     /// When the next request of a kind to the loader of `database` may be taken, if there is

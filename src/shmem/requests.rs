@@ -101,8 +101,7 @@ impl<A: Shareable + Copy, R: Shareable + Copy> Table<A, R> {
         self.post_all(std::slice::from_ref(ask), 0).pop()
     }
 
-    /// Posts requests at once, the first ones, so that `spare` places stay free; but at least
-    /// one, if there is a free place.
+    /// Posts requests at once, the first ones, so that `spare` places stay free.
     pub fn post_all(&self, asks: &[A], spare: usize) -> Vec<Id> {
         let (now, latch) = (clock::monotonic(), LatchRef::mine());
         let mut posted = Vec::with_capacity(asks.len());
@@ -110,9 +109,9 @@ impl<A: Shareable + Copy, R: Shareable + Copy> Table<A, R> {
         let mut places = self.places.write();
         let is_free = |place: &Place<A, R>| matches!(place.stage, Stage::Free);
         let mut room = asks.len();
-        if room > 1 {
+        if spare > 0 {
             let free = places.iter().filter(|place| is_free(place)).count();
-            room = room.min(free.saturating_sub(spare)).max(1);
+            room = room.min(free.saturating_sub(spare));
         }
         for (number, place) in places.iter_mut().enumerate() {
             if room == 0 {

@@ -9,7 +9,7 @@ use leaf_core::tag;
 use leaf_core::time::{Monotonic, WallTime};
 
 use super::failures::Failures;
-use super::requests::Table;
+use super::requests::{Id, Table};
 use super::text::Text;
 use crate::pg::clock;
 use crate::pg::lwlock::Locked;
@@ -17,6 +17,12 @@ use crate::pg::shm::{Request, Shareable, Startup};
 
 /// How many requests there can be at once. A loader that finds no free place tries again.
 const PLACES: usize = 256;
+
+/// How many of them loaders leave to sessions, and to what concerns leases.
+const SPARE: usize = 64;
+
+/// For how many tags a loader may ask before anybody draws from them.
+pub const MOST_AHEAD: usize = 128;
 
 /// How many bytes the name of a tag of the centre can have, in UTF-8: 128 characters.
 pub const TAG_BYTES: usize = tag::MAX_BYTES;
@@ -63,9 +69,14 @@ pub enum Demand {
 pub type Address = Text<500>;
 
 impl Demand {
-    /// Whether it is for numbers of a tag.
+    /// Whether it is about a tag.
     pub fn is_of_tag(&self) -> bool {
         matches!(self, Demand::Numbers { .. })
+    }
+
+    /// Whether it is for numbers, and not only about where a tag stands: that may be any name.
+    pub fn is_for_numbers(&self) -> bool {
+        matches!(self, Demand::Numbers { count: 1.., .. })
     }
 
     /// What it is about, for the log.
@@ -267,6 +278,12 @@ impl Upstream {
             requests: Table::attach(startup, names, PLACES),
             state: startup.attach_one(c"leaf upstream state", state),
         }
+    }
+
+    /// Posts a loader's request for numbers; `None` if there is no room for it.
+    pub fn post_of_loader(&self, demand: &Demand) -> Option<Id> {
+        let demand = std::slice::from_ref(demand);
+        self.requests.post_all(demand, SPARE).pop()
     }
 
     /// Keeps the link connected for a while, because a lease of the centre is in use.

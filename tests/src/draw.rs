@@ -158,7 +158,7 @@ pub fn feed_all(
             error.code().code().to_owned()
         })?;
     assert_eq!(rows.len(), feeds.len());
-    let block = |row: &postgres::Row| match row.get::<_, Option<String>>("sqlstate") {
+    let block = |row: &postgres::Row| match row.get::<_, Option<String>>("error_code") {
         None => Ok(Block {
             first: row.get("first"),
             last: row.get("last"),

@@ -32,7 +32,7 @@ impl Link {
     /// Asks for numbers of tags, in one call. Returns for which there were none.
     pub async fn feed(&self, feeds: &[Feed]) -> Result<Vec<Feed>, Error> {
         let feed =
-            "SELECT first, last, incarnation, sqlstate, message FROM leaf_segment_feed($1, $2)";
+            "SELECT first, last, incarnation, error_code, message FROM leaf_segment_feed($1, $2)";
         let (tags, counts): (Vec<_>, Vec<_>) = feeds.iter().cloned().unzip();
         let parameters = [
             (&tags as _, Type::TEXT_ARRAY),

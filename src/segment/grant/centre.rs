@@ -24,7 +24,7 @@ use crate::shmem::index::{Claim, FoundSlot};
 use crate::shmem::key::OwnedKey;
 use crate::shmem::requests::Id;
 use crate::shmem::text::Text;
-use crate::shmem::upstream::{Demand, Denial, Reply};
+use crate::shmem::upstream::{Demand, Denial, MOST_AHEAD, Reply};
 
 /// How often the loader makes sure that there is a link. Answers wake it.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
@@ -73,7 +73,7 @@ pub fn request_lately_fed(shared: &Shared, database: u32) {
         return;
     }
     // Half of the slots are left to other tags.
-    let most = shared.index.len() / 2;
+    let most = MOST_AHEAD.min(shared.index.len() / 2);
     let read = || {
         let catalog = relation::alloc().map(|alloc| alloc.to_u32());
         let tags = catalog.map(|_| catalog::as_owner(|| alloc::lately_fed(most)));
@@ -178,7 +178,10 @@ pub fn ask(shared: &Shared, job: &Job, count: u64, exact: bool) -> bool {
     let Some(tag) = name else {
         return false;
     };
-    let Some(id) = (shared.upstream.requests).post(&Demand::Numbers { tag, count, exact }) else {
+    let Some(id) = shared
+        .upstream
+        .post_of_loader(&Demand::Numbers { tag, count, exact })
+    else {
         return false;
     };
     if !call_link(shared) {

@@ -301,8 +301,7 @@ fn impossible_lease_of_a_centre_is_not_used() {
 #[test]
 fn text_of_a_centre_is_one_short_line() {
     let feed = "leaf_segment_feed(tags text[], counts bigint[], exact boolean[])";
-    let columns =
-        "TABLE (first bigint, last bigint, incarnation uuid, sqlstate text, message text)";
+    let columns = "TABLE (first bigint, last bigint, incarnation uuid, error_code text, message text, detail text)";
     let body = r"BEGIN RAISE EXCEPTION E'begin\n2026-01-01 LOG:  forged\x1b[2J%', repeat('x', 1000000); END";
     let centre = hostile(feed, columns, body);
     let shard = centre.shard();
