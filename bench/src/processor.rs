@@ -1,10 +1,9 @@
-//! The processor time of processes, and on which processor they run.
+//! The processor time of processes, and who comes first.
 
 use std::fs;
 
 use leaf_tests::Server;
-use rustix::process::{Pid, setpriority_process};
-use rustix::thread::{CpuSet, sched_setaffinity};
+use rustix::process::setpriority_process;
 
 /// Clock ticks in a second.
 const TICKS: f64 = 100.0;
@@ -28,31 +27,6 @@ fn times(pid: i32) -> Option<[f64; 4]> {
     let mut fields = fields.split_whitespace().skip(11);
     let mut next = || Some(fields.next()?.parse::<f64>().ok()? / TICKS);
     Some([next()?, next()?, next()?, next()?])
-}
-
-/// Gives a server a processor of its own, the first one: everything else, this process and other
-/// servers, runs on the others. Not if there is only one.
-pub fn isolate(server: &Server, others: &[&Server]) {
-    let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    if processors == 1 {
-        return;
-    }
-    let mut first = CpuSet::new();
-    first.set(0);
-    let mut rest = CpuSet::new();
-    (1..processors).for_each(|number| rest.set(number));
-    let bind = |pid: Option<i32>, set: &CpuSet| {
-        let pid = pid.and_then(Pid::from_raw);
-        sched_setaffinity(pid, set).expect("processes may be bound to a processor");
-    };
-    let processes = |server: &Server| server.processes();
-    processes(server)
-        .into_iter()
-        .for_each(|pid| bind(Some(pid), &first));
-    let others = others.iter().flat_map(|server| processes(server));
-    others.for_each(|pid| bind(Some(pid), &rest));
-    // Threads that this one starts inherit it.
-    bind(None, &rest);
 }
 
 /// Lets this thread run only when no other one wants to.

@@ -266,7 +266,7 @@ fn next_size(size: usize, is_error: bool, answers: &[Answer]) -> usize {
 
 /// How long the centre waits for what it cannot do at once.
 fn patience(timeout: Duration) -> Duration {
-    (timeout / 3).max(Duration::from_millis(100))
+    (timeout * 2 / 3).max(Duration::from_millis(100))
 }
 
 /// The statement for one request, or for several for numbers.

@@ -107,7 +107,7 @@ pub fn feed(feeds: &[Feed<'_>]) -> Vec<Result<Fed, Report>> {
 fn feed_part(feeds: &[Feed<'_>], patience: &Patience<'_>) -> Vec<Result<Fed, Report>> {
     let mut outcomes: Vec<_> = feeds.iter().map(|_| None).collect();
     loop {
-        process::check_for_interrupts();
+        // Each tag is looked up once, and again if its row has changed.
         let (mut asks, mut asked) = (Vec::new(), Vec::new());
         let readable = permissions::wait_until_readable(patience);
         for (feed, outcome) in feeds.iter().zip(&mut outcomes) {
@@ -115,9 +115,6 @@ fn feed_part(feeds: &[Feed<'_>], patience: &Patience<'_>) -> Vec<Result<Fed, Rep
                 continue;
             }
             match check(&readable, feed) {
-                Ok(_) if patience.is_over() => {
-                    *outcome = Some(Err(too_late(feed.tag, None, patience)));
-                }
                 Ok((incarnation, None)) => {
                     let (count, exact) = (feed.count, feed.exact);
                     let wanted = Asked::Grant(Wanted::Feed { count, exact });
@@ -134,23 +131,41 @@ fn feed_part(feeds: &[Feed<'_>], patience: &Patience<'_>) -> Vec<Result<Fed, Rep
         if asks.is_empty() {
             return outcomes.into_iter().flatten().collect();
         }
-        let answers = asking::ask_loader_all(&asks, patience, WAIT_IF_FAILED);
-        for ((tag, incarnation, outcome), answer) in asked.into_iter().zip(answers) {
-            *outcome = match answer {
-                Ok(Answer::Decided(Decision::Granted { run, .. })) => Some(Ok((run, incarnation))),
-                Ok(Answer::Decided(Decision::Exhausted)) => {
-                    let tag = display(tag);
-                    Some(Err(Error::Exhausted { tag }.report()))
-                }
-                Ok(Answer::Decided(Decision::MayLackFeeds)) => {
-                    Some(Err(Refusal::MayLackFeeds.report(&display(tag))))
-                }
-                // The tag is looked up again.
-                Ok(_) => None,
-                Err(cause) => Some(Err(too_late(tag, cause, patience))),
+        let mut asked = asked.into_iter();
+        let mut left = &asks[..];
+        while !left.is_empty() {
+            process::check_for_interrupts();
+            let answers = match patience.is_over() {
+                true => left.iter().map(|_| Err(None)).collect(),
+                false => asking::ask_loader_all(left, patience, WAIT_IF_FAILED),
             };
+            left = &left[answers.len()..];
+            // In this order, so that no tag is taken for which there is no answer.
+            for (answer, (tag, incarnation, outcome)) in answers.into_iter().zip(&mut asked) {
+                *outcome = meaning(tag, incarnation, answer, patience);
+            }
         }
     }
+}
+
+/// What an answer of the loader means; `None` if the tag has to be looked up again.
+fn meaning(
+    tag: &[u8],
+    incarnation: [u8; 16],
+    answer: Result<Answer, Option<String>>,
+    patience: &Patience<'_>,
+) -> Option<Result<Fed, Report>> {
+    Some(match answer {
+        Ok(Answer::Decided(Decision::Granted { run, .. })) => Ok((run, incarnation)),
+        Ok(Answer::Decided(Decision::Exhausted)) => {
+            Err(Error::Exhausted { tag: display(tag) }.report())
+        }
+        Ok(Answer::Decided(Decision::MayLackFeeds)) => {
+            Err(Refusal::MayLackFeeds.report(&display(tag)))
+        }
+        Ok(_) => return None,
+        Err(cause) => Err(too_late(tag, cause, patience)),
+    })
 }
 
 /// Why a tag has no numbers in time, with what the loader has failed at, if it has.

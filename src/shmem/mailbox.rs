@@ -15,12 +15,12 @@ use super::upstream::Denial;
 use crate::pg::process;
 use crate::pg::shm::Shareable;
 
-/// How many requests of other clusters a loader takes at once.
-const OF_SHARDS_AT_ONCE: usize = 64;
+/// Of how many tags a loader takes requests of other clusters at once.
+const FED_AT_ONCE: usize = 40;
 
 /// How many requests there can be beside one of each session: those of sessions that ask for
 /// numbers of several tags.
-const FURTHER: usize = 256;
+const FURTHER: usize = 1024;
 
 /// The requests of all databases.
 pub type Mailbox = Table<Ask, Answer>;
@@ -150,15 +150,24 @@ impl Mailbox {
     /// Takes all requests of a kind posted to the loader of `database` that may be tried
     /// now.
     ///
-    /// Of requests of other clusters, only [`OF_SHARDS_AT_ONCE`], so that they do not hold up the
-    /// others.
+    /// Of requests of other clusters, only those of [`FED_AT_ONCE`] tags, so that they do not hold
+    /// up the others. What many shards ask of one tag costs little more than what one does.
     pub fn take_of(&self, database: u32, is_it: impl Fn(&Asked) -> bool) -> Vec<Request> {
-        let mut of_shards = 0;
+        let mut fed = Vec::with_capacity(FED_AT_ONCE);
         let taken = self.take(|ask| {
             let is_taken = ask.is_to(database) && is_it(&ask.asked);
-            let is_of_shard = matches!(ask.asked, Asked::Grant(wanted) if wanted.is_of_shard());
-            of_shards += usize::from(is_taken && is_of_shard);
-            is_taken && (!is_of_shard || of_shards <= OF_SHARDS_AT_ONCE)
+            if !is_taken || !matches!(ask.asked, Asked::Grant(wanted) if wanted.is_of_shard()) {
+                return is_taken;
+            }
+            let tag = ask.key.incarnation();
+            if fed.contains(&tag) {
+                return true;
+            }
+            let has_room = fed.len() < FED_AT_ONCE;
+            if has_room {
+                fed.push(tag);
+            }
+            has_room
         });
         let request = |(id, Ask { key, asked }): (Id, Ask)| Request {
             id,

@@ -93,10 +93,12 @@ async fn caller(link: Link, first_tag: usize, tags: usize, end: Instant) -> Vec<
     let mut latencies = Vec::new();
     let mut feeds = (first_tag..).map(|tag| (tag_name(tag % TAGS), COUNT));
     while Instant::now() < end {
-        let feeds: Vec<_> = feeds.by_ref().take(tags).collect();
+        let mut feeds: Vec<_> = feeds.by_ref().take(tags).collect();
         let start = Instant::now();
-        let failed = link.feed(&feeds).await.expect("rows");
-        assert!(failed.is_empty(), "no numbers of {failed:?}");
+        // As a shard does, it asks again for what was not granted in time.
+        while !feeds.is_empty() {
+            feeds = link.feed(&feeds).await.expect("rows");
+        }
         latencies.push(start.elapsed());
     }
     latencies

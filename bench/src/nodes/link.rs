@@ -24,7 +24,7 @@ impl Link {
         // Errors are those of the calls.
         tokio::spawn(async { _ = connection.await });
         client
-            .batch_execute("SET leaf.wait_timeout = '1s'; SET statement_timeout = '3s'")
+            .batch_execute("SET leaf.wait_timeout = '2s'; SET statement_timeout = '3s'")
             .await?;
         Ok(Link(Arc::new(client)))
     }

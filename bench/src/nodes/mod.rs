@@ -45,7 +45,7 @@ const TAGS: usize = 100;
 pub struct Nodes {
     pub centre: Centre,
     /// Confirms each commit of the centre.
-    standby: Server,
+    _standby: Server,
     /// Started when they are measured.
     shards: Vec<Server>,
     pub runs: Runs,
@@ -73,7 +73,7 @@ impl Nodes {
         });
         Nodes {
             centre,
-            standby,
+            _standby: standby,
             shards: Vec::new(),
             runs,
         }
