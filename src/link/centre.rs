@@ -126,7 +126,7 @@ impl Centre {
                 if group.first().is_some_and(Demand::is_for_numbers) {
                     tags_at_once = next_size(tags_at_once, is_error, &answers);
                 }
-                let is_slow = begun.elapsed() >= patience(address.timeout);
+                let is_slow = begun.elapsed() >= wait_limit(address.timeout);
                 for answer in answers {
                     let of_host = |it: &Failure| it.is_of_host(is_error || is_slow);
                     is_useless &= answer.as_ref().is_err_and(of_host);
@@ -222,7 +222,7 @@ impl Centre {
         if !connection.is_ok() || !connection.begin_pipeline() {
             return Err(Failure::new(Denial::Away, connection.error()));
         }
-        let wait = patience(address.timeout).as_millis().to_string();
+        let wait = wait_limit(address.timeout).as_millis().to_string();
         let set = Request {
             sql: SET_TIMEOUTS,
             parameters: vec![wait, tcp_timeout],
@@ -265,7 +265,7 @@ fn next_size(size: usize, is_error: bool, answers: &[Answer]) -> usize {
 }
 
 /// How long the centre waits for what it cannot do at once.
-fn patience(timeout: Duration) -> Duration {
+fn wait_limit(timeout: Duration) -> Duration {
     (timeout * 2 / 3).max(Duration::from_millis(100))
 }
 
