@@ -97,29 +97,52 @@ pub async fn steady(upstream: &str, segment: Duration, duration: Duration) -> Fe
 /// All shards are started within a few seconds: each connects, leases a worker id and asks for
 /// ids of all its tags.
 pub async fn storm(upstream: &str, shards: usize) -> Fed {
+    let start = |link: Link, shard: usize| async move {
+        let mut fed = Fed::default();
+        while link.register(&format!("shard {shard}")).await.is_err() {
+            fed.failures += 1;
+            sleep(PAUSE).await;
+        }
+        fed.merge(all_tags(&link, Rng::with_seed(shard as u64)).await);
+        fed
+    };
+    each_connects(upstream, shards, start).await
+}
+
+/// As many connections as in a storm, which ask for nothing.
+pub async fn connects(upstream: &str, shards: usize) -> Fed {
+    each_connects(upstream, shards, |_, _| async { Fed::default() }).await
+}
+
+/// All shards connect within a few seconds, and do something.
+async fn each_connects<F>(
+    upstream: &str,
+    shards: usize,
+    act: impl Fn(Link, usize) -> F + Clone + Send + 'static,
+) -> Fed
+where
+    F: Future<Output = Fed> + Send,
+{
     let room = Arc::new(Semaphore::new(CONNECTED_AT_ONCE));
     let mut random = Rng::with_seed(11);
     let mut started = JoinSet::new();
     for shard in 0..shards {
         let (upstream, room) = (upstream.to_owned(), Arc::clone(&room));
-        let (delay, random) = (STORM.mul_f64(random.f64()), random.fork());
+        let (delay, act) = (STORM.mul_f64(random.f64()), act.clone());
         started.spawn(async move {
             sleep(delay).await;
             let start = Instant::now();
             let _place = room.acquire().await.expect("it is never closed");
-            let mut fed = Fed::default();
+            let mut failures = 0;
             let link = loop {
                 match Link::open(&upstream).await {
                     Ok(link) => break link,
-                    Err(_) => fed.failures += 1,
+                    Err(_) => failures += 1,
                 }
                 sleep(PAUSE).await;
             };
-            while link.register(&format!("shard {shard}")).await.is_err() {
-                fed.failures += 1;
-                sleep(PAUSE).await;
-            }
-            fed.merge(all_tags(&link, random).await);
+            let mut fed = act(link, shard).await;
+            fed.failures += failures;
             fed.shards.push(start.elapsed());
             fed
         });

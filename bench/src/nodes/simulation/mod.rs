@@ -29,6 +29,8 @@ const SEGMENT: Duration = Duration::from_secs(900);
 enum Phase {
     /// Each fetches the next segment of each of its tags once in that time.
     Steady(Duration, &'static str),
+    /// As many as are started in the storm connect, ask for nothing, and go.
+    Connects,
     /// All are started again within a few seconds.
     Storm,
 }
@@ -36,6 +38,8 @@ enum Phase {
 /// What was measured in one phase.
 struct Measured {
     name: &'static str,
+    /// For those who draw meanwhile.
+    bound: Bound,
     took: Duration,
     fed: Fed,
     observed: Observed,
@@ -44,7 +48,7 @@ struct Measured {
     transactions: i64,
 }
 
-/// Three phases, each after a quiet time. The simulated shards run only when nothing else wants a
+/// Phases, each after a quiet time. The simulated shards run only when nothing else wants a
 /// processor: they would not be on the machine of a real centre.
 pub fn of_a_thousand_shards(nodes: &mut Nodes, report: &mut Report) {
     nodes.centre.create("others", "");
@@ -53,6 +57,7 @@ pub fn of_a_thousand_shards(nodes: &mut Nodes, report: &mut Report) {
     let phases = [
         Phase::Steady(SEGMENT, "111 feeds a second"),
         Phase::Steady(SEGMENT / 10, "1,111 feeds a second"),
+        Phase::Connects,
         Phase::Storm,
     ];
     for phase in phases {
@@ -76,13 +81,19 @@ fn measure(nodes: &Nodes, phase: Phase) -> Measured {
         runtime.block_on(async {
             match phase {
                 Phase::Steady(segment, _) => demand::steady(&upstream, segment, duration).await,
+                Phase::Connects => demand::connects(&upstream, shards).await,
                 Phase::Storm => demand::storm(&upstream, shards).await,
             }
         })
     });
     Measured {
+        bound: match phase {
+            Phase::Steady(..) | Phase::Storm => Bound::AtMost(2.0),
+            Phase::Connects => Bound::None,
+        },
         name: match phase {
             Phase::Steady(_, name) => name,
+            Phase::Connects => "all shards only connect",
             Phase::Storm => "all shards start",
         },
         took: start.elapsed(),
@@ -106,7 +117,7 @@ impl Measured {
                 "the same without feeds",
                 Unit::Milliseconds,
                 &Comparison::of(&[(busy.p99, quiet.p99)]),
-                Bound::AtMost(2.0),
+                self.bound,
             );
             report.latency(&format!("others, one {what}: {name}"), busy);
             report.latency(&format!("others, one {what}: before that"), quiet);
@@ -121,6 +132,9 @@ impl Measured {
             "transactions that write",
             format!("{per_second:.0}/s"),
         );
+        if self.fed.feeds.is_empty() {
+            return;
+        }
         let Observed { waiting, .. } = &self.observed;
         fact(
             report,
