@@ -57,7 +57,15 @@ pub enum Asked {
 impl Asked {
     /// Whether it concerns a tag.
     pub fn is_of_tag(&self) -> bool {
-        !matches!(self, Asked::WorkerId(_))
+        self.registration().is_none()
+    }
+
+    /// The node that asks for a worker id.
+    pub fn registration(&self) -> Option<&Registration> {
+        match self {
+            Asked::WorkerId(node) => Some(node),
+            Asked::Grant(_) | Asked::Tag { .. } => None,
+        }
     }
 }
 

@@ -52,12 +52,19 @@ pub struct Kept {
     pub nonce: Uuid,
 }
 
+/// A ceiling that is to be raised, from the value that [`read`] has returned.
+pub struct Raise {
+    pub worker_id: u64,
+    pub from: Option<Kept>,
+    pub to: Kept,
+}
+
 /// The outcome of [`raise`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Raised {
     /// The file has the new ceiling.
     Done,
-    /// Another process has changed the ceiling in the meantime.
+    /// Another process has changed one of the ceilings in the meantime.
     Meanwhile,
     /// Another process has had the files locked for as long as `lock_timeout`.
     Locked,
@@ -73,9 +80,9 @@ pub fn all_beside(database: u32, worker_id: u64) -> io::Result<BTreeMap<u64, Kep
     Ok(load(&path(database, worker_id))?.ceilings)
 }
 
-/// Raises the ceiling of a worker id, durably, from the value that [`read`] has returned.
-/// Waits for other processes that write the files, up to `lock_timeout`; can be cancelled.
-pub fn raise(database: u32, worker_id: u64, from: Option<Kept>, to: Kept) -> io::Result<Raised> {
+/// Raises ceilings of different worker ids, durably; each file is written once. Waits for other
+/// processes that write the files, up to `lock_timeout`; can be cancelled.
+pub fn raise(database: u32, raises: &[Raise]) -> io::Result<Raised> {
     fs::create_dir_all(folder())?;
     let began = Instant::now();
     let _lock = loop {
@@ -90,15 +97,32 @@ pub fn raise(database: u32, worker_id: u64, from: Option<Kept>, to: Kept) -> io:
             }
         }
     };
-    let path = path(database, worker_id);
-    let mut content = load(&path)?;
-    let kept = content.ceilings.get(&worker_id).copied();
-    if kept != from {
-        return Ok(Raised::Meanwhile);
+    let mut of_files: BTreeMap<PathBuf, Vec<&Raise>> = BTreeMap::new();
+    for raise in raises {
+        let of_file = of_files.entry(path(database, raise.worker_id));
+        of_file.or_default().push(raise);
     }
-    if kept.is_none_or(|kept| kept.ceiling < to.ceiling) {
-        content.ceilings.insert(worker_id, to);
-        store(&path, &content)?;
+    for (path, raises) in of_files {
+        let mut content = load(&path)?;
+        let mut is_raised = false;
+        for Raise {
+            worker_id,
+            from,
+            to,
+        } in raises
+        {
+            let kept = content.ceilings.get(worker_id).copied();
+            if kept != *from {
+                return Ok(Raised::Meanwhile);
+            }
+            if kept.is_none_or(|kept| kept.ceiling < to.ceiling) {
+                content.ceilings.insert(*worker_id, *to);
+                is_raised = true;
+            }
+        }
+        if is_raised {
+            store(&path, &content)?;
+        }
     }
     Ok(Raised::Done)
 }

@@ -12,7 +12,7 @@ use leaf_core::time::WallTime;
 
 use uuid::Uuid;
 
-use super::ceilings::{self, Kept, Raised};
+use super::ceilings::{self, Kept, Raise, Raised};
 use super::error::Error;
 use super::releases;
 use crate::catalog::registry::{self, Registered, Registration};
@@ -205,9 +205,7 @@ pub fn renew(
     if !registry::renew(&registration, lease.token) {
         return Ok(None);
     }
-    if !keep_ceiling(kept, &renewed) {
-        Error::Contended.raise();
-    }
+    keep_ceilings(&[raise(kept, &renewed)]);
     Ok(Some(Leased {
         lease: renewed,
         ..*current
@@ -287,18 +285,29 @@ pub fn kept_ceiling(worker_id: u64) -> Option<Kept> {
     kept.unwrap_or_else(|error| unusable("read", worker_id, error))
 }
 
-/// Raises the ceiling in the file to that of a lease; `false` if another process has changed
-/// it in the meantime.
-pub fn keep_ceiling(from: Option<Kept>, lease: &Lease) -> bool {
-    let to = Kept {
-        ceiling: lease.ceiling,
-        nonce: Uuid::from_bytes(lease.nonce),
+/// What raises the ceiling in the file to that of a lease.
+pub fn raise(from: Option<Kept>, lease: &Lease) -> Raise {
+    Raise {
+        worker_id: lease.worker_id,
+        from,
+        to: Kept {
+            ceiling: lease.ceiling,
+            nonce: Uuid::from_bytes(lease.nonce),
+        },
+    }
+}
+
+/// Raises ceilings in the file. An error if another process has changed one of them in the
+/// meantime: the rows that were written for them must be rolled back, too.
+pub fn keep_ceilings(raises: &[Raise]) {
+    let Some(Raise { worker_id, .. }) = raises.first() else {
+        return;
     };
-    match ceilings::raise(database::current(), lease.worker_id, from, to) {
-        Ok(Raised::Done) => true,
-        Ok(Raised::Meanwhile) => false,
+    match ceilings::raise(database::current(), raises) {
+        Ok(Raised::Done) => {}
+        Ok(Raised::Meanwhile) => Error::Contended.raise(),
         Ok(Raised::Locked) => Error::FileLocked.raise(),
-        Err(error) => unusable("write", lease.worker_id, error),
+        Err(error) => unusable("write", *worker_id, error),
     }
 }
 

@@ -25,7 +25,8 @@ pub fn register(node: &Registration) -> Leased {
     if own_lease::case_for_one().is_some() {
         // No loader sees the registry.
         let wanted = settings::wanted();
-        let leased = catalog::as_owner(|| lease(node, &wanted));
+        let leased = catalog::as_owner(|| lease(&[node], &wanted)).pop();
+        let leased = leased.expect("one outcome for each node");
         return leased.unwrap_or_else(|error| error.raise());
     }
     let key = KeyRef {
@@ -79,24 +80,27 @@ fn lease_to(shared: &Shared, requests: &[Request], puts_back: bool) -> Done {
     let attempt = || {
         let catalog = relation::alloc()?.to_u32();
         let wanted = wanted::of_database();
-        let lease = |request: &Request| match request.asked {
-            Asked::WorkerId(node) if request.key.catalog == catalog => Some(lease(&node, &wanted)),
-            _ => None,
-        };
-        Some(catalog::as_owner(|| {
-            requests.iter().map(lease).collect::<Vec<_>>()
-        }))
+        let nodes: Vec<_> = (requests.iter())
+            .filter(|request| request.key.catalog == catalog)
+            .filter_map(|request| request.asked.registration())
+            .collect();
+        let leased = catalog::as_owner(|| lease(&nodes, &wanted));
+        Some((catalog, leased))
     };
-    let settle = |leased: Vec<Option<Result<Leased, Error>>>| {
-        for (request, leased) in requests.iter().zip(leased) {
-            let answer = match leased {
+    let settle = |(catalog, leased): (u32, Vec<Result<Leased, Error>>)| {
+        let mut leased = leased.into_iter();
+        let mut answer = |request: &Request| {
+            // Otherwise the extension was dropped.
+            let is_of_catalog = request.key.catalog == catalog;
+            match is_of_catalog.then(|| leased.next()).flatten() {
                 Some(Ok(Leased { lease, scheme, .. })) => Answer::Leased { lease, scheme },
                 Some(Err(error)) => Answer::Refused(Refusal::of(&error.report())),
-                // The extension was dropped.
                 None => Answer::Decided(Decision::Changed),
-            };
-            shared.mailbox.answer(request.id, answer);
-        }
+            }
+        };
+        let answers = requests.iter();
+        let answers: Vec<_> = answers.map(|it| (it.id, answer(it))).collect();
+        shared.mailbox.answer_all(&answers);
     };
     match own_xact::run_briefly(attempt, settle) {
         Ok(true) => Done::Something,
@@ -111,18 +115,22 @@ fn lease_to(shared: &Shared, requests: &[Request], puts_back: bool) -> Done {
     }
 }
 
-/// Leases a worker id to a node, in a transaction and as the owner of the registry.
-fn lease(node: &Registration, wanted: &Wanted) -> Result<Leased, Error> {
+/// Leases worker ids to nodes, in a transaction and as the owner of the registry.
+fn lease(nodes: &[&Registration], wanted: &Wanted) -> Vec<Result<Leased, Error>> {
     if upstream::is_shard() {
-        return Err(Error::IsShard);
+        return nodes.iter().map(|_| Err(Error::IsShard)).collect();
     }
-    let role = pg_sys::Oid::from(node.role);
-    let is_limited = !role::is_superuser(role);
-    registration::register(&Claimant {
-        role: is_limited.then(|| (role::name_of(role), node.max_leases)),
-        nonce: node.nonce,
-        worker_id: node.worker_id,
-        ahead: node.ahead,
-        ..Claimant::node(node.node.get(), node.clock, node.now, wanted)
-    })
+    let claimant = |node: &&Registration| {
+        let role = pg_sys::Oid::from(node.role);
+        let is_limited = !role::is_superuser(role);
+        Claimant {
+            role: is_limited.then(|| (role::name_of(role), node.max_leases)),
+            nonce: node.nonce,
+            worker_id: node.worker_id,
+            ahead: node.ahead,
+            ..Claimant::node(node.node.get(), node.clock, node.now, wanted)
+        }
+    };
+    let claimants: Vec<_> = nodes.iter().map(claimant).collect();
+    registration::register_all(&claimants)
 }

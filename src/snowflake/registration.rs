@@ -7,15 +7,14 @@ use leaf_core::snowflake::lease::{self, FIRST_TOKEN, Verdict};
 use leaf_core::time::WallTime;
 use uuid::Uuid;
 
-use super::ceilings::{self, Kept};
+use super::ceilings::{self, Kept, Raise};
 use super::choice::choose_worker_id;
 use super::error::Error;
 use super::lease::{
-    Claimant, Leased, check_clock, database_history, keep_ceiling, kept_ceiling, may_begin,
+    Claimant, Leased, check_clock, database_history, keep_ceilings, kept_ceiling, may_begin, raise,
     registration, renew,
 };
 use crate::catalog::registry::{self, Registered};
-use crate::error::Problem;
 use crate::pg::{self, database};
 use crate::settings::snowflake::Wanted;
 use crate::shmem::generators::Lease;
@@ -52,16 +51,32 @@ pub fn for_server(
 /// Registers a node. It gets a worker id, and may issue ids from the lease's `from` on,
 /// below its ceiling.
 pub fn register(claimant: &Claimant) -> Result<Leased, Error> {
-    for _ in 0..TRIES {
-        if let Some(leased) = try_to_register(claimant)? {
-            return Ok(leased);
-        }
-    }
-    Err(Error::Contended)
+    let leased = register_all([claimant]).pop();
+    leased.expect("one outcome for each claimant")
+}
+
+/// Registers nodes. The files of ceilings are written once for all of them.
+pub fn register_all<'c>(
+    claimants: impl IntoIterator<Item = &'c Claimant>,
+) -> Vec<Result<Leased, Error>> {
+    let mut raises = Vec::new();
+    let claimants = claimants.into_iter();
+    let leased = claimants
+        .map(|claimant| {
+            for _ in 0..TRIES {
+                if let Some(leased) = try_to_register(claimant, &mut raises)? {
+                    return Ok(leased);
+                }
+            }
+            Err(Error::Contended)
+        })
+        .collect();
+    keep_ceilings(&raises);
+    leased
 }
 
 /// `None` if another transaction has changed the row in the meantime.
-fn try_to_register(claimant: &Claimant) -> Result<Option<Leased>, Error> {
+fn try_to_register(claimant: &Claimant, raises: &mut Vec<Raise>) -> Result<Option<Leased>, Error> {
     if let Some(leased) = registered_before(claimant)? {
         return Ok(Some(leased));
     }
@@ -74,17 +89,21 @@ fn try_to_register(claimant: &Claimant) -> Result<Option<Leased>, Error> {
     check_clock(claimant)?;
     let usual_us = usual_offset_of(claimant, &history);
     let (worker_id, row) = choose_worker_id(claimant, &history, scheme)?;
-    begin(
+    let begun = write(
         claimant,
         &history,
         scheme,
         worker_id,
         row.as_ref(),
         usual_us,
-    )
+    )?;
+    Ok(begun.map(|(leased, raise)| {
+        raises.push(raise);
+        leased
+    }))
 }
 
-/// Writes the lease of a worker id, whose row is `row`; `None` if another transaction has
+/// Begins the lease of a worker id, whose row is `row`; `None` if another transaction has
 /// changed the row in the meantime.
 pub fn begin(
     claimant: &Claimant,
@@ -92,8 +111,24 @@ pub fn begin(
     scheme: Scheme,
     worker_id: u64,
     row: Option<&Registered>,
-    usual_us: i64,
 ) -> Result<Option<Leased>, Error> {
+    let begun = write(claimant, history, scheme, worker_id, row, 0)?;
+    Ok(begun.map(|(leased, raise)| {
+        keep_ceilings(&[raise]);
+        leased
+    }))
+}
+
+/// Writes the lease of a worker id to the registry; its ceiling must go to the file before that
+/// is committed.
+fn write(
+    claimant: &Claimant,
+    history: &str,
+    scheme: Scheme,
+    worker_id: u64,
+    row: Option<&Registered>,
+    usual_us: i64,
+) -> Result<Option<(Leased, Raise)>, Error> {
     let kept = kept_ceiling(worker_id);
     let from = begin_at(claimant, &scheme, row, kept);
     if !may_begin(from, claimant.clock) {
@@ -114,15 +149,12 @@ pub fn begin(
     if !registry::register(&registration, &scheme, leased_by, row) {
         return Ok(None);
     }
-    if !keep_ceiling(kept, &lease) {
-        // The row that was written for it must be rolled back, too.
-        Error::Contended.raise();
-    }
-    Ok(Some(Leased {
+    let leased = Leased {
         lease,
         scheme,
         clock_offset_us: claimant.offset_us() - usual_us,
-    }))
+    };
+    Ok(Some((leased, raise(kept, &lease))))
 }
 
 /// A role can hold only so many worker ids.

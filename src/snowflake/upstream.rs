@@ -124,14 +124,7 @@ fn begin(claimant: Claimant, own: UpstreamLease) -> Result<Leased, Error> {
     let history = database_history();
     let worker_id = own.held.terms.worker_id;
     let row = registry::row(i64::from(worker_id));
-    let begun = registration::begin(
-        &claimant,
-        &history,
-        scheme,
-        worker_id as u64,
-        row.as_ref(),
-        0,
-    )?;
+    let begun = registration::begin(&claimant, &history, scheme, worker_id as u64, row.as_ref())?;
     registry::keep_upstream_lease(&own);
     begun.ok_or(Error::Contended)
 }

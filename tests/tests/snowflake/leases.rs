@@ -400,6 +400,34 @@ fn ceiling_of_a_renewal_is_respected_after_the_extension_was_dropped() {
     assert!(next.expect("a lease").start_at >= renewed);
 }
 
+/// Nodes that ask while the loader waits get their leases in one transaction.
+#[test]
+fn ceilings_of_nodes_registered_together_are_respected_after_the_extension_was_dropped() {
+    let (server, mut client) = registry();
+    client.register("'first'").expect("a lease");
+    let lock = File::open(server.data().join("leaf")).expect("the folder");
+    lock.lock().expect("the lock");
+    let leases: Vec<Lease> = thread::scope(|scope| {
+        let nodes: Vec<_> = (0..8)
+            .map(|node| {
+                let mut client = server.connect();
+                scope.spawn(move || client.register(&format!("'node {node}'")))
+            })
+            .collect();
+        wait_until("all wait", || {
+            waiting_callers(&mut client, "leaf_worker_register") == 8
+        });
+        lock.unlock().expect("the lock");
+        let leases = nodes.into_iter().map(|node| node.join().expect("a node"));
+        leases.map(|lease| lease.expect("a lease")).collect()
+    });
+    client.run("DROP EXTENSION leaf; CREATE EXTENSION leaf");
+    for lease in leases {
+        let next = client.register(&format!("'another', {}", lease.worker_id));
+        assert!(next.expect("a lease").start_at >= lease.ceiling);
+    }
+}
+
 /// The higher of the row's ceiling and the file's counts, whichever that is.
 #[test]
 fn next_lease_begins_above_a_ceiling_raised_by_hand() {
