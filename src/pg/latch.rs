@@ -9,7 +9,7 @@ use super::wait_event::WaitEvent;
 /// The address of a process latch in shared memory. The memory of a latch is never
 /// freed, so setting the latch of a process that has ended has no effect, or wakes
 /// its successor needlessly.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(C)]
 pub struct LatchRef(usize);
 

@@ -227,7 +227,20 @@ impl<A: Shareable + Copy, R: Shareable + Copy> Table<A, R> {
 
     /// Answers a taken request. If it was withdrawn, what was granted for it is lost.
     pub fn answer(&self, id: Id, answer: R) {
-        self.settle(id, |_, _| Stage::Answered(answer));
+        self.answer_all(&[(id, answer)]);
+    }
+
+    /// Answers taken requests at once, so that who has posted several of them wakes once.
+    pub fn answer_all(&self, answers: &[(Id, R)]) {
+        let mut latches = Vec::with_capacity(answers.len());
+        let mut places = self.places.write();
+        for (id, answer) in answers {
+            latches.extend(settle(&mut places, *id, |_, _| Stage::Answered(*answer)));
+        }
+        drop(places);
+        latches.sort_unstable();
+        latches.dedup();
+        latches.into_iter().for_each(LatchRef::set);
     }
 
     /// Puts a taken request back, to be tried again, and records the reason.
@@ -248,17 +261,9 @@ impl<A: Shareable + Copy, R: Shareable + Copy> Table<A, R> {
 
     fn settle(&self, id: Id, settled: impl FnOnce(&mut Place<A, R>, A) -> Stage<A, R>) {
         let mut places = self.places.write();
-        let Some(place) = get(&mut places, id) else {
-            return;
-        };
-        place.stage = match place.stage {
-            Stage::Taken(ask) => settled(place, ask),
-            Stage::Abandoned(_) => Stage::Free,
-            stage @ (Stage::Free | Stage::Posted(_) | Stage::Answered(_)) => stage,
-        };
-        let latch = place.latch;
+        let latch = settle(&mut places, id, settled);
         drop(places);
-        latch.set();
+        latch.into_iter().for_each(LatchRef::set);
     }
 
     /// Settles what a worker has taken before it ended, of the requests for which `is_it` returns
@@ -284,6 +289,21 @@ impl<A: Shareable + Copy, R: Shareable + Copy> Table<A, R> {
     fn used(&self) -> usize {
         self.used.load(Ordering::Relaxed)
     }
+}
+
+/// Settles a taken request; returns who has posted it.
+fn settle<A: Copy, R: Copy>(
+    places: &mut [Place<A, R>],
+    id: Id,
+    settled: impl FnOnce(&mut Place<A, R>, A) -> Stage<A, R>,
+) -> Option<LatchRef> {
+    let place = get(places, id)?;
+    place.stage = match place.stage {
+        Stage::Taken(ask) => settled(place, ask),
+        Stage::Abandoned(_) => Stage::Free,
+        stage @ (Stage::Free | Stage::Posted(_) | Stage::Answered(_)) => stage,
+    };
+    Some(place.latch)
 }
 
 fn get<A, R>(places: &mut [Place<A, R>], id: Id) -> Option<&mut Place<A, R>> {

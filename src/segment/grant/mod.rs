@@ -31,7 +31,7 @@ impl Work for Granting {
 
     fn run(&self, shared: &Shared, database: u32) -> Done {
         centre::request_lately_fed(shared, database);
-        let publisher = Publisher { shared, database };
+        let publisher = Publisher::new(shared, database);
         let (mut jobs, denied) = centre::answered(shared);
         for (job, denial) in &denied {
             if !denial.may_pass_soon() {
@@ -39,6 +39,7 @@ impl Work for Granting {
             }
             publisher.denied(job, *denial);
         }
+        publisher.deliver();
         let collected = collect::collect(shared, database, centre::is_under_way);
         if jobs.is_empty() && denied.is_empty() && collected.is_empty() {
             return Done::Nothing;
@@ -73,19 +74,26 @@ impl Work for Granting {
 /// Grants what the rows grant, and asks the centre for the rest. `false` if the loader must leave
 /// the database.
 fn grant(publisher: &Publisher<'_>, jobs: Vec<Job>) -> bool {
-    let &Publisher { shared, database } = publisher;
+    let &Publisher {
+        shared, database, ..
+    } = publisher;
     let mut left = Vec::new();
-    let stays = transact::transact(shared, database, jobs, |job, outcome| {
-        let next = match outcome {
-            Ok(decided) => {
-                centre::learn(shared, job, &decided);
-                publisher.settle(job, decided.decision)
-            }
-            Err(message) => publisher.failed(job, message),
+    let stays = transact::transact(shared, database, jobs, |jobs, outcome| {
+        let next: Vec<_> = match outcome {
+            Ok(decided) => (jobs.iter().zip(decided))
+                .map(|(job, decided)| {
+                    centre::learn(shared, job, &decided);
+                    publisher.settle(job, decided.decision)
+                })
+                .collect(),
+            Err(message) => (jobs.iter())
+                .map(|job| publisher.failed(job, message))
+                .collect(),
         };
-        if next != Next::Nothing {
-            left.push((job.clone(), next));
-        }
+        publisher.deliver();
+        let next = jobs.iter().zip(next);
+        let next = next.filter(|(_, next)| *next != Next::Nothing);
+        left.extend(next.map(|(job, next)| (job.clone(), next)));
     });
     for (job, next) in left {
         match next {

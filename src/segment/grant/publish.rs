@@ -1,6 +1,7 @@
 //! Publishing what was granted: segments to slots, blocks to the sessions that requested
 //! them. Nothing here raises an error.
 
+use std::cell::RefCell;
 use std::time::Duration;
 
 use leaf_core::Run;
@@ -37,10 +38,26 @@ pub enum Next {
 pub struct Publisher<'a> {
     pub shared: &'a Shared,
     pub database: u32,
+    /// What is left to deliver.
+    answers: RefCell<Vec<(Id, Answer)>>,
 }
 
-impl Publisher<'_> {
-    /// Publishes the outcome of a job, after the commit.
+impl<'a> Publisher<'a> {
+    pub fn new(shared: &'a Shared, database: u32) -> Self {
+        Publisher {
+            shared,
+            database,
+            answers: RefCell::default(),
+        }
+    }
+
+    /// Answers the sessions whose jobs were settled.
+    pub fn deliver(&self) {
+        self.shared.mailbox.answer_all(&self.answers.take());
+    }
+
+    /// Publishes the outcome of a job, after the commit; sessions have it with
+    /// [`deliver`](Self::deliver).
     pub fn settle(&self, job: &Job, decision: Decision) -> Next {
         match decision {
             Decision::Ask { count, exact } => return Next::Ask { count, exact },
@@ -104,7 +121,7 @@ impl Publisher<'_> {
     }
 
     fn answer(&self, id: Id, answer: Answer) {
-        self.shared.mailbox.answer(id, answer);
+        self.answers.borrow_mut().push((id, answer));
     }
 
     /// Publishes a committed grant in the slot, unless the slot has begun a new epoch

@@ -26,13 +26,13 @@ pub struct Decided {
 
 /// Does the jobs, all in one transaction if possible. If that fails, each tag gets its
 /// own transaction, so that one bad row does not delay other tags. Calls `settle`, which raises no
-/// error, with what has become of each job, only after the commit: nothing may be handed out
+/// error, with what has become of some jobs, only after the commit: nothing may be handed out
 /// before. `false` if the loader must leave the database.
 pub fn transact(
     shared: &Shared,
     database: u32,
     jobs: Vec<Job>,
-    mut settle: impl FnMut(&Job, Result<Decided, &str>),
+    mut settle: impl FnMut(&[Job], Result<Vec<Decided>, &str>),
 ) -> bool {
     // A tag that is to be created may be being created by a transaction that lasts. So that
     // others do not wait for that, too, each of these comes by itself, and last.
@@ -46,16 +46,12 @@ pub fn transact(
         match attempt(shared, database, &jobs, &mut settle) {
             Ok(true) => {}
             Ok(false) => return false,
-            Err(failure) if are_of_one_tag(&jobs) => {
-                let jobs = jobs.iter();
-                jobs.for_each(|job| settle(job, Err(&failure.message)));
-            }
+            Err(failure) if are_of_one_tag(&jobs) => settle(&jobs, Err(&failure.message)),
             // Many that are slow one by one may have become too late.
             Err(failure) => {
                 let (jobs, late): (Vec<_>, Vec<_>) =
                     (jobs.into_iter()).partition(|job| job.is_awaited(shared));
-                late.iter()
-                    .for_each(|job| settle(job, Err(&failure.message)));
+                settle(&late, Err(&failure.message));
                 groups.extend(by_tag(jobs));
             }
         }
@@ -81,15 +77,11 @@ fn attempt(
     shared: &Shared,
     database: u32,
     jobs: &[Job],
-    settle: &mut impl FnMut(&Job, Result<Decided, &str>),
+    settle: &mut impl FnMut(&[Job], Result<Vec<Decided>, &str>),
 ) -> Result<bool, Failure> {
     own_xact::run_briefly(
         || decide(shared, database, jobs),
-        |decided| {
-            for (job, decided) in jobs.iter().zip(decided) {
-                settle(job, Ok(decided));
-            }
-        },
+        |decided| settle(jobs, Ok(decided)),
     )
 }
 
