@@ -16,7 +16,7 @@ use crate::{Draw, cluster, wait_until};
 use nix::sys::signal::Signal;
 use postgres::{Client, Config, NoTls};
 use serde_json::{Value, json};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use tempfile::TempDir;
 
 /// A cluster of three nodes. Dropped, all its processes are killed and its folder is
@@ -137,11 +137,22 @@ impl Cluster {
         }
     }
 
-    /// Changes Patroni's dynamic configuration, as `patronictl edit-config` does.
+    /// Changes Patroni's dynamic configuration, as `patronictl edit-config` does, and waits until
+    /// all nodes go by it.
     pub fn configure(&self, change: &Value) {
         wait_until("Patroni takes the configuration", || {
             self.leader()
                 .is_some_and(|leader| self.nodes[leader].patch(change))
+        });
+        let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        // In whole seconds, and what was read then may have been asked for before.
+        let surely_after = since_1970.expect("a clock").as_secs() + 2;
+        wait_until("all nodes have read the configuration", || {
+            self.nodes.iter().all(|node| {
+                let status = node.get("patroni");
+                let read_at = status.and_then(|status| status["dcs_last_seen"].as_u64());
+                read_at.is_some_and(|read_at| read_at >= surely_after)
+            })
         });
     }
 
