@@ -194,8 +194,8 @@ BEGIN
     PERFORM leaf.insist_on_durable_commit();
     RETURN QUERY
         SELECT o.tag, f.* FROM (
-            SELECT u.tag, u.count, CASE WHEN exact IS NULL THEN false ELSE u.exact END AS exact, u.n
-              FROM unnest(tags, counts, exact) WITH ORDINALITY AS u(tag, count, exact, n)
+            SELECT u.tag, u.count, CASE WHEN leaf_segment_feed.exact IS NULL THEN false ELSE u.exact END AS exact, u.n
+              FROM unnest(tags, counts, leaf_segment_feed.exact) WITH ORDINALITY AS u(tag, count, exact, n)
              -- Rows are locked in one order, so that calls do not wait for each other in a circle.
              ORDER BY u.tag COLLATE "C", u.n) AS o,
             LATERAL leaf.feed(o.tag, o.count, o.exact) AS f ORDER BY o.n;

@@ -336,21 +336,21 @@ CREATE FUNCTION leaf_worker_release(...)
 DECLARE
     now     timestamptz := clock_timestamp();
     w       leaf.worker;
-    l       record;
+    tick_us bigint;
     ceiling timestamptz;
 BEGIN
     PERFORM leaf.asker();
     PERFORM leaf.check_instant(used_until, 'used_until');
     PERFORM leaf.begin_lease();
     w := leaf.lease_row(worker_id, nonce, token, NULL);
-    SELECT * INTO l FROM leaf.layout(w.layout);
+    tick_us := (leaf.layout(w.layout)).tick_us;
     -- Not below the beginning of the lease: its predecessors may have issued ids until then.
     ceiling := CASE WHEN used_until IS NULL OR w.start_at IS NULL THEN w.ceiling ELSE
-        least(w.ceiling, leaf.instant(leaf.unix_us(w.epoch) + l.tick_us
-            * div(leaf.unix_us(greatest(used_until, w.start_at)) - leaf.unix_us(w.epoch) + l.tick_us - 1, l.tick_us)::bigint)) END;
+        least(w.ceiling, leaf.instant(leaf.unix_us(w.epoch) + tick_us
+            * div(leaf.unix_us(greatest(used_until, w.start_at)) - leaf.unix_us(w.epoch) + tick_us - 1, tick_us)::bigint)) END;
     PERFORM leaf.mark_own(true);
     UPDATE leaf.worker AS l SET
-           ceiling = leaf_worker_release.ceiling,
+           ceiling = ceiling,
            -- Until the clock comes near the ceiling, no other lease could begin.
            leased_until = CASE WHEN leaf.may_begin(ceiling, now) THEN now ELSE ceiling END,
            token = l.token + 1
