@@ -140,6 +140,7 @@ DECLARE
     number  numeric := 0;
     symbols integer := 0;
     value   integer;
+    checked integer;
     wrong   text;
 BEGIN
     FOR place IN 1..octet_length(bytes) LOOP
@@ -149,18 +150,19 @@ BEGIN
         symbols := symbols + 1;
         IF value < 0 OR symbols <= 13 AND value >= 32 THEN
             wrong := format('its byte %s is not a symbol', place);
+        ELSIF symbols <= 13 AND number >= 2::numeric ^ 59 THEN
+            wrong := 'its number is larger than any id';
         ELSIF symbols <= 13 THEN
             number := number * 32 + value;
-        ELSIF symbols = 14 AND value <> number % 37 THEN
-            wrong := 'its check symbol is wrong';
+        ELSIF symbols = 14 THEN
+            checked := value;
         END IF;
-        EXIT WHEN wrong ^@ 'its byte';
+        EXIT WHEN wrong IS NOT NULL;
     END LOOP;
-    IF NOT wrong ^@ 'its byte' IS TRUE AND symbols <> 14 THEN
-        wrong := format('it has %s symbols instead of 14', symbols);
-    ELSIF NOT wrong ^@ 'its byte' IS TRUE AND number > 9223372036854775807 THEN
-        wrong := 'its number is larger than any id';
-    END IF;
+    wrong := CASE WHEN wrong IS NOT NULL THEN wrong
+                  WHEN symbols <> 14 THEN format('it has %s symbols instead of 14', symbols)
+                  WHEN number > 9223372036854775807 THEN 'its number is larger than any id'
+                  WHEN checked <> number % 37 THEN 'its check symbol is wrong' END;
     IF wrong IS NOT NULL THEN
         PERFORM leaf.fail('22P02', format('%s is not the text of an id', CASE
                 WHEN octet_length(bytes) <= 64 THEN format('"%s"', $1) ELSE format('a text of %s bytes', octet_length(bytes)) END),

@@ -182,7 +182,7 @@ $$;
 CREATE FUNCTION leaf_tag_drop(...)
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '5s' AS $$
 BEGIN
-    PERFORM leaf.require_given(force::text, 'force');
+    PERFORM leaf.check_tag(tag), leaf.require_given(force::text, 'force');
     PERFORM leaf.row_to_change(tag);
     DELETE FROM leaf.alloc WHERE biz_tag = tag;
 END
@@ -206,8 +206,10 @@ $$;
 CREATE FUNCTION leaf_tag_grant(...)
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '5s' AS $$
 DECLARE
-    grantee name := leaf.grantee(role);
+    grantee name;
 BEGIN
+    PERFORM leaf.check_tag(tag);
+    grantee := leaf.grantee(role);
     PERFORM leaf.row_to_change(tag);
     UPDATE leaf.alloc SET grantees = array_append(grantees, grantee)
      WHERE biz_tag = tag AND grantee <> ALL (grantees);
