@@ -7,7 +7,7 @@ DECLARE
 BEGIN
     PERFORM leaf.asker();
     FOR a IN SELECT * FROM leaf.alloc ORDER BY biz_tag COLLATE "C" FOR NO KEY UPDATE LOOP
-        CONTINUE WHEN a.upstream_tag IS NOT NULL OR to_regclass('leaf.' || leaf.high_water(a.incarnation)) IS NULL;
+        CONTINUE WHEN a.upstream_tag IS NOT NULL;
         PERFORM leaf.mark_own(true);
         UPDATE leaf.alloc SET max_id = leaf.first_free(max_id, incarnation)
          WHERE biz_tag = a.biz_tag AND max_id < leaf.first_free(max_id, incarnation);
@@ -35,9 +35,14 @@ BEGIN
         PERFORM leaf.make_high_water(incarnation);
     END LOOP;
     PERFORM leaf.fold();
-    -- From now on, all rows are of another history: grants skip, and other worker ids are leased.
-    UPDATE leaf.plain SET nonce = gen_random_uuid(), place = leaf.place();
+    -- From now on, all rows are of another history: grants skip, and other worker ids are leased. A
+    -- restored schema has no rows.
+    INSERT INTO leaf.plain (version, place) VALUES ('@version@', leaf.place())
+        ON CONFLICT ((true)) DO UPDATE SET nonce = gen_random_uuid(), place = excluded.place;
+    INSERT INTO leaf.mask_secret SELECT WHERE NOT EXISTS (SELECT FROM leaf.mask_secret);
     UPDATE leaf.alloc SET may_lack_feeds = true WHERE upstream_tag IS NULL;
+    -- Nodes of the original renew and release nothing here.
+    UPDATE leaf.worker SET nonce = gen_random_uuid();
     PERFORM leaf.begin_registry();
 END
 $$;
@@ -54,7 +59,7 @@ REVOKE EXECUTE ON FUNCTION leaf_new_history() FROM PUBLIC;
 -- What triggers and readers of ids call as the role that runs them. None of them tells a secret or writes.
 GRANT EXECUTE ON FUNCTION leaf.fail(text, text, text, text), leaf.history(), leaf.any_mask_secret(), leaf.registered_scheme(), leaf.scheme(),
     leaf.require_scheme(text, timestamptz, text, timestamptz), leaf.layout(text), leaf.unix_us(timestamptz), leaf.instant(bigint),
-    leaf.ids_left(bigint, bigint) TO PUBLIC;
+    leaf.ids_left(bigint, bigint), leaf.high_water(uuid) TO PUBLIC;
 
 INSERT INTO leaf.plain (version, place) VALUES ('@version@', leaf.place());
 UPDATE leaf.plain SET version = '@version@';

@@ -37,9 +37,11 @@ CREATE FUNCTION leaf.place() RETURNS text
 DECLARE
     cluster text := '?';
 BEGIN
-    IF has_function_privilege('pg_control_system()', 'EXECUTE') THEN
+    BEGIN
         SELECT system_identifier INTO cluster FROM pg_control_system();
-    END IF;
+    EXCEPTION WHEN OTHERS THEN
+        -- The host hides it.
+    END;
     RETURN format('%s/%s/%s', cluster, (SELECT oid FROM pg_database WHERE datname = current_database()),
                   'leaf.alloc'::regclass::oid);
 END
@@ -51,10 +53,11 @@ CREATE FUNCTION leaf.history() RETURNS text
 DECLARE
     timeline text := '?';
 BEGIN
-    IF has_function_privilege('pg_walfile_name(pg_lsn)', 'EXECUTE')
-       AND has_function_privilege('pg_current_wal_lsn()', 'EXECUTE') THEN
+    BEGIN
         timeline := left(pg_walfile_name(pg_current_wal_lsn()), 8);
-    END IF;
+    EXCEPTION WHEN OTHERS THEN
+        -- The host hides it.
+    END;
     RETURN format('plain/%s/%s', timeline, (SELECT nonce FROM leaf.plain));
 END
 $$;

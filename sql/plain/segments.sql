@@ -36,7 +36,7 @@ $$;
 -- The first number of a row that was never granted, whatever became of the transactions.
 CREATE FUNCTION leaf.first_free(max_id bigint, incarnation uuid) RETURNS bigint
     LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
-    SELECT greatest(max_id, pg_sequence_last_value(leaf.require_high_water(incarnation)) + 1);
+    SELECT greatest(max_id, pg_sequence_last_value(to_regclass('leaf.' || leaf.high_water(incarnation))) + 1);
 $$;
 
 -- Grants a block to the asker: of count numbers, or of fewer if that is not exact.
@@ -48,6 +48,7 @@ DECLARE
     present text;
     most    bigint;
     stored  bigint;
+    water   regclass;
 BEGIN
     PERFORM leaf.insist_on_durable_commit();
     a := leaf.lock_row(tag);
@@ -63,6 +64,7 @@ BEGIN
         PERFORM leaf.fail('0A000', format('tag "%s" is fed or has a stripe, which needs the extension leaf', tag),
             'Draw from the centre, or move the tag to a server with the extension.');
     END IF;
+    water := leaf.require_high_water(a.incarnation);
     most := least(a.max_value, 9223372036854775806);
     first := leaf.first_free(a.max_id, a.incarnation);
     -- The original of this copy, or the former primary, may have granted more than is known here.
@@ -83,7 +85,7 @@ BEGIN
             'Raise max_value with leaf_tag_alter, or ask for fewer ids at once.');
     END IF;
     last := least(first::numeric + count - 1, most);
-    PERFORM setval(leaf.require_high_water(a.incarnation), last);
+    PERFORM setval(water, last);
     PERFORM leaf.mark_own(true);
     UPDATE leaf.alloc SET
            max_id = last + 1,

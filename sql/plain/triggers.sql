@@ -24,6 +24,12 @@ BEGIN
             NEW.mask_salt := gen_random_uuid();
             NEW.mask_secret_id := NULL;
         END IF;
+        -- Two rows with one identity, such as a row that was copied within the table, would share a
+        -- high water.
+        IF to_regclass('leaf.' || leaf.high_water(NEW.incarnation)) IS NOT NULL
+           AND EXISTS (SELECT FROM leaf.alloc WHERE incarnation = NEW.incarnation AND biz_tag <> NEW.biz_tag) THEN
+            NEW.incarnation := gen_random_uuid();
+        END IF;
         -- A row that brings a history along is a copy: the original may have granted more since.
         NEW.is_copy := NEW.history IS NOT NULL;
         NEW.history := coalesce(NEW.history, leaf.history());
