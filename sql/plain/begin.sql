@@ -10,35 +10,48 @@
  * This file comes first, the others after the script of the extension. Whatever is not a function,
  * a view or a comment is done only once.
  */
+SET LOCAL search_path = pg_catalog, pg_temp;
 DO $$
 DECLARE
-    found text := to_regclass('leaf.plain');
+    home    oid  := to_regnamespace($schema$@extschema@$schema$);
+    owner   oid  := (SELECT relowner FROM pg_class WHERE oid = to_regclass('leaf.plain'));
+    version text;
+    other   text;
 BEGIN
     IF EXISTS (SELECT FROM pg_extension WHERE extname = 'leaf') THEN
         RAISE EXCEPTION USING ERRCODE = 'duplicate_object', MESSAGE = 'the extension leaf is installed in this database',
             HINT = 'Use it as it is: it can do all that the plain edition can.';
-    ELSIF found IS NULL AND to_regnamespace('leaf') IS NOT NULL THEN
+    ELSIF owner IS NULL AND to_regnamespace('leaf') IS NOT NULL THEN
         RAISE EXCEPTION USING ERRCODE = 'duplicate_schema', MESSAGE = 'schema "leaf" already exists',
             HINT = 'Rename it, or install the plain edition in another database.';
     ELSIF current_setting('server_version_num')::integer < 150000 THEN
         RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = 'leaf needs PostgreSQL 15 or later',
             HINT = 'Upgrade the server.';
-    ELSIF found IS NOT NULL AND NOT EXISTS (
-        SELECT FROM pg_trigger AS t JOIN pg_proc AS p ON p.oid = t.tgfoid
-         WHERE t.tgrelid = to_regclass('leaf.alloc') AND p.pronamespace = to_regnamespace($schema$@extschema@$schema$)) THEN
-        RAISE EXCEPTION USING ERRCODE = 'duplicate_object', MESSAGE = 'the functions of leaf are in another schema than @extschema@',
-            HINT = 'Name the schema with --schema.';
     END IF;
-    IF found IS NOT NULL THEN
-        SELECT version INTO found FROM leaf.plain;
-        IF string_to_array(found, '.')::integer[] > string_to_array('@version@', '.')::integer[] THEN
+    -- Whoever owns a function can make it another one, also after it was replaced.
+    SELECT oid::regprocedure INTO other FROM pg_proc
+     WHERE pronamespace = home AND proname = ANY ('{leaf_new_history,@functions@}') AND proowner IS DISTINCT FROM owner LIMIT 1;
+    IF other IS NOT NULL THEN
+        RAISE EXCEPTION USING ERRCODE = 'duplicate_function', MESSAGE = format('function %s already exists', other),
+            HINT = 'Drop it, or name another schema with --schema.';
+    END IF;
+    IF owner IS NOT NULL THEN
+        SELECT p.version INTO version FROM leaf.plain AS p;
+        IF string_to_array(version, '.')::integer[] > string_to_array('@version@', '.')::integer[] THEN
             RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state',
-                MESSAGE = format('this database has version %s of leaf, which is newer than @version@', found),
+                MESSAGE = format('this database has version %s of leaf, which is newer than @version@', version),
                 HINT = 'Use the leafctl of that version.';
+        ELSIF owner <> current_user::regrole THEN
+            RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = 'must be owner of table leaf.plain',
+                HINT = format('Connect as %s, who has installed it.', owner::regrole);
+        ELSIF NOT EXISTS (SELECT FROM pg_trigger AS t JOIN pg_proc AS p ON p.oid = t.tgfoid
+                           WHERE t.tgrelid = 'leaf.alloc'::regclass AND p.pronamespace = home) THEN
+            RAISE EXCEPTION USING ERRCODE = 'duplicate_object', MESSAGE = $message$the functions of leaf are in another schema than @extschema@$message$,
+                HINT = 'Name the schema with --schema.';
         END IF;
     END IF;
     -- Until the transaction ends, all that follows knows by this whether it has to be done.
-    PERFORM set_config('leaf_plain.is_new', (found IS NULL)::text, true);
+    PERFORM set_config('leaf_plain.is_new', (owner IS NULL)::text, true);
 END
 $$;
 SET LOCAL search_path = @extschema@, pg_temp;

@@ -67,7 +67,6 @@ pub fn install(schema: &Schema) -> String {
     }
     let plain: Vec<_> = PLAIN.iter().flat_map(|file| split(file)).collect();
     let bodies: Vec<_> = plain.iter().filter_map(Body::of).collect();
-    let is_kept = |it: &Statement<'_>| OF_EXTENSION.iter().all(|name| !it.text.contains(name));
     for Statement { comment, text } in split(EXTENSION).into_iter().filter(is_kept) {
         match text.split_once("LANGUAGE c") {
             Some((head, _)) => script.add(comment, &function(head, &bodies)),
@@ -83,12 +82,21 @@ pub fn install(schema: &Schema) -> String {
 
 /// Removes the edition.
 pub fn uninstall() -> String {
-    let functions = split(EXTENSION).into_iter().filter_map(|it| {
-        let name = it.text.strip_prefix(CREATE_FUNCTION)?.split_once('(')?.0;
-        Some(name)
+    with_functions(UNINSTALL)
+}
+
+/// A script with the names of the extension's functions filled in.
+fn with_functions(script: &str) -> String {
+    let statements = split(EXTENSION).into_iter().filter(is_kept);
+    let names = statements.filter_map(|it| {
+        let signature = it.text.strip_prefix(CREATE_FUNCTION)?;
+        signature.split('(').next()
     });
-    let functions: Vec<_> = functions.collect();
-    UNINSTALL.replace("@functions@", &functions.join(","))
+    script.replace("@functions@", &names.collect::<Vec<_>>().join(","))
+}
+
+fn is_kept(statement: &Statement<'_>) -> bool {
+    OF_EXTENSION.iter().all(|name| !statement.text.contains(name))
 }
 
 /// What the plain edition has instead of a function in C.
@@ -171,7 +179,7 @@ impl Script {
         if self.once.is_empty() {
             return;
         }
-        self.text += "\nDO $once$\nBEGIN\n    IF NOT current_setting('leaf_plain.is_new')::boolean THEN\n        RETURN;\n    END IF;\n";
+        self.text += "\nDO $once$\nBEGIN\n    IF NOT pg_catalog.current_setting('leaf_plain.is_new')::boolean THEN\n        RETURN;\n    END IF;\n";
         for statement in self.once.drain(..) {
             self.text += &format!("    EXECUTE $leaf${statement}$leaf$;\n");
         }
@@ -180,7 +188,8 @@ impl Script {
 
     fn end(mut self, Schema(schema): &Schema) -> String {
         self.write_once();
-        let text = self.text.trim_start().replace("@extschema@", schema);
+        let text = with_functions(self.text.trim_start());
+        let text = text.replace("@extschema@", schema);
         text.replace("@version@", VERSION)
     }
 }
