@@ -2,7 +2,7 @@
 
 use clap::{ArgAction, CommandFactory, Parser, Subcommand};
 
-use crate::{bench, connection, doctor, ids, import, manual, serve, status, tags, top};
+use crate::{bench, connection, doctor, ids, import, manual, plain, serve, status, tags, top};
 
 /// Inspect and manage leaf, and serve its ids over HTTP
 ///
@@ -56,6 +56,7 @@ pub enum Command {
     Doctor(doctor::DoctorArgs),
     Bench(bench::BenchArgs),
     Import(import::ImportArgs),
+    Plain(plain::PlainArgs),
     Decode(ids::DecodeArgs),
     Encode(ids::EncodeArgs),
     Serve(Box<serve::Args>),

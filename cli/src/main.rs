@@ -7,6 +7,7 @@
 //! - [`doctor`]: looks for problems.
 //! - [`mod@bench`]: measures, and checks that no id comes twice.
 //! - [`import`]: creates tags that go on where another service has stopped.
+//! - [`mod@plain`]: installs leaf where no library can be installed.
 //! - [`ids`]: `decode` and `encode`.
 //! - [`serve`]: `serve`, ids over HTTP.
 //! - [`manual`]: `completions` and `man`.
@@ -28,6 +29,7 @@ mod import;
 mod look;
 mod manual;
 mod output;
+mod plain;
 mod query;
 mod serve;
 mod status;
@@ -59,6 +61,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Doctor(args) => online(doctor::run(&args)),
         Command::Bench(args) => online(bench::run(&args)),
         Command::Import(args) => online(import::run(&args)),
+        Command::Plain(args) => online(plain::run(&args)),
         Command::Decode(args) => ids::decode(&args),
         Command::Encode(args) => ids::encode(&args),
         Command::Completions(args) => manual::completions(&args, Cli::definition()),

@@ -29,14 +29,26 @@ pub async fn one(client: &Client, sql: &str, params: &[Param<'_>]) -> Result<Row
     row.ok_or_else(|| Failure::failed("the server has returned no row"))
 }
 
+/// Whether the database has leaf without its library.
+pub async fn is_plain(client: &Client) -> Result<bool, Failure> {
+    let sql = "SELECT to_regclass('leaf.plain') IS NOT NULL";
+    Ok(one(client, sql, &[]).await?.get(0))
+}
+
 /// The schema of leaf's functions, quoted.
 ///
 /// # Errors
-/// If the database has no extension `leaf`.
+/// If the database has neither the extension `leaf` nor the plain edition.
 pub async fn schema_of_leaf(client: &Client) -> Result<String, Failure> {
     let sql = "SELECT quote_ident(n.nspname) \
                  FROM pg_extension AS e JOIN pg_namespace AS n ON n.oid = e.extnamespace \
-                WHERE e.extname = 'leaf'";
+                WHERE e.extname = 'leaf' \
+                UNION ALL \
+               SELECT quote_ident(n.nspname) \
+                 FROM pg_trigger AS t JOIN pg_proc AS p ON p.oid = t.tgfoid \
+                 JOIN pg_namespace AS n ON n.oid = p.pronamespace \
+                WHERE t.tgrelid = to_regclass('leaf.alloc') AND t.tgname = 'leaf_check' \
+                  AND to_regclass('leaf.plain') IS NOT NULL";
     if let Some(row) = first(client, sql, &[]).await? {
         return Ok(row.get(0));
     }
@@ -44,7 +56,7 @@ pub async fn schema_of_leaf(client: &Client) -> Result<String, Failure> {
     let database: String = row.get(0);
     Err(
         Failure::failed(format!("there is no extension leaf in database \"{database}\"")).hint(
-            "CREATE EXTENSION leaf, with leaf in shared_preload_libraries; or name another database with -d",
+            "CREATE EXTENSION leaf, with leaf in shared_preload_libraries; leafctl plain install where no library can be installed; or name another database with -d",
         ),
     )
 }

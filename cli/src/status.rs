@@ -137,6 +137,7 @@ fn about_server(server: &Server) -> String {
         false => "takes writes",
     };
     let loader = match (server.loader_pid, server.is_monitor) {
+        _ if server.is_plain => " (plain)".into(),
         (Some(pid), _) => format!(", loader {pid}"),
         (None, true) => ", no loader: nothing has been drawn lately".into(),
         // The role does not see which processes are loaders.

@@ -6,6 +6,7 @@ use serde::Serialize;
 use tokio_postgres::Client;
 
 use crate::failure::Failure;
+use crate::query;
 
 row! {
     /// The server, the database and the extension.
@@ -14,8 +15,9 @@ row! {
         pub database: String = "current_database()::text",
         /// Such as `15.13`.
         pub version: String = "split_part(current_setting('server_version'), ' ', 1)",
-        /// Of the extension.
-        pub leaf_version: String = "extversion",
+        pub leaf_version: String = "version",
+        /// Whether there is no library, and so no process and no memory of leaf's.
+        pub is_plain: bool = "is_plain",
         pub is_in_recovery: bool = "pg_is_in_recovery()",
         /// Whether the role has the privileges of `pg_monitor`, without which it sees its own
         /// tags only.
@@ -28,7 +30,14 @@ row! {
 
 impl Server {
     pub(super) async fn look(client: &Client) -> Result<Server, Failure> {
-        let row = Statement::<Server>::select("pg_extension WHERE extname = 'leaf'", vec![]);
+        let edition = match query::is_plain(client).await? {
+            true => "(SELECT version, true AS is_plain FROM leaf.plain) AS leaf",
+            false => {
+                "(SELECT extversion AS version, false AS is_plain FROM pg_extension \
+                   WHERE extname = 'leaf') AS leaf"
+            }
+        };
+        let row = Statement::<Server>::select(edition, vec![]);
         Ok(row.execute(client).await?)
     }
 }

@@ -68,6 +68,7 @@ fn look(tags: Vec<Tag>) -> Look {
             database: "shop".into(),
             version: "18.1".into(),
             leaf_version: "0.1.0".into(),
+            is_plain: false,
             is_in_recovery: false,
             is_monitor: true,
             loader_pid: Some(4711),

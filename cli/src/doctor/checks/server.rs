@@ -9,6 +9,9 @@ use crate::query;
 
 /// Whether the database has leaf, and the server has loaded it.
 pub async fn has_leaf(client: &Client, findings: &mut Findings) -> Result<bool, Failure> {
+    if query::is_plain(client).await? {
+        return Ok(true);
+    }
     let sql = "SELECT current_setting('leaf.max_tags', true) IS NOT NULL, \
                       current_database()::text, \
                       (SELECT extversion FROM pg_extension WHERE extname = 'leaf'), \
@@ -79,8 +82,10 @@ pub async fn check(client: &Client, look: &Look, findings: &mut Findings) -> Res
     let row = query::one(client, sql, &[]).await?;
     let (slots, used, databases): (i64, i64, i64) = (row.get(0), row.get(1), row.get(2));
     let free = slots - used;
+    // Without the library, nothing of leaf runs in the background.
+    let databases = if look.server.is_plain { 0 } else { databases };
     let cure = "raise max_worker_processes, and restart the server";
-    if free <= 0 && look.server.loader_pid.is_none() && !look.server.is_in_recovery {
+    if free <= 0 && !look.server.is_plain && look.server.loader_pid.is_none() && !look.server.is_in_recovery {
         let text = format!(
             "all {slots} background workers of max_worker_processes are in use, so no loader can \
              start in this database"

@@ -1,0 +1,92 @@
+//! `plain`: installs leaf where no library can be installed, as functions in SQL and PL/pgSQL.
+//!
+//! - [`statements`]: the statements of a script.
+//! - [`script`]: the scripts, composed from that of the extension and the bodies in `sql/plain`.
+
+mod script;
+mod statements;
+
+use clap::{Args, Subcommand};
+use tokio_postgres::Client;
+
+use crate::connection::{self, Access, interruptible};
+use crate::failure::Failure;
+use crate::output::{line, progress, write};
+use crate::query;
+use script::Schema;
+
+/// Install leaf without its library, for services that draw ids
+///
+/// For servers on which no library can be installed. Needs no superuser: the owner of the database
+/// is enough. The manual's chapter on managed hosts says what works there, and what is weaker.
+#[derive(Debug, Args)]
+pub struct PlainArgs {
+    #[command(subcommand)]
+    command: Command,
+
+    #[command(flatten)]
+    connection: connection::Args,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Install(Install),
+    Upgrade(Install),
+    Uninstall(Uninstall),
+}
+
+/// Create the tables and functions, or bring the functions up to date
+#[derive(Debug, Args)]
+struct Install {
+    /// Schema of the functions
+    #[arg(long, value_name = "SCHEMA", default_value = "public")]
+    schema: Schema,
+
+    #[command(flatten)]
+    output: Output,
+}
+
+/// Remove the tables and functions, if there are no tags and no leases of worker ids
+#[derive(Debug, Args)]
+struct Uninstall {
+    #[command(flatten)]
+    output: Output,
+}
+
+#[derive(Debug, Args)]
+struct Output {
+    /// Print the script instead, for psql -1 -v ON_ERROR_STOP=1 -f
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// Carries out a command.
+pub async fn run(args: &PlainArgs) -> Result<(), Failure> {
+    let (script, output, done) = match &args.command {
+        Command::Install(it) => (script::install(&it.schema), &it.output, "installed"),
+        Command::Upgrade(it) => (script::install(&it.schema), &it.output, "upgraded to"),
+        Command::Uninstall(it) => (script::uninstall(), &it.output, "removed"),
+    };
+    if output.dry_run {
+        return write(script.as_bytes());
+    }
+    let connection = args.connection.open(Access::ReadWrite).await?;
+    interruptible(connection, async |connection| {
+        let client = connection.client();
+        if matches!(args.command, Command::Upgrade(_)) {
+            // There has to be something to upgrade.
+            query::schema_of_leaf(client).await?;
+        }
+        progress::waiting("changing the catalog", execute(client, &script)).await
+    })
+    .await?;
+    line(&format!("{done} leaf {} (plain)", script::VERSION))
+}
+
+/// Executes a script as a whole, or not at all: the transaction of a connection that has failed
+/// ends with it.
+async fn execute(client: &Client, script: &str) -> Result<(), Failure> {
+    client.batch_execute("BEGIN").await?;
+    client.batch_execute(script).await?;
+    Ok(client.batch_execute("COMMIT").await?)
+}

@@ -1,0 +1,85 @@
+//! The statements of a script, as far as leaf's own scripts use SQL.
+
+/// A statement without its semicolon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Statement<'s> {
+    /// The comments before it, with the space around them.
+    pub comment: &'s str,
+    pub text: &'s str,
+}
+
+/// The statements of a script. Commands of psql are left out.
+pub fn split(script: &str) -> Vec<Statement<'_>> {
+    let mut statements = Vec::new();
+    // Where the comments of the statement begin, and its text, if it has begun.
+    let (mut from, mut begun) = (0, None);
+    let mut at = 0;
+    while let Some(next) = script[at..].chars().next() {
+        let rest = &script[at..];
+        let end = at + token(rest);
+        match next {
+            ';' => {
+                let begun = begun.take().unwrap_or(at);
+                statements.push(Statement {
+                    comment: &script[from..begun],
+                    text: script[begun..at].trim_end(),
+                });
+                from = end;
+            }
+            '\\' if begun.is_none() => from = end,
+            _ if next.is_whitespace() || is_comment(rest) => {}
+            _ => begun = begun.or(Some(at)),
+        }
+        at = end;
+    }
+    statements
+}
+
+fn is_comment(text: &str) -> bool {
+    text.starts_with("--") || text.starts_with("/*")
+}
+
+/// The length of what a text begins with, in which a semicolon ends nothing.
+fn token(text: &str) -> usize {
+    let to = |end: &str, from: usize| {
+        text[from..]
+            .find(end)
+            .map_or(text.len(), |at| from + at + end.len())
+    };
+    if text.starts_with("--") || text.starts_with('\\') {
+        return to("\n", 0);
+    }
+    if text.starts_with("/*") {
+        return to("*/", 2);
+    }
+    match text.chars().next() {
+        Some('\'') => to("'", 1),
+        Some('"') => to("\"", 1),
+        Some('$') => match dollar_quote(text) {
+            Some(quote) => to(quote, quote.len()),
+            None => 1,
+        },
+        Some(other) => other.len_utf8(),
+        None => 0,
+    }
+}
+
+/// The quote with which a text begins, such as `$$`; not `$1`.
+fn dollar_quote(text: &str) -> Option<&str> {
+    let end = text[1..].find('$')? + 2;
+    let is_name = |tag: &str| tag.chars().all(|it| it.is_ascii_lowercase());
+    is_name(&text[1..end - 1]).then(|| &text[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::split;
+
+    #[test]
+    fn semicolons_in_quotes_and_comments_end_no_statement() {
+        let script = "\\echo no; \\quit\n-- one; two\nSELECT ';', $1, $a$;$$;$a$;\n/* ; */ SELECT \";\";";
+        let found: Vec<_> = split(script).iter().map(|it| it.text).collect();
+        assert_eq!(found, ["SELECT ';', $1, $a$;$$;$a$", "SELECT \";\""]);
+        assert_eq!(split(script)[0].comment.trim(), "-- one; two");
+    }
+}

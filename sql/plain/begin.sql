@@ -1,0 +1,88 @@
+/*
+ * leaf without its library: functions in SQL and PL/pgSQL over the tables of the extension, for
+ * servers on which no library can be installed. Services draw ids; defaults of columns do not.
+ *
+ * `leafctl plain install` composes the whole script from sql/leaf--*.sql, which has all tables,
+ * signatures, comments and grants, and from this folder, which has the bodies: in
+ * CREATE FUNCTION name(...), "..." stands for the signature there, or for the rest of it. With HINT
+ * instead of a body, and without either, a function answers that it needs the library.
+ *
+ * This file comes first, the others after the script of the extension. Whatever is not a function,
+ * a view or a comment is done only once.
+ */
+SET LOCAL search_path = pg_catalog, pg_temp;
+DO $$
+DECLARE
+    home    oid  := to_regnamespace($schema$@extschema@$schema$);
+    owner   oid  := (SELECT relowner FROM pg_class WHERE oid = to_regclass('leaf.plain'));
+    version text;
+    other   text;
+BEGIN
+    IF EXISTS (SELECT FROM pg_extension WHERE extname = 'leaf') THEN
+        RAISE EXCEPTION USING ERRCODE = 'duplicate_object', MESSAGE = 'the extension leaf is installed in this database',
+            HINT = 'Use it as it is: it can do all that the plain edition can.';
+    ELSIF owner IS NULL AND to_regnamespace('leaf') IS NOT NULL THEN
+        RAISE EXCEPTION USING ERRCODE = 'duplicate_schema', MESSAGE = 'schema "leaf" already exists',
+            HINT = 'Rename it, or install the plain edition in another database.';
+    ELSIF current_setting('server_version_num')::integer < 150000 THEN
+        RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = 'leaf needs PostgreSQL 15 or later',
+            HINT = 'Upgrade the server.';
+    END IF;
+    -- Whoever owns a function can make it another one, also after it was replaced.
+    SELECT oid::regprocedure INTO other FROM pg_proc
+     WHERE pronamespace = home AND proname = ANY ('{leaf_new_history,@functions@}') AND proowner IS DISTINCT FROM owner LIMIT 1;
+    IF other IS NOT NULL THEN
+        RAISE EXCEPTION USING ERRCODE = 'duplicate_function', MESSAGE = format('function %s already exists', other),
+            HINT = 'Drop it, or name another schema with --schema.';
+    END IF;
+    IF owner IS NOT NULL THEN
+        SELECT p.version INTO version FROM leaf.plain AS p;
+        IF string_to_array(version, '.')::integer[] > string_to_array('@version@', '.')::integer[] THEN
+            RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state',
+                MESSAGE = format('this database has version %s of leaf, which is newer than @version@', version),
+                HINT = 'Use the leafctl of that version.';
+        ELSIF owner <> current_user::regrole THEN
+            RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = 'must be owner of table leaf.plain',
+                HINT = format('Connect as %s, who has installed it.', owner::regrole);
+        ELSIF NOT EXISTS (SELECT FROM pg_trigger AS t JOIN pg_proc AS p ON p.oid = t.tgfoid
+                           WHERE t.tgrelid = 'leaf.alloc'::regclass AND p.pronamespace = home) THEN
+            RAISE EXCEPTION USING ERRCODE = 'duplicate_object', MESSAGE = $message$the functions of leaf are in another schema than @extschema@$message$,
+                HINT = 'Name the schema with --schema.';
+        END IF;
+    END IF;
+    -- Until the transaction ends, all that follows knows by this whether it has to be done.
+    PERFORM set_config('leaf_plain.is_new', (owner IS NULL)::text, true);
+END
+$$;
+SET LOCAL search_path = @extschema@, pg_temp;
+SET LOCAL check_function_bodies = off;
+SET LOCAL client_min_messages = warning;
+
+CREATE SCHEMA leaf;
+
+/* That there is the plain edition, and its settings, which have the names of the library's. */
+CREATE TABLE leaf.plain (
+    version             text     NOT NULL,
+    place               text     NOT NULL,
+    nonce               uuid     NOT NULL DEFAULT gen_random_uuid(),
+    is_replicated       boolean  NOT NULL DEFAULT false,
+    snowflake_layout    text     NOT NULL DEFAULT 'leaf',
+    snowflake_epoch     timestamptz,
+    max_reserve         bigint   NOT NULL DEFAULT 1000000000,
+    history_skip        integer  NOT NULL DEFAULT 10,
+    max_leases          integer  NOT NULL DEFAULT 1000,
+    worker_lease        interval NOT NULL DEFAULT '600 s',
+    worker_reuse_after  interval NOT NULL DEFAULT '720 h',
+    ceiling_ahead       interval NOT NULL DEFAULT '5 s',
+    max_clock_offset    interval NOT NULL DEFAULT '5 s',
+    max_clock_lead      interval NOT NULL DEFAULT '60 s'
+);
+CREATE UNIQUE INDEX plain_one_row_idx ON leaf.plain ((true));
+COMMENT ON TABLE leaf.plain IS 'version and settings of leaf where there is no library: one row';
+COMMENT ON COLUMN leaf.plain.place IS 'cluster, database and tables in which the row was made: a restored copy is in another place';
+COMMENT ON COLUMN leaf.plain.nonce IS 'changes with leaf_new_history(): part of the history in leaf.alloc and leaf.worker';
+COMMENT ON COLUMN leaf.plain.is_replicated IS 'whether commits wait for a standby that a failover makes the primary: without that, tags feed no shards';
+GRANT SELECT ON leaf.plain TO PUBLIC;
+
+/* New worker ids: two registrations that are open at the same time get different ones. */
+CREATE SEQUENCE leaf.next_worker_id MINVALUE 0 START 0;

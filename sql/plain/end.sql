@@ -1,0 +1,65 @@
+/* Before rows leave the database, and after they have come from elsewhere. */
+
+CREATE FUNCTION leaf.fold() RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    a leaf.alloc;
+BEGIN
+    PERFORM leaf.asker();
+    FOR a IN SELECT * FROM leaf.alloc ORDER BY biz_tag COLLATE "C" FOR NO KEY UPDATE LOOP
+        CONTINUE WHEN a.upstream_tag IS NOT NULL;
+        PERFORM leaf.mark_own(true);
+        UPDATE leaf.alloc SET max_id = leaf.first_free(max_id, incarnation)
+         WHERE biz_tag = a.biz_tag AND max_id < leaf.first_free(max_id, incarnation);
+        PERFORM leaf.mark_own(false);
+    END LOOP;
+END
+$$;
+COMMENT ON FUNCTION leaf.fold() IS 'raises max_id past the blocks of transactions that were rolled back: for use before the rows of leaf.alloc leave the database';
+
+CREATE FUNCTION leaf_new_history() RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET client_min_messages = warning AS $$
+DECLARE
+    incarnation uuid;
+BEGIN
+    PERFORM leaf.asker();
+    LOCK TABLE leaf.plain, leaf.alloc, leaf.worker IN EXCLUSIVE MODE;
+    PERFORM leaf.insist_on_durable_commit();
+    -- A restore may have left them as ordinary ones.
+    ALTER TABLE leaf.alloc ENABLE ALWAYS TRIGGER leaf_check;
+    ALTER TABLE leaf.alloc ENABLE ALWAYS TRIGGER leaf_changed;
+    ALTER TABLE leaf.alloc ENABLE ALWAYS TRIGGER leaf_truncated;
+    ALTER TABLE leaf.worker ENABLE ALWAYS TRIGGER leaf_check;
+    ALTER TABLE leaf.worker ENABLE ALWAYS TRIGGER leaf_truncated;
+    FOR incarnation IN SELECT a.incarnation FROM leaf.alloc AS a LOOP
+        PERFORM leaf.make_high_water(incarnation);
+    END LOOP;
+    PERFORM leaf.fold();
+    -- From now on, all rows are of another history: grants skip, and other worker ids are leased. A
+    -- restored schema has no rows.
+    INSERT INTO leaf.plain (version, place) VALUES ('@version@', leaf.place())
+        ON CONFLICT ((true)) DO UPDATE SET nonce = gen_random_uuid(), place = excluded.place;
+    INSERT INTO leaf.mask_secret SELECT WHERE NOT EXISTS (SELECT FROM leaf.mask_secret);
+    UPDATE leaf.alloc SET may_lack_feeds = true WHERE upstream_tag IS NULL;
+    -- Nodes of the original renew and release nothing here.
+    UPDATE leaf.worker SET nonce = gen_random_uuid();
+    PERFORM leaf.begin_registry();
+END
+$$;
+COMMENT ON FUNCTION leaf_new_history() IS 'for a restored, branched or cloned database: its tags skip numbers, its nodes get other worker ids, and no lease of the original is renewed here';
+
+-- Another registry: leases of the original are none of this one.
+CREATE FUNCTION leaf.begin_registry() RETURNS void
+    LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
+    SELECT setval('leaf.registry_incarnation', greatest(1, uuid_hash_extended(gen_random_uuid(), 0) & 9223372036854775807));
+$$;
+
+REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA leaf FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION leaf_new_history() FROM PUBLIC;
+-- What triggers and readers of ids call as the role that runs them. None of them tells a secret or writes.
+GRANT EXECUTE ON FUNCTION leaf.fail(text, text, text, text), leaf.history(), leaf.any_mask_secret(), leaf.registered_scheme(), leaf.scheme(),
+    leaf.require_scheme(text, timestamptz, text, timestamptz), leaf.layout(text), leaf.unix_us(timestamptz), leaf.instant(bigint),
+    leaf.ids_left(bigint, bigint), leaf.high_water(uuid) TO PUBLIC;
+
+INSERT INTO leaf.plain (version, place) VALUES ('@version@', leaf.place());
+UPDATE leaf.plain SET version = '@version@';

@@ -1,0 +1,107 @@
+/* Who asks, which database this is, and errors. */
+
+-- RAISE cannot leave an option out.
+CREATE FUNCTION leaf.fail(code text, message text, hint text, detail text DEFAULT NULL) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF detail IS NULL THEN
+        RAISE EXCEPTION USING ERRCODE = code, MESSAGE = message, HINT = hint;
+    END IF;
+    RAISE EXCEPTION USING ERRCODE = code, MESSAGE = message, HINT = hint, DETAIL = detail;
+END
+$$;
+
+/*
+ * The role that asks: that of the session, because functions run as their owner. While the server
+ * itself runs code of a table's owner, as ANALYZE, REINDEX and REFRESH MATERIALIZED VIEW do, the
+ * session's role is not that of the code. UNLISTEN does nothing here, and is refused then.
+ */
+CREATE FUNCTION leaf.asker() RETURNS name
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    EXECUTE 'UNLISTEN leaf_plain_asker';
+    RETURN CASE current_setting('role') WHEN 'none' THEN session_user ELSE current_setting('role') END;
+END
+$$;
+
+-- Whether a role has the privileges of one of these, of which some may not exist.
+CREATE FUNCTION leaf.has_role(asker name, VARIADIC roles name[]) RETURNS boolean
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT EXISTS (SELECT FROM pg_roles AS r WHERE r.rolname = asker AND r.rolsuper)
+        OR EXISTS (SELECT FROM pg_roles AS r WHERE r.rolname = ANY (roles) AND pg_has_role(asker, r.oid, 'USAGE'));
+$$;
+
+-- Where the tables are. A restored dump is in another place; a promoted standby is not.
+CREATE FUNCTION leaf.place() RETURNS text
+    LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    cluster text := '?';
+BEGIN
+    BEGIN
+        SELECT system_identifier INTO cluster FROM pg_control_system();
+    EXCEPTION WHEN OTHERS THEN
+        -- The host hides it.
+    END;
+    RETURN format('%s/%s/%s', cluster, (SELECT oid FROM pg_database WHERE datname = current_database()),
+                  'leaf.alloc'::regclass::oid);
+END
+$$;
+
+-- The history of this database, which a promotion and leaf_new_history() begin anew.
+CREATE FUNCTION leaf.history() RETURNS text
+    LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    timeline text := '?';
+BEGIN
+    BEGIN
+        timeline := left(pg_walfile_name(pg_current_wal_lsn()), 8);
+    EXCEPTION WHEN OTHERS THEN
+        -- The host hides it.
+    END;
+    RETURN format('plain/%s/%s', timeline, (SELECT nonce FROM leaf.plain));
+END
+$$;
+
+-- The same before a grant or a lease: an error if the rows may be a copy of those of another place.
+CREATE FUNCTION leaf.require_history() RETURNS text
+    LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF leaf.place() IS DISTINCT FROM (SELECT place FROM leaf.plain)
+       -- A restore with --disable-triggers leaves them as ordinary ones.
+       OR EXISTS (SELECT FROM pg_trigger WHERE tgrelid IN ('leaf.alloc'::regclass, 'leaf.worker'::regclass)
+                     AND tgname IN ('leaf_check', 'leaf_changed', 'leaf_truncated') AND tgenabled <> 'A') THEN
+        PERFORM leaf.fail('55000', 'this database has been restored or copied',
+            'Make sure that the original issues no ids any more, or that the copy is meant to have others, and call leaf_new_history() as the owner of leaf.alloc.',
+            'What the original has granted since is not in its tables.');
+    END IF;
+    RETURN leaf.history();
+END
+$$;
+
+-- What is answered must be durable once the transaction is committed.
+CREATE FUNCTION leaf.insist_on_durable_commit() RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF current_setting('synchronous_commit') IN ('off', 'local', 'remote_write') THEN
+        PERFORM set_config('synchronous_commit', 'on', true);
+    END IF;
+END
+$$;
+
+CREATE FUNCTION leaf.require_primary(what text) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF NOT pg_is_in_recovery() THEN
+        RETURN;
+    ELSIF what = 'draw ids' THEN
+        PERFORM leaf.fail('25006', 'cannot draw ids while the server is in recovery', 'Draw them on the primary, or promote this server.');
+    END IF;
+    PERFORM leaf.fail('25006', format('cannot %s while the server is in recovery', what), 'Change them on the primary.');
+END
+$$;
+
+-- Marks the statements of leaf's own functions for its triggers, until it is taken back.
+CREATE FUNCTION leaf.mark_own(is_own boolean) RETURNS void
+    LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
+    SELECT set_config('leaf_plain.own', CASE WHEN is_own THEN 'on' ELSE 'off' END, true);
+$$;

@@ -1,0 +1,205 @@
+/*
+ * Numbers of tags. A grant locks the row until the caller's transaction ends. The high-water
+ * sequence is set under that lock, and keeps its value when the transaction is rolled back, so that
+ * the next grant does not repeat the block.
+ */
+
+CREATE FUNCTION leaf.check_count(count bigint) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    most bigint := (SELECT max_reserve FROM leaf.plain);
+BEGIN
+    IF count < 1 THEN
+        PERFORM leaf.fail('22023', format('count must be at least 1, not %s', count), 'Ask for one id or more.');
+    ELSIF count > most THEN
+        PERFORM leaf.fail('22023', format('count must be at most %s, not %s', most, count),
+            'Reserve several blocks; leaf.max_reserve sets how many ids one block can have.');
+    END IF;
+END
+$$;
+
+-- The high-water sequence of a row.
+CREATE FUNCTION leaf.require_high_water(incarnation uuid) RETURNS regclass
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    sequence regclass := to_regclass('leaf.' || leaf.high_water(incarnation));
+BEGIN
+    IF sequence IS NULL THEN
+        -- It must not be made here: a rollback would take it away.
+        PERFORM leaf.fail('55000', 'the tables of leaf were restored or replicated without their sequences',
+            'Make sure that the original issues no ids any more, and call leaf_new_history() as the owner of leaf.alloc.');
+    END IF;
+    RETURN sequence;
+END
+$$;
+
+-- The first number of a row that was never granted, whatever became of the transactions.
+CREATE FUNCTION leaf.first_free(max_id bigint, incarnation uuid) RETURNS bigint
+    LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
+    SELECT greatest(max_id, pg_sequence_last_value(to_regclass('leaf.' || leaf.high_water(incarnation))) + 1);
+$$;
+
+-- Grants a block to the asker: of count numbers, or of fewer if that is not exact.
+CREATE FUNCTION leaf.grant_block(tag text, count bigint, required uuid, is_exact boolean, feeds boolean, OUT first bigint, OUT last bigint, OUT incarnation uuid)
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    a       leaf.alloc;
+    asker   name := leaf.asker();
+    present text;
+    most    bigint;
+    stored  bigint;
+    water   regclass;
+BEGIN
+    PERFORM leaf.insist_on_durable_commit();
+    a := leaf.lock_row(tag);
+    PERFORM leaf.require_draw(a, asker);
+    incarnation := a.incarnation;
+    present := leaf.require_history();
+    IF required <> a.incarnation THEN
+        PERFORM leaf.fail('55000', format('tag "%s" is another one: it was dropped and created again', tag),
+            'Discard its unused ids, and get the new incarnation from leaf_tag_incarnation.');
+    ELSIF feeds AND a.upstream_tag IS NOT NULL THEN
+        PERFORM leaf.fail('55000', format('tag "%s" is fed itself', tag), 'Attach the other tag to the tag of the centre.');
+    ELSIF a.upstream_tag IS NOT NULL OR a.stripes > 1 OR a.earlier_stripes > 1 THEN
+        PERFORM leaf.fail('0A000', format('tag "%s" is fed or has a stripe, which needs the extension leaf', tag),
+            'Draw from the centre, or move the tag to a server with the extension.');
+    END IF;
+    water := leaf.require_high_water(a.incarnation);
+    most := least(a.max_value, 9223372036854775806);
+    first := leaf.first_free(a.max_id, a.incarnation);
+    -- The original of this copy, or the former primary, may have granted more than is known here.
+    IF first <= most AND (a.history IS DISTINCT FROM present OR a.is_copy) THEN
+        first := least(most + 1, first + (SELECT history_skip FROM leaf.plain)
+            * (coalesce(nullif(a.last_grant, 0), a.step)::numeric + a.largest_reserve));
+    END IF;
+    -- Of no numbers, it begins where the tag stands.
+    last := greatest(first, -9223372036854775807) - 1;
+    IF count = 0 THEN
+        RETURN;
+    ELSIF feeds AND (a.may_lack_feeds OR a.fed_in IS DISTINCT FROM present AND (a.fed_unreplicated OR a.is_copy)) THEN
+        PERFORM leaf.fail('55000', format('tag "%s" may have fed numbers that are not in its row', tag),
+            'Find the highest number that any shard has got (max_id in leaf.alloc there), and move the tag past it with leaf_tag_alter(advance_to => ...).',
+            'The row was restored from a backup or a dump, or numbers were fed without a synchronous standby before a failover.');
+    ELSIF first > most OR is_exact AND count > most::numeric - first + 1 THEN
+        PERFORM leaf.fail('2200H', format('tag "%s" has reached its maximum value', tag),
+            'Raise max_value with leaf_tag_alter, or ask for fewer ids at once.');
+    END IF;
+    last := least(first::numeric + count - 1, most);
+    PERFORM setval(water, last);
+    PERFORM leaf.mark_own(true);
+    UPDATE leaf.alloc SET
+           max_id = last + 1,
+           largest_reserve = greatest(largest_reserve, last - first + 1),
+           history = present,
+           is_copy = false,
+           fed_in = CASE WHEN feeds THEN present ELSE fed_in END,
+           fed_unreplicated = fed_unreplicated AND NOT feeds
+     WHERE biz_tag = tag RETURNING max_id INTO stored;
+    PERFORM leaf.mark_own(false);
+    IF stored IS DISTINCT FROM last + 1 THEN
+        PERFORM leaf.fail('09000', 'a grant was not stored in leaf.alloc',
+            'Make sure that your own triggers and rules on leaf.alloc neither suppress updates nor change max_id.');
+    END IF;
+END
+$$;
+
+CREATE FUNCTION leaf_segment_reserve(...)
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '5s' AS $$
+BEGIN
+    IF tag IS NULL OR count IS NULL THEN
+        RETURN NULL;
+    END IF;
+    PERFORM leaf.check_tag(tag);
+    PERFORM leaf.check_count(count);
+    PERFORM leaf.require_primary('draw ids');
+    RETURN (SELECT int8range(g.first, g.last + 1) FROM leaf.grant_block(tag, count, incarnation, true, false) AS g);
+END
+$$;
+
+-- A block that was granted in an open transaction cannot be taken back, and others cannot be told
+-- from it: nothing is.
+CREATE FUNCTION leaf_segment_return(...)
+    LANGUAGE plpgsql STRICT SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    hint text := 'Give the unused end of a block that leaf_segment_reserve has returned, such as ''[201,301)''.';
+BEGIN
+    PERFORM leaf.check_tag(tag);
+    IF isempty(block) THEN
+        PERFORM leaf.fail('22023', 'block must not be empty', hint);
+    ELSIF lower_inf(block) OR upper_inf(block) THEN
+        PERFORM leaf.fail('22023', 'block must have a lower and an upper bound', hint);
+    END IF;
+    PERFORM leaf.require_primary('draw ids');
+    PERFORM leaf.row_to_draw(tag);
+    RETURN false;
+END
+$$;
+
+CREATE FUNCTION leaf_tag_incarnation(...)
+    LANGUAGE plpgsql STRICT SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM leaf.check_tag(tag);
+    PERFORM leaf.require_primary('draw ids');
+    RETURN (leaf.row_to_draw(tag)).incarnation;
+END
+$$;
+
+-- Numbers for a tag of a shard, or why there are none: that has no part in what becomes of others.
+CREATE FUNCTION leaf.feed(tag text, count bigint, exact boolean, OUT first bigint, OUT last bigint, OUT incarnation uuid,
+        OUT error_code text, OUT message text, OUT detail text, OUT hint text)
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    granted record;
+BEGIN
+    PERFORM leaf.check_tag(tag);
+    IF count IS NULL OR exact IS NULL THEN
+        PERFORM leaf.fail('22023', format('%s must not be null', CASE WHEN count IS NULL THEN 'count' ELSE 'exact' END), 'Give one for each tag.');
+    ELSIF count <> 0 THEN
+        PERFORM leaf.check_count(count);
+    END IF;
+    SELECT * INTO granted FROM leaf.grant_block(tag, count, NULL, exact, true);
+    first := granted.first;
+    last := granted.last;
+    incarnation := granted.incarnation;
+EXCEPTION WHEN OTHERS THEN
+    GET STACKED DIAGNOSTICS error_code = RETURNED_SQLSTATE, message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
+    detail := nullif(detail, '');
+    IF error_code = '55P03' THEN
+        detail := format('The last attempt failed: %s.', message);
+        message := format('tag "%s" cannot feed at the moment', tag);
+        hint := 'Remove the cause and try again.';
+    END IF;
+END
+$$;
+
+CREATE FUNCTION leaf_segment_feed(...)
+    LANGUAGE plpgsql ROWS 100 SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '500ms' AS $$
+DECLARE
+    asked   integer := cardinality(tags);
+    advice  text := 'Give the arrays an element for each tag.';
+BEGIN
+    IF tags IS NULL THEN
+        PERFORM leaf.fail('22023', 'tags must not be null', 'Specify tags, such as ''{orders,parcels}''.');
+    ELSIF asked > 1000 THEN
+        PERFORM leaf.fail('22023', format('there can be at most 1000 tags, not %s', asked), 'Ask for the others in another call.');
+    ELSIF counts IS NULL THEN
+        PERFORM leaf.fail('22023', 'counts must not be null', advice);
+    ELSIF cardinality(counts) <> asked OR cardinality(exact) <> asked THEN
+        PERFORM leaf.fail('22023', 'tags, counts and exact must have the same number of elements', advice);
+    END IF;
+    PERFORM leaf.require_primary('draw ids');
+    IF NOT (SELECT is_replicated FROM leaf.plain) THEN
+        PERFORM leaf.fail('55000', 'this server feeds no tags, because it has no synchronous standby',
+            'Set is_replicated in leaf.plain if commits wait for a standby that a failover makes the primary, or if losing ids that shards have got is acceptable.');
+    END IF;
+    -- Also if all tags fail: what a subtransaction sets ends with it.
+    PERFORM leaf.insist_on_durable_commit();
+    RETURN QUERY
+        SELECT o.tag, f.* FROM (
+            SELECT u.tag, u.count, CASE WHEN leaf_segment_feed.exact IS NULL THEN false ELSE u.exact END AS exact, u.n
+              FROM unnest(tags, counts, leaf_segment_feed.exact) WITH ORDINALITY AS u(tag, count, exact, n)
+             -- Rows are locked in one order, so that calls do not wait for each other in a circle.
+             ORDER BY u.tag COLLATE "C", u.n) AS o,
+            LATERAL leaf.feed(o.tag, o.count, o.exact) AS f ORDER BY o.n;
+END
+$$;

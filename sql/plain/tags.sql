@@ -1,0 +1,230 @@
+/* Tags: what may be done with them, and managing them. */
+
+CREATE FUNCTION leaf.check_tag(tag text) RETURNS text
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF tag IS NULL OR tag = '' THEN
+        PERFORM leaf.fail('22023', format('tag must not be %s', CASE WHEN tag IS NULL THEN 'null' ELSE 'empty' END),
+            'Specify a tag, such as ''orders''.');
+    ELSIF char_length(tag) > 128 THEN
+        PERFORM leaf.fail('22023', 'tag is too long', 'A tag has at most 128 characters.');
+    END IF;
+    RETURN tag;
+END
+$$;
+
+CREATE FUNCTION leaf.no_such_tag(tag text) RETURNS void
+    LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
+    SELECT leaf.fail('42704', format('tag "%s" does not exist', tag),
+        'Create it with leaf_tag_create. With leaf.auto_create, a draw creates it, for roles that may call leaf_tag_create. If rows with its ids exist, call leaf_tag_align then.');
+$$;
+
+CREATE FUNCTION leaf.require_draw(a leaf.alloc, asker name) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF NOT ('public' = ANY (a.grantees) OR leaf.has_role(asker, VARIADIC a.owner || a.grantees)) THEN
+        PERFORM leaf.fail('42501', format('permission denied for tag "%s"', a.biz_tag),
+            'The owner of the tag can allow it with leaf_tag_grant.',
+            format('Role "%s" is neither the owner nor a grantee of the tag.', asker));
+    END IF;
+END
+$$;
+
+-- The row of a tag, which the asker may draw from.
+CREATE FUNCTION leaf.row_to_draw(tag text) RETURNS leaf.alloc
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    a leaf.alloc;
+BEGIN
+    SELECT * INTO a FROM leaf.alloc WHERE biz_tag = leaf.check_tag(tag);
+    IF NOT FOUND THEN
+        PERFORM leaf.no_such_tag(tag);
+    END IF;
+    PERFORM leaf.require_draw(a, leaf.asker());
+    RETURN a;
+END
+$$;
+
+-- The row of a tag, locked until the transaction ends.
+CREATE FUNCTION leaf.lock_row(tag text) RETURNS leaf.alloc
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    a leaf.alloc;
+BEGIN
+    -- A transaction for which this has waited may have dropped the tag and created it again: the
+    -- new row is seen only by another statement.
+    FOR attempt IN 1..2 LOOP
+        SELECT * INTO a FROM leaf.alloc WHERE biz_tag = tag FOR NO KEY UPDATE;
+        IF FOUND THEN
+            RETURN a;
+        END IF;
+    END LOOP;
+    PERFORM leaf.no_such_tag(tag);
+END
+$$;
+
+-- The same, for the asker as its owner.
+CREATE FUNCTION leaf.row_to_change(tag text) RETURNS leaf.alloc
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    a     leaf.alloc;
+    asker name := leaf.asker();
+BEGIN
+    PERFORM leaf.check_tag(tag);
+    PERFORM leaf.require_primary('change tags');
+    a := leaf.lock_row(tag);
+    IF NOT leaf.has_role(asker, a.owner) THEN
+        PERFORM leaf.fail('42501', format('must be owner of tag "%s"', tag),
+            'Use the role of the owner, a member of it, or a superuser.',
+            format('Role "%s" does not have the privileges of the owner.', asker));
+    END IF;
+    RETURN a;
+END
+$$;
+
+-- How many ids a tag has left.
+CREATE FUNCTION leaf.ids_left(max_id bigint, max_value bigint) RETURNS numeric
+    LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT greatest(least(max_value, 9223372036854775806)::numeric - max_id + 1, 0);
+$$;
+
+CREATE FUNCTION leaf.check_numbers(step integer, max_step integer, description text) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF step < 1 THEN
+        PERFORM leaf.fail('22023', format('step must be at least 1, not %s', step),
+            'A step is the number of ids fetched at once; 1000 is a good value to start with.');
+    ELSIF max_step < 0 THEN
+        PERFORM leaf.fail('22023', format('max_step must not be negative: %s', max_step),
+            'Specify the largest number of ids to fetch at once, or 0 for leaf.max_step.');
+    ELSIF char_length(description) > 256 THEN
+        PERFORM leaf.fail('22023', 'description is too long', 'A description has at most 256 characters.');
+    END IF;
+END
+$$;
+
+CREATE FUNCTION leaf.require_given(argument text, name text) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF argument IS NULL THEN
+        PERFORM leaf.fail('22023', format('%s must not be null', name), 'Leave the argument out to get its default.');
+    END IF;
+END
+$$;
+
+CREATE FUNCTION leaf_tag_create(...)
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '5s' AS $$
+DECLARE
+    asker name := leaf.asker();
+BEGIN
+    PERFORM leaf.require_primary('change tags');
+    PERFORM leaf.check_tag(tag);
+    PERFORM leaf.require_given(step::text, 'step');
+    PERFORM leaf.check_numbers(step, NULL, NULL);
+    PERFORM leaf.require_given(start::text, 'start');
+    PERFORM leaf.require_given(max_value::text, 'max_value');
+    IF max_value < start THEN
+        PERFORM leaf.fail('22023', format('max_value %s is less than start %s', max_value, start),
+            'A tag grants the ids from start to max_value.');
+    ELSIF start > 9223372036854775806 THEN
+        PERFORM leaf.fail('22023', format('start %s is greater than any id that can be granted', start),
+            'The largest id is 9223372036854775806.');
+    ELSIF num_nonnulls(stripes, stripe, stripe_width) > 0 THEN
+        PERFORM leaf.fail('0A000', 'stripes need the extension leaf',
+            'Give the tag of each database a range of numbers of its own with start and max_value.');
+    END IF;
+    PERFORM leaf.check_numbers(step, max_step, description);
+    PERFORM leaf.require_given(if_not_exists::text, 'if_not_exists');
+    INSERT INTO leaf.alloc (biz_tag, step, max_id, max_value, description, owner, max_step)
+    VALUES (tag, step, start, max_value, description, asker, nullif(max_step, 0))
+        ON CONFLICT (biz_tag) DO NOTHING;
+    IF FOUND THEN
+        RETURN;
+    ELSIF if_not_exists THEN
+        RAISE NOTICE 'tag "%" already exists, skipping', tag;
+    ELSE
+        PERFORM leaf.fail('42710', format('tag "%s" already exists', tag),
+            'Choose another name, use if_not_exists => true in leaf_tag_create, or drop the tag with leaf_tag_drop.');
+    END IF;
+END
+$$;
+
+CREATE FUNCTION leaf_tag_alter(...)
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '5s' AS $$
+#variable_conflict use_column
+DECLARE
+    a leaf.alloc;
+BEGIN
+    PERFORM leaf.check_tag(tag);
+    PERFORM leaf.check_numbers(step, max_step, description);
+    a := leaf.row_to_change(tag);
+    IF advance_to > a.max_id
+       AND leaf.ids_left(advance_to, coalesce(leaf_tag_alter.max_value, a.max_value)) < coalesce(leaf_tag_alter.step, a.step)
+       AND leaf.ids_left(a.max_id, a.max_value) >= coalesce(leaf_tag_alter.step, a.step) THEN
+        PERFORM leaf.fail('22023', format('advance_to %s leaves %s ids, less than step %s', advance_to,
+                leaf.ids_left(advance_to, coalesce(leaf_tag_alter.max_value, a.max_value)), coalesce(leaf_tag_alter.step, a.step)),
+            'Check the number: a tag never moves backwards. Raise max_value first, or lower step, if it is right.');
+    END IF;
+    UPDATE leaf.alloc SET
+           step = coalesce(leaf_tag_alter.step, step),
+           max_id = coalesce(advance_to, max_id),
+           floor = greatest(floor, advance_to),
+           fed_in = CASE WHEN advance_to IS NULL THEN fed_in ELSE leaf.history() END,
+           fed_unreplicated = fed_unreplicated AND advance_to IS NULL,
+           may_lack_feeds = may_lack_feeds AND advance_to IS NULL,
+           max_value = coalesce(leaf_tag_alter.max_value, max_value),
+           description = coalesce(leaf_tag_alter.description, description),
+           max_step = nullif(coalesce(leaf_tag_alter.max_step, max_step), 0)
+     WHERE biz_tag = tag;
+END
+$$;
+
+CREATE FUNCTION leaf_tag_drop(...)
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '5s' AS $$
+BEGIN
+    PERFORM leaf.check_tag(tag), leaf.require_given(force::text, 'force');
+    PERFORM leaf.row_to_change(tag);
+    DELETE FROM leaf.alloc WHERE biz_tag = tag;
+END
+$$;
+
+-- The name to store for a grantee: that of a role, or public.
+CREATE FUNCTION leaf.grantee(role name) RETURNS name
+    LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF role IS NULL THEN
+        PERFORM leaf.fail('22023', 'role must not be null', 'Specify a role, or use PUBLIC for all roles.');
+    ELSIF EXISTS (SELECT FROM pg_roles WHERE rolname = role) THEN
+        RETURN role;
+    ELSIF lower(role) <> 'public' THEN
+        PERFORM leaf.fail('42704', format('role "%s" does not exist', role), 'Create the role first, or use PUBLIC for all roles.');
+    END IF;
+    RETURN 'public';
+END
+$$;
+
+CREATE FUNCTION leaf_tag_grant(...)
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '5s' AS $$
+DECLARE
+    grantee name;
+BEGIN
+    PERFORM leaf.check_tag(tag);
+    grantee := leaf.grantee(role);
+    PERFORM leaf.row_to_change(tag);
+    UPDATE leaf.alloc SET grantees = array_append(grantees, grantee)
+     WHERE biz_tag = tag AND grantee <> ALL (grantees);
+END
+$$;
+
+CREATE FUNCTION leaf_tag_revoke(...)
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '5s' AS $$
+DECLARE
+    a leaf.alloc;
+BEGIN
+    a := leaf.row_to_change(tag);
+    -- By the name that is stored, whether or not a role still has it.
+    UPDATE leaf.alloc
+       SET grantees = array_remove(grantees, CASE WHEN role = ANY (a.grantees) THEN role ELSE leaf.grantee(role) END)
+     WHERE biz_tag = tag;
+END
+$$;

@@ -1,0 +1,183 @@
+/* Triggers: changes made with plain SQL keep what the functions rely on. */
+
+CREATE FUNCTION leaf_alloc_check(...)
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    is_replica boolean := current_setting('session_replication_role') = 'replica';
+    is_own     boolean := coalesce(current_setting('leaf_plain.own', true), '') = 'on';
+BEGIN
+    IF TG_RELID <> 'leaf.alloc'::regclass THEN
+        PERFORM leaf.fail('39P01', 'leaf_alloc_check can only be called by the triggers of leaf.alloc', 'Use only the triggers that the extension has created.');
+    END IF;
+    IF TG_OP = 'DELETE' THEN
+        RETURN CASE WHEN OLD.stripes > 1 AND is_replica THEN NULL ELSE OLD END;
+    ELSIF TG_OP = 'INSERT' THEN
+        -- The stripe of another node.
+        IF NEW.stripes > 1 AND is_replica THEN
+            RETURN NULL;
+        END IF;
+        IF NOT has_table_privilege('leaf.mask_secret', 'INSERT') THEN
+            IF NEW.upstream_tag IS NOT NULL AND NOT has_function_privilege('@extschema@.leaf_tag_attach(text, text)', 'EXECUTE') THEN
+                PERFORM leaf.fail('42501', format('permission denied to add fed tag "%s"', NEW.biz_tag),
+                    'Grant EXECUTE on leaf_tag_attach to the role.', format('Role "%s" may not make tags fed.', current_user));
+            END IF;
+            NEW.mask_salt := gen_random_uuid();
+            NEW.mask_secret_id := NULL;
+        END IF;
+        -- Two rows with one identity, such as a row that was copied within the table, would share a
+        -- high water.
+        IF to_regclass('leaf.' || leaf.high_water(NEW.incarnation)) IS NOT NULL
+           AND EXISTS (SELECT FROM leaf.alloc WHERE incarnation = NEW.incarnation AND biz_tag <> NEW.biz_tag) THEN
+            NEW.incarnation := gen_random_uuid();
+        END IF;
+        -- A row that brings a history along is a copy: the original may have granted more since.
+        NEW.is_copy := NEW.history IS NOT NULL;
+        NEW.history := coalesce(NEW.history, leaf.history());
+        NEW.may_lack_feeds := NEW.may_lack_feeds OR NEW.fed_in IS NOT NULL;
+    ELSE
+        IF (OLD.stripes, OLD.stripe, OLD.stripe_width, OLD.striped_from, OLD.earlier_stripes, OLD.earlier_stripe)
+           IS DISTINCT FROM (NEW.stripes, NEW.stripe, NEW.stripe_width, NEW.striped_from, NEW.earlier_stripes, NEW.earlier_stripe)
+        THEN
+            IF NOT is_replica THEN
+                PERFORM leaf.fail('55000', format('the stripe of tag "%s" cannot be changed', OLD.biz_tag),
+                    'Divide the stripe with leaf_tag_restripe. To get another one, drop the tag and create it above all ids in use.');
+            ELSIF OLD.incarnation <> NEW.incarnation THEN
+                RETURN NULL;
+            END IF;
+            NEW.stripes := OLD.stripes;
+            NEW.stripe := OLD.stripe;
+            NEW.stripe_width := OLD.stripe_width;
+            NEW.striped_from := OLD.striped_from;
+            NEW.earlier_stripes := OLD.earlier_stripes;
+            NEW.earlier_stripe := OLD.earlier_stripe;
+        END IF;
+        IF is_replica AND (OLD.upstream_tag IS NOT NULL OR NEW.upstream_tag IS NOT NULL) THEN
+            -- Another cluster's grants say nothing about this one's.
+            NEW.max_id := OLD.max_id;
+            NEW.incarnation := OLD.incarnation;
+            NEW.history := OLD.history;
+            NEW.is_copy := OLD.is_copy;
+            NEW.last_grant := OLD.last_grant;
+            NEW.upstream_tag := OLD.upstream_tag;
+            NEW.upstream_incarnation := OLD.upstream_incarnation;
+            NEW.fed_in := OLD.fed_in;
+            NEW.fed_unreplicated := OLD.fed_unreplicated;
+            NEW.may_lack_feeds := OLD.may_lack_feeds;
+        ELSIF (OLD.upstream_tag, OLD.upstream_incarnation) IS DISTINCT FROM (NEW.upstream_tag, NEW.upstream_incarnation) THEN
+            PERFORM leaf.fail('55000', format('cannot change where the ids of tag "%s" come from', OLD.biz_tag),
+                'Use leaf_tag_attach. To make a fed tag local again, drop it and create another one.');
+        ELSIF NEW.max_value < OLD.max_value AND NEW.max_value + 1 < NEW.max_id AND NOT is_replica THEN
+            PERFORM leaf.fail('22023', format('max_value %s is less than what tag "%s" has granted', NEW.max_value, OLD.biz_tag),
+                format('To grant no more ids, use %s.', NEW.max_id - 1), format('Numbers up to %s have been granted.', NEW.max_id - 1));
+        ELSIF NEW.max_id <> OLD.max_id AND NEW.upstream_tag IS NOT NULL THEN
+            PERFORM leaf.fail('55000', format('cannot move fed tag "%s"', OLD.biz_tag),
+                'Move the centre''s tag with leaf_tag_alter there.', 'Its ids are granted by the centre.');
+        ELSIF NEW.max_id > OLD.max_id AND NOT is_own THEN
+            -- Moved, not granted: what shards have got lies below.
+            NEW.floor := greatest(NEW.floor, NEW.max_id);
+            NEW.fed_in := leaf.history();
+            NEW.fed_unreplicated := false;
+            NEW.may_lack_feeds := false;
+        ELSIF NEW.max_id < OLD.max_id AND is_replica THEN
+            -- It was valid where it was made.
+            NEW.max_id := OLD.max_id;
+        ELSIF NEW.max_id < OLD.max_id THEN
+            PERFORM leaf.fail('22023', format('tag "%s" cannot move backwards', OLD.biz_tag),
+                'Choose a larger number, or drop the tag and create it again.',
+                format('Numbers up to %s have been granted.', OLD.max_id - 1));
+        END IF;
+    END IF;
+    NEW.mask_secret_id := coalesce(NEW.mask_secret_id, leaf.any_mask_secret());
+    NEW.update_time := clock_timestamp();
+    NEW.written_by := pg_current_xact_id()::xid;
+    RETURN NEW;
+END
+$$;
+
+-- The sequence of a row is its high water: how far numbers were granted, whatever became of the
+-- transactions. It goes with the row's identity, so that a rename changes nothing.
+CREATE FUNCTION leaf.high_water(incarnation uuid) RETURNS name
+    LANGUAGE sql IMMUTABLE STRICT SET search_path = pg_catalog, pg_temp AS $$
+    SELECT ('g_' || replace(incarnation::text, '-', ''))::name;
+$$;
+
+CREATE FUNCTION leaf.make_high_water(incarnation uuid) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET client_min_messages = warning AS $$
+BEGIN
+    EXECUTE format('CREATE SEQUENCE IF NOT EXISTS leaf.%I MINVALUE -9223372036854775808 START -9223372036854775808',
+                   leaf.high_water(incarnation));
+END
+$$;
+
+CREATE FUNCTION leaf_alloc_changed(...)
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET client_min_messages = warning AS $$
+DECLARE
+    unused name;
+BEGIN
+    IF TG_RELID <> 'leaf.alloc'::regclass THEN
+        PERFORM leaf.fail('39P01', 'leaf_alloc_changed can only be called by the triggers of leaf.alloc', 'Use only the triggers that the extension has created.');
+    END IF;
+    IF TG_OP = 'UPDATE' AND NEW.max_id < OLD.max_id THEN
+        -- Another trigger, which fired after leaf's, has changed the row.
+        PERFORM leaf.fail('22023', format('tag "%s" cannot move backwards', OLD.biz_tag),
+            'Choose a larger number, or drop the tag and create it again.',
+            format('Numbers up to %s have been granted.', OLD.max_id - 1));
+    END IF;
+    IF TG_OP = 'INSERT' OR TG_OP = 'UPDATE' AND OLD.incarnation <> NEW.incarnation THEN
+        PERFORM leaf.make_high_water(NEW.incarnation);
+    END IF;
+    IF TG_OP = 'TRUNCATE' THEN
+        FOR unused IN SELECT relname FROM pg_class
+                       WHERE relnamespace = 'leaf'::regnamespace AND relkind = 'S' AND relname ^@ 'g_' LOOP
+            EXECUTE format('DROP SEQUENCE leaf.%I', unused);
+        END LOOP;
+    ELSIF TG_OP = 'DELETE' OR TG_OP = 'UPDATE' AND OLD.incarnation <> NEW.incarnation THEN
+        IF NOT EXISTS (SELECT FROM leaf.alloc WHERE incarnation = OLD.incarnation) THEN
+            EXECUTE format('DROP SEQUENCE IF EXISTS leaf.%I', leaf.high_water(OLD.incarnation));
+        END IF;
+    END IF;
+    RETURN NULL;
+END
+$$;
+
+CREATE FUNCTION leaf_worker_check(...)
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    is_replica boolean := current_setting('session_replication_role') = 'replica';
+    registered record;
+BEGIN
+    IF TG_RELID <> 'leaf.worker'::regclass THEN
+        PERFORM leaf.fail('39P01', 'leaf_worker_check can only be called by the triggers of leaf.worker', 'Use only the triggers that the extension has created.');
+    ELSIF TG_OP = 'TRUNCATE' THEN
+        PERFORM leaf.fail('0A000', 'cannot truncate leaf.worker', 'Delete the rows of nodes that are gone.',
+            'Truncating it would lose the record of the worker ids in use.');
+    ELSIF TG_OP = 'DELETE' THEN
+        IF OLD.ceiling <= clock_timestamp() THEN
+            RETURN OLD;
+        ELSIF is_replica THEN
+            RETURN NULL;
+        END IF;
+        PERFORM leaf.fail('55006', format('worker id %s is in use', OLD.worker_id),
+            'Release the lease with leaf_worker_release, or try again after that time.',
+            format('Node "%s" may issue ids with it until %s.', OLD.node, OLD.ceiling));
+    END IF;
+    SELECT * INTO registered FROM leaf.registered_scheme();
+    PERFORM leaf.require_scheme(NEW.layout, NEW.epoch, coalesce(registered.layout, NEW.layout), coalesce(registered.epoch, NEW.epoch));
+    IF TG_OP = 'INSERT' THEN
+        -- A restored row is the record of what was used elsewhere, no lease.
+        IF NOT has_table_privilege('leaf.worker', 'UPDATE') AND NEW.history = leaf.history() THEN
+            PERFORM leaf.fail('22023', format('worker id %s is not leased by this database', NEW.worker_id), 'Lease it with leaf_worker_register.');
+        END IF;
+    ELSIF NEW.worker_id <> OLD.worker_id THEN
+        PERFORM leaf.fail('22023', format('worker id %s cannot be changed to %s', OLD.worker_id, NEW.worker_id),
+            'Register the node again with leaf_worker_register.');
+    ELSIF NEW.ceiling < OLD.ceiling AND coalesce(current_setting('leaf_plain.own', true), '') <> 'on' THEN
+        IF NOT is_replica THEN
+            PERFORM leaf.fail('22023', format('the ceiling of worker id %s cannot be lowered', OLD.worker_id),
+                'Ids up to the ceiling may have been issued; the next lease starts there.');
+        END IF;
+        NEW.ceiling := OLD.ceiling;
+    END IF;
+    RETURN NEW;
+END
+$$;

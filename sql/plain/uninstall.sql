@@ -1,0 +1,31 @@
+/* Removes the plain edition. What the tables say of ids that are in use goes with them. */
+DO $$
+DECLARE
+    name text;
+    home oid := (SELECT p.pronamespace FROM pg_trigger AS t JOIN pg_proc AS p ON p.oid = t.tgfoid
+                  WHERE t.tgrelid = to_regclass('leaf.alloc') AND t.tgname = 'leaf_check');
+BEGIN
+    IF to_regclass('leaf.plain') IS NULL THEN
+        RAISE EXCEPTION USING ERRCODE = 'undefined_table', MESSAGE = 'the plain edition of leaf is not installed in this database',
+            HINT = 'Name another database with -d.';
+    END IF;
+    LOCK TABLE leaf.alloc, leaf.worker IN ACCESS EXCLUSIVE MODE;
+    IF EXISTS (SELECT FROM leaf.alloc) OR EXISTS (SELECT FROM leaf.worker WHERE ceiling > now()) THEN
+        RAISE EXCEPTION USING ERRCODE = 'dependent_objects_still_exist', MESSAGE = 'there are tags or leases of worker ids',
+            HINT = 'To move them, dump the database first. Then drop the tags with leaf_tag_drop, and release the worker ids.';
+    END IF;
+    DROP VIEW leaf.stat_segment, leaf.stat_snowflake, leaf.stat_upstream;
+    FOR name IN SELECT oid::regprocedure FROM pg_proc WHERE pronamespace = 'leaf'::regnamespace LOOP
+        EXECUTE format('DROP FUNCTION %s', name);
+    END LOOP;
+    DROP TABLE leaf.alloc, leaf.worker, leaf.mask_secret, leaf.plain;
+    FOR name IN SELECT oid::regprocedure FROM pg_proc
+                 WHERE pronamespace = home AND proname = ANY ('{leaf_new_history,@functions@}') LOOP
+        EXECUTE format('DROP FUNCTION %s', name);
+    END LOOP;
+    FOR name IN SELECT oid::regclass FROM pg_class WHERE relnamespace = 'leaf'::regnamespace AND relkind = 'S' LOOP
+        EXECUTE format('DROP SEQUENCE %s', name);
+    END LOOP;
+    DROP SCHEMA leaf;
+END
+$$;

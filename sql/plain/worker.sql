@@ -1,0 +1,380 @@
+/*
+ * The registry of worker ids: the rules of the library, with its clock. A registration is part of
+ * the caller's transaction, which must be committed before ids are issued.
+ */
+
+-- Layout and epoch of the rows, if there is one.
+CREATE FUNCTION leaf.registered_scheme(OUT layout text, OUT epoch timestamptz)
+    LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    SELECT layout, epoch FROM leaf.worker ORDER BY worker_id LIMIT 1;
+$$;
+
+-- Layout and epoch of this database, with the fields of the layout.
+CREATE FUNCTION leaf.scheme(OUT layout text, OUT epoch timestamptz, OUT tick_us bigint, OUT ticks bigint, OUT worker_ids bigint, OUT sequences bigint)
+    LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    l record;
+BEGIN
+    SELECT * INTO layout, epoch FROM leaf.registered_scheme();
+    IF layout IS NULL THEN
+        SELECT snowflake_layout, snowflake_epoch INTO layout, epoch FROM leaf.plain;
+    END IF;
+    SELECT * INTO l FROM leaf.layout(layout);
+    layout := l.name;
+    epoch := coalesce(epoch, leaf.instant(l.epoch_us));
+    tick_us := l.tick_us;
+    ticks := l.ticks;
+    worker_ids := l.worker_ids;
+    sequences := l.sequences;
+END
+$$;
+
+CREATE FUNCTION leaf.require_scheme(layout text, epoch timestamptz, registered text, registered_epoch timestamptz) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF (layout, epoch) IS DISTINCT FROM (registered, registered_epoch) THEN
+        PERFORM leaf.fail('55000', 'layout or epoch of snowflake ids differs from the registered one',
+            'Set leaf.snowflake_layout and leaf.snowflake_epoch to the registered values; ids of another layout or epoch could repeat existing ones.',
+            format('Registered: Layout %s, epoch %s. Requested: Layout %s, epoch %s.', registered, registered_epoch, layout, epoch));
+    END IF;
+END
+$$;
+
+-- Which registry this is.
+CREATE FUNCTION leaf.registry() RETURNS uuid
+    LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
+    SELECT lpad(to_hex(last_value), 32, '0')::uuid FROM leaf.registry_incarnation;
+$$;
+
+-- What a registration, a renewal and a release have in common.
+CREATE FUNCTION leaf.begin_lease() RETURNS text
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    present text;
+BEGIN
+    PERFORM leaf.require_primary('draw ids');
+    PERFORM leaf.insist_on_durable_commit();
+    present := leaf.require_history();
+    IF EXISTS (SELECT FROM leaf.worker WHERE upstream_ceiling IS NOT NULL) THEN
+        PERFORM leaf.fail('55000', 'this server leases no worker ids, because its own comes from a centre', 'Register the node at the centre.');
+    END IF;
+    RETURN present;
+END
+$$;
+
+CREATE FUNCTION leaf.check_clock(clock timestamptz, now timestamptz) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    us bigint := leaf.unix_us(clock) - leaf.unix_us(now);
+BEGIN
+    IF abs(us) > (SELECT extract(epoch FROM max_clock_offset) * 1000000 FROM leaf.plain) THEN
+        PERFORM leaf.fail('58000', 'the clock is not credible',
+            'Correct the clock, or that of the registry if it is the wrong one; leaf.max_clock_offset sets how far off a clock can be.',
+            format('It is %s s off the registry''s clock.', to_char(us / 1000000.0, 'SFM9999999990.000')));
+    END IF;
+END
+$$;
+
+CREATE FUNCTION leaf.check_instant(at timestamptz, name text) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF NOT isfinite(at) THEN
+        PERFORM leaf.fail('22023', format('%s must not be infinite', name), 'Give an instant, such as clock_timestamp().');
+    END IF;
+END
+$$;
+
+-- How far ahead of the clock a ceiling should be.
+CREATE FUNCTION leaf.check_ahead(ahead interval) RETURNS interval
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF ahead IS NULL THEN
+        RETURN (SELECT ceiling_ahead FROM leaf.plain);
+    ELSIF extract(year FROM ahead) <> 0 OR extract(month FROM ahead) <> 0 OR ahead NOT BETWEEN '100 ms' AND '24 h' THEN
+        PERFORM leaf.fail('22023', 'ahead is out of range', 'A ceiling can be from 100 milliseconds to one day ahead.');
+    END IF;
+    RETURN ahead;
+END
+$$;
+
+-- The end of the tick to which the ceiling of a node is raised, if its ids may have the time "last".
+CREATE FUNCTION leaf.next_ceiling(clock timestamptz, last timestamptz, ahead interval) RETURNS timestamptz
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT leaf.instant(leaf.unix_us(s.epoch) + s.tick_us * least(s.ticks, greatest(
+               div(greatest(leaf.unix_us(clock + ahead), leaf.unix_us(last + ahead / 4)) - leaf.unix_us(s.epoch) + s.tick_us - 1, s.tick_us),
+               div(leaf.unix_us(greatest(clock, last)) - leaf.unix_us(s.epoch), s.tick_us) + 2))::bigint)
+      FROM leaf.scheme() AS s;
+$$;
+
+-- A lease before "max_clock_lead" ahead of the clock could not begin.
+CREATE FUNCTION leaf.may_begin(at timestamptz, clock timestamptz) RETURNS boolean
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT at <= clock + max_clock_lead FROM leaf.plain;
+$$;
+
+-- The row of the worker id that a node gets, or a new worker id.
+CREATE FUNCTION leaf.choose_worker_id(wanted integer, present text, now timestamptz, OUT worker_id integer, OUT is_new boolean)
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+    s     record;
+    p     leaf.plain;
+    w     leaf.worker;
+    until timestamptz;
+    first bigint;
+BEGIN
+    SELECT * INTO s FROM leaf.scheme();
+    SELECT * INTO p FROM leaf.plain;
+    IF wanted >= s.worker_ids THEN
+        PERFORM leaf.fail('22023', format('worker id %s is out of range', wanted), 'Choose a worker id within the range, or -1 to lease one.',
+            format('Layout %s has the worker ids 0 to %s.', s.layout, s.worker_ids - 1));
+    ELSIF wanted IS NOT NULL THEN
+        SELECT * INTO w FROM leaf.worker WHERE worker_id = wanted;
+        until := CASE WHEN leaf.may_begin(w.ceiling, now) THEN w.leased_until ELSE greatest(w.leased_until, w.ceiling) END;
+        IF w.history <> present AND until + p.worker_reuse_after >= now THEN
+            PERFORM leaf.fail('55006', format('worker id %s was leased in another history of this database', wanted),
+                'Choose another worker id; or, if its holder does not run any more, call leaf_worker_take_over with the worker id.',
+                format('Its holder, "%s", may still be running there.', w.node));
+        ELSIF w.history = present AND until >= now THEN
+            PERFORM leaf.fail('55006', format('worker id %s is held by another node', wanted),
+                'Choose another worker id, or try again after that time.',
+                format('Its holder is "%s", whose lease lasts until %s unless it is renewed.', w.node, until));
+        END IF;
+        is_new := w.worker_id IS NULL;
+        worker_id := wanted;
+        PERFORM FROM leaf.worker AS l WHERE l.worker_id = wanted AND l.token = w.token AND l.nonce = w.nonce FOR NO KEY UPDATE SKIP LOCKED;
+        IF NOT (FOUND OR is_new) THEN
+            PERFORM leaf.contended();
+        END IF;
+        RETURN;
+    END IF;
+    is_new := false;
+    SELECT l.worker_id INTO worker_id FROM leaf.worker AS l
+     WHERE l.history = present AND l.leased_until < now AND l.worker_id < s.worker_ids AND l.ceiling <= now + p.max_clock_lead
+     ORDER BY l.leased_until, l.worker_id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED;
+    IF FOUND THEN
+        RETURN;
+    END IF;
+    IF (SELECT count(*) FROM leaf.worker AS l WHERE l.worker_id < s.worker_ids) < s.worker_ids THEN
+        -- Copies of the registry may be choosing at the same time.
+        IF EXISTS (SELECT FROM leaf.worker AS l WHERE l.history <> present) THEN
+            first := floor(random() * s.worker_ids);
+        END IF;
+        is_new := true;
+        FOR n IN 0..s.worker_ids - 1 LOOP
+            worker_id := coalesce(first + n, nextval('leaf.next_worker_id')) % s.worker_ids;
+            IF NOT EXISTS (SELECT FROM leaf.worker AS l WHERE l.worker_id = choose_worker_id.worker_id) THEN
+                RETURN;
+            END IF;
+        END LOOP;
+    END IF;
+    is_new := false;
+    SELECT l.worker_id INTO worker_id FROM leaf.worker AS l
+     WHERE l.history <> present AND l.worker_id < s.worker_ids
+       AND CASE WHEN l.ceiling <= now + p.max_clock_lead THEN l.leased_until ELSE greatest(l.leased_until, l.ceiling) END + p.worker_reuse_after < now
+     ORDER BY l.leased_until, l.worker_id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED;
+    IF NOT FOUND THEN
+        PERFORM leaf.fail('53400', 'no worker id is left for snowflake ids',
+            'Delete rows of leaf.worker whose nodes are gone, or wait until their leases expire. After promotions, leaf_worker_take_over vouches that the former primaries are gone.',
+            format('All worker ids of layout %s are leased; their number is %s.', s.layout, s.worker_ids));
+    END IF;
+END
+$$;
+
+CREATE FUNCTION leaf.contended() RETURNS void
+    LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
+    SELECT leaf.fail('40001', 'could not lease a worker id due to concurrent leases', 'Try again.');
+$$;
+
+CREATE FUNCTION leaf.register(node text, wanted integer, clock timestamptz, ahead interval, given uuid,
+        OUT worker_id integer, OUT nonce uuid, OUT token bigint, OUT start_at timestamptz, OUT ceiling timestamptz,
+        OUT layout text, OUT epoch timestamptz, OUT registry uuid, OUT history text)
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_variable
+DECLARE
+    now     timestamptz := clock_timestamp();
+    asker   name := leaf.asker();
+    is_new  boolean;
+    w       leaf.worker;
+    s       record;
+    p       leaf.plain;
+BEGIN
+    IF node IS NULL OR char_length(node) NOT BETWEEN 1 AND 256 THEN
+        PERFORM leaf.fail('22023', 'the name of a node must have 1 to 256 characters', 'Choose a name that identifies the node to a reader of leaf.worker.');
+    ELSIF node ^@ 'server ' THEN
+        PERFORM leaf.fail('22023', 'names of nodes that begin with "server " are reserved', 'Choose another name; these are used for servers.');
+    ELSIF wanted < 0 THEN
+        PERFORM leaf.fail('22023', format('worker id %s is negative', wanted), 'Leave it out to lease any worker id, or specify one of the layout.');
+    END IF;
+    PERFORM leaf.check_instant(clock, 'clock');
+    ahead := leaf.check_ahead(ahead);
+    clock := coalesce(clock, now);
+    history := leaf.begin_lease();
+    SELECT * INTO p FROM leaf.plain;
+    SELECT * INTO s FROM leaf.scheme();
+    SELECT * INTO w FROM leaf.worker AS l WHERE l.nonce = given LIMIT 1;
+    IF FOUND AND (w.token <> 1 OR w.node <> node OR w.start_at IS NULL OR w.worker_id <> wanted) THEN
+        PERFORM leaf.fail('55000', 'the nonce has been used for another lease',
+            'Make a new nonce for each registration, such as gen_random_uuid() returns; give the same nonce only to repeat the same registration.');
+    ELSIF NOT FOUND THEN
+        PERFORM leaf.require_scheme((leaf.layout(p.snowflake_layout)).name,
+            coalesce(p.snowflake_epoch, leaf.instant((leaf.layout(p.snowflake_layout)).epoch_us)), s.layout, s.epoch);
+        IF s.epoch > now THEN
+            PERFORM leaf.fail('22023', 'the epoch of snowflake ids lies in the future',
+                'Set leaf.snowflake_epoch to a time that has passed, or correct the clock.', format('Layout %s, epoch %s.', s.layout, s.epoch));
+        ELSIF NOT (SELECT rolsuper FROM pg_roles WHERE rolname = asker)
+              AND (SELECT count(*) FROM leaf.worker AS l WHERE l.leased_by = asker AND l.leased_until >= now) >= p.max_leases THEN
+            PERFORM leaf.fail('53400', format('the role holds %s worker ids already', p.max_leases),
+                'Release leases with leaf_worker_release, or raise leaf.max_leases for the role.');
+        END IF;
+        PERFORM leaf.check_clock(clock, now);
+        SELECT c.worker_id, c.is_new INTO worker_id, is_new FROM leaf.choose_worker_id(wanted, history, now) AS c;
+        SELECT * INTO w FROM leaf.worker AS l WHERE l.worker_id = worker_id;
+        -- Above the ceiling of the last lease, and not before the clock.
+        start_at := leaf.instant(leaf.unix_us(s.epoch) + s.tick_us * least(s.ticks, greatest(
+            div(leaf.unix_us(coalesce(w.ceiling, s.epoch)) - leaf.unix_us(s.epoch) + s.tick_us - 1, s.tick_us),
+            div(leaf.unix_us(clock) - leaf.unix_us(s.epoch), s.tick_us), 0))::bigint);
+        IF NOT leaf.may_begin(start_at, clock) THEN
+            PERFORM leaf.fail('58000', 'the clock is behind the time up to which snowflake ids may have been issued',
+                'Correct the clock, wait until it has passed that time, or set leaf.worker_id to a worker id that was never used.',
+                format('That time is %s for worker id %s.', start_at, worker_id));
+        END IF;
+        ceiling := leaf.next_ceiling(clock, start_at, ahead);
+        INSERT INTO leaf.worker AS l (worker_id, node, nonce, token, history, layout, epoch, ceiling, leased_until, clock_offset_ms,
+                                 registered_at, renewed_at, start_at, leased_by)
+        VALUES (worker_id, node, coalesce(given, gen_random_uuid()), 1, history, s.layout, s.epoch, ceiling,
+                greatest(now, ceiling) + p.worker_lease, (leaf.unix_us(clock) - leaf.unix_us(now)) / 1000.0, now, now, start_at, asker)
+            ON CONFLICT ON CONSTRAINT worker_pkey DO UPDATE SET
+               node = excluded.node, nonce = excluded.nonce, token = excluded.token, history = excluded.history, layout = excluded.layout,
+               epoch = excluded.epoch, ceiling = excluded.ceiling, leased_until = excluded.leased_until,
+               clock_offset_ms = excluded.clock_offset_ms, registered_at = excluded.registered_at, renewed_at = excluded.renewed_at,
+               start_at = excluded.start_at, leased_by = excluded.leased_by, upstream_nonce = NULL, upstream_token = NULL
+             WHERE NOT is_new AND (l.nonce, l.token) = (w.nonce, w.token)
+        RETURNING * INTO w;
+        IF NOT FOUND THEN
+            PERFORM leaf.contended();
+        END IF;
+    END IF;
+    worker_id := w.worker_id;
+    nonce := w.nonce;
+    token := w.token;
+    start_at := w.start_at;
+    ceiling := w.ceiling;
+    layout := w.layout;
+    epoch := w.epoch;
+    registry := leaf.registry();
+END
+$$;
+
+CREATE FUNCTION leaf_worker_register(...)
+    LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '5s' AS $$
+    SELECT * FROM leaf.register($1, $2, $3, $4, $5);
+$$;
+
+-- The row of a lease, locked until the transaction ends.
+CREATE FUNCTION leaf.lease_row(lease_of integer, nonce uuid, token bigint, next_token bigint) RETURNS leaf.worker
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    w leaf.worker;
+BEGIN
+    IF lease_of IS NULL OR nonce IS NULL OR token IS NULL THEN
+        PERFORM leaf.fail('22023', 'worker id, nonce and token must not be null',
+            'Give what leaf_worker_register and the last leaf_worker_renew returned.');
+    END IF;
+    SELECT * INTO w FROM leaf.worker WHERE worker_id = lease_of FOR NO KEY UPDATE;
+    IF NOT FOUND OR w.nonce <> nonce OR w.token NOT IN (token, coalesce(next_token, token)) THEN
+        PERFORM leaf.fail('55000', format('the lease of worker id %s is lost', lease_of),
+            'Stop issuing ids with it, and register again with leaf_worker_register.',
+            'It was renewed with another token, given to another node, or removed.');
+    END IF;
+    RETURN w;
+END
+$$;
+
+CREATE FUNCTION leaf.renew(lease_of integer, given uuid, present bigint, clock timestamptz, ahead interval, next_token bigint,
+        OUT token bigint, OUT ceiling timestamptz, OUT registry uuid, OUT history text)
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_variable
+DECLARE
+    now timestamptz := clock_timestamp();
+    w   leaf.worker;
+BEGIN
+    IF next_token = present THEN
+        PERFORM leaf.fail('22023', 'next_token must differ from token', 'Propose a random number that was not used for this lease before.');
+    END IF;
+    PERFORM leaf.asker();
+    PERFORM leaf.check_instant(clock, 'clock');
+    ahead := leaf.check_ahead(ahead);
+    history := leaf.begin_lease();
+    w := leaf.lease_row(lease_of, given, present, next_token);
+    token := coalesce(next_token, 2 + ('x' || right(replace(gen_random_uuid()::text, '-', ''), 13))::bit(52)::bigint);
+    IF w.token = next_token THEN
+        -- It was renewed so before.
+        ceiling := w.ceiling;
+    ELSE
+        PERFORM leaf.check_clock(coalesce(clock, now), now);
+        ceiling := greatest(w.ceiling, leaf.next_ceiling(coalesce(clock, now), '-infinity', ahead));
+        UPDATE leaf.worker AS l SET
+               token = renew.token, ceiling = renew.ceiling,
+               leased_until = greatest(now, ceiling) + (SELECT worker_lease FROM leaf.plain),
+               renewed_at = now, history = renew.history,
+               clock_offset_ms = (leaf.unix_us(coalesce(clock, now)) - leaf.unix_us(now)) / 1000.0
+         WHERE l.worker_id = lease_of;
+    END IF;
+    registry := leaf.registry();
+END
+$$;
+
+CREATE FUNCTION leaf_worker_renew(...)
+    LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '5s' AS $$
+    SELECT * FROM leaf.renew($1, $2, $3, $4, $5, $6);
+$$;
+
+CREATE FUNCTION leaf_worker_release(...)
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '5s' AS $$
+#variable_conflict use_variable
+DECLARE
+    now     timestamptz := clock_timestamp();
+    w       leaf.worker;
+    tick_us bigint;
+    ceiling timestamptz;
+BEGIN
+    PERFORM leaf.asker();
+    PERFORM leaf.check_instant(used_until, 'used_until');
+    PERFORM leaf.begin_lease();
+    w := leaf.lease_row(worker_id, nonce, token, NULL);
+    tick_us := (leaf.layout(w.layout)).tick_us;
+    -- Not below the beginning of the lease: its predecessors may have issued ids until then.
+    ceiling := CASE WHEN used_until IS NULL OR w.start_at IS NULL THEN w.ceiling ELSE
+        least(w.ceiling, leaf.instant(leaf.unix_us(w.epoch) + tick_us
+            * div(leaf.unix_us(greatest(used_until, w.start_at)) - leaf.unix_us(w.epoch) + tick_us - 1, tick_us)::bigint)) END;
+    PERFORM leaf.mark_own(true);
+    UPDATE leaf.worker AS l SET
+           ceiling = ceiling,
+           -- Until the clock comes near the ceiling, no other lease could begin.
+           leased_until = CASE WHEN leaf.may_begin(ceiling, now) THEN now ELSE ceiling END,
+           token = l.token + 1
+     WHERE l.worker_id = w.worker_id;
+    PERFORM leaf.mark_own(false);
+END
+$$;
+
+CREATE FUNCTION leaf_worker_take_over(...)
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '5s' AS $$
+DECLARE
+    present text;
+    taken   integer;
+BEGIN
+    PERFORM leaf.asker();
+    IF worker_id < 0 THEN
+        PERFORM leaf.fail('22023', format('worker id %s is negative', worker_id), 'Leave it out to lease any worker id, or specify one of the layout.');
+    END IF;
+    present := leaf.begin_lease();
+    UPDATE leaf.worker AS l
+       SET history = present, leased_until = least(l.leased_until, clock_timestamp()), token = l.token + 1, nonce = gen_random_uuid()
+     WHERE l.history <> present
+       AND CASE WHEN leaf_worker_take_over.worker_id IS NULL THEN l.node ^@ 'server ' ELSE l.worker_id = leaf_worker_take_over.worker_id END;
+    GET DIAGNOSTICS taken = ROW_COUNT;
+    RETURN taken;
+END
+$$;
