@@ -193,7 +193,8 @@ CREATE FUNCTION leaf.register(node text, wanted integer, clock timestamptz, ahea
 #variable_conflict use_variable
 DECLARE
     now     timestamptz := clock_timestamp();
-    asker   name := leaf.asker();
+    -- Superusers may hold any number.
+    holder  name := (SELECT rolname FROM pg_roles WHERE rolname = leaf.asker() AND NOT rolsuper);
     is_new  boolean;
     w       leaf.worker;
     s       record;
@@ -222,8 +223,7 @@ BEGIN
         IF s.epoch > now THEN
             PERFORM leaf.fail('22023', 'the epoch of snowflake ids lies in the future',
                 'Set leaf.snowflake_epoch to a time that has passed, or correct the clock.', format('Layout %s, epoch %s.', s.layout, s.epoch));
-        ELSIF NOT (SELECT rolsuper FROM pg_roles WHERE rolname = asker)
-              AND (SELECT count(*) FROM leaf.worker AS l WHERE l.leased_by = asker AND l.leased_until >= now) >= p.max_leases THEN
+        ELSIF (SELECT count(*) FROM leaf.worker AS l WHERE l.leased_by = holder AND l.leased_until >= now) >= p.max_leases THEN
             PERFORM leaf.fail('53400', format('the role holds %s worker ids already', p.max_leases),
                 'Release leases with leaf_worker_release, or raise leaf.max_leases for the role.');
         END IF;
@@ -243,7 +243,7 @@ BEGIN
         INSERT INTO leaf.worker AS l (worker_id, node, nonce, token, history, layout, epoch, ceiling, leased_until, clock_offset_ms,
                                  registered_at, renewed_at, start_at, leased_by)
         VALUES (worker_id, node, coalesce(given, gen_random_uuid()), 1, history, s.layout, s.epoch, ceiling,
-                greatest(now, ceiling) + p.worker_lease, (leaf.unix_us(clock) - leaf.unix_us(now)) / 1000.0, now, now, start_at, asker)
+                greatest(now, ceiling) + p.worker_lease, (leaf.unix_us(clock) - leaf.unix_us(now)) / 1000.0, now, now, start_at, holder)
             ON CONFLICT ON CONSTRAINT worker_pkey DO UPDATE SET
                node = excluded.node, nonce = excluded.nonce, token = excluded.token, history = excluded.history, layout = excluded.layout,
                epoch = excluded.epoch, ceiling = excluded.ceiling, leased_until = excluded.leased_until,
@@ -299,12 +299,12 @@ DECLARE
     now timestamptz := clock_timestamp();
     w   leaf.worker;
 BEGIN
-    IF next_token = present THEN
-        PERFORM leaf.fail('22023', 'next_token must differ from token', 'Propose a random number that was not used for this lease before.');
-    END IF;
     PERFORM leaf.asker();
     PERFORM leaf.check_instant(clock, 'clock');
     ahead := leaf.check_ahead(ahead);
+    IF next_token = present THEN
+        PERFORM leaf.fail('22023', 'next_token must differ from token', 'Propose a random number that was not used for this lease before.');
+    END IF;
     history := leaf.begin_lease();
     w := leaf.lease_row(lease_of, given, present, next_token);
     token := coalesce(next_token, 2 + ('x' || right(replace(gen_random_uuid()::text, '-', ''), 13))::bit(52)::bigint);

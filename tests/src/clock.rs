@@ -50,6 +50,11 @@ impl Clock {
         self.set(&format!("-{:.6}", by.as_secs_f64()));
     }
 
+    /// The clock stands still, at so many seconds since 1970.
+    pub fn stand_at(&self, seconds: i64) {
+        self.set(&seconds.to_string());
+    }
+
     /// In one step, because the server reads the file all the time.
     fn set(&self, offset: &str) {
         let new = self.file.with_extension("new");
@@ -64,6 +69,8 @@ impl Clock {
             .env("LD_PRELOAD", &self.libraries)
             .env("FAKETIME_TIMESTAMP_FILE", &self.file)
             .env("FAKETIME_NO_CACHE", "1")
+            // Of an instant; how far a clock is off has a sign.
+            .env("FAKETIME_FMT", "%s")
             .env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
     }
 }

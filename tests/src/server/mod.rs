@@ -8,7 +8,7 @@ pub use options::Options;
 
 use crate::account::{command, give, run};
 use crate::process::{Paused, alive, children, signal};
-use crate::{Clock, Disk, Draw, cluster, port, preload, wait_until};
+use crate::{Clock, Disk, Draw, cluster, edition, port, preload, wait_until};
 use nix::sys::signal::Signal;
 use postgres::{Client, Config, NoTls};
 use std::fs::{self, File, OpenOptions};
@@ -77,6 +77,7 @@ impl Server {
             old: false,
             bindir: None,
             bare: false,
+            plain: edition::is_plain(),
             clock: false,
             disk: false,
             black_hole: false,

@@ -2,7 +2,7 @@
 
 use super::Server;
 use crate::account::{command, run};
-use crate::{Draw, Installation, Tls, cluster};
+use crate::{Draw, Installation, Tls, cluster, edition};
 use postgres::Client;
 use std::path::PathBuf;
 
@@ -13,6 +13,7 @@ pub struct Options {
     pub(super) old: bool,
     pub(super) bindir: Option<PathBuf>,
     pub(super) bare: bool,
+    pub(super) plain: bool,
     pub(super) clock: bool,
     pub(super) disk: bool,
     pub(super) black_hole: bool,
@@ -50,6 +51,12 @@ impl Options {
         self
     }
 
+    /// With the plain edition, whichever is tested.
+    pub fn plain(mut self) -> Options {
+        self.plain = true;
+        self
+    }
+
     /// A clock of its own: [`Server::clock`].
     pub fn clock(mut self) -> Options {
         self.clock = true;
@@ -74,7 +81,7 @@ impl Options {
         self
     }
 
-    /// Starts the server and creates the extension in the database `postgres`.
+    /// Starts the server and installs leaf in the database `postgres`.
     pub fn start(self) -> Server {
         let bindir = match (&self.bindir, self.old) {
             (Some(bindir), _) => bindir.clone(),
@@ -86,9 +93,14 @@ impl Options {
             false => cluster::copy_template(data),
         });
         server.configure(DEFAULTS);
+        if !self.plain {
+            server.configure("shared_preload_libraries = 'leaf'\n");
+        }
         server.come_up(&self);
-        if !self.bare {
-            server.connect().run("CREATE EXTENSION leaf");
+        match (self.bare, self.plain) {
+            (true, _) => {}
+            (false, false) => server.connect().run("CREATE EXTENSION leaf"),
+            (false, true) => edition::install_plain(&server),
         }
         server
     }
@@ -134,7 +146,6 @@ fn base_backup(primary: &Server, option: &str) -> Server {
 const DEFAULTS: &str = "\
 statement_timeout = 2min
 listen_addresses = ''
-shared_preload_libraries = 'leaf'
 shared_buffers = 32MB
 max_connections = 50
 max_wal_size = 256MB

@@ -1,0 +1,96 @@
+//! Both editions have the same functions, tables and views, with the same rights.
+
+use leaf_tests::postgres::Client;
+use leaf_tests::{Draw, Server};
+use std::collections::BTreeSet;
+
+/// What only one of them has, by the beginnings of the lines.
+const ALLOWED: [&str; 3] = [
+    // Settings, and the call after a restore, which take the place of the library's settings and of
+    // its own look at the cluster.
+    "plain only: relation leaf.plain",
+    "plain only: relation leaf.next_worker_id",
+    "plain only: function leaf_new_history",
+];
+
+/// Names, arguments, results, comments and rights of all that callers can see. The owner is
+/// somebody else in each edition.
+fn contents(client: &mut Client) -> BTreeSet<String> {
+    let rights = "SELECT coalesce(string_agg(concat_ws(' ', CASE WHEN grantee = 0 THEN 'PUBLIC' WHEN grantee = o.owner THEN 'owner' \
+                                             ELSE pg_get_userbyid(grantee) END, privilege_type), ', ' \
+                                   ORDER BY grantee <> o.owner, pg_get_userbyid(grantee), privilege_type), '') \
+                    FROM aclexplode(coalesce(o.acl, o.usual))";
+    let functions = format!(
+        "SELECT format('function %s(%s) RETURNS %s, rights %s, comment %s', p.proname,
+                       pg_get_function_arguments(p.oid), pg_get_function_result(p.oid), ({rights}),
+                       obj_description(p.oid, 'pg_proc'))
+           FROM pg_proc AS p, LATERAL (SELECT p.proacl AS acl, acldefault('f', p.proowner) AS usual, p.proowner AS owner) AS o
+          WHERE p.pronamespace = 'public'::regnamespace"
+    );
+    let relations = format!(
+        "SELECT format('relation leaf.%s %s, rights %s, comment %s', c.relname, c.relkind, ({rights}), obj_description(c.oid, 'pg_class'))
+           FROM pg_class AS c, LATERAL (SELECT c.relacl AS acl, acldefault('r', c.relowner) AS usual, c.relowner AS owner) AS o
+          WHERE c.relnamespace = 'leaf'::regnamespace AND c.relkind IN ('r', 'v', 'S') AND c.relname !~ '^g_'"
+    );
+    let columns = "SELECT format('column of relation leaf.%s: %s %s %s %s %s, comment %s', c.relname, a.attnum, a.attname,
+                                 format_type(a.atttypid, a.atttypmod), a.attnotnull, pg_get_expr(d.adbin, d.adrelid),
+                                 col_description(c.oid, a.attnum))
+                     FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+                     LEFT JOIN pg_attrdef AS d ON (d.adrelid, d.adnum) = (a.attrelid, a.attnum)
+                    WHERE c.relnamespace = 'leaf'::regnamespace AND c.relkind IN ('r', 'v') AND c.relname <> 'plain'";
+    let parts = "SELECT format('constraint of relation %s: %s', conrelid::regclass, pg_get_constraintdef(oid))
+                   FROM pg_constraint WHERE connamespace = 'leaf'::regnamespace AND conrelid <> coalesce(to_regclass('leaf.plain'), 0)
+                 UNION ALL
+                 SELECT format('index %s', indexdef) FROM pg_indexes WHERE schemaname = 'leaf' AND tablename <> 'plain'
+                 UNION ALL
+                 SELECT format('trigger %s', pg_get_triggerdef(oid)) FROM pg_trigger
+                  WHERE NOT tgisinternal AND tgrelid::regclass::text ^@ 'leaf.'";
+    let parts = [functions.as_str(), relations.as_str(), columns, parts];
+    let rows = client.query(&parts.join(" UNION ALL "), &[]);
+    let rows = rows.expect("the catalog");
+    rows.iter().map(|row| row.get(0)).collect()
+}
+
+#[test]
+fn catalogs_differ_in_what_is_listed_alone() {
+    let [of_extension, of_plain] = [Server::options(), Server::options().plain()]
+        .map(|options| contents(&mut options.start().connect()));
+    assert!(of_extension.len() > 150, "{of_extension:#?}");
+    let only = |name, these: &BTreeSet<String>, those: &BTreeSet<String>| -> Vec<String> {
+        let only = these.difference(those);
+        only.map(|line| format!("{name} only: {line}")).collect()
+    };
+    let mut differences = only("extension", &of_extension, &of_plain);
+    differences.append(&mut only("plain", &of_plain, &of_extension));
+    for allowed in ALLOWED {
+        let before = differences.len();
+        differences.retain(|line| !line.starts_with(allowed));
+        assert_ne!(differences.len(), before, "no such difference: {allowed}");
+    }
+    assert!(differences.is_empty(), "{differences:#?}");
+}
+
+/// Functions that need the library say so, and name a way out.
+#[test]
+fn what_needs_the_library_says_so() {
+    let server = Server::options().plain().start();
+    let mut client = server.connect();
+    client.run("SELECT leaf_tag_create('orders'); CREATE TABLE t (id bigint)");
+    for call in [
+        "leaf_segment_next('orders')",
+        "leaf_segment_batch('orders', 10)",
+        "leaf_segment_last('orders')",
+        "leaf_snowflake_next()",
+        "leaf_snowflake_batch(10)",
+        "leaf_tag_attach('orders')",
+        "leaf_tag_restripe('orders', 2, 0, 1000)",
+        "leaf_tag_align()",
+        "leaf_column_adopt('t', 'id')",
+        "leaf_column_release('t', 'id')",
+        "leaf_mask('orders', 1)",
+        "leaf_unmask('orders', 1)",
+    ] {
+        let error = leaf_tests::refused(client.simple_query(&format!("SELECT {call}")), "0A000");
+        assert!(error.hint().is_some_and(|hint| !hint.is_empty()), "{call}");
+    }
+}

@@ -1,0 +1,139 @@
+//! Installing the plain edition, again, over others, and removing it.
+
+use leaf_tests::{Draw, INSTALLER, Said, Server, failed, leafctl_on};
+
+fn plain(server: &Server, user: &str, arguments: &[&str]) -> Said {
+    let mut leafctl = leafctl_on(server);
+    Said::by(leafctl.env("PGUSER", user).arg("plain").args(arguments))
+}
+
+/// A server without leaf, whose database `postgres` belongs to a role without superuser.
+fn without_leaf() -> Server {
+    let server = Server::options().plain().bare().start();
+    server.connect().run(&format!(
+        "CREATE ROLE {INSTALLER} LOGIN; ALTER DATABASE postgres OWNER TO {INSTALLER}"
+    ));
+    server
+}
+
+const NOTHING: &str = "SELECT (SELECT count(*) FROM pg_namespace WHERE nspname = 'leaf')
+                            + (SELECT count(*) FROM pg_proc WHERE proname LIKE 'leaf%')
+                            + (SELECT count(*) FROM pg_class WHERE relname LIKE 'leaf%')";
+
+#[test]
+fn installed_twice_keeps_rows_and_removed_leaves_nothing() {
+    let server = without_leaf();
+    let mut client = server.connect_as(INSTALLER, "postgres");
+    let said = plain(&server, INSTALLER, &["install"]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    client.run("SELECT leaf_tag_create('orders')");
+    let block = client.reserve("orders", 100).expect("a block");
+    for command in ["install", "upgrade"] {
+        let said = plain(&server, INSTALLER, &[command]);
+        assert_eq!(said.code, Some(0), "{}", said.err);
+    }
+    let next = client.reserve("orders", 100).expect("a block");
+    assert_eq!(next.first, block.last + 1);
+
+    let said = plain(&server, INSTALLER, &["uninstall"]);
+    assert_ne!(said.code, Some(0), "a tag is there: {}", said.out);
+    client.run("SELECT leaf_tag_drop('orders')");
+    let said = plain(&server, INSTALLER, &["uninstall"]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    assert_eq!(client.number(NOTHING), 0);
+}
+
+/// The script that is shown does the same in psql.
+#[test]
+fn script_that_is_shown_installs_in_psql() {
+    let server = without_leaf();
+    let said = plain(&server, INSTALLER, &["install", "--dry-run"]);
+    assert_eq!(server.connect().number(NOTHING), 0);
+    for _ in 0..2 {
+        let mut psql = server.program("psql");
+        psql.args(["-X", "-q", "-1", "-v", "ON_ERROR_STOP=1", "-U", INSTALLER])
+            .args(["-f", "-", "postgres"]);
+        let said = Said::by_with(&mut psql, &said.out);
+        assert_eq!((said.code, said.err.as_str()), (Some(0), ""));
+    }
+    let mut client = server.connect_as(INSTALLER, "postgres");
+    client.run("SELECT leaf_tag_create('orders')");
+    client.reserve("orders", 1).expect("a block");
+}
+
+#[test]
+fn what_is_there_already_is_left_alone() {
+    let server = without_leaf();
+    let mut client = server.connect_as(INSTALLER, "postgres");
+    client.run("CREATE SCHEMA leaf");
+    let said = plain(&server, INSTALLER, &["install"]);
+    assert_ne!(said.code, Some(0));
+    assert!(
+        said.err.contains("schema \"leaf\" already exists"),
+        "{}",
+        said.err
+    );
+    client.run("DROP SCHEMA leaf");
+    assert_eq!(client.number(NOTHING), 0);
+
+    let said = plain(&server, INSTALLER, &["install"]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    client.run("UPDATE leaf.plain SET version = '99.0.0'");
+    let said = plain(&server, INSTALLER, &["install"]);
+    assert!(said.err.contains("99.0.0"), "{}", said.err);
+    assert_eq!(client.text("SELECT version FROM leaf.plain"), "99.0.0");
+
+    // Beside the extension.
+    let server = Server::start();
+    let said = plain(&server, "postgres", &["install"]);
+    assert!(
+        said.err.contains("the extension leaf is installed"),
+        "{}",
+        said.err
+    );
+    assert_eq!(
+        server
+            .connect()
+            .number("SELECT count(*) FROM pg_class WHERE relname = 'plain'"),
+        0
+    );
+}
+
+/// And the extension beside the plain edition.
+#[test]
+fn extension_is_not_created_over_it() {
+    let server = Server::start();
+    let mut client = server.connect();
+    client.run("DROP EXTENSION leaf");
+    let said = plain(&server, "postgres", &["install"]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    failed(client.simple_query("CREATE EXTENSION leaf"), "42P06");
+}
+
+/// Default privileges of a host give rights to functions in schema public to roles that are not
+/// trusted.
+#[test]
+fn default_privileges_lend_nothing() {
+    let server = without_leaf();
+    let mut client = server.connect_as(INSTALLER, "postgres");
+    server.connect().run("CREATE ROLE anon LOGIN");
+    client.run(
+        "ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT EXECUTE ON FUNCTIONS TO anon;
+                ALTER DEFAULT PRIVILEGES GRANT ALL ON TABLES TO anon",
+    );
+    let said = plain(&server, INSTALLER, &["install"]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    let mut anon = server.connect_as("anon", "postgres");
+    for call in [
+        "leaf_worker_register('node')",
+        "leaf_tag_create('orders')",
+        "leaf_new_history()",
+    ] {
+        failed(anon.simple_query(&format!("SELECT {call}")), "42501");
+    }
+    failed(
+        anon.simple_query("SELECT secret FROM leaf.mask_secret"),
+        "42501",
+    );
+    failed(anon.simple_query("DELETE FROM leaf.alloc"), "42501");
+}

@@ -1,0 +1,256 @@
+//! No block twice: kills, rollbacks, and tags that change meanwhile.
+
+use leaf_tests::postgres::Client;
+use leaf_tests::{Block, Draw, Mode, Server, Stop, failed, refused, wait_until};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+/// Blocks that were returned, with the tag's incarnation where it matters: none may have an id of
+/// another.
+#[derive(Default)]
+struct Blocks(Mutex<Vec<(String, Block)>>);
+
+impl Blocks {
+    fn add(&self, block: Block) {
+        self.add_of("", block);
+    }
+
+    fn add_of(&self, incarnation: &str, block: Block) {
+        let mut blocks = self.0.lock().expect("no panic");
+        blocks.push((incarnation.to_owned(), block));
+    }
+
+    /// How many ids they have; panics if one comes twice.
+    fn assert_distinct(self) -> i64 {
+        let mut blocks = self.0.into_inner().expect("no panic");
+        blocks.sort_by_key(|(incarnation, block)| (incarnation.clone(), block.first));
+        for pair in blocks.windows(2) {
+            let [(one, before), (other, after)] = pair else {
+                unreachable!("windows of two");
+            };
+            assert!(one != other || before.last < after.first, "{pair:?}");
+        }
+        blocks.iter().map(|(_, it)| it.last - it.first + 1).sum()
+    }
+}
+
+/// Reserves until it is told to stop, and connects again after each end of the server.
+fn reserve(
+    server: &leaf_tests::postgres::Config,
+    setting: &str,
+    blocks: &Blocks,
+    stop: &AtomicBool,
+) {
+    while !stop.load(Ordering::Relaxed) {
+        let Ok(mut client) = server.connect(leaf_tests::postgres::NoTls) else {
+            continue;
+        };
+        if client.batch_execute(setting).is_err() {
+            continue;
+        }
+        while !stop.load(Ordering::Relaxed) {
+            match client.reserve("orders", 20_000) {
+                Ok(block) => blocks.add(block),
+                Err(_) => break,
+            }
+        }
+    }
+}
+
+#[test]
+fn killed_again_and_again_no_id_comes_twice() {
+    for setting in [
+        "SET synchronous_commit = on",
+        "SET synchronous_commit = off",
+    ] {
+        let mut server = Server::options().plain().start();
+        server.connect().run("SELECT leaf_tag_create('orders')");
+        let (blocks, stop) = (Blocks::default(), AtomicBool::new(false));
+        let config = server.config("postgres", "postgres");
+        thread::scope(|scope| {
+            let _stop = Stop(&stop);
+            for _ in 0..4 {
+                scope.spawn(|| reserve(&config, setting, &blocks, &stop));
+            }
+            for round in 1..=30 {
+                wait_until("blocks are reserved", || {
+                    blocks.0.lock().expect("no panic").len() > round * 9
+                });
+                server.restart(Mode::Immediate);
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+        let ids = blocks.assert_distinct();
+        assert!(ids > 5_000_000, "{ids} ids");
+    }
+}
+
+/// Half of the blocks are of transactions and savepoints that are rolled back: no other is like
+/// them.
+#[test]
+fn rolled_back_blocks_are_not_granted_again() {
+    let (server, mut client) = Server::options().plain().start_with_orders(1000);
+    let (blocks, calls) = (Blocks::default(), 60);
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let mut client = server.connect();
+                for call in 0..calls {
+                    let (before, after) = match call % 4 {
+                        0 => ("", ""),
+                        1 => ("BEGIN", "ROLLBACK"),
+                        2 => ("BEGIN; SAVEPOINT s", "ROLLBACK TO s; COMMIT"),
+                        _ => ("BEGIN; SAVEPOINT s", "RELEASE s; COMMIT"),
+                    };
+                    client.run(before);
+                    blocks.add(client.reserve("orders", 7).expect("a block"));
+                    client.run(after);
+                }
+            });
+        }
+    });
+    assert_eq!(blocks.assert_distinct(), 4 * calls * 7);
+    let next = client.reserve("orders", 1).expect("a block");
+    assert!(next.first > 4 * calls * 7);
+}
+
+/// While others rename, drop and create the tag, and change their minds.
+#[test]
+fn tags_that_change_meanwhile_repeat_nothing() {
+    let (server, _) = Server::options().plain().start_with_orders(1000);
+    let (blocks, stop) = (Blocks::default(), AtomicBool::new(false));
+    thread::scope(|scope| {
+        let _stop = Stop(&stop);
+        let drawing: Vec<_> = (0..3)
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut client = server.connect();
+                    let mut drawn = 0;
+                    while !stop.load(Ordering::Relaxed) {
+                        let row = client.query_one(
+                            "SELECT incarnation::text, lower(block), upper(block) - 1
+                               FROM leaf_tag_incarnation('orders') AS incarnation,
+                                    LATERAL leaf_segment_reserve('orders', 10, incarnation) AS block",
+                            &[],
+                        );
+                        match row {
+                            Ok(row) => {
+                                let block = Block { first: row.get(1), last: row.get(2) };
+                                blocks.add_of(row.get(0), block);
+                                drawn += 1;
+                            }
+                            // It is gone for a moment, or another one.
+                            Err(error) => assert!(
+                                error.code().is_some_and(|code| {
+                                    ["42704", "55000", "40P01"].contains(&code.code())
+                                }),
+                                "{error:?}"
+                            ),
+                        }
+                    }
+                    drawn
+                })
+            })
+            .collect();
+        let mut client = server.connect();
+        for round in 0..100 {
+            let (change, end) = match round % 5 {
+                0 => (
+                    "UPDATE leaf.alloc SET biz_tag = 'others' WHERE biz_tag = 'orders'",
+                    "ROLLBACK",
+                ),
+                1 => (
+                    "SELECT leaf_tag_drop('orders'), leaf_tag_create('orders')",
+                    "COMMIT",
+                ),
+                2 => ("SELECT leaf_tag_drop('orders')", "ROLLBACK"),
+                3 => (
+                    "UPDATE leaf.alloc SET biz_tag = 'others' WHERE biz_tag = 'orders';
+                     UPDATE leaf.alloc SET biz_tag = 'orders' WHERE biz_tag = 'others'",
+                    "COMMIT",
+                ),
+                _ => (
+                    "SELECT leaf_tag_alter('orders', advance_to => max_id + 100) FROM leaf.alloc",
+                    "ROLLBACK",
+                ),
+            };
+            client.run(&format!("BEGIN; {change}; {end}"));
+        }
+        stop.store(true, Ordering::Relaxed);
+        for drawing in drawing {
+            assert!(drawing.join().expect("no panic") > 10);
+        }
+    });
+    assert!(blocks.assert_distinct() > 300);
+}
+
+/// A transaction that has reserved holds the row: others of the tag get 55P03, those of other tags
+/// do not wait.
+#[test]
+fn open_transaction_holds_up_its_own_tag_alone() {
+    let (server, mut client) = Server::options().plain().start_with_orders(1000);
+    client.run("SELECT leaf_tag_create('parcels')");
+    let mut open = server.connect();
+    open.run("BEGIN");
+    let held = open.reserve("orders", 10).expect("a block");
+    client.reserve("parcels", 10).expect("a block");
+    failed(client.reserve("orders", 10), "55P03");
+    open.run("ROLLBACK");
+    let next = client.reserve("orders", 10).expect("a block");
+    assert!(next.first > held.last);
+}
+
+/// Transactions that see one snapshot get an error that is worth another try, and read-only ones
+/// and standbys none at all.
+#[test]
+fn kinds_of_transactions_and_servers() {
+    let (server, mut client) = Server::options().plain().start_with_orders(1000);
+    let mut other = server.connect();
+    for level in ["REPEATABLE READ", "SERIALIZABLE"] {
+        client.run(&format!("BEGIN ISOLATION LEVEL {level}; SELECT 1"));
+        other.reserve("orders", 10).expect("a block");
+        failed(client.reserve("orders", 10), "40001");
+        client.run("ROLLBACK");
+    }
+    client.run("BEGIN READ ONLY");
+    failed(client.reserve("orders", 10), "25006");
+    client.run("ROLLBACK");
+    let standby = Server::options().plain().start_standby_of(&server);
+    let mut client = standby.connect();
+    refused(client.reserve("orders", 10), "25006");
+    refused(
+        client.simple_query("SELECT leaf_worker_register('node')"),
+        "25006",
+    );
+    let id = "SELECT leaf_id_parse(leaf_id_text(42))";
+    assert_eq!(client.number(id), 42);
+}
+
+/// What a dump or a physical copy brings along is not enough to go on: somebody has to say that
+/// the original issues no ids any more, or that this one has others.
+#[test]
+fn restored_rows_grant_nothing_until_a_new_history_begins() {
+    let (server, mut client) = Server::options().plain().start_with_orders(1000);
+    let block = client.reserve("orders", 500).expect("a block");
+    client.run("CREATE DATABASE copy");
+    leaf_tests::pipe(
+        server.program("pg_dump").arg("postgres"),
+        server
+            .program("psql")
+            .args(["-X", "-q", "-v", "ON_ERROR_STOP=1", "copy"]),
+    );
+    let mut copy: Client = server.connect_as("postgres", "copy");
+    refused(copy.reserve("orders", 10), "55000");
+    refused(
+        copy.simple_query("SELECT leaf_worker_register('node')"),
+        "55000",
+    );
+    let further = client.reserve("orders", 500).expect("a block");
+    copy.run("SELECT leaf_new_history()");
+    let next = copy.reserve("orders", 10).expect("a block");
+    assert!(
+        next.first > block.last && next.first > further.last,
+        "{next:?}"
+    );
+}

@@ -1,0 +1,145 @@
+//! Functions run as their owner: nobody gets more by them than was granted.
+
+use leaf_tests::postgres::Client;
+use leaf_tests::{Draw, INSTALLER, Server, Snowflake, failed, refused, wait_until};
+
+/// A server with the tag `orders` of role `shop`, and roles without rights.
+fn shop() -> (Server, Client) {
+    let server = Server::options().plain().start();
+    let mut client = server.connect_as(INSTALLER, "postgres");
+    server.connect().run(
+        "CREATE ROLE shop LOGIN; CREATE ROLE clerk LOGIN; CREATE ROLE stranger LOGIN;
+         GRANT CREATE ON SCHEMA public TO stranger",
+    );
+    client.run("GRANT EXECUTE ON FUNCTION leaf_tag_create TO shop");
+    server
+        .connect_as("shop", "postgres")
+        .run("SELECT leaf_tag_create('orders')");
+    (server, client)
+}
+
+#[test]
+fn owners_and_grantees_alone_draw() {
+    let (server, mut installer) = shop();
+    let [mut shop, mut clerk, mut stranger] =
+        ["shop", "clerk", "stranger"].map(|role| server.connect_as(role, "postgres"));
+    shop.reserve("orders", 1).expect("a block");
+    refused(clerk.reserve("orders", 1), "42501");
+    // Not even the owner of the database, who is no superuser.
+    refused(installer.reserve("orders", 1), "42501");
+    shop.run("SELECT leaf_tag_grant('orders', 'clerk')");
+    clerk.reserve("orders", 1).expect("a block");
+    refused(
+        clerk.simple_query("SELECT leaf_tag_alter('orders', step => 1)"),
+        "42501",
+    );
+    refused(
+        stranger.simple_query("SELECT leaf_tag_drop('orders')"),
+        "42501",
+    );
+    refused(
+        stranger.simple_query("SELECT leaf_tag_grant('orders', 'stranger')"),
+        "42501",
+    );
+    refused(
+        stranger.simple_query("SELECT * FROM leaf_mask_key('orders')"),
+        "42501",
+    );
+    failed(stranger.simple_query("SELECT * FROM leaf.alloc"), "42501");
+    failed(stranger.register("'node'"), "42501");
+    failed(stranger.simple_query("SELECT leaf_new_history()"), "42501");
+
+    // The role that was set counts, as PostgREST sets it.
+    let mut superuser = server.connect();
+    superuser.run("BEGIN; SET LOCAL ROLE stranger");
+    refused(superuser.reserve("orders", 1), "42501");
+    superuser.run("ROLLBACK; SET ROLE clerk");
+    superuser.reserve("orders", 1).expect("a block");
+}
+
+#[test]
+fn search_path_of_the_caller_changes_nothing() {
+    let (server, _) = shop();
+    let mut stranger = server.connect_as("stranger", "postgres");
+    server.connect().run("CREATE SCHEMA AUTHORIZATION stranger");
+    stranger.run(
+        "SET search_path = stranger, pg_temp, public, pg_catalog;
+         CREATE FUNCTION stranger.session_user_is(name) RETURNS boolean LANGUAGE sql AS 'SELECT true';
+         CREATE FUNCTION stranger.greatest(bigint, bigint) RETURNS bigint LANGUAGE sql AS 'SELECT 1::bigint';
+         CREATE FUNCTION stranger.current_setting(text) RETURNS text LANGUAGE sql AS $$SELECT 'shop'$$;
+         CREATE FUNCTION stranger.clock_timestamp() RETURNS timestamptz LANGUAGE sql AS $$SELECT 'epoch'::timestamptz$$;
+         CREATE FUNCTION stranger.pg_has_role(name, oid, text) RETURNS boolean LANGUAGE sql AS 'SELECT true';
+         CREATE OPERATOR stranger.= (LEFTARG = name, RIGHTARG = name, FUNCTION = pg_catalog.namene);
+         CREATE TEMP TABLE alloc (biz_tag text, owner name)",
+    );
+    refused(
+        stranger.simple_query("SELECT public.leaf_segment_reserve('orders', 1)"),
+        "42501",
+    );
+    refused(
+        stranger.simple_query("SELECT public.leaf_tag_drop('orders')"),
+        "42501",
+    );
+}
+
+/// While the server runs a stranger's code as its author, the session's role is another's.
+#[test]
+fn code_of_strangers_that_the_server_runs_gets_nothing() {
+    let (server, _) = shop();
+    let mut stranger = server.connect_as("stranger", "postgres");
+    stranger.run(
+        "CREATE TABLE log (call text, outcome text);
+         CREATE FUNCTION grab() RETURNS integer LANGUAGE plpgsql AS $$
+         DECLARE
+             call text;
+             result text;
+         BEGIN
+             FOREACH call IN ARRAY ARRAY[
+                 $a$leaf_tag_grant('orders', 'stranger')$a$, $a$leaf_tag_alter('orders', advance_to => 1000000)$a$,
+                 $a$leaf_tag_drop('orders')$a$, $a$leaf_segment_reserve('orders', 10)$a$, $a$leaf_mask_key('orders')$a$,
+                 $a$leaf_mask_rotate('orders')$a$, $a$leaf_worker_register('node')$a$, $a$leaf_new_history()$a$,
+                 $a$leaf_segment_feed('{orders}', '{1}')$a$] LOOP
+                 BEGIN
+                     EXECUTE 'SELECT result::text FROM public.' || call || ' AS result' INTO result;
+                     -- A feed says in its row why there is none.
+                     INSERT INTO public.log VALUES (call, coalesce(substring(result FROM '42501'), 'done'));
+                 EXCEPTION WHEN OTHERS THEN
+                     INSERT INTO public.log VALUES (call, SQLSTATE);
+                 END;
+             END LOOP;
+             RETURN 1;
+         END $$;
+         CREATE FUNCTION grabbed(integer) RETURNS integer IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RETURN public.grab(); END';
+         CREATE TABLE t (i integer);
+         INSERT INTO t VALUES (1);
+         CREATE INDEX t_grabbed ON t (grabbed(i));
+         CREATE MATERIALIZED VIEW m AS SELECT grab() AS i WITH NO DATA",
+    );
+    server
+        .connect()
+        .run("UPDATE leaf.plain SET is_replicated = true");
+    for command in [
+        "REFRESH MATERIALIZED VIEW m",
+        "REINDEX TABLE t",
+        "ANALYZE t",
+        "",
+    ] {
+        let mut superuser = server.connect();
+        superuser.run("TRUNCATE log");
+        if command.is_empty() {
+            server.reload("autovacuum_naptime", "1s");
+            superuser.run("ALTER TABLE t SET (autovacuum_analyze_threshold = 1, autovacuum_analyze_scale_factor = 0)");
+            stranger.run("INSERT INTO t SELECT 1 FROM generate_series(1, 10); TRUNCATE log");
+        }
+        superuser.run(command);
+        wait_until("the stranger's function has run", || {
+            superuser.number("SELECT count(*) FROM log") >= 9
+        });
+        let outcomes = superuser.text(
+            "SELECT coalesce(string_agg(DISTINCT call || ': ' || outcome, ', '), '') FROM log WHERE outcome <> '42501'",
+        );
+        assert_eq!(outcomes, "", "{command}");
+    }
+    let row = "SELECT owner || grantees::text || max_id FROM leaf.alloc";
+    assert_eq!(server.connect().text(row), "shop{}1");
+}
