@@ -13,6 +13,28 @@ pub fn is_plain() -> bool {
     env::var_os("LEAF_TEST_EDITION").is_some_and(|edition| edition == "plain")
 }
 
+/// Settings of the library that are columns of `leaf.plain`.
+const SETTINGS: [&str; 10] = [
+    "leaf.ceiling_ahead",
+    "leaf.history_skip",
+    "leaf.max_clock_lead",
+    "leaf.max_clock_offset",
+    "leaf.max_leases",
+    "leaf.max_reserve",
+    "leaf.snowflake_epoch",
+    "leaf.snowflake_layout",
+    "leaf.worker_lease",
+    "leaf.worker_reuse_after",
+];
+
+/// The statement that sets it, if it is one of these.
+pub fn set_plain(name: &str, value: &str) -> Option<String> {
+    let column = name
+        .strip_prefix("leaf.")
+        .filter(|_| SETTINGS.contains(&name))?;
+    Some(format!("UPDATE leaf.plain SET {column} = '{value}'"))
+}
+
 /// Installs the plain edition in the database `postgres`, as its owner.
 pub fn install_plain(server: &Server) {
     server.connect().run(&format!(

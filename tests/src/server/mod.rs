@@ -78,6 +78,7 @@ impl Server {
             bindir: None,
             bare: false,
             plain: edition::is_plain(),
+            settings_of_plain: Vec::new(),
             clock: false,
             disk: false,
             black_hole: false,
@@ -191,6 +192,9 @@ impl Server {
     /// old ones.
     pub fn reload(&self, name: &str, value: &str) {
         let mut client = self.connect();
+        if let Some(set) = edition::set_plain(name, value).filter(|_| edition::is_plain()) {
+            return client.run(&set);
+        }
         let loaded = "SELECT pg_conf_load_time()::text";
         let before = client.text(loaded);
         client.run(&format!("ALTER SYSTEM SET {name} = '{value}'"));

@@ -14,6 +14,7 @@ pub struct Options {
     pub(super) bindir: Option<PathBuf>,
     pub(super) bare: bool,
     pub(super) plain: bool,
+    pub(super) settings_of_plain: Vec<String>,
     pub(super) clock: bool,
     pub(super) disk: bool,
     pub(super) black_hole: bool,
@@ -23,6 +24,10 @@ pub struct Options {
 impl Options {
     /// A line of `postgresql.conf`; the last one of a name counts.
     pub fn set(mut self, name: &str, value: &str) -> Options {
+        if self.plain {
+            self.settings_of_plain
+                .extend(edition::set_plain(name, value));
+        }
         self.settings += &format!("{name} = '{value}'\n");
         self
     }
@@ -100,7 +105,10 @@ impl Options {
         match (self.bare, self.plain) {
             (true, _) => {}
             (false, false) => server.connect().run("CREATE EXTENSION leaf"),
-            (false, true) => edition::install_plain(&server),
+            (false, true) => {
+                edition::install_plain(&server);
+                server.connect().run(&self.settings_of_plain.join(";"));
+            }
         }
         server
     }

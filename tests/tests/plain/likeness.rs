@@ -20,7 +20,6 @@ impl Pair {
         let servers = [Server::options(), Server::options().plain()]
             .map(|options| options.clock().set("leaf.max_reserve", "1000000").start());
         let mut clients = servers.each_ref().map(|server| server.connect());
-        clients[1].run("UPDATE leaf.plain SET max_reserve = 1000000");
         for client in &mut clients {
             client.run("SET timezone = 'UTC'; CREATE ROLE clerk; CREATE ROLE shop;
                         GRANT EXECUTE ON FUNCTION leaf_tag_create TO shop, clerk;
