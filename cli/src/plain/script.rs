@@ -171,7 +171,7 @@ impl Script {
             .filter(|it| it.starts_with("FUNCTION") || it.starts_with("VIEW"));
         if let Some(created) = created {
             self.write(comment, &format!("CREATE OR REPLACE {created}"));
-        } else if always.iter().chain(others).any(|word| is(word)) {
+        } else if always.iter().chain(others).any(is) {
             self.write(comment, text);
         } else {
             self.once.push(format!("{comment}{text}"));
