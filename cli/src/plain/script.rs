@@ -81,7 +81,7 @@ pub fn install(schema: &Schema) -> String {
     }
     for statement in plain.iter().filter(|it| Body::of(it).is_none()) {
         // The rights of functions that only this edition has follow the functions.
-        script.add_always(statement.comment, statement.text, &["GRANT", "REVOKE"]);
+        script.add_always(statement.comment, statement.text, &["GRANT"]);
     }
     script.end(schema)
 }
@@ -158,13 +158,14 @@ struct Script {
 
 impl Script {
     /// Adds a statement: functions, views and comments are written again each time, all else once.
+    /// So is what PUBLIC may not do, because a function can be new.
     fn add(&mut self, comment: &str, text: &str) {
         self.add_always(comment, text, &[]);
     }
 
     /// The same with further statements that are executed each time.
     fn add_always(&mut self, comment: &str, text: &str, others: &[&str]) {
-        let always = ["COMMENT", "DO", "SET", "UPDATE"];
+        let always = ["COMMENT", "DO", "REVOKE", "SET", "UPDATE"];
         let is = |word: &&str| text.split_whitespace().next() == Some(*word);
         let created = text
             .strip_prefix("CREATE ")
