@@ -7,8 +7,9 @@
  * CREATE FUNCTION name(...), "..." stands for the signature there, or for the rest of it. With HINT
  * instead of a body, and without either, a function answers that it needs the library.
  *
- * This file comes first, the others after the script of the extension. Whatever is not a function,
- * a view or a comment is done only once.
+ * This file comes first, the others after the script of the extension. An upgrade executes the
+ * whole script again, but of it only functions, views, comments, REVOKE and DO, and the GRANT of this
+ * folder: whatever else a version changes stands in a DO that looks at leaf.plain.version.
  */
 SET LOCAL search_path = pg_catalog, pg_temp;
 DO $$

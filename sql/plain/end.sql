@@ -81,9 +81,10 @@ $$;
 REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA leaf FROM PUBLIC;
 REVOKE EXECUTE ON FUNCTION leaf_new_history() FROM PUBLIC;
 -- What triggers and readers of ids call as the role that runs them. None of them tells a secret or writes.
-GRANT EXECUTE ON FUNCTION leaf.fail(text, text, text, text), leaf.history(), leaf.any_mask_secret(), leaf.registered_scheme(), leaf.scheme(),
-    leaf.require_scheme(text, timestamptz, text, timestamptz), leaf.layout(text), leaf.unix_us(timestamptz), leaf.instant(bigint),
-    leaf.ids_left(bigint, bigint), leaf.high_water(uuid) TO PUBLIC;
+GRANT EXECUTE ON FUNCTION leaf.fail(text, text, text, text), leaf.history(), leaf.is_copy(),
+    leaf.any_mask_secret(), leaf.registered_scheme(), leaf.scheme(), leaf.require_scheme(text, timestamptz, text, timestamptz),
+    leaf.layout(text), leaf.unix_us(timestamptz), leaf.instant(bigint), leaf.tick_at(timestamptz, timestamptz, bigint),
+    leaf.begin_of(bigint, timestamptz, bigint), leaf.ids_left(bigint, bigint), leaf.high_water(uuid) TO PUBLIC;
 
 INSERT INTO leaf.plain (version, place) VALUES ('@version@', leaf.place());
 UPDATE leaf.plain SET version = '@version@';

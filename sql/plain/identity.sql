@@ -62,14 +62,20 @@ BEGIN
 END
 $$;
 
--- The same before a grant or a lease: an error if the rows may be a copy of those of another place.
+-- Whether the rows may be a copy of those of another place.
+CREATE FUNCTION leaf.is_copy() RETURNS boolean
+    LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    SELECT leaf.place() IS DISTINCT FROM (SELECT place FROM leaf.plain)
+        -- A restore with --disable-triggers leaves them as ordinary ones.
+        OR EXISTS (SELECT FROM pg_trigger WHERE tgrelid IN ('leaf.alloc'::regclass, 'leaf.worker'::regclass)
+                      AND tgname IN ('leaf_check', 'leaf_changed', 'leaf_truncated') AND tgenabled <> 'A');
+$$;
+
+-- The history, before a grant or a lease.
 CREATE FUNCTION leaf.require_history() RETURNS text
     LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    IF leaf.place() IS DISTINCT FROM (SELECT place FROM leaf.plain)
-       -- A restore with --disable-triggers leaves them as ordinary ones.
-       OR EXISTS (SELECT FROM pg_trigger WHERE tgrelid IN ('leaf.alloc'::regclass, 'leaf.worker'::regclass)
-                     AND tgname IN ('leaf_check', 'leaf_changed', 'leaf_truncated') AND tgenabled <> 'A') THEN
+    IF leaf.is_copy() THEN
         PERFORM leaf.fail('55000', 'this database has been restored or copied',
             'Make sure that the original issues no ids any more, or that the copy is meant to have others, and call leaf_new_history() as the owner of leaf.alloc.',
             'What the original has granted since is not in its tables.');

@@ -12,8 +12,25 @@ CREATE FUNCTION leaf.instant(us bigint) RETURNS timestamptz
     SELECT (timestamp 'epoch' + us / 86400000000 * interval '1 day' + us % 86400000000 * interval '1 microsecond') AT TIME ZONE 'UTC';
 $$;
 
+-- The tick of an instant, the first tick that does not begin before it, and when a tick begins.
+CREATE FUNCTION leaf.tick_at(at timestamptz, epoch timestamptz, tick_us bigint) RETURNS bigint
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT least(9223372036854775807, div(greatest(leaf.unix_us(at)::numeric - leaf.unix_us(epoch), 0), tick_us))::bigint;
+$$;
+
+CREATE FUNCTION leaf.tick_from(at timestamptz, epoch timestamptz, tick_us bigint) RETURNS bigint
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT ceil(greatest(leaf.unix_us(at)::numeric - leaf.unix_us(epoch), 0) / tick_us)::bigint;
+$$;
+
+CREATE FUNCTION leaf.begin_of(tick bigint, epoch timestamptz, tick_us bigint) RETURNS timestamptz
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT leaf.instant(leaf.unix_us(epoch) + tick * tick_us);
+$$;
+
 -- A layout by its name, or custom:TIME,WORKER,SEQUENCE[,TICK] in bits.
-CREATE FUNCTION leaf.layout(INOUT name text, OUT tick_us bigint, OUT ticks bigint, OUT worker_ids bigint, OUT sequences bigint, OUT epoch_us bigint)
+CREATE FUNCTION leaf.layout(INOUT name text, OUT tick_us bigint, OUT ticks bigint, OUT worker_ids bigint,
+        OUT sequences bigint, OUT epoch_us bigint)
     LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     given text   := btrim(name, E' \t\n\r\f\v');
@@ -77,7 +94,7 @@ BEGIN
     END IF;
     sequence := id % l.sequences;
     worker_id := id / l.sequences % l.worker_ids;
-    created_at := leaf.instant(leaf.unix_us(epoch) + id / l.sequences / l.worker_ids * l.tick_us);
+    created_at := leaf.begin_of(id / l.sequences / l.worker_ids, epoch, l.tick_us);
 END
 $$;
 
@@ -98,8 +115,8 @@ $$;
 
 CREATE FUNCTION leaf_snowflake_floor(ts timestamptz, layout text, ...)
     LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
-    SELECT least(9223372036854775807, l.sequences::numeric * l.worker_ids * least(l.ticks,
-               div(greatest(leaf.unix_us(ts)::numeric - leaf.unix_us(epoch), 0), l.tick_us)))::bigint
+    SELECT least(9223372036854775807,
+               least(l.ticks, leaf.tick_at(ts, epoch, l.tick_us))::numeric * l.worker_ids * l.sequences)::bigint
       FROM leaf.layout(layout) AS l;
 $$;
 

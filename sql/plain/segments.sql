@@ -40,7 +40,8 @@ CREATE FUNCTION leaf.first_free(max_id bigint, incarnation uuid) RETURNS bigint
 $$;
 
 -- Grants a block to the asker: of count numbers, or of fewer if that is not exact.
-CREATE FUNCTION leaf.grant_block(tag text, count bigint, required uuid, is_exact boolean, feeds boolean, OUT first bigint, OUT last bigint, OUT incarnation uuid)
+CREATE FUNCTION leaf.grant_block(tag text, count bigint, required uuid, is_exact boolean, feeds boolean,
+        OUT first bigint, OUT last bigint, OUT incarnation uuid)
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     a       leaf.alloc;
@@ -162,7 +163,8 @@ BEGIN
     last := granted.last;
     incarnation := granted.incarnation;
 EXCEPTION WHEN OTHERS THEN
-    GET STACKED DIAGNOSTICS error_code = RETURNED_SQLSTATE, message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
+    GET STACKED DIAGNOSTICS error_code = RETURNED_SQLSTATE, message = MESSAGE_TEXT,
+        detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
     detail := nullif(detail, '');
     IF error_code = '55P03' THEN
         detail := format('The last attempt failed: %s.', message);

@@ -162,7 +162,8 @@ BEGIN
             format('Node "%s" may issue ids with it until %s.', OLD.node, OLD.ceiling));
     END IF;
     SELECT * INTO registered FROM leaf.registered_scheme();
-    PERFORM leaf.require_scheme(NEW.layout, NEW.epoch, coalesce(registered.layout, NEW.layout), coalesce(registered.epoch, NEW.epoch));
+    PERFORM leaf.require_scheme(NEW.layout, NEW.epoch,
+        coalesce(registered.layout, NEW.layout), coalesce(registered.epoch, NEW.epoch));
     IF TG_OP = 'INSERT' THEN
         -- A restored row is the record of what was used elsewhere, no lease.
         IF NOT has_table_privilege('leaf.worker', 'UPDATE') AND NEW.history = leaf.history() THEN

@@ -1,4 +1,5 @@
 /* Removes the plain edition. What the tables say of ids that are in use goes with them. */
+SET LOCAL search_path = pg_catalog, pg_temp;
 DO $$
 DECLARE
     name text;

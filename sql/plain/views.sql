@@ -15,9 +15,10 @@ $$;
 
 CREATE FUNCTION leaf_segment_stats(...)
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-    SELECT $2, l.ids_left, CASE WHEN NOT $5 AND l.all_ids > 0 THEN (100 * (l.all_ids - least(l.ids_left, l.all_ids)) / l.all_ids)::float8 END,
-           NULL::interval, 0::bigint, 0::bigint, false, $3::bigint, 0::bigint, 0::bigint, 0::float8, 0::bigint, 0::float8, 0::float8, 0::bigint,
-           NULL::text, NULL::timestamptz, NULL::timestamptz
+    SELECT $2, l.ids_left,
+           CASE WHEN NOT $5 AND l.all_ids > 0 THEN (100 * (l.all_ids - least(l.ids_left, l.all_ids)) / l.all_ids)::float8 END,
+           NULL::interval, 0::bigint, 0::bigint, false, $3::bigint, 0::bigint, 0::bigint, 0::float8,
+           0::bigint, 0::float8, 0::float8, 0::bigint, NULL::text, NULL::timestamptz, NULL::timestamptz
       FROM (SELECT CASE WHEN $5 THEN 0 ELSE least(leaf.ids_left($2, $4), 9223372036854775807)::bigint END AS ids_left,
                    leaf.ids_left(1, $4) AS all_ids) AS l;
 $$;
@@ -28,10 +29,10 @@ CREATE FUNCTION leaf_segment_slots(...)
 CREATE FUNCTION leaf_snowflake_stats(...)
     LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     SELECT NULL::integer, s.layout, s.epoch, NULL::timestamptz, NULL::timestamptz, NULL::float8, NULL::float8,
-           0::bigint, 0::bigint, 0::float8, 0::float8, 0::bigint, leaf.instant(t.ends_at),
-           least(100, greatest(0, 100.0 * (leaf.unix_us(now()) - leaf.unix_us(s.epoch)) / (t.ends_at - leaf.unix_us(s.epoch))))::float8,
+           0::bigint, 0::bigint, 0::float8, 0::float8, 0::bigint, leaf.begin_of(s.ticks, s.epoch, s.tick_us),
+           least(100, greatest(0, 100.0 * (leaf.unix_us(now()) - leaf.unix_us(s.epoch)) / (s.ticks * s.tick_us)))::float8,
            NULL::text, NULL::timestamptz, NULL::timestamptz
-      FROM leaf.scheme() AS s, LATERAL (SELECT leaf.unix_us(s.epoch) + s.ticks * s.tick_us AS ends_at) AS t;
+      FROM leaf.scheme() AS s;
 $$;
 
 CREATE FUNCTION leaf_upstream_stats(...)

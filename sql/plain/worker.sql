@@ -10,7 +10,8 @@ CREATE FUNCTION leaf.registered_scheme(OUT layout text, OUT epoch timestamptz)
 $$;
 
 -- Layout and epoch of this database, with the fields of the layout.
-CREATE FUNCTION leaf.scheme(OUT layout text, OUT epoch timestamptz, OUT tick_us bigint, OUT ticks bigint, OUT worker_ids bigint, OUT sequences bigint)
+CREATE FUNCTION leaf.scheme(OUT layout text, OUT epoch timestamptz, OUT tick_us bigint, OUT ticks bigint,
+        OUT worker_ids bigint, OUT sequences bigint)
     LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     l record;
@@ -97,12 +98,12 @@ BEGIN
 END
 $$;
 
--- The end of the tick to which the ceiling of a node is raised, if its ids may have the time "last".
+-- The instant to which the ceiling of a node is raised, if its ids may have the time "last".
 CREATE FUNCTION leaf.next_ceiling(clock timestamptz, last timestamptz, ahead interval) RETURNS timestamptz
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-    SELECT leaf.instant(leaf.unix_us(s.epoch) + s.tick_us * least(s.ticks, greatest(
-               div(greatest(leaf.unix_us(clock + ahead), leaf.unix_us(last + ahead / 4)) - leaf.unix_us(s.epoch) + s.tick_us - 1, s.tick_us),
-               div(leaf.unix_us(greatest(clock, last)) - leaf.unix_us(s.epoch), s.tick_us) + 2))::bigint)
+    SELECT leaf.begin_of(least(s.ticks, greatest(
+               leaf.tick_from(greatest(clock + ahead, last + ahead / 4), s.epoch, s.tick_us),
+               leaf.tick_at(greatest(clock, last), s.epoch, s.tick_us) + 2)), s.epoch, s.tick_us)
       FROM leaf.scheme() AS s;
 $$;
 
@@ -142,7 +143,8 @@ BEGIN
         END IF;
         is_new := w.worker_id IS NULL;
         worker_id := wanted;
-        PERFORM FROM leaf.worker AS l WHERE l.worker_id = wanted AND l.token = w.token AND l.nonce = w.nonce FOR NO KEY UPDATE SKIP LOCKED;
+        PERFORM FROM leaf.worker AS l WHERE l.worker_id = wanted AND l.token = w.token AND l.nonce = w.nonce
+            FOR NO KEY UPDATE SKIP LOCKED;
         IF NOT (FOUND OR is_new) THEN
             PERFORM leaf.contended();
         END IF;
@@ -171,7 +173,8 @@ BEGIN
     is_new := false;
     SELECT l.worker_id INTO worker_id FROM leaf.worker AS l
      WHERE l.history <> present AND l.worker_id < s.worker_ids
-       AND CASE WHEN l.ceiling <= now + p.max_clock_lead THEN l.leased_until ELSE greatest(l.leased_until, l.ceiling) END + p.worker_reuse_after < now
+       AND CASE WHEN l.ceiling <= now + p.max_clock_lead THEN l.leased_until
+                ELSE greatest(l.leased_until, l.ceiling) END + p.worker_reuse_after < now
      ORDER BY l.leased_until, l.worker_id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED;
     IF NOT FOUND THEN
         PERFORM leaf.fail('53400', 'no worker id is left for snowflake ids',
@@ -231,24 +234,24 @@ BEGIN
         SELECT c.worker_id, c.is_new INTO worker_id, is_new FROM leaf.choose_worker_id(wanted, history, now) AS c;
         SELECT * INTO w FROM leaf.worker AS l WHERE l.worker_id = worker_id;
         -- Above the ceiling of the last lease, and not before the clock.
-        start_at := leaf.instant(leaf.unix_us(s.epoch) + s.tick_us * least(s.ticks, greatest(
-            div(leaf.unix_us(coalesce(w.ceiling, s.epoch)) - leaf.unix_us(s.epoch) + s.tick_us - 1, s.tick_us),
-            div(leaf.unix_us(clock) - leaf.unix_us(s.epoch), s.tick_us), 0))::bigint);
+        start_at := leaf.begin_of(least(s.ticks, greatest(
+            leaf.tick_from(w.ceiling, s.epoch, s.tick_us), leaf.tick_at(clock, s.epoch, s.tick_us))), s.epoch, s.tick_us);
         IF NOT leaf.may_begin(start_at, clock) THEN
             PERFORM leaf.fail('58000', 'the clock is behind the time up to which snowflake ids may have been issued',
                 'Correct the clock, wait until it has passed that time, or set leaf.worker_id to a worker id that was never used.',
                 format('That time is %s for worker id %s.', start_at, worker_id));
         END IF;
         ceiling := leaf.next_ceiling(clock, start_at, ahead);
-        INSERT INTO leaf.worker AS l (worker_id, node, nonce, token, history, layout, epoch, ceiling, leased_until, clock_offset_ms,
-                                 registered_at, renewed_at, start_at, leased_by)
+        INSERT INTO leaf.worker AS l (worker_id, node, nonce, token, history, layout, epoch, ceiling, leased_until,
+                                      clock_offset_ms, registered_at, renewed_at, start_at, leased_by)
         VALUES (worker_id, node, coalesce(given, gen_random_uuid()), 1, history, s.layout, s.epoch, ceiling,
-                greatest(now, ceiling) + p.worker_lease, (leaf.unix_us(clock) - leaf.unix_us(now)) / 1000.0, now, now, start_at, holder)
+                greatest(now, ceiling) + p.worker_lease, (leaf.unix_us(clock) - leaf.unix_us(now)) / 1000.0,
+                now, now, start_at, holder)
             ON CONFLICT ON CONSTRAINT worker_pkey DO UPDATE SET
-               node = excluded.node, nonce = excluded.nonce, token = excluded.token, history = excluded.history, layout = excluded.layout,
-               epoch = excluded.epoch, ceiling = excluded.ceiling, leased_until = excluded.leased_until,
-               clock_offset_ms = excluded.clock_offset_ms, registered_at = excluded.registered_at, renewed_at = excluded.renewed_at,
-               start_at = excluded.start_at, leased_by = excluded.leased_by, upstream_nonce = NULL, upstream_token = NULL
+               node = excluded.node, nonce = excluded.nonce, token = excluded.token, history = excluded.history,
+               layout = excluded.layout, epoch = excluded.epoch, ceiling = excluded.ceiling,
+               leased_until = excluded.leased_until, clock_offset_ms = excluded.clock_offset_ms,
+               registered_at = excluded.registered_at, renewed_at = excluded.renewed_at, start_at = excluded.start_at, leased_by = excluded.leased_by, upstream_nonce = NULL, upstream_token = NULL
              WHERE NOT is_new AND (l.nonce, l.token) = (w.nonce, w.token)
         RETURNING * INTO w;
         IF NOT FOUND THEN
@@ -345,9 +348,8 @@ BEGIN
     w := leaf.lease_row(worker_id, nonce, token, NULL);
     tick_us := (leaf.layout(w.layout)).tick_us;
     -- Not below the beginning of the lease: its predecessors may have issued ids until then.
-    ceiling := CASE WHEN used_until IS NULL OR w.start_at IS NULL THEN w.ceiling ELSE
-        least(w.ceiling, leaf.instant(leaf.unix_us(w.epoch) + tick_us
-            * div(leaf.unix_us(greatest(used_until, w.start_at)) - leaf.unix_us(w.epoch) + tick_us - 1, tick_us)::bigint)) END;
+    ceiling := CASE WHEN used_until IS NULL OR w.start_at IS NULL THEN w.ceiling ELSE least(w.ceiling,
+        leaf.begin_of(leaf.tick_from(greatest(used_until, w.start_at), w.epoch, tick_us), w.epoch, tick_us)) END;
     PERFORM leaf.mark_own(true);
     UPDATE leaf.worker AS l SET
            ceiling = ceiling,
@@ -371,7 +373,8 @@ BEGIN
     END IF;
     present := leaf.begin_lease();
     UPDATE leaf.worker AS l
-       SET history = present, leased_until = least(l.leased_until, clock_timestamp()), token = l.token + 1, nonce = gen_random_uuid()
+       SET history = present, leased_until = least(l.leased_until, clock_timestamp()),
+           token = l.token + 1, nonce = gen_random_uuid()
      WHERE l.history <> present
        AND CASE WHEN leaf_worker_take_over.worker_id IS NULL THEN l.node ^@ 'server ' ELSE l.worker_id = leaf_worker_take_over.worker_id END;
     GET DIAGNOSTICS taken = ROW_COUNT;

@@ -17,8 +17,8 @@ use script::Schema;
 
 /// Install leaf without its library, for services that draw ids
 ///
-/// For servers on which no library can be installed. Needs no superuser: the owner of the database
-/// is enough. The manual's chapter on managed hosts says what works there, and what is weaker.
+/// For servers on which no library can be installed, such as most managed hosts. Needs no superuser:
+/// the owner of the database is enough. Defaults of columns cannot draw ids.
 #[derive(Debug, Args)]
 pub struct PlainArgs {
     #[command(subcommand)]

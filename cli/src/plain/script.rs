@@ -11,7 +11,11 @@ use super::statements::{Statement, split};
 /// The version that the scripts install.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-const EXTENSION: &str = include_str!(concat!("../../sql/leaf--", env!("CARGO_PKG_VERSION"), ".sql"));
+const EXTENSION: &str = include_str!(concat!(
+    "../../sql/leaf--",
+    env!("CARGO_PKG_VERSION"),
+    ".sql"
+));
 
 /// What comes before the extension's script.
 const BEGIN: &str = include_str!("../../sql/plain/begin.sql");
@@ -50,7 +54,9 @@ impl FromStr for Schema {
     /// As for `CREATE EXTENSION`, the name must not have characters that quote.
     fn from_str(name: &str) -> Result<Self, String> {
         if name.is_empty() || name.contains(['"', '\'', '$', '\\']) {
-            return Err("a schema needs a name without quotes, dollar signs and backslashes".into());
+            return Err(
+                "a schema needs a name without quotes, dollar signs and backslashes".into(),
+            );
         }
         match name {
             "leaf" => Err("schema leaf has leaf's tables; choose another one".into()),
@@ -75,7 +81,7 @@ pub fn install(schema: &Schema) -> String {
     }
     for statement in plain.iter().filter(|it| Body::of(it).is_none()) {
         // The rights of functions that only this edition has follow the functions.
-        script.add_always(statement.comment, statement.text, &["GRANT", "REVOKE"]);
+        script.add_always(statement.comment, statement.text, &["GRANT"]);
     }
     script.end(schema)
 }
@@ -96,7 +102,9 @@ fn with_functions(script: &str) -> String {
 }
 
 fn is_kept(statement: &Statement<'_>) -> bool {
-    OF_EXTENSION.iter().all(|name| !statement.text.contains(name))
+    OF_EXTENSION
+        .iter()
+        .all(|name| !statement.text.contains(name))
 }
 
 /// What the plain edition has instead of a function in C.
@@ -150,20 +158,21 @@ struct Script {
 
 impl Script {
     /// Adds a statement: functions, views and comments are written again each time, all else once.
+    /// So is what PUBLIC may not do, because a function can be new.
     fn add(&mut self, comment: &str, text: &str) {
         self.add_always(comment, text, &[]);
     }
 
     /// The same with further statements that are executed each time.
     fn add_always(&mut self, comment: &str, text: &str, others: &[&str]) {
-        let always = ["COMMENT", "DO", "SET", "UPDATE"];
-        let is = |word: &&str| text.split_whitespace().next() == Some(word);
-        let created = text.strip_prefix("CREATE ").filter(|it| {
-            it.starts_with("FUNCTION") || it.starts_with("VIEW")
-        });
+        let always = ["COMMENT", "DO", "REVOKE", "SET", "UPDATE"];
+        let is = |word: &&str| text.split_whitespace().next() == Some(*word);
+        let created = text
+            .strip_prefix("CREATE ")
+            .filter(|it| it.starts_with("FUNCTION") || it.starts_with("VIEW"));
         if let Some(created) = created {
             self.write(comment, &format!("CREATE OR REPLACE {created}"));
-        } else if always.iter().chain(others).any(|word| is(word)) {
+        } else if always.iter().chain(others).any(is) {
             self.write(comment, text);
         } else {
             self.once.push(format!("{comment}{text}"));
@@ -240,6 +249,9 @@ mod tests {
     #[test]
     fn names_of_schemas_cannot_end_a_quote() {
         assert!("x\"; DROP".parse::<Schema>().is_err());
-        assert_eq!("My Schema".parse::<Schema>().expect("a name").0, "\"My Schema\"");
+        assert_eq!(
+            "My Schema".parse::<Schema>().expect("a name").0,
+            "\"My Schema\""
+        );
     }
 }

@@ -77,7 +77,8 @@ mod tests {
 
     #[test]
     fn semicolons_in_quotes_and_comments_end_no_statement() {
-        let script = "\\echo no; \\quit\n-- one; two\nSELECT ';', $1, $a$;$$;$a$;\n/* ; */ SELECT \";\";";
+        let script =
+            "\\echo no; \\quit\n-- one; two\nSELECT ';', $1, $a$;$$;$a$;\n/* ; */ SELECT \";\";";
         let found: Vec<_> = split(script).iter().map(|it| it.text).collect();
         assert_eq!(found, ["SELECT ';', $1, $a$;$$;$a$", "SELECT \";\""]);
         assert_eq!(split(script)[0].comment.trim(), "-- one; two");

@@ -37,7 +37,7 @@ pub async fn all(client: &Client, findings: &mut Findings) -> Result<(), Failure
     skipped("registry", failure, findings);
     let failure = attempt(client, settings::check(client, &look, findings)).await?;
     skipped("settings", failure, findings);
-    let failure = attempt(client, triggers::check(client, findings)).await?;
+    let failure = attempt(client, triggers::check(client, &look, findings)).await?;
     skipped("triggers", failure, findings);
     let upstream = upstream::check(client, &look, findings);
     let failure = attempt(client, upstream).await?;

@@ -85,7 +85,11 @@ pub async fn check(client: &Client, look: &Look, findings: &mut Findings) -> Res
     // Without the library, nothing of leaf runs in the background.
     let databases = if look.server.is_plain { 0 } else { databases };
     let cure = "raise max_worker_processes, and restart the server";
-    if free <= 0 && !look.server.is_plain && look.server.loader_pid.is_none() && !look.server.is_in_recovery {
+    if free <= 0
+        && !look.server.is_plain
+        && look.server.loader_pid.is_none()
+        && !look.server.is_in_recovery
+    {
         let text = format!(
             "all {slots} background workers of max_worker_processes are in use, so no loader can \
              start in this database"
@@ -97,6 +101,14 @@ pub async fn check(client: &Client, look: &Look, findings: &mut Findings) -> Res
              ids are drawn needs one for its loader"
         );
         findings.notice("worker slots", text, cure);
+    }
+    let sql = "SELECT leaf.is_copy()";
+    if look.server.is_plain && query::one(client, sql, &[]).await?.get(0) {
+        findings.error(
+            &format!("database {}", look.server.database),
+            "it was restored or copied, so nothing is granted",
+            "make sure that the original issues no ids any more, and SELECT leaf_new_history() as the owner of leaf.alloc",
+        );
     }
     if !row.get::<_, bool>(3) {
         findings.error(

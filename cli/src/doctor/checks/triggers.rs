@@ -4,6 +4,7 @@ use tokio_postgres::Client;
 
 use crate::doctor::finding::Findings;
 use crate::failure::Failure;
+use crate::look::Look;
 use crate::query;
 
 /// leaf's own triggers.
@@ -15,7 +16,7 @@ const OWN: [(&str, &str); 5] = [
     ("leaf.worker", "leaf_truncated"),
 ];
 
-pub async fn check(client: &Client, findings: &mut Findings) -> Result<(), Failure> {
+pub async fn check(client: &Client, look: &Look, findings: &mut Findings) -> Result<(), Failure> {
     let sql = "SELECT tgrelid::regclass::text, tgname::text, tgenabled = 'A' \
                  FROM pg_trigger \
                 WHERE tgrelid IN ('leaf.alloc'::regclass, 'leaf.worker'::regclass) AND NOT tgisinternal";
@@ -34,8 +35,10 @@ pub async fn check(client: &Client, findings: &mut Findings) -> Result<(), Failu
             None => format!("trigger {name} is missing"),
         };
         let cure = match own {
+            // They are after a restore with --disable-triggers.
+            Some(_) if look.server.is_plain => "SELECT leaf_new_history()".into(),
             Some(_) => format!("ALTER TABLE {table} ENABLE ALWAYS TRIGGER {name}"),
-            None => "create the extension again, in a new database".into(),
+            None => "create or install leaf again, in a new database".into(),
         };
         findings.error(&format!("table {table}"), text, cure);
     }

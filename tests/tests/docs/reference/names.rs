@@ -6,8 +6,16 @@ use std::fs;
 use leaf_tests::Server;
 use leaf_tests::page::{Page, root};
 
-/// Files, and a function of a program, that look like names of leaf.
-const OTHERS: [&str; 3] = ["leaf.ranges", "leaf.sql", "leaf_id"];
+/// Files, and a function of a program, that look like names of leaf; and what only the plain edition
+/// has.
+const OTHERS: [&str; 6] = [
+    "leaf.ranges",
+    "leaf.sql",
+    "leaf_id",
+    "leaf.fold",
+    "leaf.plain",
+    "leaf_new_history",
+];
 
 /// The names in a text that begin with `prefix`, and what follows each.
 fn names<'a>(text: &'a str, prefix: &'a str) -> impl Iterator<Item = (String, char)> + 'a {
