@@ -24,10 +24,11 @@ pub struct Decided {
     pub tag_of_centre: Option<String>,
 }
 
-/// Does the jobs, all in one transaction if possible. If that fails, each tag gets its
-/// own transaction, so that one bad row does not delay other tags. Calls `settle`, which raises no
-/// error, with what has become of some jobs, only after the commit: nothing may be handed out
-/// before. `false` if the loader must leave the database.
+/// Does the jobs, all in one transaction if possible, and after it those of other clusters in
+/// another one. If one fails, each of its tags gets its own transaction, so that one bad row does
+/// not delay other tags. Calls `settle`, which raises no error, with what has become of some jobs,
+/// only after the commit: nothing may be handed out before. `false` if the loader must leave the
+/// database.
 pub fn transact(
     shared: &Shared,
     database: u32,
@@ -39,9 +40,10 @@ pub fn transact(
     let (new, jobs): (Vec<_>, Vec<_>) =
         (jobs.into_iter()).partition(|job| job.owner_of_new_tag().is_some());
     let mut groups: Vec<_> = by_tag(new).collect();
-    if !jobs.is_empty() {
-        groups.push(jobs);
-    }
+    // Those who draw here do not wait for what many shards ask for at once.
+    let (of_shards, own): (Vec<_>, Vec<_>) =
+        (jobs.into_iter()).partition(|job| job.wanted().is_some_and(|it| it.is_of_shard()));
+    groups.extend([of_shards, own].into_iter().filter(|jobs| !jobs.is_empty()));
     while let Some(jobs) = groups.pop() {
         match attempt(shared, database, &jobs, &mut settle) {
             Ok(true) => {}
