@@ -92,7 +92,7 @@ source_files() {
         done
     else
         # An unpacked archive.
-        find . -path ./target -prune -o -type f -print0
+        find . -path ./target -prune -o \( -type f -o -type l \) -print0
     fi
 }
 

@@ -15,7 +15,8 @@ SET LOCAL search_path = pg_catalog, pg_temp;
 DO $$
 DECLARE
     home    oid  := to_regnamespace($schema$@extschema@$schema$);
-    owner   oid  := (SELECT relowner FROM pg_class WHERE oid = to_regclass('leaf.plain'));
+    -- A view would run its author's code.
+    owner   oid  := (SELECT relowner FROM pg_class WHERE oid = to_regclass('leaf.plain') AND relkind = 'r');
     version text;
     other   text;
 BEGIN
@@ -28,6 +29,9 @@ BEGIN
     ELSIF current_setting('server_version_num')::integer < 150000 THEN
         RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = 'leaf needs PostgreSQL 15 or later',
             HINT = 'Upgrade the server.';
+    ELSIF owner <> (SELECT oid FROM pg_roles WHERE rolname = current_user) THEN
+        RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = 'must be owner of table leaf.plain',
+            HINT = format('Connect as %s, who has installed it.', owner::regrole);
     END IF;
     -- Whoever owns a function can make it another one, also after it was replaced.
     SELECT oid::regprocedure INTO other FROM pg_proc
@@ -42,9 +46,6 @@ BEGIN
             RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state',
                 MESSAGE = format('this database has version %s of leaf, which is newer than @version@', version),
                 HINT = 'Use the leafctl of that version.';
-        ELSIF owner <> current_user::regrole THEN
-            RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = 'must be owner of table leaf.plain',
-                HINT = format('Connect as %s, who has installed it.', owner::regrole);
         ELSIF NOT EXISTS (SELECT FROM pg_trigger AS t JOIN pg_proc AS p ON p.oid = t.tgfoid
                            WHERE t.tgrelid = 'leaf.alloc'::regclass AND p.pronamespace = home) THEN
             RAISE EXCEPTION USING ERRCODE = 'duplicate_object', MESSAGE = $message$the functions of leaf are in another schema than @extschema@$message$,

@@ -54,30 +54,25 @@ CREATE FUNCTION leaf.begin_registry() RETURNS void
     SELECT setval('leaf.registry_incarnation', greatest(1, uuid_hash_extended(gen_random_uuid(), 0) & 9223372036854775807));
 $$;
 
--- Default privileges of the host may have given others more than the statements above.
+-- Others may create operators in the schema of the functions.
+SET LOCAL search_path = pg_catalog, pg_temp;
 DO $$
 DECLARE
-    given record;
+    home  oid := to_regnamespace($schema$@extschema@$schema$);
+    other text;
 BEGIN
-    IF NOT current_setting('leaf_plain.is_new')::boolean THEN
-        RETURN;
+    SELECT oid::regprocedure INTO other FROM pg_proc
+     WHERE pronamespace = home AND proname = ANY ('{leaf_new_history,@functions@}')
+       AND proowner <> (SELECT oid FROM pg_roles WHERE rolname = current_user) LIMIT 1;
+    IF other IS NOT NULL THEN
+        RAISE EXCEPTION USING ERRCODE = 'duplicate_function', MESSAGE = format('function %s already exists', other),
+            HINT = 'Drop it, or name another schema with --schema.';
+    ELSIF current_setting('leaf_plain.is_new')::boolean THEN
+        PERFORM leaf.take_back(home);
     END IF;
-    FOR given IN
-        SELECT DISTINCT o.kind, o.name, a.grantee::regrole AS grantee
-          FROM (SELECT 'FUNCTION' AS kind, oid::regprocedure::text AS name, proacl AS acl, proowner AS owner FROM pg_proc
-                 WHERE pronamespace = 'leaf'::regnamespace OR pronamespace = to_regnamespace($schema$@extschema@$schema$) AND proname ^@ 'leaf_'
-                UNION ALL
-                SELECT CASE relkind WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END, oid::regclass::text, relacl, relowner FROM pg_class
-                 WHERE relnamespace = 'leaf'::regnamespace AND relkind IN ('r', 'v', 'S')
-                UNION ALL
-                SELECT 'SCHEMA', 'leaf', nspacl, nspowner FROM pg_namespace WHERE nspname = 'leaf') AS o,
-               LATERAL aclexplode(o.acl) AS a
-         WHERE o.owner = (SELECT oid FROM pg_roles WHERE rolname = current_user)
-           AND a.grantee NOT IN (0, o.owner, 'pg_monitor'::regrole, 'pg_database_owner'::regrole) LOOP
-        EXECUTE format('REVOKE ALL ON %s %s FROM %s', given.kind, given.name, given.grantee);
-    END LOOP;
 END
 $$;
+SET LOCAL search_path = @extschema@, pg_temp;
 REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA leaf FROM PUBLIC;
 REVOKE EXECUTE ON FUNCTION leaf_new_history() FROM PUBLIC;
 -- What triggers and readers of ids call as the role that runs them. None of them tells a secret or writes.

@@ -36,7 +36,8 @@ $$;
 -- The first number of a row that was never granted, whatever became of the transactions.
 CREATE FUNCTION leaf.first_free(max_id bigint, incarnation uuid) RETURNS bigint
     LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
-    SELECT greatest(max_id, pg_sequence_last_value(to_regclass('leaf.' || leaf.high_water(incarnation))) + 1);
+    SELECT CASE WHEN last < 9223372036854775807 THEN greatest(max_id, last + 1) ELSE coalesce(last, max_id) END
+      FROM pg_sequence_last_value(to_regclass('leaf.' || leaf.high_water(incarnation))) AS last;
 $$;
 
 -- Grants a block to the asker: of count numbers, or of fewer if that is not exact.
@@ -170,12 +171,14 @@ EXCEPTION WHEN OTHERS THEN
         detail := format('The last attempt failed: %s.', message);
         message := format('tag "%s" cannot feed at the moment', tag);
         hint := 'Remove the cause and try again.';
+        -- The rows that were granted from are locked meanwhile.
+        PERFORM set_config('lock_timeout', '1ms', true);
     END IF;
 END
 $$;
 
 CREATE FUNCTION leaf_segment_feed(...)
-    LANGUAGE plpgsql ROWS 100 SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '500ms' AS $$
+    LANGUAGE plpgsql ROWS 100 SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '100ms' AS $$
 DECLARE
     asked   integer := cardinality(tags);
     advice  text := 'Give the arrays an element for each tag.';

@@ -106,6 +106,8 @@ CREATE FUNCTION leaf.make_high_water(incarnation uuid) RETURNS void
 BEGIN
     EXECUTE format('CREATE SEQUENCE IF NOT EXISTS leaf.%I MINVALUE -9223372036854775808 START -9223372036854775808',
                    leaf.high_water(incarnation));
+    -- Whoever could set it could have blocks granted again.
+    PERFORM leaf.take_back(NULL, to_regclass('leaf.' || leaf.high_water(incarnation)));
 END
 $$;
 
@@ -152,7 +154,8 @@ BEGIN
         PERFORM leaf.fail('0A000', 'cannot truncate leaf.worker', 'Delete the rows of nodes that are gone.',
             'Truncating it would lose the record of the worker ids in use.');
     ELSIF TG_OP = 'DELETE' THEN
-        IF OLD.ceiling <= clock_timestamp() THEN
+        -- The next lease of the worker id may begin at the clock of a node, which may be behind.
+        IF OLD.ceiling + (SELECT max_clock_offset FROM leaf.plain) <= clock_timestamp() THEN
             RETURN OLD;
         ELSIF is_replica THEN
             RETURN NULL;

@@ -9,9 +9,14 @@ BEGIN
     IF to_regclass('leaf.plain') IS NULL THEN
         RAISE EXCEPTION USING ERRCODE = 'undefined_table', MESSAGE = 'the plain edition of leaf is not installed in this database',
             HINT = 'Name another database with -d.';
+    ELSIF (SELECT count(*) FROM pg_class WHERE oid IN (to_regclass('leaf.plain'), to_regclass('leaf.alloc'), to_regclass('leaf.worker'))
+              AND relkind = 'r' AND relowner = (SELECT oid FROM pg_roles WHERE rolname = current_user)) <> 3 THEN
+        -- Others' views would run their code.
+        RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = 'must be owner of table leaf.plain',
+            HINT = 'Connect as the role that has installed it.';
     END IF;
     LOCK TABLE leaf.alloc, leaf.worker IN ACCESS EXCLUSIVE MODE;
-    IF EXISTS (SELECT FROM leaf.alloc) OR EXISTS (SELECT FROM leaf.worker WHERE ceiling > now()) THEN
+    IF EXISTS (SELECT FROM leaf.alloc) OR EXISTS (SELECT FROM leaf.worker WHERE ceiling + (SELECT max_clock_offset FROM leaf.plain) > now()) THEN
         RAISE EXCEPTION USING ERRCODE = 'dependent_objects_still_exist', MESSAGE = 'there are tags or leases of worker ids',
             HINT = 'To move them, dump the database first. Then drop the tags with leaf_tag_drop, and release the worker ids.';
     END IF;

@@ -7,7 +7,8 @@ DECLARE
     asker name := leaf.asker();
 BEGIN
     RETURN QUERY
-        SELECT a.biz_tag, leaf.first_free(a.max_id, a.incarnation), a.max_value, a.step, a.upstream_tag,
+        -- Each sequence would be locked: rolled-back blocks do not show.
+        SELECT a.biz_tag, a.max_id, a.max_value, a.step, a.upstream_tag,
                a.stripes, a.stripe, a.stripe_width, a.striped_from, a.earlier_stripes, a.earlier_stripe
           FROM leaf.alloc AS a WHERE leaf.has_role(asker, 'pg_monitor', a.owner);
 END

@@ -119,10 +119,12 @@ fn default_privileges_lend_nothing() {
     server.connect().run("CREATE ROLE anon LOGIN");
     client.run(
         "ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT EXECUTE ON FUNCTIONS TO anon;
-                ALTER DEFAULT PRIVILEGES GRANT ALL ON TABLES TO anon",
+         ALTER DEFAULT PRIVILEGES GRANT ALL ON TABLES TO anon, PUBLIC;
+         ALTER DEFAULT PRIVILEGES GRANT ALL ON SEQUENCES TO anon",
     );
     let said = plain(&server, INSTALLER, &["install"]);
     assert_eq!(said.code, Some(0), "{}", said.err);
+    client.run("SELECT leaf_tag_create('orders')");
     let mut anon = server.connect_as("anon", "postgres");
     for call in [
         "leaf_worker_register('node')",
@@ -135,5 +137,68 @@ fn default_privileges_lend_nothing() {
         anon.simple_query("SELECT secret FROM leaf.mask_secret"),
         "42501",
     );
-    failed(anon.simple_query("DELETE FROM leaf.alloc"), "42501");
+    for change in [
+        "DELETE FROM leaf.alloc",
+        "UPDATE leaf.plain SET history_skip = 0",
+    ] {
+        failed(anon.simple_query(change), "42501");
+    }
+    let sequences = client.query(
+        "SELECT oid::regclass::text FROM pg_class WHERE relkind = 'S' AND relnamespace = 'leaf'::regnamespace",
+        &[],
+    );
+    let sequences = sequences.expect("the catalog");
+    assert_eq!(sequences.len(), 3, "that of the tag, and two others");
+    for row in sequences {
+        let set = format!("SELECT setval('{}', 1)", row.get::<_, &str>(0));
+        failed(anon.simple_query(&set), "42501");
+    }
+}
+
+/// What others have made in the schema of the functions, or called as leaf's tables, is not run by
+/// the role that installs or removes.
+#[test]
+fn code_of_strangers_is_not_run_by_who_installs() {
+    let server = without_leaf();
+    let mut superuser = server.connect();
+    superuser.run(
+        "CREATE ROLE stranger LOGIN; GRANT CREATE ON SCHEMA public TO PUBLIC;
+         GRANT CREATE ON DATABASE postgres TO stranger; CREATE TABLE run_by (who name); GRANT ALL ON run_by TO PUBLIC",
+    );
+    let mut stranger = server.connect_as("stranger", "postgres");
+    for (operator, left, right) in [
+        ("=", "oid", "regnamespace"),
+        ("<>", "oid", "regrole"),
+        ("=", "oid", "regrole"),
+        ("=", "oid", "integer"),
+        ("^@", "name", "name"),
+        ("=", "name", "name[]"),
+        (">", "bigint", "integer"),
+    ] {
+        let name = format!("f{}", left.len() + 10 * right.len() + operator.len());
+        stranger.run(&format!(
+            "CREATE FUNCTION public.{name}({left}, {right}) RETURNS boolean LANGUAGE plpgsql AS
+             $$BEGIN INSERT INTO public.run_by VALUES (current_user); RETURN true; END$$;
+             CREATE OPERATOR public.{operator} (LEFTARG = {left}, RIGHTARG = {right}, FUNCTION = public.{name})"
+        ));
+    }
+    for command in ["install", "upgrade", "uninstall"] {
+        let said = plain(&server, INSTALLER, &[command]);
+        assert_eq!(said.code, Some(0), "{command}: {}", said.err);
+    }
+    stranger.run(
+        "CREATE FUNCTION public.note() RETURNS text LANGUAGE plpgsql AS
+         $$BEGIN INSERT INTO public.run_by VALUES (current_user); RETURN '0.0.1'; END$$;
+         CREATE SCHEMA leaf;
+         CREATE VIEW leaf.plain AS SELECT public.note() AS version;
+         CREATE VIEW leaf.alloc AS SELECT public.note() AS biz_tag;
+         CREATE VIEW leaf.worker AS SELECT public.note() AS node, now() AS ceiling;
+         GRANT USAGE ON SCHEMA leaf TO PUBLIC; GRANT ALL ON leaf.plain, leaf.alloc, leaf.worker TO PUBLIC",
+    );
+    for command in ["install", "upgrade", "uninstall"] {
+        let said = plain(&server, "postgres", &[command]);
+        assert_ne!(said.code, Some(0), "{command}: {}", said.out);
+    }
+    let run = "SELECT coalesce(string_agg(DISTINCT who::text, ', '), '') FROM run_by";
+    assert_eq!(superuser.text(run), "");
 }

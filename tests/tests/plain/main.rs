@@ -5,5 +5,7 @@
 mod catalogs;
 mod install;
 mod likeness;
+mod moving;
 mod reserve;
 mod rights;
+mod services;

@@ -1,0 +1,124 @@
+//! From one edition to the other: by a dump of the rows, and by logical replication.
+
+use leaf_sdk::{Config, IdSource, Leaf};
+use leaf_tests::postgres::Client;
+use leaf_tests::{Draw, Ledger, Server, Snowflake, pipe, wait_until};
+
+/// A server of each edition, the first of which is the source.
+fn pairs() -> [[Server; 2]; 2] {
+    let of = |is_plain: bool| {
+        let options = Server::options().set("wal_level", "logical");
+        match is_plain {
+            true => options.plain().start(),
+            false => options.start(),
+        }
+    };
+    [[of(true), of(false)], [of(false), of(true)]]
+}
+
+/// What was drawn, and what the target must keep.
+struct Source {
+    leaf: Leaf,
+    ids: Ledger,
+    worker_id: i32,
+    mask: String,
+}
+
+const MASK: &str = "SELECT encode(key, 'hex') FROM leaf_mask_key('orders')";
+
+impl Source {
+    /// Services that draw from it.
+    fn begin(server: &Server, client: &mut Client) -> Source {
+        client.run("SELECT leaf_tag_create('orders', step => 100)");
+        let config = Config::new(&server.connection_string()).expect("a connection string");
+        let mut source = Source {
+            leaf: Leaf::new(config).expect("a handle"),
+            ids: Ledger::new(),
+            worker_id: client.register("'node'").expect("a lease").worker_id,
+            mask: client.text(MASK),
+        };
+        source.draw(150);
+        let blocks = (0..3).map(|_| client.reserve("orders", 70).expect("a block"));
+        source.ids.add(blocks.flat_map(|block| block.ids()));
+        source
+    }
+
+    /// What services have in their buffers is theirs.
+    fn draw(&mut self, count: usize) {
+        let orders = self.leaf.segment("orders");
+        self.ids
+            .add((0..count).map(|_| orders.next().expect("an id").get()));
+    }
+
+    /// The target goes on where the source has ended, and services with what they have.
+    fn goes_on_at(mut self, target: &mut Client) {
+        let highest = self.ids.highest();
+        for _ in 0..3 {
+            let block = target.reserve("orders", 50).expect("a block");
+            assert!(block.first > highest);
+            self.ids.add(block.ids());
+        }
+        self.draw(20);
+        assert_eq!(target.text(MASK), self.mask);
+        let lease = target.register("'another node'").expect("a lease");
+        assert_ne!(lease.worker_id, self.worker_id);
+    }
+}
+
+#[test]
+fn dumped_rows_go_on_in_the_other_edition() {
+    for [source, target] in pairs() {
+        let mut client = source.connect();
+        let mut begun = Source::begin(&source, &mut client);
+        let is_plain = "SELECT count(*) FROM pg_proc WHERE proname = 'leaf_new_history'";
+        if client.number(is_plain) > 0 {
+            // A block that only the sequence knows.
+            client.run("BEGIN");
+            begun
+                .ids
+                .add(client.reserve("orders", 500).expect("a block").ids());
+            client.run("ROLLBACK; SELECT leaf.fold()");
+        }
+        let tables = ["leaf.mask_secret", "leaf.alloc", "leaf.worker"];
+        let mut dump = source.program("pg_dump");
+        dump.arg("--data-only")
+            .args(tables.map(|table| format!("--table={table}")));
+        pipe(
+            dump.arg("postgres"),
+            target
+                .program("psql")
+                .args(["-X", "-q", "-v", "ON_ERROR_STOP=1", "postgres"]),
+        );
+        begun.goes_on_at(&mut target.connect());
+    }
+}
+
+#[test]
+fn subscriber_of_the_other_edition_takes_over() {
+    for [source, target] in pairs() {
+        let (mut client, mut subscriber) = (source.connect(), target.connect());
+        let mut begun = Source::begin(&source, &mut client);
+        client
+            .run("CREATE PUBLICATION all_ids FOR TABLE leaf.alloc, leaf.worker, leaf.mask_secret");
+        subscriber.run(&format!(
+            "CREATE SUBSCRIPTION all_ids CONNECTION '{}' PUBLICATION all_ids",
+            source.connection_string()
+        ));
+        begun.draw(300);
+        let last = client.reserve("orders", 10).expect("a block");
+        begun.ids.add(last.ids());
+        let lacks = format!(
+            "SELECT (SELECT count(*) FROM pg_subscription_rel WHERE srsubstate <> 'r')
+                  + (SELECT count(*) FROM generate_series(1, 1)
+                      WHERE NOT EXISTS (SELECT FROM leaf.alloc WHERE max_id > {}))",
+            last.last
+        );
+        wait_until("the subscriber has all", || subscriber.number(&lacks) == 0);
+        subscriber.run("DROP SUBSCRIPTION all_ids");
+        if subscriber.number("SELECT count(*) FROM pg_proc WHERE proname = 'leaf_new_history'") > 0
+        {
+            subscriber.run("SELECT leaf_new_history()");
+        }
+        begun.goes_on_at(&mut subscriber);
+    }
+}
