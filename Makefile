@@ -5,7 +5,7 @@
 export PG_CONFIG
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-stop demo-nodes test test-server test-clients test-long bench bench-nodes bench-serve book lint stage install package test-packages release test-release
+.PHONY: help setup demo demo-stop demo-nodes test test-server test-plain test-clients test-long bench bench-nodes bench-serve book lint stage install package test-packages release test-release
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 14
@@ -33,6 +33,9 @@ test-clients: ## run the programs of docs/clients.md: drivers, ORMs, PgBouncer
 
 test-packages: ## build packages and images twice, install them in a clean root of Debian, and run them
 	@scripts/test-packages
+
+test-plain: ## run what both editions promise on servers with the plain one
+	@scripts/test-plain
 
 test-long: ## kill processes and make random calls for some minutes
 	@scripts/test-long
