@@ -31,6 +31,7 @@ pub struct PlainArgs {
 #[derive(Debug, Subcommand)]
 enum Command {
     Install(Install),
+    /// Bring the functions up to date
     Upgrade(Install),
     Uninstall(Uninstall),
 }
