@@ -190,7 +190,7 @@ fn code_of_strangers_is_not_run_by_who_installs() {
         "CREATE FUNCTION public.note() RETURNS text LANGUAGE plpgsql AS
          $$BEGIN PERFORM nextval('public.runs'); RETURN '0.0.1'; END$$;
          CREATE SCHEMA leaf;
-         CREATE VIEW leaf.plain AS SELECT public.note() AS version;
+         CREATE VIEW leaf.plain AS SELECT public.note() AS version, interval '5 s' AS max_clock_offset;
          CREATE VIEW leaf.alloc AS SELECT 1 AS biz_tag WHERE public.note() = '';
          CREATE VIEW leaf.worker AS SELECT public.note() AS node, now() AS ceiling;
          GRANT USAGE ON SCHEMA leaf TO PUBLIC; GRANT ALL ON leaf.plain, leaf.alloc, leaf.worker TO PUBLIC",
