@@ -59,30 +59,34 @@ fn reserve(
 
 #[test]
 fn killed_again_and_again_no_id_comes_twice() {
-    for setting in [
-        "SET synchronous_commit = on",
-        "SET synchronous_commit = off",
-    ] {
-        let mut server = Server::options().plain().start();
-        server.connect().run("SELECT leaf_tag_create('orders')");
-        let (blocks, stop) = (Blocks::default(), AtomicBool::new(false));
-        let config = server.config("postgres", "postgres");
-        thread::scope(|scope| {
-            let _stop = Stop(&stop);
-            for _ in 0..4 {
-                scope.spawn(|| reserve(&config, setting, &blocks, &stop));
-            }
-            for round in 1..=30 {
-                wait_until("blocks are reserved", || {
-                    blocks.0.lock().expect("no panic").len() > round * 9
-                });
-                server.restart(Mode::Immediate);
-            }
-            stop.store(true, Ordering::Relaxed);
-        });
-        let ids = blocks.assert_distinct();
-        assert!(ids > 5_000_000, "{ids} ids");
-    }
+    kill_again_and_again("SET synchronous_commit = on");
+}
+
+#[test]
+fn killed_again_and_again_without_waiting_for_the_disk_no_id_comes_twice() {
+    kill_again_and_again("SET synchronous_commit = off");
+}
+
+fn kill_again_and_again(setting: &str) {
+    let mut server = Server::options().plain().start();
+    server.connect().run("SELECT leaf_tag_create('orders')");
+    let (blocks, stop) = (Blocks::default(), AtomicBool::new(false));
+    let config = server.config("postgres", "postgres");
+    thread::scope(|scope| {
+        let _stop = Stop(&stop);
+        for _ in 0..4 {
+            scope.spawn(|| reserve(&config, setting, &blocks, &stop));
+        }
+        for round in 1..=30 {
+            wait_until("blocks are reserved", || {
+                blocks.0.lock().expect("no panic").len() > round * 9
+            });
+            server.restart(Mode::Immediate);
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    let ids = blocks.assert_distinct();
+    assert!(ids > 5_000_000, "{ids} ids");
 }
 
 /// Half of the blocks are of transactions and savepoints that are rolled back: no other is like
