@@ -9,8 +9,11 @@ BEGIN
     FOR a IN SELECT * FROM leaf.alloc ORDER BY biz_tag COLLATE "C" FOR NO KEY UPDATE LOOP
         CONTINUE WHEN a.upstream_tag IS NOT NULL;
         PERFORM leaf.mark_own(true);
-        UPDATE leaf.alloc SET max_id = leaf.first_free(max_id, incarnation)
-         WHERE biz_tag = a.biz_tag AND max_id < leaf.first_free(max_id, incarnation);
+        UPDATE leaf.alloc SET
+               max_id = leaf.first_free(max_id, pg_sequence_last_value(leaf.high_water_of(incarnation))),
+               update_time = clock_timestamp(),
+               written_by = pg_current_xact_id()::xid
+         WHERE biz_tag = a.biz_tag AND max_id <= pg_sequence_last_value(leaf.high_water_of(incarnation));
         PERFORM leaf.mark_own(false);
     END LOOP;
 END
@@ -37,7 +40,7 @@ BEGIN
     PERFORM leaf.fold();
     -- From now on, all rows are of another history: grants skip, and other worker ids are leased. A
     -- restored schema has no rows.
-    INSERT INTO leaf.plain (version, place) VALUES ('@version@', leaf.place())
+    INSERT INTO leaf.plain (version, place) VALUES ('@version@', (leaf.identity()).place)
         ON CONFLICT ((true)) DO UPDATE SET nonce = gen_random_uuid(), place = excluded.place;
     INSERT INTO leaf.mask_secret SELECT WHERE NOT EXISTS (SELECT FROM leaf.mask_secret);
     UPDATE leaf.alloc SET may_lack_feeds = true WHERE upstream_tag IS NULL;
@@ -79,7 +82,7 @@ REVOKE EXECUTE ON FUNCTION leaf_new_history() FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION leaf.fail(text, text, text, text), leaf.history(), leaf.is_copy(),
     leaf.any_mask_secret(), leaf.registered_scheme(), leaf.scheme(), leaf.require_scheme(text, timestamptz, text, timestamptz),
     leaf.layout(text), leaf.unix_us(timestamptz), leaf.instant(bigint), leaf.tick_at(timestamptz, timestamptz, bigint),
-    leaf.begin_of(bigint, timestamptz, bigint), leaf.ids_left(bigint, bigint), leaf.high_water(uuid) TO PUBLIC;
+    leaf.begin_of(bigint, timestamptz, bigint), leaf.ids_left(bigint, bigint), leaf.high_water(uuid), leaf.high_water_of(uuid) TO PUBLIC;
 
-INSERT INTO leaf.plain (version, place) VALUES ('@version@', leaf.place());
+INSERT INTO leaf.plain (version, place) VALUES ('@version@', (leaf.identity()).place);
 UPDATE leaf.plain SET version = '@version@';

@@ -1,4 +1,8 @@
-/* Who asks, which database this is, and errors. */
+/*
+ * Who asks, which database this is, and errors. Functions that only leaf's own call run with the
+ * search_path of those; a draw calls so many that each SET counts. Functions in SQL are planned at
+ * each call, except those that become part of their caller: RETURN, and no SET.
+ */
 
 -- RAISE cannot leave an option out.
 CREATE FUNCTION leaf.fail(code text, message text, hint text, detail text DEFAULT NULL) RETURNS void
@@ -17,39 +21,41 @@ $$;
  * session's role is not that of the code. UNLISTEN does nothing here, and is refused then.
  */
 CREATE FUNCTION leaf.asker() RETURNS name
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+    LANGUAGE plpgsql AS $$
 BEGIN
-    EXECUTE 'UNLISTEN leaf_plain_asker';
+    UNLISTEN leaf_plain_asker;
     RETURN CASE current_setting('role') WHEN 'none' THEN session_user ELSE current_setting('role') END;
 END
 $$;
 
 -- Whether a role has the privileges of one of these, of which some may not exist.
-CREATE FUNCTION leaf.has_role(asker name, VARIADIC roles name[]) RETURNS boolean
-    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-    SELECT EXISTS (SELECT FROM pg_roles AS r WHERE r.rolname = asker AND r.rolsuper)
-        OR EXISTS (SELECT FROM pg_roles AS r WHERE r.rolname = ANY (roles) AND pg_has_role(asker, r.oid, 'USAGE'));
-$$;
-
--- Where the tables are. A restored dump is in another place; a promoted standby is not.
-CREATE FUNCTION leaf.place() RETURNS text
-    LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    cluster text := '?';
+CREATE FUNCTION leaf.finds_role(asker name, roles name[]) RETURNS boolean
+    LANGUAGE plpgsql STABLE AS $$
 BEGIN
-    BEGIN
-        SELECT system_identifier INTO cluster FROM pg_control_system();
-    EXCEPTION WHEN OTHERS THEN
-        -- The host hides it.
-    END;
-    RETURN format('%s/%s/%s', cluster, (SELECT oid FROM pg_database WHERE datname = current_database()),
-                  'leaf.alloc'::regclass::oid);
+    RETURN EXISTS (SELECT FROM pg_roles AS r WHERE r.rolname = asker AND r.rolsuper)
+        OR EXISTS (SELECT FROM pg_roles AS r WHERE r.rolname = ANY (roles) AND pg_has_role(asker, r.oid, 'USAGE'));
 END
 $$;
 
--- The history of this database, which a promotion and leaf_new_history() begin anew.
-CREATE FUNCTION leaf.history() RETURNS text
-    LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+CREATE FUNCTION leaf.has_role(asker name, VARIADIC roles name[]) RETURNS boolean
+    LANGUAGE sql STABLE RETURN asker = session_user AND asker = ANY (roles) OR leaf.finds_role(asker, roles);
+
+-- The cluster, as far as the host shows it. It is the same as long as a session lasts, which is as
+-- long as plans are kept.
+CREATE FUNCTION leaf.cluster() RETURNS text
+    LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+    RETURN (pg_control_system()).system_identifier;
+EXCEPTION WHEN OTHERS THEN
+    RETURN '?';
+END
+$$;
+
+-- Where the tables are: a restored dump is in another place, a promoted standby is not. The history
+-- of this database, which a promotion and leaf_new_history() begin anew. Whether the rows may be a
+-- copy of those of another place.
+CREATE FUNCTION leaf.identity(OUT place text, OUT history text, OUT is_copy boolean)
+    LANGUAGE plpgsql STABLE AS $$
 DECLARE
     timeline text := '?';
 BEGIN
@@ -58,29 +64,39 @@ BEGIN
     EXCEPTION WHEN OTHERS THEN
         -- The host hides it.
     END;
-    RETURN format('plain/%s/%s', timeline, (SELECT nonce FROM leaf.plain));
+    SELECT f.place, format('plain/%s/%s', timeline, p.nonce),
+           f.place IS DISTINCT FROM p.place
+        -- A restore with --disable-triggers leaves them as ordinary ones.
+        OR EXISTS (SELECT FROM pg_trigger WHERE tgrelid IN ('leaf.alloc'::regclass, 'leaf.worker'::regclass)
+                      AND tgname IN ('leaf_check', 'leaf_changed', 'leaf_truncated') AND tgenabled <> 'A')
+      INTO place, history, is_copy
+      FROM (SELECT format('%s/%s/%s', leaf.cluster(), d.oid, 'leaf.alloc'::regclass::oid) AS place
+              FROM pg_database AS d WHERE d.datname = current_database()) AS f LEFT JOIN leaf.plain AS p ON true;
 END
 $$;
 
--- Whether the rows may be a copy of those of another place.
+CREATE FUNCTION leaf.history() RETURNS text
+    LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    SELECT history FROM leaf.identity();
+$$;
+
 CREATE FUNCTION leaf.is_copy() RETURNS boolean
     LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-    SELECT leaf.place() IS DISTINCT FROM (SELECT place FROM leaf.plain)
-        -- A restore with --disable-triggers leaves them as ordinary ones.
-        OR EXISTS (SELECT FROM pg_trigger WHERE tgrelid IN ('leaf.alloc'::regclass, 'leaf.worker'::regclass)
-                      AND tgname IN ('leaf_check', 'leaf_changed', 'leaf_truncated') AND tgenabled <> 'A');
+    SELECT is_copy FROM leaf.identity();
 $$;
 
 -- The history, before a grant or a lease.
 CREATE FUNCTION leaf.require_history() RETURNS text
-    LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    present record := leaf.identity();
 BEGIN
-    IF leaf.is_copy() THEN
+    IF present.is_copy THEN
         PERFORM leaf.fail('55000', 'this database has been restored or copied',
             'Make sure that the original issues no ids any more, or that the copy is meant to have others, and call leaf_new_history() as the owner of leaf.alloc.',
             'What the original has granted since is not in its tables.');
     END IF;
-    RETURN leaf.history();
+    RETURN present.history;
 END
 $$;
 
@@ -119,29 +135,23 @@ END
 $$;
 
 -- What is answered must be durable once the transaction is committed.
-CREATE FUNCTION leaf.insist_on_durable_commit() RETURNS void
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-    IF current_setting('synchronous_commit') IN ('off', 'local', 'remote_write') THEN
-        PERFORM set_config('synchronous_commit', 'on', true);
-    END IF;
-END
-$$;
+CREATE FUNCTION leaf.insist_on_durable_commit() RETURNS text
+    LANGUAGE sql RETURN CASE WHEN current_setting('synchronous_commit') IN ('off', 'local', 'remote_write')
+                             THEN set_config('synchronous_commit', 'on', true) END;
 
-CREATE FUNCTION leaf.require_primary(what text) RETURNS void
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+CREATE FUNCTION leaf.refuse_in_recovery(what text) RETURNS boolean
+    LANGUAGE plpgsql AS $$
 BEGIN
-    IF NOT pg_is_in_recovery() THEN
-        RETURN;
-    ELSIF what = 'draw ids' THEN
+    IF what = 'draw ids' THEN
         PERFORM leaf.fail('25006', 'cannot draw ids while the server is in recovery', 'Draw them on the primary, or promote this server.');
     END IF;
     PERFORM leaf.fail('25006', format('cannot %s while the server is in recovery', what), 'Change them on the primary.');
 END
 $$;
 
+CREATE FUNCTION leaf.require_primary(what text) RETURNS boolean
+    LANGUAGE sql RETURN CASE WHEN pg_is_in_recovery() THEN leaf.refuse_in_recovery(what) END;
+
 -- Marks the statements of leaf's own functions for its triggers, until it is taken back.
-CREATE FUNCTION leaf.mark_own(is_own boolean) RETURNS void
-    LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
-    SELECT set_config('leaf_plain.own', CASE WHEN is_own THEN 'on' ELSE 'off' END, true);
-$$;
+CREATE FUNCTION leaf.mark_own(is_own boolean) RETURNS text
+    LANGUAGE sql RETURN set_config('leaf_plain.own', CASE WHEN is_own THEN 'on' ELSE 'off' END, true);

@@ -4,25 +4,27 @@
  * the next grant does not repeat the block.
  */
 
-CREATE FUNCTION leaf.check_count(count bigint) RETURNS void
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+CREATE FUNCTION leaf.bad_count(count bigint) RETURNS bigint
+    LANGUAGE plpgsql AS $$
 DECLARE
     most bigint := (SELECT max_reserve FROM leaf.plain);
 BEGIN
     IF count < 1 THEN
         PERFORM leaf.fail('22023', format('count must be at least 1, not %s', count), 'Ask for one id or more.');
-    ELSIF count > most THEN
-        PERFORM leaf.fail('22023', format('count must be at most %s, not %s', most, count),
-            'Reserve several blocks; leaf.max_reserve sets how many ids one block can have.');
     END IF;
+    PERFORM leaf.fail('22023', format('count must be at most %s, not %s', most, count),
+        'Reserve several blocks; leaf.max_reserve sets how many ids one block can have.');
 END
 $$;
 
+CREATE FUNCTION leaf.check_count(count bigint, most bigint) RETURNS bigint
+    LANGUAGE sql RETURN CASE WHEN count < 1 OR count > most THEN leaf.bad_count(count) ELSE count END;
+
 -- The high-water sequence of a row.
 CREATE FUNCTION leaf.require_high_water(incarnation uuid) RETURNS regclass
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+    LANGUAGE plpgsql AS $$
 DECLARE
-    sequence regclass := to_regclass('leaf.' || leaf.high_water(incarnation));
+    sequence regclass := leaf.high_water_of(incarnation);
 BEGIN
     IF sequence IS NULL THEN
         -- It must not be made here: a rollback would take it away.
@@ -33,17 +35,15 @@ BEGIN
 END
 $$;
 
--- The first number of a row that was never granted, whatever became of the transactions.
-CREATE FUNCTION leaf.first_free(max_id bigint, incarnation uuid) RETURNS bigint
-    LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
-    SELECT CASE WHEN last < 9223372036854775807 THEN greatest(max_id, last + 1) ELSE coalesce(last, max_id) END
-      FROM pg_sequence_last_value(to_regclass('leaf.' || leaf.high_water(incarnation))) AS last;
-$$;
+-- The first number of a row that was never granted, whatever became of the transactions: by the
+-- last value of its high-water sequence.
+CREATE FUNCTION leaf.first_free(max_id bigint, last bigint) RETURNS bigint
+    LANGUAGE sql RETURN CASE WHEN last < 9223372036854775807 THEN greatest(max_id, last + 1) ELSE coalesce(last, max_id) END;
 
 -- Grants a block to the asker: of count numbers, or of fewer if that is not exact.
 CREATE FUNCTION leaf.grant_block(tag text, count bigint, required uuid, is_exact boolean, feeds boolean,
         OUT first bigint, OUT last bigint, OUT incarnation uuid)
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+    LANGUAGE plpgsql AS $$
 DECLARE
     a       leaf.alloc;
     asker   name := leaf.asker();
@@ -51,24 +51,27 @@ DECLARE
     most    bigint;
     stored  bigint;
     water   regclass;
+    ignored text;
 BEGIN
-    PERFORM leaf.insist_on_durable_commit();
+    ignored := leaf.insist_on_durable_commit();
     a := leaf.lock_row(tag);
-    PERFORM leaf.require_draw(a, asker);
+    ignored := leaf.require_draw(tag, a.owner, a.grantees, asker);
     incarnation := a.incarnation;
     present := leaf.require_history();
     IF required <> a.incarnation THEN
         PERFORM leaf.fail('55000', format('tag "%s" is another one: it was dropped and created again', tag),
             'Discard its unused ids, and get the new incarnation from leaf_tag_incarnation.');
-    ELSIF feeds AND a.upstream_tag IS NOT NULL THEN
-        PERFORM leaf.fail('55000', format('tag "%s" is fed itself', tag), 'Attach the other tag to the tag of the centre.');
     ELSIF a.upstream_tag IS NOT NULL OR a.stripes > 1 OR a.earlier_stripes > 1 THEN
+        IF feeds AND a.upstream_tag IS NOT NULL THEN
+            PERFORM leaf.fail('55000', format('tag "%s" is fed itself', tag), 'Attach the other tag to the tag of the centre.');
+        END IF;
         PERFORM leaf.fail('0A000', format('tag "%s" is fed or has a stripe, which needs the extension leaf', tag),
             'Draw from the centre, or move the tag to a server with the extension.');
     END IF;
     water := leaf.require_high_water(a.incarnation);
     most := least(a.max_value, 9223372036854775806);
-    first := leaf.first_free(a.max_id, a.incarnation);
+    stored := pg_sequence_last_value(water);
+    first := leaf.first_free(a.max_id, stored);
     -- The original of this copy, or the former primary, may have granted more than is known here.
     IF first <= most AND (a.history IS DISTINCT FROM present OR a.is_copy) THEN
         first := least(most + 1, first + (SELECT history_skip FROM leaf.plain)
@@ -87,17 +90,19 @@ BEGIN
             'Raise max_value with leaf_tag_alter, or ask for fewer ids at once.');
     END IF;
     last := least(first::numeric + count - 1, most);
-    PERFORM setval(water, last);
-    PERFORM leaf.mark_own(true);
+    ignored := setval(water, last);
+    ignored := leaf.mark_own(true);
     UPDATE leaf.alloc SET
            max_id = last + 1,
            largest_reserve = greatest(largest_reserve, last - first + 1),
            history = present,
            is_copy = false,
            fed_in = CASE WHEN feeds THEN present ELSE fed_in END,
-           fed_unreplicated = fed_unreplicated AND NOT feeds
+           fed_unreplicated = fed_unreplicated AND NOT feeds,
+           update_time = clock_timestamp(),
+           written_by = pg_current_xact_id()::xid
      WHERE biz_tag = tag RETURNING max_id INTO stored;
-    PERFORM leaf.mark_own(false);
+    ignored := leaf.mark_own(false);
     IF stored IS DISTINCT FROM last + 1 THEN
         PERFORM leaf.fail('09000', 'a grant was not stored in leaf.alloc',
             'Make sure that your own triggers and rules on leaf.alloc neither suppress updates nor change max_id.');
@@ -107,14 +112,18 @@ $$;
 
 CREATE FUNCTION leaf_segment_reserve(...)
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '5s' AS $$
+DECLARE
+    granted record;
+    ignored text;
 BEGIN
     IF tag IS NULL OR count IS NULL THEN
         RETURN NULL;
     END IF;
-    PERFORM leaf.check_tag(tag);
-    PERFORM leaf.check_count(count);
-    PERFORM leaf.require_primary('draw ids');
-    RETURN (SELECT int8range(g.first, g.last + 1) FROM leaf.grant_block(tag, count, incarnation, true, false) AS g);
+    ignored := leaf.check_tag(tag);
+    ignored := leaf.check_count(count, (SELECT max_reserve FROM leaf.plain));
+    ignored := leaf.require_primary('draw ids');
+    granted := leaf.grant_block(tag, count, incarnation, true, false);
+    RETURN int8range(granted.first, granted.last + 1);
 END
 $$;
 
@@ -157,7 +166,7 @@ BEGIN
     IF count IS NULL OR exact IS NULL THEN
         PERFORM leaf.fail('22023', format('%s must not be null', CASE WHEN count IS NULL THEN 'count' ELSE 'exact' END), 'Give one for each tag.');
     ELSIF count <> 0 THEN
-        PERFORM leaf.check_count(count);
+        PERFORM leaf.check_count(count, (SELECT max_reserve FROM leaf.plain));
     END IF;
     SELECT * INTO granted FROM leaf.grant_block(tag, count, NULL, exact, true);
     first := granted.first;

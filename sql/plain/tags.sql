@@ -1,17 +1,18 @@
 /* Tags: what may be done with them, and managing them. */
 
-CREATE FUNCTION leaf.check_tag(tag text) RETURNS text
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+CREATE FUNCTION leaf.bad_tag(tag text) RETURNS text
+    LANGUAGE plpgsql AS $$
 BEGIN
     IF tag IS NULL OR tag = '' THEN
         PERFORM leaf.fail('22023', format('tag must not be %s', CASE WHEN tag IS NULL THEN 'null' ELSE 'empty' END),
             'Specify a tag, such as ''orders''.');
-    ELSIF char_length(tag) > 128 THEN
-        PERFORM leaf.fail('22023', 'tag is too long', 'A tag has at most 128 characters.');
     END IF;
-    RETURN tag;
+    PERFORM leaf.fail('22023', 'tag is too long', 'A tag has at most 128 characters.');
 END
 $$;
+
+CREATE FUNCTION leaf.check_tag(tag text) RETURNS text
+    LANGUAGE sql RETURN CASE WHEN tag <> '' AND char_length(tag) <= 128 THEN tag ELSE leaf.bad_tag(tag) END;
 
 CREATE FUNCTION leaf.no_such_tag(tag text) RETURNS void
     LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
@@ -19,20 +20,22 @@ CREATE FUNCTION leaf.no_such_tag(tag text) RETURNS void
         'Create it with leaf_tag_create. With leaf.auto_create, a draw creates it, for roles that may call leaf_tag_create. If rows with its ids exist, call leaf_tag_align then.');
 $$;
 
-CREATE FUNCTION leaf.require_draw(a leaf.alloc, asker name) RETURNS void
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+CREATE FUNCTION leaf.refuse_draw(tag text, asker name) RETURNS boolean
+    LANGUAGE plpgsql AS $$
 BEGIN
-    IF NOT ('public' = ANY (a.grantees) OR leaf.has_role(asker, VARIADIC a.owner || a.grantees)) THEN
-        PERFORM leaf.fail('42501', format('permission denied for tag "%s"', a.biz_tag),
-            'The owner of the tag can allow it with leaf_tag_grant.',
-            format('Role "%s" is neither the owner nor a grantee of the tag.', asker));
-    END IF;
+    PERFORM leaf.fail('42501', format('permission denied for tag "%s"', tag),
+        'The owner of the tag can allow it with leaf_tag_grant.',
+        format('Role "%s" is neither the owner nor a grantee of the tag.', asker));
 END
 $$;
 
+CREATE FUNCTION leaf.require_draw(tag text, owner name, grantees name[], asker name) RETURNS boolean
+    LANGUAGE sql RETURN CASE WHEN 'public' = ANY (grantees) OR leaf.has_role(asker, VARIADIC owner || grantees)
+                             THEN true ELSE leaf.refuse_draw(tag, asker) END;
+
 -- The row of a tag, which the asker may draw from.
 CREATE FUNCTION leaf.row_to_draw(tag text) RETURNS leaf.alloc
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+    LANGUAGE plpgsql AS $$
 DECLARE
     a leaf.alloc;
 BEGIN
@@ -40,14 +43,14 @@ BEGIN
     IF NOT FOUND THEN
         PERFORM leaf.no_such_tag(tag);
     END IF;
-    PERFORM leaf.require_draw(a, leaf.asker());
+    PERFORM leaf.require_draw(tag, a.owner, a.grantees, leaf.asker());
     RETURN a;
 END
 $$;
 
 -- The row of a tag, locked until the transaction ends.
 CREATE FUNCTION leaf.lock_row(tag text) RETURNS leaf.alloc
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+    LANGUAGE plpgsql AS $$
 DECLARE
     a leaf.alloc;
 BEGIN

@@ -3,9 +3,13 @@
 CREATE FUNCTION leaf_alloc_check(...)
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    is_replica boolean := current_setting('session_replication_role') = 'replica';
-    is_own     boolean := coalesce(current_setting('leaf_plain.own', true), '') = 'on';
+    is_replica boolean;
 BEGIN
+    IF TG_OP = 'UPDATE' AND current_setting('leaf_plain.own', true) = 'on' AND NEW.max_id >= OLD.max_id THEN
+        -- A grant: what all rows need is set there.
+        RETURN NEW;
+    END IF;
+    is_replica := current_setting('session_replication_role') = 'replica';
     IF TG_RELID <> 'leaf.alloc'::regclass THEN
         PERFORM leaf.fail('39P01', 'leaf_alloc_check can only be called by the triggers of leaf.alloc', 'Use only the triggers that the extension has created.');
     END IF;
@@ -26,7 +30,7 @@ BEGIN
         END IF;
         -- Two rows with one identity, such as a row that was copied within the table, would share a
         -- high water.
-        IF to_regclass('leaf.' || leaf.high_water(NEW.incarnation)) IS NOT NULL
+        IF leaf.high_water_of(NEW.incarnation) IS NOT NULL
            AND EXISTS (SELECT FROM leaf.alloc WHERE incarnation = NEW.incarnation AND biz_tag <> NEW.biz_tag) THEN
             NEW.incarnation := gen_random_uuid();
         END IF;
@@ -72,7 +76,7 @@ BEGIN
         ELSIF NEW.max_id <> OLD.max_id AND NEW.upstream_tag IS NOT NULL THEN
             PERFORM leaf.fail('55000', format('cannot move fed tag "%s"', OLD.biz_tag),
                 'Move the centre''s tag with leaf_tag_alter there.', 'Its ids are granted by the centre.');
-        ELSIF NEW.max_id > OLD.max_id AND NOT is_own THEN
+        ELSIF NEW.max_id > OLD.max_id THEN
             -- Moved, not granted: what shards have got lies below.
             NEW.floor := greatest(NEW.floor, NEW.max_id);
             NEW.fed_in := leaf.history();
@@ -97,9 +101,10 @@ $$;
 -- The sequence of a row is its high water: how far numbers were granted, whatever became of the
 -- transactions. It goes with the row's identity, so that a rename changes nothing.
 CREATE FUNCTION leaf.high_water(incarnation uuid) RETURNS name
-    LANGUAGE sql IMMUTABLE STRICT SET search_path = pg_catalog, pg_temp AS $$
-    SELECT ('g_' || replace(incarnation::text, '-', ''))::name;
-$$;
+    LANGUAGE sql IMMUTABLE STRICT RETURN ('g_' || replace(incarnation::text, '-', ''))::name;
+
+CREATE FUNCTION leaf.high_water_of(incarnation uuid) RETURNS regclass
+    LANGUAGE sql STABLE STRICT RETURN to_regclass('leaf.' || leaf.high_water(incarnation)::text);
 
 CREATE FUNCTION leaf.make_high_water(incarnation uuid) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET client_min_messages = warning AS $$
@@ -107,7 +112,7 @@ BEGIN
     EXECUTE format('CREATE SEQUENCE IF NOT EXISTS leaf.%I MINVALUE -9223372036854775808 START -9223372036854775808',
                    leaf.high_water(incarnation));
     -- Whoever could set it could have blocks granted again.
-    PERFORM leaf.take_back(NULL, to_regclass('leaf.' || leaf.high_water(incarnation)));
+    PERFORM leaf.take_back(NULL, leaf.high_water_of(incarnation));
 END
 $$;
 
@@ -116,7 +121,10 @@ CREATE FUNCTION leaf_alloc_changed(...)
 DECLARE
     unused name;
 BEGIN
-    IF TG_RELID <> 'leaf.alloc'::regclass THEN
+    IF TG_OP = 'UPDATE' AND NEW.max_id >= OLD.max_id AND OLD.incarnation = NEW.incarnation THEN
+        -- A grant, and most other changes.
+        RETURN NULL;
+    ELSIF TG_RELID <> 'leaf.alloc'::regclass THEN
         PERFORM leaf.fail('39P01', 'leaf_alloc_changed can only be called by the triggers of leaf.alloc', 'Use only the triggers that the extension has created.');
     END IF;
     IF TG_OP = 'UPDATE' AND NEW.max_id < OLD.max_id THEN

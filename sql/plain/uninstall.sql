@@ -21,9 +21,8 @@ BEGIN
             HINT = 'To move them, dump the database first. Then drop the tags with leaf_tag_drop, and release the worker ids.';
     END IF;
     DROP VIEW leaf.stat_segment, leaf.stat_snowflake, leaf.stat_upstream;
-    FOR name IN SELECT oid::regprocedure FROM pg_proc WHERE pronamespace = 'leaf'::regnamespace LOOP
-        EXECUTE format('DROP FUNCTION %s', name);
-    END LOOP;
+    -- At once, because some are part of others.
+    EXECUTE (SELECT 'DROP FUNCTION ' || string_agg(oid::regprocedure::text, ', ') FROM pg_proc WHERE pronamespace = 'leaf'::regnamespace);
     DROP TABLE leaf.alloc, leaf.worker, leaf.mask_secret, leaf.plain;
     FOR name IN SELECT oid::regprocedure FROM pg_proc
                  WHERE pronamespace = home AND proname = ANY ('{leaf_new_history,@functions@}') LOOP
