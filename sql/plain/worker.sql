@@ -113,16 +113,56 @@ CREATE FUNCTION leaf.may_begin(at timestamptz, clock timestamptz) RETURNS boolea
     SELECT at <= clock + max_clock_lead FROM leaf.plain;
 $$;
 
+-- The lowest worker id without a row, from one on.
+CREATE FUNCTION leaf.unused_worker_id(first bigint, worker_ids bigint) RETURNS bigint
+    LANGUAGE plpgsql AS $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM leaf.worker WHERE worker_id = first) THEN
+        RETURN first;
+    END IF;
+    RETURN (SELECT w.worker_id + 1 FROM leaf.worker AS w
+             WHERE w.worker_id >= first AND w.worker_id < worker_ids - 1
+               AND NOT EXISTS (SELECT FROM leaf.worker AS l WHERE l.worker_id = w.worker_id + 1)
+             ORDER BY w.worker_id LIMIT 1);
+END
+$$;
+
+-- A worker id without a row: not one that another registration is about to take, if that is
+-- possible. Only the last way reads many rows.
+CREATE FUNCTION leaf.new_worker_id(present text, worker_ids bigint) RETURNS bigint
+    LANGUAGE plpgsql AS $$
+DECLARE
+    chosen  bigint := floor(random() * worker_ids);
+    highest integer;
+BEGIN
+    -- Copies of the registry may be choosing at the same time.
+    IF NOT (SELECT coalesce(min(history) <> present OR max(history) <> present, false) FROM leaf.worker) THEN
+        chosen := nextval('leaf.next_worker_id') % worker_ids;
+        highest := (SELECT max(worker_id) FROM leaf.worker);
+        IF EXISTS (SELECT FROM leaf.worker WHERE worker_id = chosen) AND highest < worker_ids - 1 THEN
+            PERFORM setval('leaf.next_worker_id', highest);
+            chosen := nextval('leaf.next_worker_id') % worker_ids;
+        END IF;
+    END IF;
+    FOR attempt IN 1..10 LOOP
+        IF NOT EXISTS (SELECT FROM leaf.worker WHERE worker_id = chosen) THEN
+            RETURN chosen;
+        END IF;
+        chosen := floor(random() * worker_ids);
+    END LOOP;
+    RETURN coalesce(leaf.unused_worker_id(chosen, worker_ids), leaf.unused_worker_id(0, worker_ids));
+END
+$$;
+
 -- The row of the worker id that a node gets, or a new worker id.
 CREATE FUNCTION leaf.choose_worker_id(wanted integer, present text, now timestamptz, OUT worker_id integer, OUT is_new boolean)
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+    LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     s     record;
     p     leaf.plain;
     w     leaf.worker;
     until timestamptz;
-    first bigint;
 BEGIN
     SELECT * INTO s FROM leaf.scheme();
     SELECT * INTO p FROM leaf.plain;
@@ -157,20 +197,11 @@ BEGIN
     IF FOUND THEN
         RETURN;
     END IF;
-    IF (SELECT count(*) FROM leaf.worker AS l WHERE l.worker_id < s.worker_ids) < s.worker_ids THEN
-        -- Copies of the registry may be choosing at the same time.
-        IF EXISTS (SELECT FROM leaf.worker AS l WHERE l.history <> present) THEN
-            first := floor(random() * s.worker_ids);
-        END IF;
-        is_new := true;
-        FOR n IN 0..s.worker_ids - 1 LOOP
-            worker_id := coalesce(first + n, nextval('leaf.next_worker_id')) % s.worker_ids;
-            IF NOT EXISTS (SELECT FROM leaf.worker AS l WHERE l.worker_id = choose_worker_id.worker_id) THEN
-                RETURN;
-            END IF;
-        END LOOP;
+    worker_id := leaf.new_worker_id(present, s.worker_ids);
+    is_new := worker_id IS NOT NULL;
+    IF is_new THEN
+        RETURN;
     END IF;
-    is_new := false;
     SELECT l.worker_id INTO worker_id FROM leaf.worker AS l
      WHERE l.history <> present AND l.worker_id < s.worker_ids
        AND CASE WHEN l.ceiling <= now + p.max_clock_lead THEN l.leased_until
@@ -226,7 +257,8 @@ BEGIN
         IF s.epoch > now THEN
             PERFORM leaf.fail('22023', 'the epoch of snowflake ids lies in the future',
                 'Set leaf.snowflake_epoch to a time that has passed, or correct the clock.', format('Layout %s, epoch %s.', s.layout, s.epoch));
-        ELSIF (SELECT count(*) FROM leaf.worker AS l WHERE l.leased_by = holder AND l.leased_until >= now) >= p.max_leases THEN
+        ELSIF (SELECT count(*) FROM (SELECT FROM leaf.worker AS l WHERE l.leased_by = holder AND l.leased_until >= now
+                                      LIMIT p.max_leases) AS held) >= p.max_leases THEN
             PERFORM leaf.fail('53400', format('the role holds %s worker ids already', p.max_leases),
                 'Release leases with leaf_worker_release, or raise leaf.max_leases for the role.');
         END IF;
@@ -269,8 +301,10 @@ BEGIN
 END
 $$;
 
+-- Indexes answer what a lease asks, also if the planner does not know yet that the registry is large.
 CREATE FUNCTION leaf_worker_register(...)
-    LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '5s' AS $$
+    LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '5s'
+    SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off AS $$
     SELECT * FROM leaf.register($1, $2, $3, $4, $5);
 $$;
 
@@ -329,7 +363,8 @@ END
 $$;
 
 CREATE FUNCTION leaf_worker_renew(...)
-    LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '5s' AS $$
+    LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '5s'
+    SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off AS $$
     SELECT * FROM leaf.renew($1, $2, $3, $4, $5, $6);
 $$;
 

@@ -6,6 +6,7 @@ mod catalogs;
 mod install;
 mod likeness;
 mod moving;
+mod registry;
 mod reserve;
 mod rights;
 mod services;

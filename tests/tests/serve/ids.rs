@@ -146,7 +146,11 @@ fn storm_of_made_up_names_is_no_storm_of_statements_and_takes_bounded_memory() {
     let serve = Serve::start(&server, &["--log-level=info", "--wait=30s"]);
     serve.ids("orders", 1);
     let began = Instant::now();
-    let ask = |number: u32| serve.get(&format!("/v1/segment/made%20up%20{number}")).status;
+    let ask = |number: u32| {
+        serve
+            .get(&format!("/v1/segment/made%20up%20{number}"))
+            .status
+    };
     let answers: Vec<u16> = thread::scope(|scope| {
         let asking: Vec<_> = (0..8)
             .map(|first| scope.spawn(move || (first..5_000).step_by(8).map(ask).collect()))
