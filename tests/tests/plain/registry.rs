@@ -1,9 +1,9 @@
 //! The registry of worker ids: that every one is found, and what clocks do to services.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use leaf_tests::{Clock, Draw, INSTALLER, Ledger, Serve, Server, Snowflake, refused, wait_until};
+use leaf_tests::{Clock, Draw, INSTALLER, Serve, Server, Snowflake, refused, wait_until};
 
 /// A layout with 32 worker ids: also those that copies of the registry choose at random, and those
 /// of registrations that are open at the same time.
@@ -41,7 +41,7 @@ fn every_worker_id_is_leased_once_and_no_other() {
     }
 }
 
-/// One node has the machine's clock, the other the server's, and nodes come and go meanwhile.
+/// Nodes with the machine's clock, the server's and one of their own, and new ones meanwhile.
 #[test]
 fn stepped_clocks_repeat_no_id() {
     let server = Server::options().plain().clock().start();
@@ -60,16 +60,25 @@ fn stepped_clocks_repeat_no_id() {
         serve("b", Some(server.clock())),
         serve("c", Some(&own)),
     ];
-    let mut ledger = Ledger::new();
+    // By worker id: whoever has one issues higher ids than all before.
+    let mut highest = BTreeMap::new();
+    let mut drawn = 0;
     let mut draw = |serve: &Serve| {
         let answer = serve.get("/v1/snowflake?count=100");
         assert!([200, 503].contains(&answer.status), "{answer:?}");
         answer.status == 200 && {
-            ledger.add(answer.ids());
+            for id in answer.ids() {
+                let worker_id = id >> 12 & 1023;
+                let before = highest.insert(worker_id, id);
+                assert!(
+                    before < Some(id),
+                    "{id} of worker id {worker_id} after {before:?}"
+                );
+                drawn += 1;
+            }
             true
         }
     };
-    let mut round = 0;
     for seconds in [30, 600] {
         for is_back in [true, false] {
             for clock in [server.clock(), &own] {
@@ -77,21 +86,24 @@ fn stepped_clocks_repeat_no_id() {
                 for node in [&nodes[0], &nodes[2]] {
                     wait_until("ids come", || draw(node));
                 }
-                let by = Duration::from_secs(seconds);
-                match is_back {
-                    true => clock.behind(by),
-                    false => clock.ahead(by),
-                }
-                round += 1;
-                let new = serve(&format!("{round}"), Some(clock));
-                for _ in 0..5 {
-                    nodes.iter().for_each(|node| _ = draw(node));
-                    _ = draw(&new);
+                // Twice over the same time: the second gets the worker id of the first.
+                for over in [0, 10] {
+                    let by = Duration::from_secs(seconds);
+                    let over = Duration::from_secs(over);
+                    match is_back {
+                        true => clock.behind(by + over),
+                        false => clock.ahead(by - over),
+                    }
+                    let new = serve("new", Some(clock));
+                    for _ in 0..8 {
+                        nodes.iter().for_each(|node| _ = draw(node));
+                        _ = draw(&new);
+                    }
+                    new.stop();
                 }
                 clock.right();
-                _ = draw(&new);
             }
         }
     }
-    assert!(ledger.len() > 2_000, "{} ids", ledger.len());
+    assert!(drawn > 2_000, "{drawn} ids");
 }
