@@ -44,10 +44,10 @@ bench: ## compare leaf with sequences, write bench/RESULTS.md and draw the plots
 	@scripts/bench
 
 bench-nodes: ## measure a centre and its shards, write bench/NODES.md
-	@scripts/bench-nodes
+	@scripts/bench nodes
 
 bench-serve: ## measure ids over HTTP, write bench/SERVE.md
-	@scripts/bench-serve
+	@scripts/bench serve
 
 book: ## build the manual into target/book
 	@scripts/book

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use leaf_tests::postgres::Client;
-use leaf_tests::{Draw, Server};
+use leaf_tests::{Draw, Options, Server};
 
 use crate::runs::Runs;
 
@@ -25,6 +25,15 @@ pub const SETTINGS: [(&str, &str); 7] = [
 /// The tag that the workloads draw from.
 pub const TAG: &str = "t";
 
+/// A server with these settings.
+pub fn options() -> Options {
+    SETTINGS
+        .iter()
+        .fold(Server::options(), |options, (name, value)| {
+            options.set(name, value)
+        })
+}
+
 /// The server, and how much is measured.
 pub struct Bench {
     pub server: Server,
@@ -35,13 +44,8 @@ impl Bench {
     /// Starts the server and creates a tag and sequences. When this returns, all have
     /// been used, and the tag's step has stopped growing.
     pub fn start(runs: Runs) -> Self {
-        let options = SETTINGS
-            .iter()
-            .fold(Server::options(), |options, (name, value)| {
-                options.set(name, value)
-            });
         let bench = Bench {
-            server: options.start(),
+            server: options().start(),
             runs,
         };
         let mut client = bench.server.connect();

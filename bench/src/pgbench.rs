@@ -3,18 +3,19 @@
 use std::io::Write;
 use std::process::Stdio;
 
-use crate::bench::Bench;
+use leaf_tests::Server;
+
+use crate::runs::Runs;
 
 /// Runs one statement repeatedly, as a prepared statement, in `clients` sessions;
 /// returns the number of executions per second.
-pub fn tps(bench: &Bench, clients: u32, statement: &str) -> f64 {
-    let mut child = bench
-        .server
+pub fn tps(server: &Server, runs: Runs, clients: u32, statement: &str) -> f64 {
+    let mut child = server
         .program("pgbench")
         .args(["-n", "-M", "prepared", "-j", "2", "-f", "-", "-c"])
         .arg(clients.to_string())
         .arg("-T")
-        .arg(bench.runs.duration(5).as_secs().to_string())
+        .arg(runs.duration(5).as_secs().to_string())
         .arg("postgres")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

@@ -65,7 +65,8 @@ fn insert_rows(bench: &Bench, table: &str) -> f64 {
 fn insert_one_by_one(bench: &Bench, table: &str) -> f64 {
     empty(bench, table);
     tps(
-        bench,
+        &bench.server,
+        bench.runs,
         8,
         &format!("INSERT INTO {table} (payload) VALUES (1)"),
     )

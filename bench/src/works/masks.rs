@@ -36,8 +36,8 @@ pub fn per_call(bench: &mut Bench, report: &mut Report) {
     let masked = format!("SELECT leaf_mask('{TAG}', 1)");
     let comparison = in_turn(
         bench.runs.repetitions,
-        || tps(bench, 8, &masked),
-        || tps(bench, 8, "SELECT 1"),
+        || tps(&bench.server, bench.runs, 8, &masked),
+        || tps(&bench.server, bench.runs, 8, "SELECT 1"),
     );
     let line = Line {
         work: "one masked id per statement, 8 sessions",

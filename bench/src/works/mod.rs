@@ -5,6 +5,7 @@ mod insert;
 mod latency;
 mod masks;
 mod memory;
+mod plain;
 mod prefetch;
 mod rows;
 mod sdk;
@@ -33,7 +34,7 @@ type Work = fn(&mut Bench, &mut Report);
 
 /// The workloads and their names, for `--only`. The last ones change settings that
 /// would affect the others.
-pub const WORKS: [(&str, Work); 23] = [
+pub const WORKS: [(&str, Work); 24] = [
     ("rows against nextval", rows::against_nextval),
     (
         "rows in two sessions against nextval",
@@ -76,6 +77,7 @@ pub const WORKS: [(&str, Work); 23] = [
     ("sdk in process", sdk::buffered_against_fetch_add),
     ("sdk latency", sdk::latency_while_refilling),
     ("sdk calls", sdk::calls_against_the_driver),
+    ("plain edition", plain::against_library),
     (
         "latency with and without prefetch",
         prefetch::with_and_without,

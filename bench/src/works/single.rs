@@ -16,7 +16,7 @@ pub fn against_nextval(bench: &mut Bench, report: &mut Report) {
     line.measure(
         bench,
         report,
-        || tps(bench, 8, &leaf),
-        || tps(bench, 8, "SELECT nextval('s')"),
+        || tps(&bench.server, bench.runs, 8, &leaf),
+        || tps(&bench.server, bench.runs, 8, "SELECT nextval('s')"),
     );
 }

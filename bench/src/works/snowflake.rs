@@ -93,8 +93,8 @@ pub fn single_against_uuid(bench: &mut Bench, report: &mut Report) {
 fn single(bench: &Bench, report: &mut Report, against: &'static str, other: &str) {
     let comparison = in_turn(
         bench.runs.repetitions,
-        || tps(bench, 8, "SELECT leaf_snowflake_next()"),
-        || tps(bench, 8, other),
+        || tps(&bench.server, bench.runs, 8, "SELECT leaf_snowflake_next()"),
+        || tps(&bench.server, bench.runs, 8, other),
     );
     let line = Line {
         work: "one snowflake id per statement, 8 sessions",
