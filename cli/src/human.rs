@@ -1,9 +1,11 @@
 //! Numbers and durations, short enough for a column, and texts that a terminal can show.
 
 use std::fmt::Write;
+use std::str::FromStr;
+use std::time::Duration;
 
-use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
 
 /// A count in at most five characters: `999`, `1.2k`, `12k`, `3.4M`, `9.2E`.
 pub fn count(number: f64) -> String {
@@ -35,6 +37,26 @@ pub fn grouped(number: i64) -> String {
     match number < 0 {
         true => format!("-{text}"),
         false => text,
+    }
+}
+
+/// A text as an argument in a shell.
+pub fn argument(text: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "._-/".contains(c);
+    match !text.is_empty() && text.chars().all(is_plain) {
+        true => text.to_owned(),
+        false => format!("'{}'", text.replace('\'', r"'\''")),
+    }
+}
+
+/// A time that is given with its unit, such as `500ms` or `2s`, longer than zero.
+pub fn time(text: &str) -> Result<Duration, String> {
+    let bad = || format!("\"{text}\" is not a time such as 500ms, 2s or 1min");
+    let signed = SignedDuration::from_str(text).map_err(|_| bad())?;
+    let duration = Duration::try_from(signed).map_err(|_| bad())?;
+    match duration.is_zero() {
+        true => Err("the time must be longer than zero".into()),
+        false => Ok(duration),
     }
 }
 
@@ -199,6 +221,15 @@ mod tests {
             (1e12, ">1000y"),
         ] {
             assert_eq!(duration(seconds), text, "{seconds}");
+        }
+    }
+
+    #[test]
+    fn times_have_a_unit_and_are_longer_than_zero() {
+        assert_eq!(time("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(time("1min"), Ok(Duration::from_secs(60)));
+        for bad in ["", "5", "0s", "-1s", "soon"] {
+            assert!(time(bad).is_err(), "{bad}");
         }
     }
 }

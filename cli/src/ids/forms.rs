@@ -1,6 +1,7 @@
 //! What an id can be given as: a number, a text, or a masked number.
 
 use std::fs;
+use std::num::{IntErrorKind, ParseIntError};
 use std::path::PathBuf;
 
 use clap::ValueEnum;
@@ -74,9 +75,15 @@ impl Form {
             Form::Auto if is_number(given) => Form::Number.parse(given, mask),
             Form::Auto | Form::Text => leaf_core::id_text::decode(given.as_bytes())
                 .map_err(|bad| Failure::input(format!("not an id: {bad}"))),
-            Form::Number => given
-                .parse()
-                .map_err(|bad| Failure::input(format!("not an id: {bad}"))),
+            Form::Number => given.parse().map_err(|bad: ParseIntError| {
+                Failure::input(match bad.kind() {
+                    IntErrorKind::PosOverflow => {
+                        format!("not an id: it is larger than {}", i64::MAX)
+                    }
+                    IntErrorKind::NegOverflow => format!("not an id: it is less than {}", i64::MIN),
+                    _ => format!("not an id: {bad}"),
+                })
+            }),
             Form::Masked => {
                 let masked = Form::Number.parse(given, None)?;
                 let id = mask.map(|mask| mask.unmask::<i64>(masked));

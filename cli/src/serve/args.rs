@@ -2,13 +2,12 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::time::Duration;
 
 use clap::ValueEnum;
-use jiff::SignedDuration;
 
 use crate::connection;
+use crate::human;
 
 /// How many ids are fetched at first.
 pub const MIN_STEP: u32 = 1_000;
@@ -108,20 +107,20 @@ pub struct Args {
     pub max_connections: u32,
 
     /// How long a request waits for ids that are not at hand
-    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration, help_heading = "Limits")]
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = human::time, help_heading = "Limits")]
     pub wait: Duration,
 
     /// How long a client may take to send the header of a request, and to take the answer
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration, help_heading = "Limits")]
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = human::time, help_heading = "Limits")]
     pub io_timeout: Duration,
 
     /// How long a connection is kept open between two requests
-    #[arg(long, value_name = "TIME", default_value = "75s", value_parser = duration, help_heading = "Limits")]
+    #[arg(long, value_name = "TIME", default_value = "75s", value_parser = human::time, help_heading = "Limits")]
     pub idle_timeout: Duration,
 
     /// How long the end may take after SIGTERM or SIGINT: requests may go on for three quarters of
     /// it, and the rest is left for returning ids
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration, help_heading = "Limits")]
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = human::time, help_heading = "Limits")]
     pub grace: Duration,
 
     /// How a line of the log looks
@@ -145,29 +144,4 @@ pub enum LogLevel {
     Warn,
     Info,
     Debug,
-}
-
-/// A time with its unit, such as `500ms` or `2s`, longer than zero.
-fn duration(text: &str) -> Result<Duration, String> {
-    let bad = || format!("\"{text}\" is not a time such as 500ms, 2s or 1min");
-    let signed = SignedDuration::from_str(text).map_err(|_| bad())?;
-    let duration = Duration::try_from(signed).map_err(|_| bad())?;
-    match duration.is_zero() {
-        true => Err("the time must be longer than zero".into()),
-        false => Ok(duration),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_have_a_unit_and_are_longer_than_zero() {
-        assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
-        assert_eq!(duration("1min"), Ok(Duration::from_secs(60)));
-        for bad in ["", "5", "0s", "-1s", "soon"] {
-            assert!(duration(bad).is_err(), "{bad}");
-        }
-    }
 }

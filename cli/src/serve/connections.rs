@@ -298,8 +298,7 @@ fn is_of_one_client(error: &io::Error) -> bool {
 }
 
 fn refusal() -> String {
-    let mut body = serde_json::to_string(&TOO_MANY_CONNECTIONS).unwrap_or_default();
-    body.push('\n');
+    let body = TOO_MANY_CONNECTIONS.body();
     format!(
         "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: 1\r\n\
          cache-control: no-store\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",

@@ -9,16 +9,24 @@ use serde::Serialize;
 use tokio_postgres::error::SqlState;
 
 /// An answer other than ids. The codes are stable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Problem {
-    #[serde(skip)]
     pub status: u16,
     pub code: &'static str,
     pub message: &'static str,
     pub hint: &'static str,
+    /// Up to how many ids to ask for: what the hint says then.
+    pub most: Option<u32>,
     /// After how many seconds to ask again.
-    #[serde(skip)]
     pub retry_after: Option<u16>,
+}
+
+/// A problem in JSON.
+#[derive(Serialize)]
+struct Body<'a> {
+    code: &'static str,
+    message: &'static str,
+    hint: &'a str,
 }
 
 impl Problem {
@@ -33,8 +41,22 @@ impl Problem {
             code,
             message,
             hint,
+            most: None,
             retry_after: None,
         }
+    }
+
+    /// A line of JSON.
+    pub fn body(&self) -> String {
+        let body = Body {
+            code: self.code,
+            message: self.message,
+            hint: &match self.most {
+                Some(most) => format!("Ask for 1 to {most} ids."),
+                None => self.hint.to_owned(),
+            },
+        };
+        serde_json::to_string(&body).unwrap_or_default() + "\n"
     }
 
     const fn later(self, seconds: u16) -> Problem {
@@ -67,7 +89,7 @@ pub const BAD_COUNT: Problem = Problem::new(
     400,
     "bad_count",
     "count is not a number that is allowed here",
-    "Ask for 1 or more ids, up to the limit that --max-count sets.",
+    "Ask for a whole number of ids.",
 );
 pub const BAD_FORMAT: Problem = Problem::new(
     400,
@@ -213,8 +235,7 @@ impl From<&Error> for Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let mut body = serde_json::to_string(&self).unwrap_or_default();
-        body.push('\n');
+        let body = self.body();
         let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let mut response = (status, body).into_response();
         let headers = response.headers_mut();

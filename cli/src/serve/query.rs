@@ -52,7 +52,10 @@ fn count(text: &str, max_count: u32) -> Result<usize, Problem> {
         .parse::<u32>()
         .ok()
         .filter(|count| (1..=max_count).contains(count));
-    count.map(|count| count as usize).ok_or(problem::BAD_COUNT)
+    count.map(|count| count as usize).ok_or(Problem {
+        most: Some(max_count),
+        ..problem::BAD_COUNT
+    })
 }
 
 /// Plain text if the caller names it before JSON.
@@ -111,11 +114,8 @@ mod tests {
         assert_eq!(wanted("", "*/*"), Ok((1, Format::Json)));
         assert_eq!(wanted("?count=100", "*/*"), Ok((100, Format::Json)));
         for bad in ["", "0", "-1", "101", "1.5", "x", "99999999999999999999"] {
-            assert_eq!(
-                wanted(&format!("?count={bad}"), "*/*"),
-                Err(problem::BAD_COUNT),
-                "{bad}"
-            );
+            let refused = wanted(&format!("?count={bad}"), "*/*").expect_err(bad);
+            assert_eq!((refused.code, refused.most), ("bad_count", Some(100)));
         }
     }
 

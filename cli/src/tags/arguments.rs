@@ -1,10 +1,12 @@
 //! The commands of `tags` and what they take.
 
 use std::fmt;
+use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 
 use crate::connection;
+use crate::human;
 use crate::output::Format;
 
 /// Create, change and drop tags, and make columns draw from them
@@ -191,6 +193,17 @@ pub struct Adopt {
     /// Kind of ids
     #[arg(long, value_enum, default_value_t)]
     pub kind: Kind,
+
+    #[command(flatten)]
+    pub lock: Lock,
+}
+
+/// What changes a table takes.
+#[derive(Debug, Args)]
+pub struct Lock {
+    /// How long to wait for the locks of the table
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = human::time)]
+    pub lock_timeout: Duration,
 }
 
 /// Which ids a column has.
@@ -220,6 +233,9 @@ pub struct Release {
 
     /// Column
     pub column: String,
+
+    #[command(flatten)]
+    pub lock: Lock,
 }
 
 /// Move tags past the largest ids in the columns that draw from them

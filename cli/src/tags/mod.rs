@@ -16,7 +16,7 @@ use crate::output::{Cell, Column, Format, Rows, line, progress};
 use crate::query::schema_of_leaf;
 pub use arguments::TagsArgs;
 use arguments::{
-    Adopt, Align, Alter, Attach, Command, Create, Drop, Grant, Release, Restripe, Revoke,
+    Adopt, Align, Alter, Attach, Command, Create, Drop, Grant, Lock, Release, Restripe, Revoke,
 };
 
 /// Carries out a command.
@@ -31,6 +31,38 @@ pub async fn run(args: &TagsArgs) -> Result<(), Failure> {
         progress::waiting(what, carry_out(&args.command, connection)).await
     })
     .await
+    .map_err(|failure| failure.in_words(in_words_of_commands))
+}
+
+/// Functions and their arguments, which hints of the server name, as commands and options.
+fn in_words_of_commands(text: &str) -> String {
+    // What is only about draws.
+    let text = text.replace(
+        " With leaf.auto_create, a draw creates it, for roles that may call leaf_tag_create.",
+        "",
+    );
+    let text = text
+        .replace("leaf_tag_", "leafctl tags ")
+        .replace("leaf_column_", "leafctl tags ")
+        .replace("lock_timeout", "--lock-timeout");
+    let mut words = Vec::new();
+    let mut rest = text.split(' ').peekable();
+    while let Some(word) = rest.next() {
+        // "name => value", of which "true" needs no value.
+        if rest.next_if_eq(&"=>").is_none() {
+            words.push(word.to_owned());
+            continue;
+        }
+        let (before, name) = word.rsplit_once('(').unwrap_or(("", word));
+        words.extend((!before.is_empty()).then(|| before.to_owned()));
+        let option = format!("--{}", name.replace('_', "-"));
+        let value = rest.next().unwrap_or_default().replace(')', "");
+        words.push(match value.strip_prefix("true") {
+            Some(end) => option + end,
+            None => format!("{option} {value}"),
+        });
+    }
+    words.join(" ")
 }
 
 async fn carry_out(command: &Command, connection: &Connection) -> Result<(), Failure> {
@@ -112,7 +144,10 @@ async fn adopt(client: &Client, schema: &str, args: &Adopt) -> Result<(), Failur
     let (table, column) = (&args.table, &args.column);
     let (tag, kind) = (args.tag.as_deref(), args.kind.to_string());
     let adopt = functions::column_adopt(schema, table, column, tag, &kind);
-    let from = match adopt.execute(client).await? {
+    begin(client, &args.lock).await?;
+    let tag = adopt.execute(client).await?;
+    client.batch_execute("COMMIT").await?;
+    let from = match tag {
         Some(tag) => format!("tag \"{tag}\""),
         None => "snowflake ids".into(),
     };
@@ -122,9 +157,18 @@ async fn adopt(client: &Client, schema: &str, args: &Adopt) -> Result<(), Failur
 async fn release(client: &Client, schema: &str, args: &Release) -> Result<(), Failure> {
     let (table, column) = (&args.table, &args.column);
     let release = functions::column_release(schema, table, column);
+    begin(client, &args.lock).await?;
     let sequence = release.execute(client).await?;
+    client.batch_execute("COMMIT").await?;
     let from = sequence.map_or("nothing of leaf".into(), |name| format!("sequence {name}"));
     line(&format!("column {table}.{column} draws from {from}"))
+}
+
+/// Begins a transaction that waits for locks as long as that.
+async fn begin(client: &Client, lock: &Lock) -> Result<(), Failure> {
+    let timeout = lock.lock_timeout.as_millis();
+    let begin = format!("BEGIN; SET LOCAL lock_timeout = '{timeout}ms'");
+    Ok(client.batch_execute(&begin).await?)
 }
 
 async fn align(client: &Client, schema: &str, args: &Align) -> Result<(), Failure> {
@@ -171,4 +215,30 @@ async fn restripe(client: &Client, schema: &str, args: &Restripe) -> Result<(), 
         "from {} on, tag \"{}\" grants stripe {} of {}",
         args.from, args.tag, args.stripe, args.stripes
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::in_words_of_commands;
+
+    #[test]
+    fn hints_name_commands_and_options() {
+        for (hint, words) in [
+            (
+                "use if_not_exists => true in leaf_tag_create, or drop the tag",
+                "use --if-not-exists in leafctl tags create, or drop the tag",
+            ),
+            ("or use force => true.", "or use --force."),
+            (
+                "past it with leaf_tag_alter(advance_to => 501) or further",
+                "past it with leafctl tags alter --advance-to 501 or further",
+            ),
+            (
+                "Give both, such as stripes => 16, stripe => 3 for the fourth",
+                "Give both, such as --stripes 16, --stripe 3 for the fourth",
+            ),
+        ] {
+            assert_eq!(in_words_of_commands(hint), words);
+        }
+    }
 }

@@ -71,7 +71,13 @@ fn column_is_adopted_aligned_and_released() {
         .run("CREATE SCHEMA shop; CREATE TABLE shop.\"Orders\" (id serial PRIMARY KEY, item text)");
     client.run("INSERT INTO shop.\"Orders\" (item) VALUES ('tea')");
     let table = "shop.\"Orders\"";
-    tags(&server, &["adopt", table, "id", "orders"]).done();
+    let mut holder = server.connect();
+    holder.run("BEGIN; LOCK shop.\"Orders\" IN ACCESS SHARE MODE");
+    let adopt = ["adopt", table, "id", "orders"];
+    let error = tags(&server, &[&adopt[..], &["--lock-timeout=200ms"]].concat()).failed(1);
+    assert!(error.contains("--lock-timeout"), "{error}");
+    holder.run("COMMIT");
+    tags(&server, &adopt).done();
     let inserted = "INSERT INTO shop.\"Orders\" (item) VALUES ('cup') RETURNING id::bigint";
     assert_eq!(client.number(inserted), 2);
     // Rows with their own ids.

@@ -14,6 +14,8 @@ const SOON: f64 = 30.0 * 86_400.0;
 /// How much of its numbers a tag must have used for that to matter, in percent: the rate may
 /// be that of a moment.
 const MUCH: f64 = 50.0;
+/// The largest id of all.
+const LARGEST: i64 = i64::MAX - 1;
 /// How long ago the last error of a tag is still of interest.
 const RECENTLY: SignedDuration = SignedDuration::from_mins(10);
 /// Ids of a fed tag should last this long, in seconds, without the centre.
@@ -34,7 +36,10 @@ fn check_end(tag: &Tag, findings: &mut Findings) {
             Some(left) if left > 0 => format!("its last numbers are granted: {left} ids are left"),
             _ => "it has reached its max_value: no ids are left".into(),
         };
-        let cure = "leafctl tags alter --max-value, if the columns have room for larger ids";
+        let cure = match room(tag) {
+            Some(alter) => format!("{alter}, if the columns have room for larger ids"),
+            None => "there are no larger ids: let the columns draw from another tag".into(),
+        };
         findings.error(&subject, text, cure);
         return;
     }
@@ -43,13 +48,24 @@ fn check_end(tag: &Tag, findings: &mut Findings) {
     let lasts = left.map(|left| format!(", and the rest lasts {}", human::duration(left)));
     let lasts = lasts.unwrap_or_default();
     let text = format!("{used:.1} % of its numbers are used{lasts}");
-    let cure = "leafctl tags alter --max-value; make columns of type integer bigint before";
+    let cure = match room(tag) {
+        Some(alter) => format!("{alter}; make columns of type integer bigint before"),
+        None => "let the columns draw from another tag before".into(),
+    };
     let is_soon = used >= MUCH && left.is_some_and(|left| left < SOON);
     if used >= NEARLY_USED_UP {
         findings.error(&subject, text, cure);
     } else if used >= USED || is_soon {
         findings.warning(&subject, text, cure);
     }
+}
+
+/// The command that raises the maximum to the largest id, if it is below that.
+fn room(tag: &Tag) -> Option<String> {
+    let name = human::argument(&tag.tag);
+    let is_below = |end: Option<i64>| end.is_some_and(|end| end < LARGEST);
+    let is_below = is_below(tag.max_value) && is_below(tag.granted_up_to);
+    is_below.then(|| format!("leafctl tags alter {name} --max-value={LARGEST}"))
 }
 
 /// Whether nothing can be granted any more.
