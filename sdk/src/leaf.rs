@@ -99,7 +99,7 @@ impl Leaf {
     }
 
     /// A generator of snowflake ids. It leases a worker id when ids are first
-    /// requested.
+    /// requested. If it is dropped and was not closed before, the lease ends by itself.
     ///
     /// # Errors
     /// [`Error::Cache`] if the cache file cannot be used, for example because another

@@ -19,6 +19,7 @@ DECLARE
     owner   oid  := (SELECT relowner FROM pg_class WHERE oid = to_regclass('leaf.plain') AND relkind = 'r');
     version text;
     other   text;
+    present name;
 BEGIN
     IF EXISTS (SELECT FROM pg_extension WHERE extname = 'leaf') THEN
         RAISE EXCEPTION USING ERRCODE = 'duplicate_object', MESSAGE = 'the extension leaf is installed in this database',
@@ -29,6 +30,15 @@ BEGIN
     ELSIF current_setting('server_version_num')::integer < 150000 THEN
         RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = 'leaf needs PostgreSQL 15 or later',
             HINT = 'Upgrade the server.';
+    ELSIF owner IS NULL AND NOT has_database_privilege(current_database(), 'CREATE') THEN
+        RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = format('permission denied for database %s', current_database()),
+            HINT = 'Connect as the owner of the database.';
+    ELSIF home IS NULL THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_schema_name', MESSAGE = $message$schema @extschema@ does not exist$message$,
+            HINT = 'Create it first.';
+    ELSIF NOT has_schema_privilege(home, 'CREATE') THEN
+        RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = $message$permission denied for schema @extschema@$message$,
+            HINT = 'Name a schema of your own with --schema.';
     ELSIF owner <> (SELECT oid FROM pg_roles WHERE rolname = current_user) THEN
         RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = 'must be owner of table leaf.plain',
             HINT = format('Connect as %s, who has installed it.', owner::regrole);
@@ -46,10 +56,12 @@ BEGIN
             RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state',
                 MESSAGE = format('this database has version %s of leaf, which is newer than @version@', version),
                 HINT = 'Use the leafctl of that version.';
-        ELSIF NOT EXISTS (SELECT FROM pg_trigger AS t JOIN pg_proc AS p ON p.oid = t.tgfoid
-                           WHERE t.tgrelid = 'leaf.alloc'::regclass AND p.pronamespace = home) THEN
-            RAISE EXCEPTION USING ERRCODE = 'duplicate_object', MESSAGE = $message$the functions of leaf are in another schema than @extschema@$message$,
-                HINT = 'Name the schema with --schema.';
+        END IF;
+        SELECT p.pronamespace::regnamespace INTO present FROM pg_trigger AS t JOIN pg_proc AS p ON p.oid = t.tgfoid
+         WHERE t.tgrelid = 'leaf.alloc'::regclass AND t.tgname = 'leaf_check' AND p.pronamespace IS DISTINCT FROM home;
+        IF FOUND THEN
+            RAISE EXCEPTION USING ERRCODE = 'duplicate_object', MESSAGE = format('the functions of leaf are in schema %s', present),
+                HINT = format('Use --schema %s.', present);
         END IF;
     END IF;
     -- Until the transaction ends, all that follows knows by this whether it has to be done.
@@ -62,7 +74,7 @@ SET LOCAL client_min_messages = warning;
 
 CREATE SCHEMA leaf;
 
-/* That there is the plain edition, and its settings, which have the names of the library's. */
+/* That there is the plain edition, and its settings, which have the names and ranges of the library's. */
 CREATE TABLE leaf.plain (
     version             text     NOT NULL,
     place               text     NOT NULL,
@@ -70,14 +82,14 @@ CREATE TABLE leaf.plain (
     is_replicated       boolean  NOT NULL DEFAULT false,
     snowflake_layout    text     NOT NULL DEFAULT 'leaf',
     snowflake_epoch     timestamptz,
-    max_reserve         bigint   NOT NULL DEFAULT 1000000000,
-    history_skip        integer  NOT NULL DEFAULT 10,
-    max_leases          integer  NOT NULL DEFAULT 1000,
-    worker_lease        interval NOT NULL DEFAULT '600 s',
-    worker_reuse_after  interval NOT NULL DEFAULT '720 h',
-    ceiling_ahead       interval NOT NULL DEFAULT '5 s',
-    max_clock_offset    interval NOT NULL DEFAULT '5 s',
-    max_clock_lead      interval NOT NULL DEFAULT '60 s'
+    max_reserve         bigint   NOT NULL DEFAULT 1000000000 CHECK (max_reserve BETWEEN 1 AND 2147483647),
+    history_skip        integer  NOT NULL DEFAULT 10 CHECK (history_skip BETWEEN 0 AND 1000000),
+    max_leases          integer  NOT NULL DEFAULT 1000 CHECK (max_leases >= 0),
+    worker_lease        interval NOT NULL DEFAULT '600 s' CHECK (worker_lease BETWEEN '1 s' AND '365 d'),
+    worker_reuse_after  interval NOT NULL DEFAULT '720 h' CHECK (worker_reuse_after BETWEEN '0' AND '2147483647 s'),
+    ceiling_ahead       interval NOT NULL DEFAULT '5 s' CHECK (ceiling_ahead BETWEEN '100 ms' AND '10 min'),
+    max_clock_offset    interval NOT NULL DEFAULT '5 s' CHECK (max_clock_offset BETWEEN '0' AND '2147483647 ms'),
+    max_clock_lead      interval NOT NULL DEFAULT '60 s' CHECK (max_clock_lead BETWEEN '0' AND '1 d')
 );
 CREATE UNIQUE INDEX plain_one_row_idx ON leaf.plain ((true));
 COMMENT ON TABLE leaf.plain IS 'version and settings of leaf where there is no library: one row';

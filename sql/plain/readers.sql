@@ -72,7 +72,7 @@ BEGIN
         END IF;
     END IF;
     IF wrong IS NOT NULL THEN
-        PERFORM leaf.fail('22023', format('unknown layout: %s', wrong), 'Use one of the layouts that leaf.snowflake_layout accepts.');
+        PERFORM leaf.fail('22023', format('unknown layout: %s', wrong), 'Use one of the layouts that snowflake_layout in leaf.plain accepts.');
     END IF;
     ticks := 1::bigint << bits[1]::integer;
     worker_ids := 1::bigint << bits[2]::integer;

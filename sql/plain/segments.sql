@@ -13,7 +13,7 @@ BEGIN
         PERFORM leaf.fail('22023', format('count must be at least 1, not %s', count), 'Ask for one id or more.');
     END IF;
     PERFORM leaf.fail('22023', format('count must be at most %s, not %s', most, count),
-        'Reserve several blocks; leaf.max_reserve sets how many ids one block can have.');
+        'Reserve several blocks; max_reserve in leaf.plain sets how many ids one block can have.');
 END
 $$;
 

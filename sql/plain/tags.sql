@@ -17,7 +17,7 @@ CREATE FUNCTION leaf.check_tag(tag text) RETURNS text
 CREATE FUNCTION leaf.no_such_tag(tag text) RETURNS void
     LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
     SELECT leaf.fail('42704', format('tag "%s" does not exist', tag),
-        'Create it with leaf_tag_create. With leaf.auto_create, a draw creates it, for roles that may call leaf_tag_create. If rows with its ids exist, call leaf_tag_align then.');
+        'Create it with leaf_tag_create, above the ids of rows that exist: leaf_tag_create(..., start => ...).');
 $$;
 
 CREATE FUNCTION leaf.refuse_draw(tag text, asker name) RETURNS boolean

@@ -3,6 +3,7 @@ SET LOCAL search_path = pg_catalog, pg_temp;
 DO $$
 DECLARE
     name text;
+    left_over text;
     home oid := (SELECT p.pronamespace FROM pg_trigger AS t JOIN pg_proc AS p ON p.oid = t.tgfoid
                   WHERE t.tgrelid = to_regclass('leaf.alloc') AND t.tgname = 'leaf_check');
 BEGIN
@@ -16,9 +17,16 @@ BEGIN
             HINT = 'Connect as the role that has installed it.';
     END IF;
     LOCK TABLE leaf.alloc, leaf.worker IN ACCESS EXCLUSIVE MODE;
-    IF EXISTS (SELECT FROM leaf.alloc) OR EXISTS (SELECT FROM leaf.worker WHERE ceiling + (SELECT max_clock_offset FROM leaf.plain) > now()) THEN
-        RAISE EXCEPTION USING ERRCODE = 'dependent_objects_still_exist', MESSAGE = 'there are tags or leases of worker ids',
-            HINT = 'To move them, dump the database first. Then drop the tags with leaf_tag_drop, and release the worker ids.';
+    SELECT format('there are tags, such as "%s"', biz_tag) INTO left_over FROM leaf.alloc LIMIT 1;
+    IF FOUND THEN
+        RAISE EXCEPTION USING ERRCODE = 'dependent_objects_still_exist', MESSAGE = left_over,
+            HINT = 'To move them, dump the database first. Then drop them with leaf_tag_drop.';
+    END IF;
+    SELECT format('node "%s" may issue ids with worker id %s until %s', w.node, w.worker_id, w.ceiling + p.max_clock_offset)
+      INTO left_over FROM leaf.worker AS w, leaf.plain AS p WHERE w.ceiling + p.max_clock_offset > now() ORDER BY w.ceiling DESC LIMIT 1;
+    IF FOUND THEN
+        RAISE EXCEPTION USING ERRCODE = 'dependent_objects_still_exist', MESSAGE = left_over,
+            HINT = 'Stop the services, and try again after that time.';
     END IF;
     DROP VIEW leaf.stat_segment, leaf.stat_snowflake, leaf.stat_upstream;
     -- At once, because some are part of others.

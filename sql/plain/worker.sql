@@ -35,7 +35,7 @@ CREATE FUNCTION leaf.require_scheme(layout text, epoch timestamptz, registered t
 BEGIN
     IF (layout, epoch) IS DISTINCT FROM (registered, registered_epoch) THEN
         PERFORM leaf.fail('55000', 'layout or epoch of snowflake ids differs from the registered one',
-            'Set leaf.snowflake_layout and leaf.snowflake_epoch to the registered values; ids of another layout or epoch could repeat existing ones.',
+            'Set snowflake_layout and snowflake_epoch in leaf.plain to the registered values; ids of another layout or epoch could repeat existing ones.',
             format('Registered: Layout %s, epoch %s. Requested: Layout %s, epoch %s.', registered, registered_epoch, layout, epoch));
     END IF;
 END
@@ -70,7 +70,7 @@ DECLARE
 BEGIN
     IF abs(us) > (SELECT extract(epoch FROM max_clock_offset) * 1000000 FROM leaf.plain) THEN
         PERFORM leaf.fail('58000', 'the clock is not credible',
-            'Correct the clock, or that of the registry if it is the wrong one; leaf.max_clock_offset sets how far off a clock can be.',
+            'Correct the clock, or that of the registry if it is the wrong one; max_clock_offset in leaf.plain sets how far off a clock can be.',
             format('It is %s s off the registry''s clock.', to_char(us / 1000000.0, 'SFM9999999990.000')));
     END IF;
 END
@@ -256,11 +256,11 @@ BEGIN
             coalesce(p.snowflake_epoch, leaf.instant((leaf.layout(p.snowflake_layout)).epoch_us)), s.layout, s.epoch);
         IF s.epoch > now THEN
             PERFORM leaf.fail('22023', 'the epoch of snowflake ids lies in the future',
-                'Set leaf.snowflake_epoch to a time that has passed, or correct the clock.', format('Layout %s, epoch %s.', s.layout, s.epoch));
+                'Set snowflake_epoch in leaf.plain to a time that has passed, or correct the clock.', format('Layout %s, epoch %s.', s.layout, s.epoch));
         ELSIF (SELECT count(*) FROM (SELECT FROM leaf.worker AS l WHERE l.leased_by = holder AND l.leased_until >= now
                                       LIMIT p.max_leases) AS held) >= p.max_leases THEN
             PERFORM leaf.fail('53400', format('the role holds %s worker ids already', p.max_leases),
-                'Release leases with leaf_worker_release, or raise leaf.max_leases for the role.');
+                'Release leases with leaf_worker_release, or raise max_leases in leaf.plain.');
         END IF;
         PERFORM leaf.check_clock(clock, now);
         SELECT c.worker_id, c.is_new INTO worker_id, is_new FROM leaf.choose_worker_id(wanted, history, now) AS c;
@@ -270,7 +270,7 @@ BEGIN
             leaf.tick_from(w.ceiling, s.epoch, s.tick_us), leaf.tick_at(clock, s.epoch, s.tick_us))), s.epoch, s.tick_us);
         IF NOT leaf.may_begin(start_at, clock) THEN
             PERFORM leaf.fail('58000', 'the clock is behind the time up to which snowflake ids may have been issued',
-                'Correct the clock, wait until it has passed that time, or set leaf.worker_id to a worker id that was never used.',
+                'Correct the clock, wait until it has passed that time, or register with a worker id that was never used.',
                 format('That time is %s for worker id %s.', start_at, worker_id));
         END IF;
         ceiling := leaf.next_ceiling(clock, start_at, ahead);

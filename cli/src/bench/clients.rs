@@ -23,7 +23,8 @@ pub const TIMED_ONE_OF: u64 = 64;
 pub struct Clients {
     shared: Arc<Shared>,
     tasks: JoinSet<Result<Tally, Failure>>,
-    leaf: Option<Leaf>,
+    /// With what the clients draw from, so that closing releases a worker id.
+    library: Option<(Leaf, Option<Buffered>)>,
     /// The calls, and when, at the last line of progress.
     before: Mutex<(u64, Duration)>,
 }
@@ -70,7 +71,7 @@ impl Clients {
     pub async fn start(work: &Work, args: &BenchArgs, config: &Config) -> Result<Clients, Failure> {
         let shared = Arc::new(Shared::default());
         let mut tasks = JoinSet::new();
-        let mut leaf = None;
+        let mut library = None;
         if let Work::Statement { sql, name, count } = work {
             let mut sessions = Vec::new();
             for _ in 0..args.clients {
@@ -85,8 +86,9 @@ impl Clients {
                 });
             }
         } else {
-            let library = Leaf::new(config.clone())?;
-            if let Some(buffered) = Buffered::open(&library, work).await? {
+            let leaf = Leaf::new(config.clone())?;
+            let buffered = Buffered::open(&leaf, work).await?;
+            if let Some(buffered) = &buffered {
                 for _ in 0..args.clients {
                     let (shared, clients) = (shared.clone(), args.clients);
                     let buffered = buffered.clone();
@@ -101,12 +103,12 @@ impl Clients {
                     });
                 }
             }
-            leaf = Some(library);
+            library = Some((leaf, buffered));
         }
         Ok(Clients {
             shared,
             tasks,
-            leaf,
+            library,
             before: Mutex::default(),
         })
     }
@@ -139,7 +141,7 @@ impl Clients {
         while let Some(tally) = self.tasks.join_next().await {
             tallies.push(tally.map_err(Failure::failed)??);
         }
-        if let Some(leaf) = &self.leaf {
+        if let Some((leaf, _)) = &self.library {
             leaf.close_async().await?;
         }
         Ok(Tally::all(tallies))

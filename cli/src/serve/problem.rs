@@ -226,6 +226,8 @@ impl From<&Error> for Problem {
                 Some("22023") => BAD_TAG,
                 // A character that the database cannot store.
                 Some("22P05") => UNKNOWN_TAG,
+                // A role or database that does not let the server in, for now.
+                Some("28000" | "28P01" | "3D000" | "42501") => NO_IDS,
                 _ if error.is_retryable() => NO_IDS,
                 _ => DATABASE,
             },

@@ -198,7 +198,12 @@ where
         let text = format!("error connecting to server: {error}");
         Error::Connection(Cause::of_driver(io::Error::new(error.kind(), text)))
     })?;
-    let (client, connection) = driver.connect_raw(stream, tls).await?;
+    let connected = driver.connect_raw(stream, tls).await;
+    let (client, connection) = connected.map_err(|error| match error.into() {
+        // That to connect is missing, not that to draw from a tag.
+        Error::Permission(cause) => Error::Server(cause),
+        error => error,
+    })?;
     allowance.lift();
     let connection = tokio::spawn(async move {
         if let Err(error) = connection.await {

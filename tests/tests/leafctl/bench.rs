@@ -47,6 +47,9 @@ fn every_kind_of_work_draws_ids_that_differ() {
         0,
         "its tag is dropped"
     );
+    let leased =
+        "SELECT count(*) FROM leaf.worker WHERE leased_until > now() AND node LIKE 'leafctl%'";
+    assert_eq!(client.number(leased), 0, "its worker id is released");
     let log = server.log();
     assert!(!log.contains("client: "), "clients say goodbye: {log}");
 }

@@ -1,6 +1,6 @@
 //! Installing the plain edition, again, over others, and removing it.
 
-use leaf_tests::{Draw, INSTALLER, Said, Server, failed, leafctl_on};
+use leaf_tests::{Draw, INSTALLER, Said, Server, Snowflake, failed, leafctl_on, wait_until};
 
 fn plain(server: &Server, user: &str, arguments: &[&str]) -> Said {
     let mut leafctl = leafctl_on(server);
@@ -36,11 +36,45 @@ fn installed_twice_keeps_rows_and_removed_leaves_nothing() {
     assert_eq!(next.first, block.last + 1);
 
     let said = plain(&server, INSTALLER, &["uninstall"]);
-    assert_ne!(said.code, Some(0), "a tag is there: {}", said.out);
+    assert!(said.err.contains("such as \"orders\""), "{}", said.err);
     client.run("SELECT leaf_tag_drop('orders')");
+    let lease = client.register("'checkout'").expect("a lease");
+    let said = plain(&server, INSTALLER, &["uninstall"]);
+    assert!(said.err.contains("node \"checkout\" may"), "{}", said.err);
+    client.release(&lease).expect("a release");
+    let offset = "UPDATE leaf.plain SET max_clock_offset = '0'";
+    client.run(offset);
+    wait_until("the ceiling has passed", || {
+        client.number("SELECT count(*) FROM leaf.worker WHERE ceiling > now()") == 0
+    });
     let said = plain(&server, INSTALLER, &["uninstall"]);
     assert_eq!(said.code, Some(0), "{}", said.err);
     assert_eq!(client.number(NOTHING), 0);
+}
+
+/// What a role lacks, and where the functions are, is named with a way out.
+#[test]
+fn install_that_cannot_be_says_what_would_do() {
+    let server = without_leaf();
+    server.connect().run(
+        "CREATE ROLE guest LOGIN; CREATE SCHEMA ids; GRANT ALL ON SCHEMA ids TO PUBLIC;
+         CREATE SCHEMA closed",
+    );
+    for (role, schema, way_out) in [
+        ("guest", "ids", "as the owner of the database"),
+        (
+            INSTALLER,
+            "closed",
+            "Name a schema of your own with --schema",
+        ),
+        (INSTALLER, "missing", "Create it first"),
+        (INSTALLER, "ids", ""),
+        (INSTALLER, "public", "Use --schema ids"),
+    ] {
+        let said = plain(&server, role, &["install", "--schema", schema]);
+        assert_eq!(said.code == Some(0), way_out.is_empty(), "{}", said.err);
+        assert!(said.err.contains(way_out), "{}", said.err);
+    }
 }
 
 /// The script that is shown does the same in psql.

@@ -7,6 +7,32 @@ use leaf_tests::{Draw, Server};
 /// Where both servers' clocks begin, in seconds since 1970: some day of 2026.
 const BEGINNING: i64 = 1_790_000_000;
 
+/// What hints of the library say, and those of the plain edition instead.
+const HINTS: [(&str, &str); 7] = [
+    (
+        "Create it with leaf_tag_create. With leaf.auto_create, a draw creates it, for roles that may call leaf_tag_create. If rows with its ids exist, call leaf_tag_align then.",
+        "Create it with leaf_tag_create, above the ids of rows that exist: leaf_tag_create(..., start => ...).",
+    ),
+    (
+        "Set leaf.snowflake_layout and leaf.snowflake_epoch to",
+        "Set snowflake_layout and snowflake_epoch in leaf.plain to",
+    ),
+    (
+        "leaf.snowflake_layout accepts",
+        "snowflake_layout in leaf.plain accepts",
+    ),
+    ("leaf.max_reserve sets", "max_reserve in leaf.plain sets"),
+    (
+        "leaf.max_clock_offset sets",
+        "max_clock_offset in leaf.plain sets",
+    ),
+    (
+        "raise leaf.max_leases for the role",
+        "raise max_leases in leaf.plain",
+    ),
+    ("set leaf.worker_id to", "register with"),
+];
+
 /// A server of each edition whose clocks stand still.
 struct Pair {
     servers: [Server; 2],
@@ -59,6 +85,11 @@ impl Pair {
             .clients
             .each_mut()
             .map(|client| answer(client, statement));
+        let as_of_library = |text: String| {
+            let differences = HINTS.iter();
+            differences.fold(text, |text, (library, plain)| text.replace(plain, library))
+        };
+        let other = other.map(as_of_library).map_err(as_of_library);
         assert_eq!(one, other, "{statement}");
         one
     }
@@ -266,6 +297,45 @@ fn readers_of_ids_are_alike() {
             format!("leaf_partman_decoder(leaf_partman_encoder({at}))"),
         ] {
             let _ = pair.answer(&format!("SELECT * FROM {call}"));
+        }
+    }
+}
+
+#[test]
+fn settings_have_the_ranges_of_the_librarys() {
+    let [library, plain] = [Server::options(), Server::options().plain()].map(|it| it.start());
+    let mut client = plain.connect();
+    let columns = "SELECT string_agg(attname, ',') FROM pg_attribute
+                    WHERE attrelid = 'leaf.plain'::regclass AND attnum > 0 AND atttypid IN ('int4'::regtype, 'int8'::regtype, 'interval'::regtype)";
+    let columns = client.text(columns);
+    for column in columns.split(',') {
+        let end = |end: &str| {
+            library.connect().text(&format!(
+                "SELECT {end} || coalesce(unit, '') FROM pg_settings WHERE name = 'leaf.{column}'"
+            ))
+        };
+        let mut set = |value: String| {
+            client.simple_query(&format!("UPDATE leaf.plain SET {column} = {value}"))
+        };
+        let value = |end: String, more: i64| match end
+            .trim_start_matches('-')
+            .bytes()
+            .all(|digit| digit.is_ascii_digit())
+        {
+            true => format!("{end}::bigint + {more}"),
+            false => format!("interval '{end}' + {more} * interval '1 us'"),
+        };
+        for (end, further) in [(end("min_val"), -1), (end("max_val"), 1)] {
+            set(value(end.clone(), 0)).unwrap_or_else(|error| panic!("{column} {end}: {error}"));
+            let error = set(value(end.clone(), further)).expect_err(column);
+            let code = error
+                .code()
+                .map(|code| code.code().to_owned())
+                .unwrap_or_default();
+            assert!(
+                ["23514", "22003"].contains(&&*code),
+                "{column} {end}: {error}"
+            );
         }
     }
 }

@@ -171,6 +171,28 @@ fn stepped_clock_repeats_no_id() {
     assert!(ledger.len() > 1_000);
 }
 
+#[test]
+fn database_that_lets_the_role_in_no_more_is_one_that_is_away() {
+    let (server, mut client) = Server::with_orders(10);
+    client.run("CREATE ROLE shop LOGIN; SELECT leaf_tag_grant('orders', 'shop')");
+    let shop = server
+        .connection_string()
+        .replace("user=postgres", "user=shop");
+    let serve = Serve::launch(&mut Serve::command(&shop, &["--wait=100ms"]));
+    serve.ids("orders", 1);
+    client.run("REVOKE CONNECT ON DATABASE postgres FROM PUBLIC");
+    client.run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'shop'");
+    let draw = || serve.get("/v1/segment/orders?count=1000");
+    wait_until("the buffers are empty", || draw().status != 200);
+    let answer = draw();
+    assert_eq!(
+        (answer.status, answer.json()["code"].as_str()),
+        (503, Some("no_ids"))
+    );
+    client.run("GRANT CONNECT ON DATABASE postgres TO PUBLIC");
+    wait_until("ids come again", || draw().status == 200);
+}
+
 /// Requests that are near to right ones, and some that are far from them.
 fn malformed(random: &mut fastrand::Rng) -> Vec<u8> {
     const RIGHT: [&str; 7] = [
