@@ -40,15 +40,6 @@ pub fn grouped(number: i64) -> String {
     }
 }
 
-/// A text as an argument in a shell.
-pub fn argument(text: &str) -> String {
-    let is_plain = |c: char| c.is_alphanumeric() || "._-/".contains(c);
-    match !text.is_empty() && text.chars().all(is_plain) {
-        true => text.to_owned(),
-        false => format!("'{}'", text.replace('\'', r"'\''")),
-    }
-}
-
 /// A time that is given with its unit, such as `500ms` or `2s`, longer than zero.
 pub fn time(text: &str) -> Result<Duration, String> {
     let bad = || format!("\"{text}\" is not a time such as 500ms, 2s or 1min");
@@ -139,17 +130,6 @@ pub fn shell_word(text: &str) -> String {
 /// Marks of the direction of a text, and separators of lines and paragraphs.
 fn changes_direction(c: char) -> bool {
     matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-}
-
-/// The beginning of a text, if it is longer than `width` characters.
-pub fn cut(text: &str, width: usize) -> String {
-    match text.chars().count() > width {
-        true => {
-            let beginning: String = text.chars().take(width.saturating_sub(1)).collect();
-            beginning + "…"
-        }
-        false => text.to_owned(),
-    }
 }
 
 #[cfg(test)]

@@ -63,8 +63,12 @@ pub async fn run(args: &StatusArgs) -> Result<(), Failure> {
 
 fn table(look: &Look) -> Result<(), Failure> {
     line(&about_server(&look.server))?;
-    if let Some(snowflake) = &look.snowflake {
-        line(&about_snowflake(snowflake))?;
+    match &look.snowflake {
+        _ if look.server.is_plain => {
+            line("Buffers, rates and snowflake ids are those of the services: see their metrics.")?;
+        }
+        Some(snowflake) => line(&about_snowflake(snowflake))?,
+        None => {}
     }
     if let Some(upstream) = &look.upstream {
         line(&about_upstream(upstream))?;
@@ -79,38 +83,47 @@ fn table(look: &Look) -> Result<(), Failure> {
     let titles = [
         "tag",
         "position",
-        "per second",
-        "current",
-        "next",
-        "step",
+        "ids/s",
+        "buffers",
         "time left",
         "used %",
         "waits",
-        "timeouts",
-        "last error",
     ];
     let columns = titles.map(|title| Column { name: title, title });
     let mut rows = Rows::new(&columns, Format::Table)?;
     for tag in &look.tags {
+        let counted = |cell: Cell| match look.server.is_plain {
+            true => Cell::Null,
+            false => cell,
+        };
+        let waits = match tag.timeouts {
+            0 => tag.waits.to_string(),
+            timeouts => format!("{}, {timeouts} timeouts", tag.waits),
+        };
         rows.push(&[
             Cell::Text(tag.tag.clone()),
             Cell::or_null(tag.position, Cell::Id),
-            Cell::Short(human::count(tag.ids_per_second)),
-            Cell::Short(human::count(tag.current_left as f64)),
-            Cell::Short(human::count(tag.next_left as f64)),
-            Cell::Short(human::count(tag.step as f64)),
+            counted(Cell::Short(human::count(tag.ids_per_second))),
+            counted(Cell::Short(human::count(tag.buffered() as f64))),
             Cell::or_null(tag.time_left_seconds, |left| {
                 Cell::Short(human::duration(left))
             }),
             Cell::or_null(tag.used_percent, Cell::Float),
-            Cell::Count(tag.waits),
-            Cell::Count(tag.timeouts),
-            Cell::or_null(tag.last_error.as_deref(), |error| {
-                Cell::Text(human::cut(error, 60))
-            }),
+            counted(Cell::Short(waits)),
         ])?;
     }
-    rows.end()
+    rows.end()?;
+    let failing = look
+        .tags
+        .iter()
+        .filter_map(|tag| Some((&tag.tag, tag.last_error.as_ref()?)));
+    failing
+        .map(|(tag, error)| {
+            line(&human::printable(&format!(
+                "Last error of tag \"{tag}\": {error}"
+            )))
+        })
+        .collect()
 }
 
 fn csv(tags: &[Tag]) -> Result<(), Failure> {

@@ -65,7 +65,7 @@ fn skipped(subject: &str, failure: Option<Failure>, findings: &mut Findings) {
         findings.notice(
             subject,
             format!("could not be checked: {}", failure.text()),
-            "run doctor as a superuser, or grant the role the rights that the manual names",
+            "run doctor as a superuser or as the role that installed leaf, or grant the role pg_monitor and SELECT on leaf's tables",
         );
     }
 }

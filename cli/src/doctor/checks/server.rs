@@ -58,7 +58,8 @@ pub fn check_look(look: &Look, findings: &mut Findings) {
             "run doctor at the primary, too",
         );
     }
-    if !server.is_monitor {
+    // Without a library, there is no more to see.
+    if !server.is_monitor && !server.is_plain {
         findings.notice(
             "rights",
             "this role sees only its own tags, and no snowflake ids",

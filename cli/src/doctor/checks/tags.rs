@@ -62,7 +62,7 @@ fn check_end(tag: &Tag, findings: &mut Findings) {
 
 /// The command that raises the maximum to the largest id, if it is below that.
 fn room(tag: &Tag) -> Option<String> {
-    let name = human::argument(&tag.tag);
+    let name = human::shell_word(&tag.tag);
     let is_below = |end: Option<i64>| end.is_some_and(|end| end < LARGEST);
     let is_below = is_below(tag.max_value) && is_below(tag.granted_up_to);
     is_below.then(|| format!("leafctl tags alter {name} --max-value={LARGEST}"))
