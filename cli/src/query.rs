@@ -47,7 +47,7 @@ pub async fn schema_of_leaf(client: &Client) -> Result<String, Failure> {
                SELECT quote_ident(n.nspname) \
                  FROM pg_trigger AS t JOIN pg_proc AS p ON p.oid = t.tgfoid \
                  JOIN pg_namespace AS n ON n.oid = p.pronamespace \
-                WHERE t.tgrelid = to_regclass('leaf.alloc') AND t.tgname = 'leaf_check' \
+                WHERE t.tgrelid = to_regclass('leaf.alloc')::oid AND t.tgname = 'leaf_check' \
                   AND to_regclass('leaf.plain') IS NOT NULL";
     if let Some(row) = first(client, sql, &[]).await? {
         return Ok(row.get(0));

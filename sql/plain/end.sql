@@ -20,12 +20,17 @@ END
 $$;
 COMMENT ON FUNCTION leaf.fold() IS 'raises max_id past the blocks of transactions that were rolled back: for use before the rows of leaf.alloc leave the database';
 
-CREATE FUNCTION leaf_new_history() RETURNS void
+CREATE FUNCTION @extschema@.leaf_new_history() RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET client_min_messages = warning AS $$
 DECLARE
     incarnation uuid;
 BEGIN
     PERFORM leaf.asker();
+    -- What is committed while this waits for the locks has to be seen.
+    IF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
+        PERFORM leaf.fail('25001', format('leaf_new_history cannot run at isolation level %s', upper(current_setting('transaction_isolation'))),
+            'Call it in a transaction at READ COMMITTED.');
+    END IF;
     LOCK TABLE leaf.plain, leaf.alloc, leaf.worker IN EXCLUSIVE MODE;
     PERFORM leaf.insist_on_durable_commit();
     -- A restore may have left them as ordinary ones.
@@ -49,7 +54,7 @@ BEGIN
     PERFORM leaf.begin_registry();
 END
 $$;
-COMMENT ON FUNCTION leaf_new_history() IS 'for a restored, branched or cloned database: its tags skip numbers, its nodes get other worker ids, and no lease of the original is renewed here';
+COMMENT ON FUNCTION @extschema@.leaf_new_history() IS 'for a restored, branched or cloned database: its tags skip numbers, its nodes get other worker ids, and no lease of the original is renewed here';
 
 -- Another registry: leases of the original are none of this one.
 CREATE FUNCTION leaf.begin_registry() RETURNS void
@@ -75,9 +80,8 @@ BEGIN
     END IF;
 END
 $$;
-SET LOCAL search_path = @extschema@, pg_temp;
 REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA leaf FROM PUBLIC;
-REVOKE EXECUTE ON FUNCTION leaf_new_history() FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION @extschema@.leaf_new_history() FROM PUBLIC;
 -- What triggers and readers of ids call as the role that runs them. None of them tells a secret or writes.
 GRANT EXECUTE ON FUNCTION leaf.fail(text, text, text, text), leaf.history(), leaf.is_copy(),
     leaf.any_mask_secret(), leaf.registered_scheme(), leaf.scheme(), leaf.require_scheme(text, timestamptz, text, timestamptz),

@@ -3,6 +3,9 @@
  * search_path of those; a draw calls so many that each SET counts. Functions in SQL are planned at
  * each call, except those that become part of their caller: RETURN, and no SET.
  */
+-- What is parsed now, as the bodies with RETURN are, must not find what others have in the schema of
+-- the functions.
+SET LOCAL search_path = pg_catalog, pg_temp;
 
 -- RAISE cannot leave an option out.
 CREATE FUNCTION leaf.fail(code text, message text, hint text, detail text DEFAULT NULL) RETURNS void
@@ -119,7 +122,7 @@ BEGIN
                 UNION ALL
                 SELECT 'SCHEMA', 'leaf', nspname, nspacl, nspowner FROM pg_namespace WHERE nspname = 'leaf' AND relation IS NULL) AS o,
                LATERAL aclexplode(o.acl) AS a
-         WHERE a.grantee <> o.owner
+         WHERE a.grantee <> o.owner AND o.owner = (SELECT r.oid FROM pg_roles AS r WHERE r.rolname = current_user)
            AND NOT CASE o.kind
                    -- Those that are not for all were revoked from PUBLIC above.
                    WHEN 'FUNCTION' THEN a.grantee IN (0, 'pg_monitor'::regrole::oid)

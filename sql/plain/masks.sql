@@ -57,12 +57,14 @@ $$;
 
 CREATE FUNCTION leaf_mask_rotate(...)
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '5s' AS $$
+DECLARE
+    a leaf.alloc := leaf.row_to_change(tag);
 BEGIN
-    IF (leaf.row_to_change(tag)).mask_version = 2147483647 THEN
+    IF a.mask_version = 2147483647 THEN
         PERFORM leaf.fail('22003', 'there are no more versions of the key', 'Drop the tag and create it again to get another secret.');
     END IF;
-    UPDATE leaf.alloc SET mask_version = mask_version + 1 WHERE biz_tag = tag;
-    RETURN (SELECT mask_version FROM leaf.alloc WHERE biz_tag = tag);
+    UPDATE leaf.alloc SET mask_version = a.mask_version + 1 WHERE biz_tag = a.biz_tag;
+    RETURN a.mask_version + 1;
 END
 $$;
 

@@ -1,6 +1,7 @@
 /* Reading snowflake ids, and ids as texts: arithmetic, which needs no right. */
 
--- Microseconds since 1970, and back. Arithmetic on days in UTC is exact, that on seconds is not.
+-- Microseconds since 1970, and back. Arithmetic on days in UTC is exact, that on seconds is not. A
+-- session can have another meaning of the name UTC.
 CREATE FUNCTION leaf.unix_us(at timestamptz) RETURNS bigint
     LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
     SELECT CASE WHEN isfinite(at) THEN least(extract(epoch FROM at) * 1000000, 9223372036854775807)::bigint
@@ -9,7 +10,7 @@ $$;
 
 CREATE FUNCTION leaf.instant(us bigint) RETURNS timestamptz
     LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
-    SELECT (timestamp 'epoch' + us / 86400000000 * interval '1 day' + us % 86400000000 * interval '1 microsecond') AT TIME ZONE 'UTC';
+    SELECT (timestamp 'epoch' + us / 86400000000 * interval '1 day' + us % 86400000000 * interval '1 microsecond') AT TIME ZONE interval '0';
 $$;
 
 -- The tick of an instant, the first tick that does not begin before it, and when a tick begins.
@@ -56,8 +57,8 @@ BEGIN
         wrong := format('"%s" is not three numbers of bits', substr(given, 8));
     ELSE
         SELECT format('"%s" is not a number of bits', part) INTO wrong FROM unnest(parts[1:3]) WITH ORDINALITY AS p(part, n)
-         WHERE part !~ '^\+?\d{1,9}$' ORDER BY n LIMIT 1;
-        tick := regexp_match(coalesce(parts[4], '1ms'), '^(\d{1,9})\s*(us|ms|s)$');
+         WHERE part !~ '^[+]?[0-9]{1,9}$' ORDER BY n LIMIT 1;
+        tick := regexp_match(coalesce(parts[4], '1ms'), '^([0-9]{1,9})[[:space:]]*(us|ms|s)$');
         IF wrong IS NULL AND tick IS NULL THEN
             wrong := format('"%s" is not the length of a tick, such as 1ms', parts[4]);
         ELSIF wrong IS NULL THEN

@@ -101,7 +101,7 @@ BEGIN
            fed_unreplicated = fed_unreplicated AND NOT feeds,
            update_time = clock_timestamp(),
            written_by = pg_current_xact_id()::xid
-     WHERE biz_tag = tag RETURNING max_id INTO stored;
+     WHERE biz_tag = a.biz_tag RETURNING max_id INTO stored;
     ignored := leaf.mark_own(false);
     IF stored IS DISTINCT FROM last + 1 THEN
         PERFORM leaf.fail('09000', 'a grant was not stored in leaf.alloc',

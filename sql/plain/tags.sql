@@ -39,7 +39,8 @@ CREATE FUNCTION leaf.row_to_draw(tag text) RETURNS leaf.alloc
 DECLARE
     a leaf.alloc;
 BEGIN
-    SELECT * INTO a FROM leaf.alloc WHERE biz_tag = leaf.check_tag(tag);
+    -- Not by a collation of the caller's.
+    SELECT * INTO a FROM leaf.alloc WHERE biz_tag = leaf.check_tag(tag) COLLATE "default";
     IF NOT FOUND THEN
         PERFORM leaf.no_such_tag(tag);
     END IF;
@@ -57,7 +58,7 @@ BEGIN
     -- A transaction for which this has waited may have dropped the tag and created it again: the
     -- new row is seen only by another statement.
     FOR attempt IN 1..2 LOOP
-        SELECT * INTO a FROM leaf.alloc WHERE biz_tag = tag FOR NO KEY UPDATE;
+        SELECT * INTO a FROM leaf.alloc WHERE biz_tag = tag COLLATE "default" FOR NO KEY UPDATE;
         IF FOUND THEN
             RETURN a;
         END IF;
@@ -74,7 +75,8 @@ DECLARE
     asker name := leaf.asker();
 BEGIN
     PERFORM leaf.check_tag(tag);
-    PERFORM leaf.require_primary('change tags');
+    -- A session can have set the mark.
+    PERFORM leaf.require_primary('change tags'), leaf.mark_own(false);
     a := leaf.lock_row(tag);
     IF NOT leaf.has_role(asker, a.owner) THEN
         PERFORM leaf.fail('42501', format('must be owner of tag "%s"', tag),
@@ -178,16 +180,18 @@ BEGIN
            max_value = coalesce(leaf_tag_alter.max_value, max_value),
            description = coalesce(leaf_tag_alter.description, description),
            max_step = nullif(coalesce(leaf_tag_alter.max_step, max_step), 0)
-     WHERE biz_tag = tag;
+     WHERE biz_tag = a.biz_tag;
 END
 $$;
 
 CREATE FUNCTION leaf_tag_drop(...)
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '5s' AS $$
+DECLARE
+    a leaf.alloc;
 BEGIN
     PERFORM leaf.check_tag(tag), leaf.require_given(force::text, 'force');
-    PERFORM leaf.row_to_change(tag);
-    DELETE FROM leaf.alloc WHERE biz_tag = tag;
+    a := leaf.row_to_change(tag);
+    DELETE FROM leaf.alloc WHERE biz_tag = a.biz_tag;
 END
 $$;
 
@@ -209,13 +213,14 @@ $$;
 CREATE FUNCTION leaf_tag_grant(...)
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '5s' AS $$
 DECLARE
+    a       leaf.alloc;
     grantee name;
 BEGIN
     PERFORM leaf.check_tag(tag);
     grantee := leaf.grantee(role);
-    PERFORM leaf.row_to_change(tag);
+    a := leaf.row_to_change(tag);
     UPDATE leaf.alloc SET grantees = array_append(grantees, grantee)
-     WHERE biz_tag = tag AND grantee <> ALL (grantees);
+     WHERE biz_tag = a.biz_tag AND grantee <> ALL (grantees);
 END
 $$;
 
@@ -228,6 +233,6 @@ BEGIN
     -- By the name that is stored, whether or not a role still has it.
     UPDATE leaf.alloc
        SET grantees = array_remove(grantees, CASE WHEN role = ANY (a.grantees) THEN role ELSE leaf.grantee(role) END)
-     WHERE biz_tag = tag;
+     WHERE biz_tag = a.biz_tag;
 END
 $$;

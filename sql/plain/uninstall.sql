@@ -1,4 +1,6 @@
 /* Removes the plain edition. What the tables say of ids that are in use goes with them. */
+-- What is committed while this waits for the locks has to be seen.
+SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 SET LOCAL search_path = pg_catalog, pg_temp;
 DO $$
 DECLARE

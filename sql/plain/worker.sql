@@ -53,10 +53,13 @@ CREATE FUNCTION leaf.begin_lease() RETURNS text
 DECLARE
     present text;
 BEGIN
-    PERFORM leaf.require_primary('draw ids');
-    PERFORM leaf.insist_on_durable_commit();
+    -- A session can have set the mark.
+    PERFORM leaf.require_primary('draw ids'), leaf.mark_own(false), leaf.insist_on_durable_commit();
     present := leaf.require_history();
-    IF EXISTS (SELECT FROM leaf.worker WHERE upstream_ceiling IS NOT NULL) THEN
+    IF NOT EXISTS (SELECT FROM leaf.worker) THEN
+        -- The first registration settles the layout, which does not change meanwhile.
+        PERFORM FROM leaf.plain FOR SHARE;
+    ELSIF EXISTS (SELECT FROM leaf.worker WHERE upstream_ceiling IS NOT NULL) THEN
         PERFORM leaf.fail('55000', 'this server leases no worker ids, because its own comes from a centre', 'Register the node at the centre.');
     END IF;
     RETURN present;
@@ -384,7 +387,7 @@ BEGIN
     tick_us := (leaf.layout(w.layout)).tick_us;
     -- Not below the beginning of the lease: its predecessors may have issued ids until then.
     ceiling := CASE WHEN used_until IS NULL OR w.start_at IS NULL THEN w.ceiling ELSE least(w.ceiling,
-        leaf.begin_of(leaf.tick_from(greatest(used_until, w.start_at), w.epoch, tick_us), w.epoch, tick_us)) END;
+        leaf.begin_of(leaf.tick_from(greatest(least(used_until, w.ceiling), w.start_at), w.epoch, tick_us), w.epoch, tick_us)) END;
     PERFORM leaf.mark_own(true);
     UPDATE leaf.worker AS l SET
            ceiling = ceiling,

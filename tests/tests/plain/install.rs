@@ -1,6 +1,8 @@
 //! Installing the plain edition, again, over others, and removing it.
 
-use leaf_tests::{Draw, INSTALLER, Said, Server, Snowflake, failed, leafctl_on, wait_until};
+use leaf_tests::{
+    Draw, INSTALLER, Said, Server, Snowflake, failed, leafctl_on, refused, wait_until,
+};
 
 fn plain(server: &Server, user: &str, arguments: &[&str]) -> Said {
     let mut leafctl = leafctl_on(server);
@@ -47,6 +49,8 @@ fn installed_twice_keeps_rows_and_removed_leaves_nothing() {
     wait_until("the ceiling has passed", || {
         client.number("SELECT count(*) FROM leaf.worker WHERE ceiling > now()") == 0
     });
+    // Whatever the role's own transactions see.
+    client.run("ALTER ROLE CURRENT_USER SET default_transaction_isolation = 'serializable'");
     let said = plain(&server, INSTALLER, &["uninstall"]);
     assert_eq!(said.code, Some(0), "{}", said.err);
     assert_eq!(client.number(NOTHING), 0);
@@ -189,6 +193,13 @@ fn default_privileges_lend_nothing() {
     }
 }
 
+/// What leaf's functions, views and tables depend on that a stranger has made.
+const FOREIGN: &str = "
+    SELECT count(*) FROM pg_depend AS d LEFT JOIN pg_proc AS p ON d.refclassid = 'pg_proc'::regclass AND p.oid = d.refobjid
+                         LEFT JOIN pg_operator AS o ON d.refclassid = 'pg_operator'::regclass AND o.oid = d.refobjid
+     WHERE 'stranger'::regrole::oid IN (p.proowner, o.oprowner)
+       AND (d.classid, d.objid) NOT IN (SELECT 'pg_operator'::regclass::oid, oid FROM pg_operator WHERE oprowner = 'stranger'::regrole::oid)";
+
 /// What others have made in the schema of the functions, or called as leaf's tables, is not run by
 /// the role that installs or removes.
 #[test]
@@ -216,9 +227,28 @@ fn code_of_strangers_is_not_run_by_who_installs() {
              CREATE OPERATOR public.{operator} (LEFTARG = {left}, RIGHTARG = {right}, FUNCTION = public.{name})"
         ));
     }
+    // Better matches than those of pg_catalog, in expressions that are parsed at the install.
+    stranger.run(
+        "CREATE FUNCTION public.joined(name, name[]) RETURNS name[] LANGUAGE plpgsql AS
+         $$BEGIN PERFORM nextval('public.runs'); RETURN $2 || session_user; END$$;
+         CREATE OPERATOR public.|| (LEFTARG = name, RIGHTARG = name[], FUNCTION = public.joined);
+         CREATE FUNCTION public.format(text, text, oid, oid) RETURNS text LANGUAGE plpgsql AS
+         $$BEGIN PERFORM nextval('public.runs'); RETURN ''; END$$;
+         CREATE FUNCTION public.format(text, text, uuid) RETURNS text LANGUAGE plpgsql AS
+         $$BEGIN PERFORM nextval('public.runs'); RETURN ''; END$$",
+    );
+    let mut installer = server.connect_as(INSTALLER, "postgres");
     for command in ["install", "upgrade", "uninstall"] {
         let said = plain(&server, INSTALLER, &[command]);
         assert_eq!(said.code, Some(0), "{command}: {}", said.err);
+        if command == "upgrade" {
+            // What is parsed at the install has found nothing of theirs.
+            assert_eq!(superuser.number(FOREIGN), 0);
+            installer.run("SELECT leaf_tag_create('orders')");
+            installer.reserve("orders", 1).expect("a block");
+            refused(stranger.reserve("orders", 1), "42501");
+            installer.run("SELECT leaf_tag_drop('orders')");
+        }
     }
     stranger.run(
         "CREATE FUNCTION public.note() RETURNS text LANGUAGE plpgsql AS

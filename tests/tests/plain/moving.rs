@@ -87,7 +87,7 @@ fn dumped_rows_go_on_in_the_other_edition() {
             dump.arg("postgres"),
             target
                 .program("psql")
-                .args(["-X", "-q", "-v", "ON_ERROR_STOP=1", "postgres"]),
+                .args(["-X", "-q", "-1", "-v", "ON_ERROR_STOP=1", "postgres"]),
         );
         begun.goes_on_at(&mut target.connect());
     }

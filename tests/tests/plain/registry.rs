@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use leaf_tests::{Clock, Draw, INSTALLER, Serve, Server, Snowflake, refused, wait_until};
+use leaf_tests::{Clock, Draw, INSTALLER, Serve, Server, Snowflake, failed, refused, wait_until};
 
 /// A layout with 32 worker ids: also those that copies of the registry choose at random, and those
 /// of registrations that are open at the same time.
@@ -106,4 +106,42 @@ fn stepped_clocks_repeat_no_id() {
         }
     }
     assert!(drawn > 2_000, "{drawn} ids");
+}
+
+/// PostgreSQL 18 looks a name such as UTC up in the session's time zone first.
+#[test]
+fn time_zone_of_the_session_changes_no_instant() {
+    let server = Server::options().plain().start();
+    let mut client = server.connect_as(INSTALLER, "postgres");
+    let instants =
+        "SELECT extract(epoch FROM leaf_snowflake_time(1 << 40, 'leaf', 'epoch'))::bigint";
+    let right = client.number(instants);
+    client.run("SET TimeZone = 'UTC-5'");
+    assert_eq!(client.number(instants), right);
+    let lease = client.register("'a', ahead => '30 s'").expect("a lease");
+    assert_eq!(lease.epoch, 1_288_834_974_657);
+    let used = lease.start_at + 20_000;
+    client.run(&format!(
+        "SELECT leaf_worker_release({}, '{}', {}, 'epoch'::timestamptz + {used} * interval '1 ms')",
+        lease.worker_id, lease.nonce, lease.token
+    ));
+    client.run("SET TimeZone = 'UTC'");
+    assert!(client.ceiling(lease.worker_id) >= used);
+}
+
+/// While the first registration is open, the layout cannot become another one.
+#[test]
+fn registrations_that_are_open_at_the_same_time_have_one_layout() {
+    let server = Server::options().plain().start();
+    let [mut first, mut owner] = [(); 2].map(|()| server.connect_as(INSTALLER, "postgres"));
+    first.run("BEGIN");
+    first.register("'a'").expect("a lease");
+    owner.run("SET lock_timeout = '100ms'");
+    let change = "UPDATE leaf.plain SET snowflake_layout = 'uid'";
+    failed(owner.simple_query(change), "55P03");
+    first.run("COMMIT");
+    owner.run(change);
+    refused(owner.register("'b'"), "55000");
+    owner.run("BEGIN ISOLATION LEVEL REPEATABLE READ");
+    failed(owner.simple_query("SELECT leaf_new_history()"), "25001");
 }

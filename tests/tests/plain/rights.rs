@@ -143,3 +143,53 @@ fn code_of_strangers_that_the_server_runs_gets_nothing() {
     let row = "SELECT owner || grantees::text || max_id FROM leaf.alloc";
     assert_eq!(server.connect().text(row), "shop{}1");
 }
+
+/// A collation for which other names are equal, which the caller brings along.
+#[test]
+fn collation_of_the_caller_changes_no_tag_of_others() {
+    let (server, mut installer) = shop();
+    if installer.number("SELECT count(*) FROM pg_collation WHERE collprovider = 'i'") == 0 {
+        return;
+    }
+    installer.run("GRANT EXECUTE ON FUNCTION leaf_tag_create TO stranger; DELETE FROM leaf.alloc");
+    let mut stranger = server.connect_as("stranger", "postgres");
+    stranger.run(
+        "SELECT leaf_tag_create('ORDERS');
+         CREATE COLLATION pg_temp.equal (provider = icu, locale = 'und-u-ks-level1', deterministic = false)",
+    );
+    let mut shop = server.connect_as("shop", "postgres");
+    shop.run("SELECT leaf_tag_create('orders')");
+    for call in [
+        "leaf_tag_alter('orders' COLLATE pg_temp.equal, advance_to => 1000)",
+        "leaf_tag_drop('orders' COLLATE pg_temp.equal)",
+        "leaf_tag_grant('orders' COLLATE pg_temp.equal, 'stranger')",
+        "leaf_tag_revoke('orders' COLLATE pg_temp.equal, 'shop')",
+        "leaf_mask_rotate('orders' COLLATE pg_temp.equal)",
+        "leaf_segment_reserve('orders' COLLATE pg_temp.equal, 1)",
+    ] {
+        let error = stranger.simple_query(&format!("SELECT {call}"));
+        let error = error.expect_err(call).code().cloned();
+        // Or no collation is found for the name of the role.
+        let code = error.as_ref().map_or("", |code| code.code());
+        assert!(["42501", "42P22"].contains(&code), "{call}: {code}");
+    }
+    assert_eq!(shop.reserve("orders", 1).expect("a block").first, 1);
+}
+
+/// The mark with which leaf's own statements pass its triggers.
+#[test]
+fn mark_that_a_session_sets_is_not_believed() {
+    let (server, mut installer) = shop();
+    installer.run(
+        "GRANT EXECUTE ON FUNCTION leaf_worker_register, leaf_worker_renew, leaf_worker_release TO shop",
+    );
+    let mut shop = server.connect_as("shop", "postgres");
+    shop.reserve("orders", 500).expect("a block");
+    shop.run("SET leaf_plain.own = on");
+    let alter = "SELECT leaf_tag_alter('orders', max_value => 100)";
+    failed(shop.simple_query(alter), "22023");
+    shop.run("SET leaf_plain.own = on");
+    shop.run("SELECT leaf_tag_alter('orders', advance_to => 1000)");
+    let written = "SELECT count(*) FROM leaf.alloc WHERE floor = 1000";
+    assert_eq!(installer.number(written), 1, "the trigger has seen a move");
+}

@@ -19,7 +19,7 @@ const OWN: [(&str, &str); 5] = [
 pub async fn check(client: &Client, look: &Look, findings: &mut Findings) -> Result<(), Failure> {
     let sql = "SELECT tgrelid::regclass::text, tgname::text, tgenabled = 'A' \
                  FROM pg_trigger \
-                WHERE tgrelid IN ('leaf.alloc'::regclass, 'leaf.worker'::regclass) AND NOT tgisinternal";
+                WHERE tgrelid IN ('leaf.alloc'::regclass::oid, 'leaf.worker'::regclass::oid) AND NOT tgisinternal";
     let rows = query::all(client, sql, &[]).await?;
     let found: Vec<(String, String, bool)> = rows
         .iter()
