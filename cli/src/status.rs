@@ -117,13 +117,11 @@ fn table(look: &Look) -> Result<(), Failure> {
         .tags
         .iter()
         .filter_map(|tag| Some((&tag.tag, tag.last_error.as_ref()?)));
-    failing
-        .map(|(tag, error)| {
-            line(&human::printable(&format!(
-                "Last error of tag \"{tag}\": {error}"
-            )))
-        })
-        .collect()
+    for (tag, error) in failing {
+        let text = format!("Last error of tag \"{tag}\": {error}");
+        line(&human::printable(&text))?;
+    }
+    Ok(())
 }
 
 fn csv(tags: &[Tag]) -> Result<(), Failure> {
