@@ -16,7 +16,7 @@ fn first_id_is_on_the_first_screen() {
             .position(|line| line.contains(what))
             .expect(what)
     };
-    assert!(first("make demo") < 20, "{}", first("make demo"));
+    assert!(first("make demo") < 30, "{}", first("make demo"));
     assert!(
         first("SELECT leaf_tag_create") < 40,
         "{}",
