@@ -1,4 +1,4 @@
-//! Every term that the pages of concepts introduce, in bold, is in docs/glossary.md, once and in
+//! Every term that the pages of concepts introduce, in bold, is in the table of words of docs/concepts.md, once and in
 //! the order of the alphabet.
 
 use std::collections::BTreeSet;
@@ -6,7 +6,7 @@ use std::fs;
 
 use leaf_tests::page::{Page, root};
 
-const PAGE: &str = "docs/glossary.md";
+const PAGE: &str = "docs/concepts.md";
 
 /// The terms of the glossary, in its order.
 fn glossary() -> Vec<String> {
