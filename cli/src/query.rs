@@ -31,7 +31,9 @@ pub async fn one(client: &Client, sql: &str, params: &[Param<'_>]) -> Result<Row
 
 /// Whether the database has leaf without its library.
 pub async fn is_plain(client: &Client) -> Result<bool, Failure> {
-    let sql = "SELECT to_regclass('leaf.plain') IS NOT NULL";
+    // Not a view, which would run its author's code.
+    let sql = "SELECT EXISTS (SELECT FROM pg_class \
+                WHERE oid = pg_catalog.to_regclass('leaf.plain')::oid AND relkind = 'r')";
     Ok(one(client, sql, &[]).await?.get(0))
 }
 
@@ -40,15 +42,15 @@ pub async fn is_plain(client: &Client) -> Result<bool, Failure> {
 /// # Errors
 /// If the database has neither the extension `leaf` nor the plain edition.
 pub async fn schema_of_leaf(client: &Client) -> Result<String, Failure> {
-    let sql = "SELECT quote_ident(n.nspname) \
+    let sql = "SELECT pg_catalog.quote_ident(n.nspname) \
                  FROM pg_extension AS e JOIN pg_namespace AS n ON n.oid = e.extnamespace \
                 WHERE e.extname = 'leaf' \
                 UNION ALL \
-               SELECT quote_ident(n.nspname) \
+               SELECT pg_catalog.quote_ident(n.nspname) \
                  FROM pg_trigger AS t JOIN pg_proc AS p ON p.oid = t.tgfoid \
                  JOIN pg_namespace AS n ON n.oid = p.pronamespace \
-                WHERE t.tgrelid = to_regclass('leaf.alloc')::oid AND t.tgname = 'leaf_check' \
-                  AND to_regclass('leaf.plain') IS NOT NULL";
+                WHERE t.tgrelid = pg_catalog.to_regclass('leaf.alloc')::oid AND t.tgname = 'leaf_check' \
+                  AND EXISTS (SELECT FROM pg_class WHERE oid = pg_catalog.to_regclass('leaf.plain')::oid AND relkind = 'r')";
     if let Some(row) = first(client, sql, &[]).await? {
         return Ok(row.get(0));
     }

@@ -151,7 +151,7 @@ END
 $$;
 
 CREATE FUNCTION leaf_worker_check(...)
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET timezone = 'UTC' AS $$
 DECLARE
     is_replica boolean := current_setting('session_replication_role') = 'replica';
     registered record;

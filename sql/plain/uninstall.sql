@@ -2,6 +2,7 @@
 -- What is committed while this waits for the locks has to be seen.
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 SET LOCAL search_path = pg_catalog, pg_temp;
+SET LOCAL timezone = 'UTC';
 DO $$
 DECLARE
     name text;

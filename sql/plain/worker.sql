@@ -55,6 +55,8 @@ DECLARE
 BEGIN
     -- A session can have set the mark.
     PERFORM leaf.require_primary('draw ids'), leaf.mark_own(false), leaf.insist_on_durable_commit();
+    -- What has waited for leaf_new_history() is of the new history.
+    LOCK TABLE leaf.worker IN ROW EXCLUSIVE MODE;
     present := leaf.require_history();
     IF NOT EXISTS (SELECT FROM leaf.worker) THEN
         -- The first registration settles the layout, which does not change meanwhile.
@@ -304,9 +306,10 @@ BEGIN
 END
 $$;
 
--- Indexes answer what a lease asks, also if the planner does not know yet that the registry is large.
+-- Indexes answer what a lease asks, also if the planner does not know yet that the registry is large. A
+-- day has 24 hours in UTC.
 CREATE FUNCTION leaf_worker_register(...)
-    LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '5s'
+    LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET timezone = 'UTC' SET lock_timeout = '5s'
     SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off AS $$
     SELECT * FROM leaf.register($1, $2, $3, $4, $5);
 $$;
@@ -366,13 +369,13 @@ END
 $$;
 
 CREATE FUNCTION leaf_worker_renew(...)
-    LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '5s'
+    LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET timezone = 'UTC' SET lock_timeout = '5s'
     SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off AS $$
     SELECT * FROM leaf.renew($1, $2, $3, $4, $5, $6);
 $$;
 
 CREATE FUNCTION leaf_worker_release(...)
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '5s' AS $$
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET timezone = 'UTC' SET lock_timeout = '5s' AS $$
 #variable_conflict use_variable
 DECLARE
     now     timestamptz := clock_timestamp();
@@ -400,7 +403,7 @@ END
 $$;
 
 CREATE FUNCTION leaf_worker_take_over(...)
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '5s' AS $$
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET timezone = 'UTC' SET lock_timeout = '5s' AS $$
 DECLARE
     present text;
     taken   integer;

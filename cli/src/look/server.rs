@@ -12,16 +12,16 @@ row! {
     /// The server, the database and the extension.
     #[derive(Clone, Debug, Serialize)]
     pub struct Server {
-        pub database: String = "current_database()::text",
+        pub database: String = "pg_catalog.current_database()::text",
         /// Such as `15.13`.
-        pub version: String = "split_part(current_setting('server_version'), ' ', 1)",
+        pub version: String = "pg_catalog.split_part(pg_catalog.current_setting('server_version'), ' ', 1)",
         pub leaf_version: String = "version",
         /// Whether there is no library, and so no process and no memory of leaf's.
         pub is_plain: bool = "is_plain",
-        pub is_in_recovery: bool = "pg_is_in_recovery()",
+        pub is_in_recovery: bool = "pg_catalog.pg_is_in_recovery()",
         /// Whether the role has the privileges of `pg_monitor`, without which it sees its own
         /// tags only.
-        pub is_monitor: bool = "pg_has_role('pg_monitor', 'USAGE')",
+        pub is_monitor: bool = "pg_catalog.pg_has_role('pg_monitor', 'USAGE')",
         /// Of the loader of this database, if it is running.
         pub loader_pid: Option<i32> = "(SELECT min(pid) FROM pg_stat_activity \
              WHERE backend_type = 'leaf loader' AND datname = current_database())",

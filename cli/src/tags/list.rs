@@ -9,7 +9,7 @@ use crate::query;
 
 /// Prints a row per tag.
 pub async fn print(client: &Client, args: &List) -> Result<(), Failure> {
-    let sql = "SELECT biz_tag::text, owner::text, array_to_string(grantees, ', '), step, max_step, \
+    let sql = "SELECT biz_tag::text, owner::text, pg_catalog.array_to_string(grantees, ', '), step, max_step, \
                       max_id, max_value, upstream_tag::text, \
                       CASE WHEN stripes > 1 THEN stripe || ' of ' || stripes END, description \
                  FROM leaf.alloc ORDER BY biz_tag";

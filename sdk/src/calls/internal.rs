@@ -36,7 +36,7 @@ statements! {
 pub(crate) fn segment_fetch(tag: &str, count: i64, may_create: bool) -> Statement<Fetched> {
     Statement::select(
         "leaf_tag_incarnation( \
-             CASE WHEN $3 THEN $1 WHEN set_config('leaf.auto_create', 'off', true) = 'off' \
+             CASE WHEN $3 THEN $1 WHEN pg_catalog.set_config('leaf.auto_create', 'off', true) = 'off' \
                   THEN $1 END) AS incarnation, \
          LATERAL leaf_segment_reserve($1, $2, incarnation) AS block",
         vec![
@@ -51,7 +51,7 @@ pub(crate) fn segment_fetch(tag: &str, count: i64, may_create: bool) -> Statemen
 pub(crate) fn tag_incarnation(tag: &str, may_create: bool) -> Statement<Option<String>> {
     Statement::select(
         "leaf_tag_incarnation( \
-             CASE WHEN $2 THEN $1 WHEN set_config('leaf.auto_create', 'off', true) = 'off' \
+             CASE WHEN $2 THEN $1 WHEN pg_catalog.set_config('leaf.auto_create', 'off', true) = 'off' \
                   THEN $1 END) AS answer",
         vec![
             (Box::new(tag.to_owned()), Type::TEXT),
@@ -64,8 +64,8 @@ row! {
     /// A block and the incarnation of its tag.
     pub(crate) struct Fetched {
         incarnation: String = "incarnation::text",
-        first: SegmentId = "lower(block)",
-        last: SegmentId = "upper(block) - 1",
+        first: SegmentId = "pg_catalog.lower(block)",
+        last: SegmentId = "pg_catalog.upper(block) OPERATOR(pg_catalog.-) 1",
     }
 }
 

@@ -25,9 +25,9 @@ row! {
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Block {
         /// The first id.
-        pub first: SegmentId = "lower(answer)",
+        pub first: SegmentId = "pg_catalog.lower(answer)",
         /// The last id.
-        pub last: SegmentId = "upper(answer) - 1",
+        pub last: SegmentId = "pg_catalog.upper(answer) OPERATOR(pg_catalog.-) 1",
     }
 }
 

@@ -410,3 +410,36 @@ fn block_of_another_session_cannot_be_returned() {
     );
     assert_eq!(thief.number(&query), 0);
 }
+
+/// What others have made in a schema of the search path matches better than what PostgreSQL has.
+#[test]
+fn strangers_functions_are_not_called_by_a_service() {
+    let (server, mut client) = Server::with_orders(1000);
+    client.run("CREATE ROLE stranger LOGIN; GRANT CREATE ON SCHEMA public TO stranger; CREATE SEQUENCE runs; GRANT ALL ON runs TO PUBLIC");
+    let mut stranger = server.connect_as("stranger", "postgres");
+    let body = "LANGUAGE plpgsql AS $$BEGIN PERFORM nextval('public.runs'); RETURN NULL; END$$";
+    for name in ["lower", "upper"] {
+        stranger.run(&format!(
+            "CREATE FUNCTION public.{name}(int8range) RETURNS bigint {body}"
+        ));
+    }
+    for (operator, left, right, result) in [
+        ("*", "numeric", "integer", "numeric"),
+        ("*", "bigint", "interval", "interval"),
+        ("*", "integer", "interval", "interval"),
+    ] {
+        stranger.run(&format!(
+            "CREATE FUNCTION public.times({left}, {right}) RETURNS {result} {body};
+             CREATE OPERATOR public.{operator} (LEFTARG = {left}, RIGHTARG = {right}, FUNCTION = public.times)"
+        ));
+    }
+    let config = Config::new(&server.connection_string()).expect("a connection string");
+    let leaf = Leaf::new(config).expect("a handle");
+    assert_eq!(leaf.segment("orders").next().expect("an id").get(), 1);
+    let events = leaf
+        .snowflake(SnowflakeConfig::new("here"))
+        .expect("a generator");
+    events.next().expect("an id");
+    leaf.close().expect("the server answers");
+    assert_eq!(client.number("SELECT is_called::int::bigint FROM runs"), 0);
+}

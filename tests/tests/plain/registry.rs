@@ -1,6 +1,7 @@
 //! The registry of worker ids: that every one is found, and what clocks do to services.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::thread;
 use std::time::Duration;
 
 use leaf_tests::{Clock, Draw, INSTALLER, Serve, Server, Snowflake, failed, refused, wait_until};
@@ -144,4 +145,42 @@ fn registrations_that_are_open_at_the_same_time_have_one_layout() {
     refused(owner.register("'b'"), "55000");
     owner.run("BEGIN ISOLATION LEVEL REPEATABLE READ");
     failed(owner.simple_query("SELECT leaf_new_history()"), "25001");
+}
+
+/// What waits for a new history to begin is of that.
+#[test]
+fn registration_that_waited_for_a_new_history_is_of_it() {
+    let server = Server::options().plain().start();
+    let [mut owner, mut node] = [(); 2].map(|()| server.connect_as(INSTALLER, "postgres"));
+    node.register("'a'").expect("a lease");
+    owner.run("UPDATE leaf.worker SET leased_until = now() - interval '1 s'");
+    owner.run("BEGIN; SELECT leaf_new_history()");
+    let lease = thread::scope(|scope| {
+        let waiting = scope.spawn(|| node.register("'b'").expect("a lease"));
+        let waits = "SELECT count(*) FROM pg_locks WHERE NOT granted";
+        wait_until("it waits", || server.connect().number(waits) > 0);
+        owner.run("COMMIT");
+        waiting.join().expect("no panic")
+    });
+    let row = format!(
+        "SELECT count(*) FROM leaf.worker WHERE worker_id = {} AND history = leaf.history()",
+        lease.worker_id
+    );
+    assert_eq!(owner.number(&row), 1);
+    assert_ne!(lease.worker_id, 0, "the original may have it");
+}
+
+/// In a time zone in which a day can have more than 24 hours.
+#[test]
+fn day_has_24_hours_in_every_session() {
+    let server = Server::options().plain().start();
+    let mut client = server.connect_as(INSTALLER, "postgres");
+    // Twelve hours from now, clocks are set back by 300 hours.
+    let change = client.text(
+        "SELECT to_char(at, 'FMDDD/HH24:MI:SS') FROM (SELECT now() AT TIME ZONE 'UTC' + interval '162 h') AS change(at)",
+    );
+    client.run(&format!("SET TimeZone = 'AAA150BBB-150,J1/0,J{change}'"));
+    let lease = client.register("'a', ahead => '1 day'").expect("a lease");
+    let hours = (lease.ceiling - lease.start_at) as f64 / 3_600_000.0;
+    assert!((hours - 24.0).abs() < 0.1, "{hours} hours");
 }
