@@ -29,12 +29,14 @@ pub async fn one(client: &Client, sql: &str, params: &[Param<'_>]) -> Result<Row
     row.ok_or_else(|| Failure::failed("the server has returned no row"))
 }
 
+/// Whether there is the plain edition's table, and not a view, which would run its author's code.
+const IS_PLAIN: &str = "EXISTS (SELECT FROM pg_class \
+     WHERE oid = pg_catalog.to_regclass('leaf.plain')::oid AND relkind = 'r')";
+
 /// Whether the database has leaf without its library.
 pub async fn is_plain(client: &Client) -> Result<bool, Failure> {
-    // Not a view, which would run its author's code.
-    let sql = "SELECT EXISTS (SELECT FROM pg_class \
-                WHERE oid = pg_catalog.to_regclass('leaf.plain')::oid AND relkind = 'r')";
-    Ok(one(client, sql, &[]).await?.get(0))
+    let sql = format!("SELECT {IS_PLAIN}");
+    Ok(one(client, &sql, &[]).await?.get(0))
 }
 
 /// The schema of leaf's functions, quoted.
@@ -42,7 +44,8 @@ pub async fn is_plain(client: &Client) -> Result<bool, Failure> {
 /// # Errors
 /// If the database has neither the extension `leaf` nor the plain edition.
 pub async fn schema_of_leaf(client: &Client) -> Result<String, Failure> {
-    let sql = "SELECT pg_catalog.quote_ident(n.nspname) \
+    let sql = format!(
+        "SELECT pg_catalog.quote_ident(n.nspname) \
                  FROM pg_extension AS e JOIN pg_namespace AS n ON n.oid = e.extnamespace \
                 WHERE e.extname = 'leaf' \
                 UNION ALL \
@@ -50,8 +53,9 @@ pub async fn schema_of_leaf(client: &Client) -> Result<String, Failure> {
                  FROM pg_trigger AS t JOIN pg_proc AS p ON p.oid = t.tgfoid \
                  JOIN pg_namespace AS n ON n.oid = p.pronamespace \
                 WHERE t.tgrelid = pg_catalog.to_regclass('leaf.alloc')::oid AND t.tgname = 'leaf_check' \
-                  AND EXISTS (SELECT FROM pg_class WHERE oid = pg_catalog.to_regclass('leaf.plain')::oid AND relkind = 'r')";
-    if let Some(row) = first(client, sql, &[]).await? {
+                  AND {IS_PLAIN}"
+    );
+    if let Some(row) = first(client, &sql, &[]).await? {
         return Ok(row.get(0));
     }
     let row = one(client, "SELECT current_database()::text", &[]).await?;

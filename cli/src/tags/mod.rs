@@ -36,11 +36,6 @@ pub async fn run(args: &TagsArgs) -> Result<(), Failure> {
 
 /// Functions and their arguments, which hints of the server name, as commands and options.
 fn in_words_of_commands(text: &str) -> String {
-    // What is only about draws.
-    let text = text.replace(
-        " With leaf.auto_create, a draw creates it, for roles that may call leaf_tag_create.",
-        "",
-    );
     let text = text
         .replace("leaf_tag_", "leafctl tags ")
         .replace("leaf_column_", "leafctl tags ")

@@ -16,6 +16,8 @@ fn first_id_is_on_the_first_screen() {
             .position(|line| line.contains(what))
             .expect(what)
     };
+    // For whom it is, and for whom not, before anything is run.
+    assert!(first("**Use a sequence**") < first("make demo"));
     assert!(first("make demo") < 30, "{}", first("make demo"));
     assert!(
         first("SELECT leaf_tag_create") < 40,
