@@ -11,7 +11,7 @@ const BEGINNING: i64 = 1_790_000_000;
 const HINTS: [(&str, &str); 7] = [
     (
         "Create it with leaf_tag_create. With leaf.auto_create, a draw creates it, for roles that may call leaf_tag_create. If rows with its ids exist, call leaf_tag_align then.",
-        "Create it with leaf_tag_create, above the ids of rows that exist: leaf_tag_create(..., start => ...).",
+        "Create it with leaf_tag_create, with a start above the ids of rows that exist.",
     ),
     (
         "Set leaf.snowflake_layout and leaf.snowflake_epoch to",
