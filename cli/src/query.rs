@@ -42,21 +42,34 @@ pub async fn is_plain(client: &Client) -> Result<bool, Failure> {
 /// The schema of leaf's functions, quoted.
 ///
 /// # Errors
-/// If the database has neither the extension `leaf` nor the plain edition.
+/// If the database has neither the extension `leaf` nor the plain edition, or if the role is a
+/// superuser and the plain edition is that of another role.
 pub async fn schema_of_leaf(client: &Client) -> Result<String, Failure> {
     let sql = format!(
-        "SELECT pg_catalog.quote_ident(n.nspname) \
+        "SELECT pg_catalog.quote_ident(n.nspname), NULL \
                  FROM pg_extension AS e JOIN pg_namespace AS n ON n.oid = e.extnamespace \
                 WHERE e.extname = 'leaf' \
                 UNION ALL \
-               SELECT pg_catalog.quote_ident(n.nspname) \
+               SELECT pg_catalog.quote_ident(n.nspname), \
+                      CASE WHEN u.rolsuper AND NOT o.rolsuper THEN o.rolname::text END \
                  FROM pg_trigger AS t JOIN pg_proc AS p ON p.oid = t.tgfoid \
                  JOIN pg_namespace AS n ON n.oid = p.pronamespace \
+                 JOIN pg_class AS c ON c.oid = t.tgrelid JOIN pg_roles AS o ON o.oid = c.relowner \
+                 JOIN pg_roles AS u ON u.rolname = current_user \
                 WHERE t.tgrelid = pg_catalog.to_regclass('leaf.alloc')::oid AND t.tgname = 'leaf_check' \
                   AND {IS_PLAIN}"
     );
     if let Some(row) = first(client, &sql, &[]).await? {
-        return Ok(row.get(0));
+        // A database's owner may have put anything in place of leaf's functions and views.
+        return match row.get::<_, Option<&str>>(1) {
+            Some(owner) => Err(Failure::failed(
+                "a superuser would run what the owner of this database has written",
+            )
+            .hint(format!(
+                "Connect as {owner}, who has installed the plain edition."
+            ))),
+            None => Ok(row.get(0)),
+        };
     }
     let row = one(client, "SELECT current_database()::text", &[]).await?;
     let database: String = row.get(0);

@@ -172,6 +172,9 @@ BEGIN
             'Release the lease with leaf_worker_release, or try again after that time.',
             format('Node "%s" may issue ids with it until %s.', OLD.node, OLD.ceiling));
     END IF;
+    IF TG_OP = 'INSERT' AND (leaf.registered_scheme()).layout IS NULL THEN
+        PERFORM leaf.settle_scheme();
+    END IF;
     SELECT * INTO registered FROM leaf.registered_scheme();
     PERFORM leaf.layout(NEW.layout);
     PERFORM leaf.require_scheme(NEW.layout, NEW.epoch,

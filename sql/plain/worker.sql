@@ -9,6 +9,15 @@ CREATE FUNCTION leaf.registered_scheme(OUT layout text, OUT epoch timestamptz)
     SELECT layout, epoch FROM leaf.worker ORDER BY worker_id LIMIT 1;
 $$;
 
+-- The first row settles layout and epoch for all others: whoever makes it waits for any other who does,
+-- and fails if its snapshot is older. Neither does leaf.plain change meanwhile.
+CREATE FUNCTION leaf.settle_scheme() RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '5s' AS $$
+BEGIN
+    UPDATE leaf.plain SET version = version;
+END
+$$;
+
 -- Layout and epoch of this database, with the fields of the layout.
 CREATE FUNCTION leaf.scheme(OUT layout text, OUT epoch timestamptz, OUT tick_us bigint, OUT ticks bigint,
         OUT worker_ids bigint, OUT sequences bigint)
@@ -59,8 +68,7 @@ BEGIN
     LOCK TABLE leaf.worker IN ROW EXCLUSIVE MODE;
     present := leaf.require_history();
     IF NOT EXISTS (SELECT FROM leaf.worker) THEN
-        -- The first registration settles the layout, which does not change meanwhile.
-        PERFORM FROM leaf.plain FOR SHARE;
+        PERFORM leaf.settle_scheme();
     ELSIF EXISTS (SELECT FROM leaf.worker WHERE upstream_ceiling IS NOT NULL) THEN
         PERFORM leaf.fail('55000', 'this server leases no worker ids, because its own comes from a centre', 'Register the node at the centre.');
     END IF;

@@ -17,7 +17,8 @@ fn every_worker_id_is_leased_once_and_no_other() {
         let mut open: Vec<_> = (0..3)
             .map(|_| server.connect_as(INSTALLER, "postgres"))
             .collect();
-        let mut leased = BTreeSet::new();
+        let first = client.register("'first'").expect("a lease");
+        let mut leased = BTreeSet::from([first.worker_id]);
         for (number, other) in open.iter_mut().enumerate() {
             other.run("BEGIN");
             let lease = other
@@ -145,6 +146,39 @@ fn registrations_that_are_open_at_the_same_time_have_one_layout() {
     refused(owner.register("'b'"), "55000");
     owner.run("BEGIN ISOLATION LEVEL REPEATABLE READ");
     failed(owner.simple_query("SELECT leaf_new_history()"), "25001");
+}
+
+/// Nor does a restore that is open while a node registers bring another, or one that began before.
+#[test]
+fn restored_rows_and_first_lease_have_one_layout() {
+    let row = "INSERT INTO leaf.worker (worker_id, node, nonce, token, history, layout, epoch, ceiling, leased_until)
+               VALUES (7, 'z', gen_random_uuid(), 1, 'elsewhere', 'uid', '2016-05-20 00:00Z', '2026-01-01', '2026-01-01')";
+    for isolation in ["READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"] {
+        let server = Server::options().plain().start();
+        let mut client = server.connect();
+        // The database's owner restores, who has not installed leaf.
+        client.run("CREATE ROLE restorer LOGIN; ALTER DATABASE postgres OWNER TO restorer");
+        let [mut node, mut restorer] =
+            [INSTALLER, "restorer"].map(|role| server.connect_as(role, "postgres"));
+        restorer.run(&format!("BEGIN ISOLATION LEVEL {isolation}"));
+        restorer.run(row);
+        node.run("SET statement_timeout = '200ms'");
+        failed(
+            node.simple_query("SELECT leaf_worker_register('a')"),
+            "57014",
+        );
+        restorer.run("COMMIT");
+        refused(node.register("'a'"), "55000");
+
+        client.run("DELETE FROM leaf.worker");
+        restorer.run(&format!("BEGIN ISOLATION LEVEL {isolation}; SELECT 1"));
+        node.register("'a'").expect("a lease");
+        let code = match isolation {
+            "READ COMMITTED" => "55000",
+            _ => "40001",
+        };
+        failed(restorer.simple_query(row), code);
+    }
 }
 
 /// What waits for a new history to begin is of that.

@@ -1,7 +1,9 @@
 //! Functions run as their owner: nobody gets more by them than was granted.
 
 use leaf_tests::postgres::Client;
-use leaf_tests::{Draw, INSTALLER, Server, Snowflake, failed, refused, wait_until};
+use leaf_tests::{
+    Draw, INSTALLER, Said, Server, Snowflake, failed, leafctl_on, refused, wait_until,
+};
 
 /// A server with the tag `orders` of role `shop`, and roles without rights.
 fn shop() -> (Server, Client) {
@@ -196,4 +198,34 @@ fn mark_that_a_session_sets_is_not_believed() {
     shop.run("SELECT leaf_tag_alter('orders', advance_to => 1000)");
     let written = "SELECT count(*) FROM leaf.alloc WHERE floor = 1000";
     assert_eq!(installer.number(written), 1, "the trigger has seen a move");
+}
+
+/// Functions and views are the owner's, who may have made others of them.
+#[test]
+fn leafctl_runs_nothing_of_the_owners_as_a_superuser() {
+    let server = Server::options().plain().start();
+    let mut owner = server.connect_as(INSTALLER, "postgres");
+    owner.run("CREATE TABLE ran (by_role name)");
+    owner.run(
+        "CREATE OR REPLACE FUNCTION leaf_tag_incarnation(biz_tag varchar) RETURNS uuid LANGUAGE sql AS
+             'INSERT INTO ran VALUES (current_user) RETURNING gen_random_uuid()'",
+    );
+    let view = "SELECT pg_get_viewdef('leaf.stat_segment')";
+    let view = owner.text(view);
+    owner.run(&format!(
+        "CREATE OR REPLACE VIEW leaf.stat_segment AS SELECT v.* FROM ({}) AS v WHERE leaf_tag_incarnation(biz_tag) IS NOT NULL",
+        view.trim_end_matches(';')
+    ));
+    owner.run("SELECT leaf_tag_create('orders')");
+    for (user, may) in [(INSTALLER, true), ("postgres", false)] {
+        for command in ["status", "doctor", "tags list"] {
+            let mut leafctl = leafctl_on(&server);
+            let said = Said::by(leafctl.env("PGUSER", user).args(command.split(' ')));
+            assert_eq!(!said.err.contains("a superuser would"), may, "{said:?}");
+        }
+    }
+    assert_eq!(
+        owner.number("SELECT count(*) FROM ran WHERE by_role = 'postgres'"),
+        0
+    );
 }
