@@ -434,10 +434,10 @@ CREATE FUNCTION leaf_tag_restripe(
 COMMENT ON FUNCTION leaf_tag_restripe(text, integer, integer, bigint, bigint)
     IS 'divides the stripe of a tag: from a number on that it has not reached, only numbers of a part of its stripe are granted';
 
-CREATE FUNCTION leaf_tag_drop(tag text, force boolean DEFAULT false) RETURNS void
+CREATE FUNCTION leaf_tag_drop(tag text, force boolean DEFAULT false, if_exists boolean DEFAULT false) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'leaf_tag_drop';
-COMMENT ON FUNCTION leaf_tag_drop(text, boolean)
+COMMENT ON FUNCTION leaf_tag_drop(text, boolean, boolean)
     IS 'drops a tag; without force, an error if the default of a column draws from it';
 
 CREATE FUNCTION leaf_tag_grant(tag text, role name) RETURNS void

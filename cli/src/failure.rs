@@ -31,6 +31,7 @@ pub struct Failure {
     message: Option<String>,
     hint: Option<String>,
     is_of_input: bool,
+    is_of_tag: bool,
 }
 
 impl Failure {
@@ -40,6 +41,7 @@ impl Failure {
             message: Some(one_line(&message.to_string())),
             hint: None,
             is_of_input: false,
+            is_of_tag: false,
         }
     }
 
@@ -68,6 +70,7 @@ impl Failure {
             message: None,
             hint: None,
             is_of_input: false,
+            is_of_tag: false,
         }
     }
 
@@ -100,6 +103,11 @@ impl Failure {
     /// Whether an item of the input is wrong.
     pub fn is_of_input(&self) -> bool {
         self.is_of_input
+    }
+
+    /// Whether there is no such tag.
+    pub fn is_of_tag(&self) -> bool {
+        self.is_of_tag
     }
 
     /// Whether nothing has failed, but nobody reads what is printed.
@@ -156,9 +164,13 @@ impl From<leaf_sdk::Error> for Failure {
             leaf_sdk::Error::Config(message) => Failure::usage(message),
             // Their texts begin with what kind of error they are, which the command
             // has made clear.
-            leaf_sdk::Error::UnknownTag(cause)
-            | leaf_sdk::Error::Exhausted(cause)
-            | leaf_sdk::Error::Permission(cause) => Failure::failed(cause),
+            leaf_sdk::Error::UnknownTag(cause) => Failure {
+                is_of_tag: true,
+                ..Failure::failed(cause)
+            },
+            leaf_sdk::Error::Exhausted(cause) | leaf_sdk::Error::Permission(cause) => {
+                Failure::failed(cause)
+            }
             _ => Failure::failed(error),
         }
     }

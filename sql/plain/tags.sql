@@ -189,7 +189,12 @@ CREATE FUNCTION leaf_tag_drop(...)
 DECLARE
     a leaf.alloc;
 BEGIN
-    PERFORM leaf.check_tag(tag), leaf.require_given(force::text, 'force');
+    PERFORM leaf.check_tag(tag), leaf.require_given(force::text, 'force'), leaf.require_given(if_exists::text, 'if_exists');
+    IF if_exists AND NOT EXISTS (SELECT FROM leaf.alloc WHERE biz_tag = tag COLLATE "default") THEN
+        PERFORM leaf.require_primary('change tags');
+        RAISE NOTICE 'tag "%" does not exist, skipping', tag;
+        RETURN;
+    END IF;
     a := leaf.row_to_change(tag);
     DELETE FROM leaf.alloc WHERE biz_tag = a.biz_tag;
 END

@@ -13,7 +13,9 @@ use crate::pg::{display, encoding, report, role};
 use crate::segment::align::require_unused;
 use crate::segment::changes::{self, Change};
 use crate::segment::error::Error;
-use crate::segment::permissions::{require_owner, require_primary, require_readable};
+use crate::segment::permissions::{
+    check_owner_if_exists, require_owner, require_primary, require_readable,
+};
 use crate::segment::restripe;
 use crate::segment::upstream;
 use crate::shmem;
@@ -174,10 +176,17 @@ fn leaf_tag_attach(call: Call<'_>) {
 
 fn leaf_tag_drop(call: Call<'_>) {
     shmem::require();
-    let (tag, force) = (
-        args::tag(call.text(0)),
-        args::given(call.boolean(1), "force"),
-    );
+    let tag = args::tag(call.text(0));
+    let force = args::given(call.boolean(1), "force");
+    let if_exists = args::given(call.boolean(2), "if_exists");
+    if if_exists && !check_owner_if_exists(tag) {
+        require_primary();
+        report::notice(&format!(
+            "tag \"{}\" does not exist, skipping",
+            display(tag)
+        ));
+        return;
+    }
     require_owner(tag);
     if !force {
         require_unused(tag);

@@ -14,7 +14,6 @@ use crate::catalog::{self, extension};
 use crate::error::Problem;
 use crate::pg::encoding::encode;
 use crate::pg::{clock, display, role};
-use crate::segment::error::Error as TagError;
 use crate::segment::permissions::require_readable;
 use crate::snowflake::source;
 
@@ -205,7 +204,7 @@ fn create_tag(column: &Column, tag: &[u8], handed_out: Option<i64>) {
     };
     if !catalog::as_owner(|| alloc::insert(tag, &new)) {
         let tag = display(tag);
-        TagError::TagExists { tag }.raise();
+        Error::TagExists { tag }.raise();
     }
     for role in column.inserters() {
         if role != column.owner {

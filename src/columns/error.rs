@@ -30,6 +30,8 @@ pub enum Error {
     Computed { column: String },
     /// The default is neither `nextval` of a sequence nor missing.
     OtherDefault { column: String, default: String },
+    /// There is such a tag already, which may be another column's.
+    TagExists { tag: String },
     /// The column draws from leaf already.
     AlreadyAdopted { column: String },
     /// The default is not a plain call of a function of leaf.
@@ -126,6 +128,11 @@ format!(
                     "the default of column {column} is not a call of leaf_segment_next or leaf_snowflake_next"
                 ),
                 "Only a column with the default that leaf_column_adopt sets can be released.",
+            ),
+            Error::TagExists { tag } => Report::new(
+                Code::ERRCODE_DUPLICATE_OBJECT,
+                format!("tag \"{tag}\" already exists"),
+                "Name another tag, or drop this one with leaf_tag_drop. If the column is to share it, set its default with ALTER TABLE and call leaf_tag_align.",
             ),
             Error::TagLivesOn { tag, why } => Report::not_ready(
 format!("tag \"{tag}\" would go on handing out the numbers of the sequence"),

@@ -6,7 +6,7 @@ use leaf_core::snowflake::request;
 use uuid::Uuid;
 
 use super::failure::{Answer, Failure};
-use super::libpq::Outcome;
+use crate::pg::libpq::Outcome;
 use crate::shmem::text::Text;
 use crate::shmem::upstream::{Address, Demand, Denial, Registry, Reply};
 

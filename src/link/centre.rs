@@ -7,7 +7,7 @@ use leaf_core::snowflake::request::{self, Request};
 
 use super::answers::answers;
 use super::failure::{Answer, Failure};
-use super::libpq::{Connection, LibPq, Outcome};
+use crate::pg::libpq::{Connection, LibPq, Outcome};
 use crate::shmem::upstream as shmem;
 use crate::shmem::upstream::{Demand, Denial};
 

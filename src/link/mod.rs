@@ -14,7 +14,6 @@ mod answers;
 pub mod call;
 mod centre;
 mod failure;
-mod libpq;
 mod speaker;
 
 use std::collections::{HashMap, VecDeque};
@@ -23,6 +22,7 @@ use std::time::{Duration, Instant};
 
 use pgrx::{pg_guard, pg_sys};
 
+use crate::pg::libpq::LibPq;
 use crate::pg::wait_event::WaitEvent;
 use crate::pg::{self, bgworker, clock, guc, latch, process};
 use crate::settings;
@@ -33,7 +33,6 @@ use crate::shmem::upstream::{Demand, Denial, Reply};
 use crate::shmem::{self, LINK, Shared};
 use centre::Address;
 use failure::{Answer, Failure};
-use libpq::LibPq;
 use speaker::{Message, Speaker};
 
 /// How long the link sleeps at most.

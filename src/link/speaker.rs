@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use super::centre::{Address, Centre, Heard};
 use super::failure::Answer;
-use super::libpq::LibPq;
+use crate::pg::libpq::LibPq;
 use crate::shmem::upstream::Demand;
 
 /// How often it is looked whether the centre is still connected, while nothing is asked.

@@ -17,6 +17,7 @@ pub mod guc;
 pub mod heap;
 pub mod inval;
 pub mod latch;
+pub mod libpq;
 pub mod lwlock;
 pub mod own_xact;
 pub mod process;

@@ -4,8 +4,11 @@ use leaf_core::grant::Stripe;
 use pgrx::PgSqlErrorCode as Code;
 use pgrx::pg_sys::Oid;
 
+use crate::catalog::extension;
 use crate::error::{Problem, Report};
 use crate::pg::{display, role};
+use crate::settings::segment as settings;
+use crate::shmem;
 use crate::shmem::upstream::Denial;
 
 /// Why there are no segment ids, or a tag cannot be changed.
@@ -13,6 +16,8 @@ use crate::shmem::upstream::Denial;
 pub enum Error {
     /// There is no such tag.
     NoSuchTag { tag: String },
+    /// There is no such tag to draw from; a draw may create it.
+    NoTagToDraw { tag: String },
     /// There is such a tag already.
     TagExists { tag: String },
     /// There is no such role.
@@ -114,13 +119,28 @@ impl Error {
     }
 }
 
+/// What the current role may know of the cause.
+fn cause(denial: Denial) -> String {
+    let whole = || shmem::get()?.upstream.state().failures.message();
+    let whole = role::is_monitor(role::current()).then(whole).flatten();
+    whole.unwrap_or_else(|| denial.message().into())
+}
+
 impl Problem for Error {
     fn report(self) -> Report {
         match self {
             Error::NoSuchTag { tag } => Report::new(
                 Code::ERRCODE_UNDEFINED_OBJECT,
                 format!("tag \"{tag}\" does not exist"),
-                "Create it with leaf_tag_create. With leaf.auto_create, a draw creates it, for roles that may call leaf_tag_create. If rows with its ids exist, call leaf_tag_align then.",
+                "leaf.stat_segment shows the tags that you may draw from; leaf_tag_create creates one.",
+            ),
+            Error::NoTagToDraw { tag } => Report::new(
+                Code::ERRCODE_UNDEFINED_OBJECT,
+                format!("tag \"{tag}\" does not exist"),
+                match settings::auto_create() && !extension::may_call(role::current(), "leaf_tag_create") {
+                    true => "leaf.auto_create creates tags for roles that may call leaf_tag_create, which this one may not.",
+                    false => "Create it with leaf_tag_create, or set leaf.auto_create, by which a draw creates it. If rows with its ids exist, call leaf_tag_align then.",
+                },
             ),
             Error::TagExists { tag } => Report::new(
                 Code::ERRCODE_DUPLICATE_OBJECT,
@@ -208,7 +228,7 @@ impl Problem for Error {
                 format!("no ids for tag \"{tag}\" from the centre"),
                 "Remove the cause, which leaf.stat_upstream and the server's log show, and try again.",
             )
-            .detail(format!("The cause: {}.", denial.message())),
+            .detail(format!("The cause: {}.", cause(denial).trim_end_matches(['.', '?']))),
             Error::OwnChange { tag } => Report::new(
                 Code::ERRCODE_LOCK_NOT_AVAILABLE,
                 format!("no ids for tag \"{tag}\" before this transaction ends"),

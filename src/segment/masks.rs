@@ -113,7 +113,7 @@ fn look_up(tag: &[u8], wanted: Wanted, now: Validity) {
 fn read(tag: &[u8], wanted: Wanted, now: Validity, earlier: Option<i32>) -> (i32, Key) {
     let readable = wait_until_readable(&Patience::new(Ids::OfTag(tag)));
     let Some((permissions, source)) = readable.permissions_and_mask(tag, now.user) else {
-        Error::NoSuchTag { tag: display(tag) }.raise();
+        Error::NoTagToDraw { tag: display(tag) }.raise();
     };
     check_may_draw(&permissions, tag, now.user).unwrap_or_else(|error| error.raise());
     // Not if this session itself has changed the row.

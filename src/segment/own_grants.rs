@@ -37,7 +37,7 @@ enum Length {
 
 /// Grants ids of an own tag by updating its row in this transaction.
 fn refill(tag: &[u8], length: Length) {
-    let no_such_tag = || -> ! { Error::NoSuchTag { tag: display(tag) }.raise() };
+    let no_such_tag = || -> ! { Error::NoTagToDraw { tag: display(tag) }.raise() };
     let Some(last_step) = own_tags::last_step(tag) else {
         no_such_tag()
     };

@@ -29,7 +29,7 @@ pub fn find_to_draw(
     user: pg_sys::Oid,
 ) -> Result<Permissions, Error> {
     let permissions = readable.permissions(tag, user);
-    let permissions = permissions.ok_or_else(|| Error::NoSuchTag { tag: display(tag) })?;
+    let permissions = permissions.ok_or_else(|| Error::NoTagToDraw { tag: display(tag) })?;
     check_may_draw(&permissions, tag, user)?;
     Ok(permissions)
 }

@@ -322,6 +322,8 @@ fn parse_epoch(text: &str) -> Result<Option<WallTime>, String> {
     });
     match instant {
         Ok(instant) => Ok(Some(WallTime::from_unix_us(instant.as_microsecond()))),
-        Err(error) => Err(format!("\"{text}\" is not a time in UTC: {error}")),
+        Err(_) => Err(format!(
+            "\"{text}\" is not a time in UTC, such as 2024-01-01T00:00:00Z."
+        )),
     }
 }

@@ -9,6 +9,8 @@ use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting};
 
 use super::integer::{ChangedBy, Integer, Unit};
 use crate::pg::guc::{self, Check};
+use crate::pg::libpq::LibPq;
+use crate::pg::xact;
 
 pub(super) const INTEGERS: &[&Integer] = &[&TIMEOUT, &LEASE, &MAX_LEASES];
 
@@ -122,11 +124,17 @@ pub fn allow_unreplicated_centre() -> bool {
 struct NoPassword;
 
 impl Check for NoPassword {
-    /// The link checks the string again, as libpq reads it.
+    /// The link checks the string again, which may be that of a file.
     fn check(value: &str) -> Result<(), String> {
-        match leaf_core::conninfo::may_contain_password(value) {
-            true => Err("It must not contain a password. Use a password file (passfile), a service file or a certificate.".into()),
-            false => Ok(()),
+        if leaf_core::conninfo::may_contain_password(value) {
+            return Err("It must not contain a password. Use a password file (passfile), a service file or a certificate.".into());
         }
+        // ALTER SYSTEM, and hardly anything else: processes that never need libpq do not load it.
+        let is_command = xact::is_in_transaction() && !xact::is_parallel_worker();
+        if is_command && let Ok(pq) = LibPq::load(&guc::library_folder()) {
+            pq.parse(value)
+                .ok_or("It is not a valid connection string of libpq.")?;
+        }
+        Ok(())
     }
 }

@@ -56,6 +56,22 @@ impl Command {
     }
 }
 
+impl Command {
+    /// The tag that has to exist.
+    pub fn tag(&self) -> Option<&str> {
+        match self {
+            Command::Alter(args) => Some(&args.tag),
+            Command::Drop(args) => Some(&args.tag),
+            Command::Grant(args) => Some(&args.tag),
+            Command::Revoke(args) => Some(&args.tag),
+            Command::Align(args) => args.tag.as_deref(),
+            Command::Attach(args) => Some(&args.tag),
+            Command::Restripe(args) => Some(&args.tag),
+            Command::List(_) | Command::Create(_) | Command::Adopt(_) | Command::Release(_) => None,
+        }
+    }
+}
+
 /// List the tags of the catalog, with owners and limits
 #[derive(Debug, Args)]
 pub struct List {
@@ -154,6 +170,10 @@ pub struct Drop {
     /// Drop the tag even if the default of a column draws from it
     #[arg(long)]
     pub force: bool,
+
+    /// Do nothing if there is no such tag
+    #[arg(long)]
+    pub if_exists: bool,
 }
 
 /// Allow roles to draw from a tag

@@ -13,7 +13,7 @@ use tokio_postgres::Client;
 use crate::connection::{Access, interruptible};
 use crate::failure::Failure;
 use crate::output::{Cell, Column, Format, Rows, line, progress};
-use crate::query::schema_of_leaf;
+use crate::query::{self, schema_of_leaf};
 pub use arguments::TagsArgs;
 use arguments::{
     Adopt, Align, Alter, Attach, Command, Create, Drop, Grant, Lock, Release, Restripe, Revoke,
@@ -28,7 +28,13 @@ pub async fn run(args: &TagsArgs) -> Result<(), Failure> {
     let connection = args.connection.open(access).await?;
     let what = args.command.name();
     interruptible(connection, async |connection| {
-        progress::waiting(what, carry_out(&args.command, connection)).await
+        let done = progress::waiting(what, carry_out(&args.command, connection)).await;
+        match done {
+            Err(failure) if failure.is_of_tag() => {
+                Err(with_similar(connection.client(), &args.command, failure).await)
+            }
+            done => done,
+        }
     })
     .await
     .map_err(|failure| failure.in_words(in_words_of_commands))
@@ -39,7 +45,8 @@ fn in_words_of_commands(text: &str) -> String {
     let text = text
         .replace("leaf_tag_", "leafctl tags ")
         .replace("leaf_column_", "leafctl tags ")
-        .replace("lock_timeout", "--lock-timeout");
+        .replace("lock_timeout", "--lock-timeout")
+        .replace("leaf.stat_segment shows", "leafctl tags list shows");
     let mut words = Vec::new();
     let mut rest = text.split(' ').peekable();
     while let Some(word) = rest.next() {
@@ -78,6 +85,26 @@ async fn carry_out(command: &Command, connection: &Connection) -> Result<(), Fai
     }
 }
 
+/// The failure with the tag that may have been meant, of those that the role may draw from.
+async fn with_similar(client: &Client, command: &Command, failure: Failure) -> Failure {
+    /// How similar two names are of which one is an error in writing the other, from 0 to 1.
+    const SIMILAR: f64 = 0.8;
+    let sql = "SELECT biz_tag::text FROM leaf.stat_segment";
+    let (Some(tag), Ok(tags)) = (command.tag(), query::all(client, sql, &[]).await) else {
+        return failure;
+    };
+    let likeness = |name: &String| strsim::jaro_winkler(name, tag);
+    let tags = tags.iter().map(|row| row.get::<_, String>(0));
+    let nearest = tags
+        .filter(|name| likeness(name) > SIMILAR)
+        .max_by(|one, other| likeness(one).total_cmp(&likeness(other)));
+    match nearest {
+        Some(name) => Failure::failed(format!("tag \"{tag}\" does not exist"))
+            .hint(format!("did you mean \"{name}\"?")),
+        None => failure,
+    }
+}
+
 async fn create(client: &Client, schema: &str, args: &Create) -> Result<(), Failure> {
     let new = NewTag {
         step: args.step,
@@ -109,9 +136,12 @@ async fn alter(client: &Client, schema: &str, args: &Alter) -> Result<(), Failur
 }
 
 async fn drop_tag(client: &Client, schema: &str, args: &Drop) -> Result<(), Failure> {
-    let drop = functions::tag_drop(schema, &args.tag, args.force);
+    let drop = functions::tag_drop(schema, &args.tag, args.force, args.if_exists);
     drop.execute(client).await?;
-    line(&format!("dropped tag \"{}\"", args.tag))
+    line(&match args.if_exists {
+        true => format!("there is no tag \"{}\" now", args.tag),
+        false => format!("dropped tag \"{}\"", args.tag),
+    })
 }
 
 async fn grant(client: &Client, schema: &str, args: &Grant) -> Result<(), Failure> {

@@ -61,9 +61,10 @@ macro_rules! each_call {
                     max_step: Integer = change.max_step
                 };
             /// Drops a tag; unless `force`, not one from which the default of a column draws.
-            tag_drop(tag: &str, force: bool) -> (),
-                "\"orders\", false",
-                leaf_tag_drop { tag: Text = tag.to_owned(), force: Boolean = force };
+            /// Without `if_exists`, a tag that does not exist is an error.
+            tag_drop(tag: &str, force: bool, if_exists: bool) -> (),
+                "\"orders\", false, false",
+                leaf_tag_drop { tag: Text = tag.to_owned(), force: Boolean = force, if_exists: Boolean = if_exists };
             /// Lets a role, or `PUBLIC`, draw ids of a tag.
             tag_grant(tag: &str, role: &str) -> (),
                 "\"orders\", \"shop\"",

@@ -71,10 +71,10 @@ fn blocking_calls_do_what_their_sql_does() {
     let worker_id = client.number("SELECT worker_id::bigint FROM leaf.stat_snowflake");
     assert_eq!(worker_id, i64::from(decoded.worker_id));
 
-    let refused = sync::tag_drop(&mut client, "orders", false).expect_err("a column draws");
+    let refused = sync::tag_drop(&mut client, "orders", false, false).expect_err("a column draws");
     assert!(refused.sqlstate().is_some(), "{refused:?}");
     client.run("DROP TABLE orders");
-    sync::tag_drop(&mut client, "orders", false).expect("an end");
+    sync::tag_drop(&mut client, "orders", false, false).expect("an end");
     let gone = sync::segment_next(&mut client, "orders").expect_err("no tag");
     assert!(matches!(gone, Error::UnknownTag(_)), "{gone:?}");
 }
@@ -123,7 +123,7 @@ fn async_calls_do_what_their_sql_does() {
             .expect("what it says");
         let floor = asynchronous::snowflake_floor(&client, decoded.created_at).await;
         assert!(floor.expect("a floor") <= id);
-        asynchronous::tag_drop(&client, "orders", false)
+        asynchronous::tag_drop(&client, "orders", false, false)
             .await
             .expect("an end");
         drop(client);

@@ -60,7 +60,17 @@ fn tag_is_created_altered_granted_listed_and_dropped() {
 
     tags(&server, &["drop", "orders"]).done();
     let error = tags(&server, &["drop", "orders"]).failed(1);
-    assert!(error.contains("does not exist"), "{error}");
+    assert!(
+        error.contains("leafctl tags list shows the tags"),
+        "{error}"
+    );
+    tags(&server, &["drop", "orders", "--if-exists"]).done();
+    tags(&server, &["create", "orders"]).done();
+    let error = tags(&server, &["drop", "ordres"]).failed(1);
+    assert!(
+        error.ends_with("does not exist; hint: did you mean \"orders\"?\n"),
+        "{error}"
+    );
 }
 
 #[test]

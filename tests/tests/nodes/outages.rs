@@ -11,13 +11,17 @@ use std::time::{Duration, Instant};
 fn tag_without_a_usable_upstream_raises_55000() {
     let centre = Centre::start();
     centre.create("orders", "");
-    let shard = centre.shard();
+    let mut shard = centre.shard();
     attach(&shard, "orders", 10);
     shard.reload("leaf.upstream", "");
     let mut client = shard.connect();
     refused(client.next("orders"), "55000");
     refused(client.reserve("orders", 5), "55000");
-    shard.reload("leaf.upstream", "host");
+    // ALTER SYSTEM would refuse it.
+    client.run("ALTER SYSTEM RESET leaf.upstream");
+    shard.configure("leaf.upstream = 'host'\n");
+    shard.reload("leaf.upstream_timeout", "1s");
+    assert_eq!(client.text("SHOW leaf.upstream"), "host");
     refused(client.next("orders"), "55000");
     shard.reload("leaf.upstream", &centre.upstream());
     client.next("orders").expect("an id");
@@ -76,6 +80,14 @@ fn callers_go_on_while_buffers_last_and_then_get_a_fixed_text() {
     }
     assert!(detail.contains("the centre cannot be reached"), "{detail}");
     refused(joe.reserve("orders", 5), "55P03");
+    // Whoever sees leaf.stat_upstream is told at once.
+    client.run("SET leaf.wait_timeout = '500ms'; SELECT leaf_tag_create('parcels')");
+    let error = refused(
+        client.batch_execute("SELECT leaf_tag_attach('parcels')"),
+        "55P03",
+    );
+    let detail = error.detail().expect("a detail");
+    assert!(detail.contains(&centre.0.host()), "{detail}");
     let cause = "SELECT count(*) FROM leaf.stat_upstream WHERE last_error ~ 'leaf-'";
     assert_eq!(client.number(cause), 1);
     assert!(

@@ -30,7 +30,8 @@ fn password_in_the_connection_string_is_refused_and_never_quoted() {
     assert_eq!(client.text("SHOW leaf.upstream"), "");
     // Not even in pieces, if libpq cannot make sense of it.
     shard.unconfigure("leaf.upstream");
-    shard.reload("leaf.upstream", &format!("host=a {PASSWORD}"));
+    shard.configure(&format!("leaf.upstream = 'host=a {PASSWORD}'\n"));
+    shard.reload("leaf.upstream_timeout", "1s");
     client.run("SELECT leaf_tag_create('orders')");
     let attach = client.batch_execute("SELECT leaf_tag_attach('orders')");
     let error = refused(attach, "55000");

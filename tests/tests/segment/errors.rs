@@ -38,6 +38,54 @@ fn unknown_tag_is_42704() {
 }
 
 #[test]
+fn hints_are_for_whoever_has_made_the_mistake() {
+    let (server, mut client) = Server::with_orders(1000);
+    let hint = |failure: Result<(), leaf_tests::postgres::Error>, code| {
+        refused(failure, code).hint().map(str::to_owned)
+    };
+    // Who manages tags does not want draws to create one.
+    let error = client.batch_execute("SELECT leaf_tag_alter('nosuch', step => 5)");
+    let of_manager = hint(error, "42704").expect("a hint");
+    assert!(of_manager.contains("leaf.stat_segment"), "{of_manager}");
+    assert!(!of_manager.contains("auto_create"), "{of_manager}");
+    let of_draw = "SELECT leaf_segment_next('nosuch')";
+    let off = hint(client.batch_execute(of_draw), "42704").expect("a hint");
+    assert!(off.contains("set leaf.auto_create"), "{off}");
+    client.run("CREATE ROLE joe LOGIN; REVOKE EXECUTE ON FUNCTION leaf_tag_create FROM PUBLIC");
+    let mut joe = server.connect_as("joe", "postgres");
+    joe.run("SET leaf.auto_create = on");
+    let on = hint(joe.batch_execute(of_draw), "42704").expect("a hint");
+    assert!(on.contains("which this one may not"), "{on}");
+    // leaf_column_adopt has no if_not_exists.
+    client.run("CREATE TABLE busy (id bigserial)");
+    let adopt = "SELECT leaf_column_adopt('busy', 'id', 'orders')";
+    let existing = hint(client.batch_execute(adopt), "42710").expect("a hint");
+    assert!(!existing.contains("if_not_exists"), "{existing}");
+    let epoch = "SET leaf.snowflake_epoch = '2020-01-01Z'";
+    let error = leaf_tests::failed(client.batch_execute(epoch), "22023");
+    let detail = error.detail().expect("a detail");
+    assert!(detail.contains("2024-01-01T00:00:00Z"), "{detail}");
+    for wrong in ["hostt=x", "host", "postgres://[a"] {
+        let set = format!("ALTER SYSTEM SET leaf.upstream = '{wrong}'");
+        leaf_tests::failed(client.batch_execute(&set), "22023");
+    }
+    client.run("ALTER SYSTEM SET leaf.upstream = 'host=a,b user=shard'");
+}
+
+#[test]
+fn missing_tag_is_dropped_if_it_exists() {
+    let (_server, mut client) = Server::with_orders(1000);
+    client.run("SELECT leaf_tag_drop('nosuch', if_exists => true)");
+    fails(
+        &mut client,
+        "SELECT leaf_tag_drop('orders', false, NULL)",
+        "22023",
+    );
+    client.run("SELECT leaf_tag_drop('orders', if_exists => true)");
+    refused(client.next("orders"), "42704");
+}
+
+#[test]
 fn many_unknown_tags_use_up_no_slot() {
     let server = Server::options().set("leaf.max_tags", "16").start();
     let mut client = server.connect();
