@@ -120,6 +120,11 @@ impl Failure {
         self.code == Code::Unreachable
     }
 
+    /// Whether Ctrl-C has ended it.
+    pub fn is_interrupted(&self) -> bool {
+        self.code == Code::Interrupted
+    }
+
     /// The text, in one line.
     pub fn text(&self) -> String {
         let message = self.message.as_deref().unwrap_or_default();

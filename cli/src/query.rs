@@ -39,12 +39,40 @@ pub async fn is_plain(client: &Client) -> Result<bool, Failure> {
     Ok(one(client, &sql, &[]).await?.get(0))
 }
 
+/// Databases that the role may connect to, by their names.
+pub async fn databases(client: &Client) -> Result<Vec<String>, Failure> {
+    let sql = "SELECT datname::text FROM pg_database \
+                WHERE datallowconn AND has_database_privilege(oid, 'CONNECT') ORDER BY datname";
+    let rows = all(client, sql, &[]).await?;
+    Ok(rows.iter().map(|row| row.get(0)).collect())
+}
+
+/// That no database of a server has leaf.
+pub fn no_database_has_leaf() -> Failure {
+    Failure::failed("no database of this server has the extension leaf")
+        .hint("CREATE EXTENSION leaf")
+}
+
 /// The schema of leaf's functions, quoted.
 ///
 /// # Errors
 /// If the database has neither the extension `leaf` nor the plain edition, or if the role is a
 /// superuser and the plain edition is that of another role.
 pub async fn schema_of_leaf(client: &Client) -> Result<String, Failure> {
+    if let Some(schema) = find_leaf(client).await? {
+        return Ok(schema);
+    }
+    let row = one(client, "SELECT current_database()::text", &[]).await?;
+    let database: String = row.get(0);
+    Err(
+        Failure::failed(format!("there is no extension leaf in database \"{database}\"")).hint(
+            "CREATE EXTENSION leaf, with leaf in shared_preload_libraries; leafctl plain install where no library can be installed; or name another database with -d",
+        ),
+    )
+}
+
+/// As [`schema_of_leaf`]; `None` if the database has neither.
+pub async fn find_leaf(client: &Client) -> Result<Option<String>, Failure> {
     let sql = format!(
         "SELECT pg_catalog.quote_ident(n.nspname), NULL \
                  FROM pg_extension AS e JOIN pg_namespace AS n ON n.oid = e.extnamespace \
@@ -71,11 +99,5 @@ pub async fn schema_of_leaf(client: &Client) -> Result<String, Failure> {
             None => Ok(row.get(0)),
         };
     }
-    let row = one(client, "SELECT current_database()::text", &[]).await?;
-    let database: String = row.get(0);
-    Err(
-        Failure::failed(format!("there is no extension leaf in database \"{database}\"")).hint(
-            "CREATE EXTENSION leaf, with leaf in shared_preload_libraries; leafctl plain install where no library can be installed; or name another database with -d",
-        ),
-    )
+    Ok(None)
 }

@@ -1,6 +1,9 @@
 //! `status`: what leaf's views show of a database, once.
 
+use std::time::Duration;
+
 use clap::Args;
+use leaf_sdk::Connection;
 
 use crate::connection::{self, Access};
 use crate::failure::Failure;
@@ -17,6 +20,11 @@ pub struct StatusArgs {
     /// Show only these tags
     tags: Vec<String>,
 
+    /// Show it again and again, until Ctrl-C
+    #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true,
+          default_missing_value = "2s", value_parser = human::time)]
+    watch: Option<Duration>,
+
     /// Output format
     #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
     format: Format,
@@ -28,10 +36,22 @@ pub struct StatusArgs {
 /// Shows the state of a database.
 pub async fn run(args: &StatusArgs) -> Result<(), Failure> {
     let connection = args.connection.open(Access::Any).await?;
-    let mut look = connection::interruptible(connection, async |connection| {
-        Look::take(connection.client()).await
+    connection::interruptible(connection, async |connection| {
+        show(args, connection).await?;
+        while let Some(pause) = args.watch {
+            tokio::time::sleep(pause).await;
+            if args.format == Format::Table {
+                line("")?;
+            }
+            show(args, connection).await?;
+        }
+        Ok(())
     })
-    .await?;
+    .await
+}
+
+async fn show(args: &StatusArgs, connection: &Connection) -> Result<(), Failure> {
+    let mut look = Look::take(connection.client()).await?;
     if !args.tags.is_empty() {
         look.tags.retain(|tag| args.tags.contains(&tag.tag));
         let is_missing = |name: &&String| look.tags.iter().all(|tag| tag.tag != **name);

@@ -5,6 +5,8 @@ use std::fmt;
 
 use clap::builder::styling::{AnsiColor, Style};
 
+use crate::human::shell_word;
+
 /// How bad something is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
@@ -38,13 +40,27 @@ impl Level {
 }
 
 /// Something that was found.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     pub level: Level,
     /// What it is about, such as a tag.
     pub subject: String,
     pub text: String,
     pub cure: String,
+}
+
+impl Finding {
+    /// The same among those of several databases.
+    fn of_database(self, database: &str) -> Finding {
+        let name = shell_word(database);
+        Finding {
+            subject: format!("{database}: {}", self.subject),
+            cure: self
+                .cure
+                .replace("leafctl tags ", &format!("leafctl tags -d {name} ")),
+            ..self
+        }
+    }
 }
 
 /// Everything that was found.
@@ -71,6 +87,20 @@ impl Findings {
             text,
             cure,
         });
+    }
+
+    /// Adds what was found in a database, with its name; what is the server's, once.
+    pub fn of_database(&mut self, database: &str, findings: Findings) {
+        for finding in findings.0 {
+            let is_of_server = ["server", "worker slots"].contains(&&*finding.subject);
+            let finding = match is_of_server {
+                true => finding,
+                false => finding.of_database(database),
+            };
+            if !self.0.contains(&finding) {
+                self.0.push(finding);
+            }
+        }
     }
 
     /// The worst first.

@@ -14,7 +14,9 @@ use leaf_sdk::Connection;
 
 use crate::connection::{self, Access, interruptible};
 use crate::failure::{Code, Failure};
+use crate::human;
 use crate::output::{Cell, Column, Format, Rows, line, progress, styled_line};
+use crate::query;
 use finding::{Findings, Level};
 
 /// How long a statement may take.
@@ -34,6 +36,10 @@ pub struct DoctorArgs {
     #[arg(short, long)]
     quiet: bool,
 
+    /// Examine all databases of the server that have leaf
+    #[arg(short = 'A', long)]
+    all_databases: bool,
+
     /// Output format
     #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
     format: Format,
@@ -44,11 +50,10 @@ pub struct DoctorArgs {
 
 /// Looks, and prints what was found.
 pub async fn run(args: &DoctorArgs) -> Result<(), Failure> {
-    let connection = args.connection.open(Access::Any).await?;
-    let mut findings = interruptible(connection, async |connection| {
-        progress::waiting("examining", examine(connection)).await
-    })
-    .await?;
+    let mut findings = match args.all_databases {
+        true => of_all_databases(&args.connection).await?,
+        false => of_one(args.connection.open(Access::Any).await?).await?,
+    };
     if args.quiet {
         findings.leave_out_notices();
     }
@@ -61,6 +66,60 @@ pub async fn run(args: &DoctorArgs) -> Result<(), Failure> {
         true => Err(Failure::silent(Code::Found)),
         false => Ok(()),
     }
+}
+
+async fn of_one(connection: Connection) -> Result<Findings, Failure> {
+    interruptible(connection, async |connection| {
+        progress::waiting("examining", examine(connection)).await
+    })
+    .await
+}
+
+/// What is found in each database that has leaf.
+async fn of_all_databases(args: &connection::Args) -> Result<Findings, Failure> {
+    let (config, connection) = args.open_for_many(Access::Any).await?;
+    let names = interruptible(connection, async |connection| {
+        query::databases(connection.client()).await
+    })
+    .await?;
+    let mut all = Findings::default();
+    let mut have_leaf = false;
+    for name in names {
+        let opened = args.open_config(&config.clone().database(&name)).await;
+        let examined = match opened {
+            Ok((_, connection)) => of_one_of_several(connection).await,
+            Err(failure) => Err(failure),
+        };
+        match examined {
+            Ok(None) => continue,
+            Ok(Some(findings)) => all.of_database(&name, findings),
+            Err(failure) if failure.is_interrupted() => return Err(failure),
+            Err(failure) => {
+                let text = format!("it could not be examined: {}", failure.text());
+                let cure = format!("leafctl doctor -d {}", human::shell_word(&name));
+                all.warning(&format!("database {name}"), text, cure);
+            }
+        }
+        have_leaf = true;
+    }
+    all.sort();
+    match have_leaf {
+        true => Ok(all),
+        false => Err(query::no_database_has_leaf()),
+    }
+}
+
+/// What is found in a database; `None` if it does not have leaf.
+async fn of_one_of_several(connection: Connection) -> Result<Option<Findings>, Failure> {
+    interruptible(connection, async |connection| {
+        if query::find_leaf(connection.client()).await?.is_none() {
+            return Ok(None);
+        }
+        progress::waiting("examining", examine(connection))
+            .await
+            .map(Some)
+    })
+    .await
 }
 
 async fn examine(connection: &Connection) -> Result<Findings, Failure> {

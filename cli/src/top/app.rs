@@ -80,6 +80,8 @@ impl Row<'_> {
 
 /// Everything that is shown.
 pub struct App {
+    /// The server, if all sources are databases of one.
+    pub server: Option<String>,
     pub sources: Vec<Source>,
     pub sort: Sort,
     pub is_reversed: bool,
@@ -94,6 +96,7 @@ pub struct App {
 
 impl App {
     pub fn new(
+        server: Option<String>,
         names: Vec<String>,
         sort: Sort,
         filter: &str,
@@ -107,6 +110,7 @@ impl App {
             tags: HashMap::new(),
         };
         App {
+            server,
             sources: names.into_iter().map(source).collect(),
             sort,
             is_reversed: false,

@@ -72,15 +72,27 @@ pub async fn run(args: &TopArgs) -> Result<(), Failure> {
     let sources = open(args).await?;
     let (interval, intervals) = watch::channel(Duration::from_secs_f64(args.interval));
     let (updates, updated) = unbounded_channel();
-    let names = sources.iter().map(|source| source.name.clone()).collect();
+    let server = server_of_all(&sources);
+    let name = |source: &Source| match server {
+        Some(_) => source.database.clone(),
+        None => format!("{} on {}", source.database, source.hosts),
+    };
+    let names = sources.iter().map(name).collect();
     for (number, source) in sources.into_iter().enumerate() {
         tokio::spawn(source.poll(number, intervals.clone(), updates.clone()));
     }
-    let app = App::new(names, args.sort, &args.filter, interval);
+    let app = App::new(server, names, args.sort, &args.filter, interval);
     let mut terminal = ratatui::try_init()?;
     let done = show(&mut terminal, app, updated).await;
     ratatui::restore();
     done
+}
+
+/// The server, if it is one.
+fn server_of_all(sources: &[Source]) -> Option<String> {
+    let first = sources.first()?;
+    let is_one = sources.iter().all(|source| source.hosts == first.hosts);
+    is_one.then(|| first.hosts.clone())
 }
 
 /// Connects to the databases. One of several that cannot be reached is tried again later.

@@ -27,8 +27,9 @@ pub struct Update {
 
 /// A database to look at.
 pub struct Source {
-    /// For people.
-    pub name: String,
+    pub database: String,
+    /// Its server.
+    pub hosts: String,
     config: Config,
     connection: Option<Connection>,
 }
@@ -47,7 +48,8 @@ impl Source {
     /// One to which a connection is yet to be made.
     pub fn unreached(config: &Config) -> Source {
         Source {
-            name: format!("{} on {}", config.dbname(), config.hosts().join(",")),
+            database: config.dbname(),
+            hosts: config.hosts().join(","),
             config: config.clone(),
             connection: None,
         }
@@ -128,23 +130,18 @@ pub async fn all_databases(
     config: &Config,
 ) -> Result<Vec<Source>, Failure> {
     let (config, connection) = args.open_config(config).await?;
-    let sql = "SELECT datname::text FROM pg_database \
-                WHERE datallowconn AND has_database_privilege(oid, 'CONNECT') ORDER BY datname";
-    let names = query::all(connection.client(), sql, &[]).await?;
+    let names = query::databases(connection.client()).await?;
     drop(connection);
     let mut sources = Vec::new();
     for name in names {
-        let config = config.clone().database(name.get(0));
+        let config = config.clone().database(&name);
         // One without the extension, or that refuses this role, is not watched.
         if let Ok(source) = Source::open(args, &config).await {
             sources.push(source);
         }
     }
     match sources.is_empty() {
-        true => Err(
-            Failure::failed("no database of this server has the extension leaf")
-                .hint("CREATE EXTENSION leaf"),
-        ),
+        true => Err(query::no_database_has_leaf()),
         false => Ok(sources),
     }
 }

@@ -104,14 +104,14 @@ fn look(tags: Vec<Tag>) -> Look {
     }
 }
 
-fn app(sources: &[&str]) -> App {
+fn app(server: Option<&str>, sources: &[&str]) -> App {
     let (interval, _) = watch::channel(Duration::from_secs(2));
     let names = sources.iter().map(|name| (*name).to_owned()).collect();
-    App::new(names, Sort::Rate, "", interval)
+    App::new(server.map(str::to_owned), names, Sort::Rate, "", interval)
 }
 
 fn with_tags() -> App {
-    let mut app = app(&["shop on db1:5432"]);
+    let mut app = app(Some("db1:5432"), &["shop"]);
     let update = Update {
         source: 0,
         look: Ok(look(tags())),
@@ -159,12 +159,24 @@ fn screen_of_100_columns_has_errors() {
 
 #[test]
 fn screen_of_160_columns_has_everything() {
-    let mut app = app(&["shop on db1:5432", "shop on db2:5432"]);
+    let mut app = app(None, &["shop on db1:5432", "shop on db2:5432"]);
     for source in 0..2 {
         let look = Ok(look(tags()));
         app.update(Update { source, look }, Instant::now());
     }
     insta::assert_snapshot!(drawn(&app, 160, 12));
+}
+
+/// A line for each, as far as they leave room for the tags, which say whose they are.
+#[test]
+fn screen_of_80_columns_has_many_databases() {
+    let names = ["shop", "stock", "parcels", "staff", "billing", "archive"];
+    let mut app = app(Some("/var/run/postgresql:5432"), &names);
+    for source in 0..names.len() {
+        let look = Ok(look(tags()));
+        app.update(Update { source, look }, Instant::now());
+    }
+    insta::assert_snapshot!(drawn(&app, 80, 16));
 }
 
 #[test]

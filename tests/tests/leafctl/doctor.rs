@@ -430,3 +430,42 @@ fn a_fixed_worker_id_that_a_promotion_would_end_is_found() {
     client.run(role);
     assert_eq!(findings(&primary), (Some(0), vec![]));
 }
+
+/// Each finding says whose it is, its cure goes to that database, and what is the server's is said
+/// once.
+#[test]
+fn all_databases_of_a_server_are_examined() {
+    let server = Server::options().set("max_worker_processes", "3").start();
+    let mut client = server.connect();
+    client.run("CREATE DATABASE shop");
+    client.run("CREATE DATABASE without");
+    client.run("CREATE DATABASE closed");
+    client.run(
+        "REVOKE CONNECT ON DATABASE closed FROM PUBLIC; CREATE ROLE joe LOGIN IN ROLE pg_monitor",
+    );
+    for database in ["postgres", "shop"] {
+        let mut client = server.connect_as("postgres", database);
+        client.run(
+            "CREATE EXTENSION IF NOT EXISTS leaf; SELECT leaf_tag_create('full', max_value => 1)",
+        );
+        client.next("full").expect("the only id");
+        client.next("full").expect_err("no ids are left");
+    }
+    let all = |user: &str| {
+        let mut doctor = leafctl_on(&server);
+        Said::by(doctor.env("PGUSER", user).args(["doctor", "-A"]))
+    };
+    let said = all("postgres");
+    assert_eq!(said.code, Some(4), "{said:?}");
+    for database in ["postgres", "shop"] {
+        let finding = format!("error {database}: tag \"full\": ");
+        assert_eq!(said.out.matches(&finding).count(), 1, "{said:?}");
+        let cure = format!("cure: leafctl tags -d {database} alter full ");
+        assert_eq!(said.out.matches(&cure).count(), 1, "{said:?}");
+    }
+    assert!(!said.out.contains("without"), "{said:?}");
+    let slots = "worker slots: ";
+    assert_eq!(said.out.matches(slots).count(), 1, "{said:?}");
+    let said = all("joe");
+    assert!(!said.out.contains("closed"), "{said:?}");
+}

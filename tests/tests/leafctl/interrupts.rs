@@ -1,6 +1,7 @@
 //! Ctrl-C, and readers that go away: nothing is left behind.
 
 use leaf_tests::{Draw, Server, Signal, leafctl_in_terminal, leafctl_on, signal, wait_until};
+use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
 #[test]
@@ -95,4 +96,26 @@ fn what_takes_longer_than_a_second_shows_that_it_goes_on_at_a_terminal() {
     terminal.keys(&["C-c"]);
     terminal.wait_for("exit 130");
     holding.rollback().expect("it ends");
+}
+
+#[test]
+fn watched_status_comes_again_until_it_is_interrupted() {
+    let (server, mut client) = Server::with_orders(100);
+    let mut command = leafctl_on(&server);
+    command
+        .args(["status", "--watch=100ms", "orders"])
+        .stdout(Stdio::piped());
+    let mut child = command.spawn().expect("leafctl starts");
+    let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    let mut position_is = |position: &str| {
+        lines
+            .by_ref()
+            .map_while(Result::ok)
+            .any(|line| line.starts_with(" orders") && line.contains(&format!(" {position} ")))
+    };
+    assert!(position_is("1"));
+    client.next("orders").expect("an id");
+    assert!(position_is("2"));
+    signal(child.id() as i32, Signal::SIGINT);
+    assert_eq!(child.wait().expect("it ends").code(), Some(130));
 }

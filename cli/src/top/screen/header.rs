@@ -21,7 +21,16 @@ pub fn lines<'a>(app: &'a App, theme: &Theme, now: Timestamp, area: Rect) -> Vec
     };
     let each = app.sources.iter().take(shown);
     let width = usize::from(area.width);
-    lines.extend(each.flat_map(|source| wrapped(about(source, theme, now), width)));
+    lines.extend(each.flat_map(|source| {
+        let mut lines = wrapped(about(source, theme, now), width);
+        // Of several, each has one line: what matters less stands at its end.
+        lines.truncate(if app.sources.len() > 1 {
+            1
+        } else {
+            lines.len()
+        });
+        lines
+    }));
     if shown < app.sources.len() {
         let more = app.sources.len() - shown;
         lines.push(Line::styled(
@@ -41,8 +50,14 @@ fn summary<'a>(app: &App, theme: &Theme, now: Timestamp) -> Line<'a> {
     };
     let interval = human::duration(app.interval().as_secs_f64());
     let clock = human::time_of_day(now);
+    let server = app.server.as_deref().map(human::printable);
     let mut spans = vec![
         Span::styled("leaf", Style::new().add_modifier(Modifier::BOLD)),
+        Span::raw(
+            server
+                .map(|server| format!(" on {server}"))
+                .unwrap_or_default(),
+        ),
         Span::raw(format!(
             "  {clock}  every {interval}  {tags}  {} ids/s",
             human::count(rate)

@@ -58,14 +58,9 @@ const COLUMNS: [Column; 12] = [
         false,
         |row, _, _| (human::printable(&row.tag.tag), Style::new()),
     ),
-    column(
-        "DATABASE",
-        Width::Share(1),
-        140,
-        None,
-        false,
-        |row, _, _| (human::printable(&row.source.name), Style::new()),
-    ),
+    column("DATABASE", Width::Share(1), 60, None, false, |row, _, _| {
+        (human::printable(&row.source.name), Style::new())
+    }),
     column(
         "POSITION",
         Width::Fixed(20),
