@@ -5,7 +5,7 @@
 //! - [`book`]: looks at the built book in a browser.
 //! - [`figures`]: that docs/comparison.md has the figures of the benchmark.
 //! - [`glossary`]: that the glossary has the terms of the concepts.
-//! - [`guarantees`]: that the tests exist that docs/guarantees.md names.
+//! - [`guarantees`]: that the tests exist that defend the guarantees of the manual.
 //! - [`links`]: links of all pages.
 //! - [`migration`]: the imports of docs/migration.md.
 //! - [`readme`]: that README.md is short, and its badges are true.
