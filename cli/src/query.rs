@@ -29,6 +29,31 @@ pub async fn one(client: &Client, sql: &str, params: &[Param<'_>]) -> Result<Row
     row.ok_or_else(|| Failure::failed("the server has returned no row"))
 }
 
+/// Begins a transaction, such as `BEGIN READ ONLY`, in which names and operators are those of
+/// `pg_catalog`: a database's owner can give it another `search_path`, and put anything there.
+pub async fn begin(client: &Client, begin: &str) -> Result<(), Failure> {
+    let path = "SET LOCAL search_path = pg_catalog, pg_temp";
+    Ok(client.batch_execute(&format!("{begin}; {path}")).await?)
+}
+
+/// Does something in a transaction of its own, as [`begin`] makes it, and commits it.
+pub async fn in_transaction<T>(
+    client: &Client,
+    begins: &str,
+    work: impl AsyncFnOnce() -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    begin(client, begins).await?;
+    let done = work().await;
+    let end = match done {
+        Ok(_) => "COMMIT",
+        Err(_) => "ROLLBACK",
+    };
+    let ended = client.batch_execute(end).await;
+    let done = done?;
+    ended?;
+    Ok(done)
+}
+
 /// Whether there is the plain edition's table, and not a view, which would run its author's code.
 const IS_PLAIN: &str = "EXISTS (SELECT FROM pg_class \
      WHERE oid = pg_catalog.to_regclass('leaf.plain')::oid AND relkind = 'r')";
@@ -43,8 +68,10 @@ pub async fn is_plain(client: &Client) -> Result<bool, Failure> {
 pub async fn databases(client: &Client) -> Result<Vec<String>, Failure> {
     let sql = "SELECT datname::text FROM pg_database \
                 WHERE datallowconn AND has_database_privilege(oid, 'CONNECT') ORDER BY datname";
-    let rows = all(client, sql, &[]).await?;
-    Ok(rows.iter().map(|row| row.get(0)).collect())
+    let rows = in_transaction(client, "BEGIN READ ONLY", async || {
+        all(client, sql, &[]).await
+    });
+    Ok(rows.await?.iter().map(|row| row.get(0)).collect())
 }
 
 /// That no database of a server has leaf.
@@ -53,7 +80,7 @@ pub fn no_database_has_leaf() -> Failure {
         .hint("CREATE EXTENSION leaf")
 }
 
-/// The schema of leaf's functions, quoted.
+/// The schema of leaf's functions, quoted. To be called in a transaction that [`begin`] has begun.
 ///
 /// # Errors
 /// If the database has neither the extension `leaf` nor the plain edition, or if the role is a
@@ -71,30 +98,43 @@ pub async fn schema_of_leaf(client: &Client) -> Result<String, Failure> {
     )
 }
 
+/// As [`schema_of_leaf`], in a transaction of its own.
+pub async fn require_leaf(client: &Client) -> Result<String, Failure> {
+    let find = async || schema_of_leaf(client).await;
+    in_transaction(client, "BEGIN READ ONLY", find).await
+}
+
 /// As [`schema_of_leaf`]; `None` if the database has neither.
 pub async fn find_leaf(client: &Client) -> Result<Option<String>, Failure> {
+    // Of the session: its present role may be one that the database's owner has set.
     let sql = format!(
-        "SELECT pg_catalog.quote_ident(n.nspname), NULL \
-                 FROM pg_extension AS e JOIN pg_namespace AS n ON n.oid = e.extnamespace \
-                WHERE e.extname = 'leaf' \
-                UNION ALL \
-               SELECT pg_catalog.quote_ident(n.nspname), \
-                      CASE WHEN u.rolsuper AND NOT o.rolsuper THEN o.rolname::text END \
-                 FROM pg_trigger AS t JOIN pg_proc AS p ON p.oid = t.tgfoid \
-                 JOIN pg_namespace AS n ON n.oid = p.pronamespace \
-                 JOIN pg_class AS c ON c.oid = t.tgrelid JOIN pg_roles AS o ON o.oid = c.relowner \
-                 JOIN pg_roles AS u ON u.rolname = current_user \
-                WHERE t.tgrelid = pg_catalog.to_regclass('leaf.alloc')::oid AND t.tgname = 'leaf_check' \
-                  AND {IS_PLAIN}"
+        "SELECT quote_ident(n.nspname), NULL \
+           FROM pg_extension AS e JOIN pg_namespace AS n ON n.oid = e.extnamespace \
+          WHERE e.extname = 'leaf' \
+          UNION ALL \
+         SELECT quote_ident(n.nspname), \
+                (SELECT o.rolname::text \
+                   FROM (SELECT relowner FROM pg_class WHERE relnamespace = to_regnamespace('leaf') \
+                         UNION SELECT proowner FROM pg_proc \
+                          WHERE pronamespace = to_regnamespace('leaf') \
+                             OR pronamespace = n.oid AND proname ^@ 'leaf_') AS of_leaf (owner) \
+                   JOIN pg_roles AS o ON o.oid = of_leaf.owner \
+                  WHERE NOT o.rolsuper \
+                    AND EXISTS (SELECT FROM pg_roles WHERE rolsuper AND rolname IN (current_user, session_user)) \
+                  LIMIT 1) \
+           FROM pg_trigger AS t JOIN pg_proc AS p ON p.oid = t.tgfoid \
+           JOIN pg_namespace AS n ON n.oid = p.pronamespace \
+          WHERE t.tgrelid = to_regclass('leaf.alloc')::oid AND t.tgname = 'leaf_check' \
+            AND {IS_PLAIN}"
     );
     if let Some(row) = first(client, &sql, &[]).await? {
         // A database's owner may have put anything in place of leaf's functions and views.
         return match row.get::<_, Option<&str>>(1) {
-            Some(owner) => Err(Failure::failed(
-                "a superuser would run what the owner of this database has written",
-            )
+            Some(owner) => Err(Failure::failed(format!(
+                "a superuser would run what {owner} may have written"
+            ))
             .hint(format!(
-                "Connect as {owner}, who has installed the plain edition."
+                "Connect as {owner}, who owns the plain edition of this database."
             ))),
             None => Ok(row.get(0)),
         };

@@ -20,6 +20,8 @@ DECLARE
     version text;
     other   text;
     present name;
+    -- The session's role as well: the present one may be one that the owner of the database has set.
+    is_superuser boolean := EXISTS (SELECT FROM pg_roles WHERE rolname IN (current_user, session_user) AND rolsuper);
 BEGIN
     IF EXISTS (SELECT FROM pg_extension WHERE extname = 'leaf') THEN
         RAISE EXCEPTION USING ERRCODE = 'duplicate_object', MESSAGE = 'the extension leaf is installed in this database',
@@ -39,9 +41,18 @@ BEGIN
     ELSIF NOT has_schema_privilege(home, 'CREATE') THEN
         RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = $message$permission denied for schema @extschema@$message$,
             HINT = 'Name a schema of your own with --schema.';
-    ELSIF owner <> (SELECT oid FROM pg_roles WHERE rolname = current_user) THEN
+    ELSIF owner <> (SELECT oid FROM pg_roles WHERE rolname = current_user)
+       OR is_superuser AND NOT (SELECT rolsuper FROM pg_roles WHERE oid = owner) THEN
+        -- A trigger on a table of another role would run its code.
         RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = 'must be owner of table leaf.plain',
             HINT = format('Connect as %s, who has installed it.', owner::regrole);
+    ELSIF is_superuser AND EXISTS (
+            SELECT FROM pg_namespace AS n JOIN pg_database AS d ON d.datname = current_database()
+              JOIN pg_roles AS r ON r.oid = CASE n.nspowner::regrole::text WHEN 'pg_database_owner' THEN d.datdba ELSE n.nspowner END
+             WHERE n.oid = home AND NOT r.rolsuper) THEN
+        -- Who owns a schema can drop the functions in it, and put others in their place.
+        RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = $message$schema @extschema@ belongs to a role that is no superuser$message$,
+            HINT = 'Connect as the owner of the database, or name a schema of your own with --schema.';
     END IF;
     -- Whoever owns a function can make it another one, also after it was replaced.
     SELECT oid::regprocedure INTO other FROM pg_proc
@@ -92,6 +103,8 @@ CREATE TABLE leaf.plain (
     max_clock_lead      interval NOT NULL DEFAULT '60 s' CHECK (max_clock_lead BETWEEN '0' AND '1 d')
 );
 CREATE UNIQUE INDEX plain_one_row_idx ON leaf.plain ((true));
+-- A publication of all tables must not stop leaf_new_history() and the first lease.
+ALTER TABLE leaf.plain REPLICA IDENTITY FULL;
 COMMENT ON TABLE leaf.plain IS 'version and settings of leaf where there is no library: one row';
 COMMENT ON COLUMN leaf.plain.place IS 'cluster, database and tables in which the row was made: a restored copy is in another place';
 COMMENT ON COLUMN leaf.plain.nonce IS 'changes with leaf_new_history(): part of the history in leaf.alloc and leaf.worker';

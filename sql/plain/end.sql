@@ -21,7 +21,7 @@ $$;
 COMMENT ON FUNCTION leaf.fold() IS 'raises max_id past the blocks of transactions that were rolled back: for use before the rows of leaf.alloc leave the database';
 
 CREATE FUNCTION @extschema@.leaf_new_history() RETURNS void
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET client_min_messages = warning AS $$
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET client_min_messages = warning SET lock_timeout = '5s' AS $$
 DECLARE
     incarnation uuid;
 BEGIN
@@ -31,7 +31,8 @@ BEGIN
         PERFORM leaf.fail('25001', format('leaf_new_history cannot run at isolation level %s', upper(current_setting('transaction_isolation'))),
             'Call it in a transaction at READ COMMITTED.');
     END IF;
-    LOCK TABLE leaf.plain, leaf.alloc, leaf.worker IN EXCLUSIVE MODE;
+    -- In the order in which others lock them; what waits for a lease holds up no grant.
+    LOCK TABLE leaf.worker, leaf.alloc, leaf.plain IN EXCLUSIVE MODE;
     PERFORM leaf.insist_on_durable_commit();
     -- A restore may have left them as ordinary ones.
     ALTER TABLE leaf.alloc ENABLE ALWAYS TRIGGER leaf_check;

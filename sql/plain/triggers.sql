@@ -29,7 +29,7 @@ BEGIN
             NEW.mask_secret_id := NULL;
         END IF;
         -- Two rows with one identity, such as a row that was copied within the table, would share a
-        -- high water.
+        -- high water. A row that is not seen here is found by the index.
         IF leaf.high_water_of(NEW.incarnation) IS NOT NULL
            AND EXISTS (SELECT FROM leaf.alloc WHERE incarnation = NEW.incarnation AND biz_tag <> NEW.biz_tag) THEN
             NEW.incarnation := gen_random_uuid();
@@ -100,6 +100,8 @@ $$;
 
 -- The sequence of a row is its high water: how far numbers were granted, whatever became of the
 -- transactions. It goes with the row's identity, so that a rename changes nothing.
+CREATE UNIQUE INDEX alloc_incarnation_idx ON leaf.alloc (incarnation);
+
 CREATE FUNCTION leaf.high_water(incarnation uuid) RETURNS name
     LANGUAGE sql IMMUTABLE STRICT RETURN ('g_' || replace(incarnation::text, '-', ''))::name;
 
@@ -172,7 +174,7 @@ BEGIN
             'Release the lease with leaf_worker_release, or try again after that time.',
             format('Node "%s" may issue ids with it until %s.', OLD.node, OLD.ceiling));
     END IF;
-    IF TG_OP = 'INSERT' AND (leaf.registered_scheme()).layout IS NULL THEN
+    IF TG_OP = 'INSERT' THEN
         PERFORM leaf.settle_scheme();
     END IF;
     SELECT * INTO registered FROM leaf.registered_scheme();

@@ -10,11 +10,16 @@ CREATE FUNCTION leaf.registered_scheme(OUT layout text, OUT epoch timestamptz)
 $$;
 
 -- The first row settles layout and epoch for all others: whoever makes it waits for any other who does,
--- and fails if its snapshot is older. Neither does leaf.plain change meanwhile.
+-- and fails if its snapshot is older. While a row is new, leaf.plain does not change, not even if all others
+-- are deleted.
 CREATE FUNCTION leaf.settle_scheme() RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '5s' AS $$
 BEGIN
-    UPDATE leaf.plain SET version = version;
+    IF EXISTS (SELECT FROM leaf.worker) THEN
+        PERFORM FROM leaf.plain FOR SHARE;
+    ELSE
+        UPDATE leaf.plain SET version = version;
+    END IF;
 END
 $$;
 

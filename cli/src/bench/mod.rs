@@ -44,7 +44,7 @@ const LAST_LIMIT: Duration = Duration::from_secs(1);
 pub async fn run(args: &BenchArgs) -> Result<(), Failure> {
     let earlier = args.compare.as_deref().map(Summary::read).transpose()?;
     let (config, connection) = args.connection.open_for_many(Access::ReadWrite).await?;
-    let schema = query::schema_of_leaf(connection.client()).await?;
+    let schema = query::require_leaf(connection.client()).await?;
     let is_own = args.needs_tag() && args.tag.is_none();
     let tag = args.tag.clone().unwrap_or_else(own_tag);
     // Before there is a tag: an interrupted run drops it.

@@ -36,7 +36,7 @@ impl Work {
         let (count, tag_name) = (args.batch, tag.to_owned());
         match (&args.nextval, args.snowflake, args.buffered, count) {
             (Some(sequence), ..) => statement(
-                "SELECT nextval($1::text::regclass)",
+                "SELECT pg_catalog.nextval($1::pg_catalog.text::pg_catalog.regclass)",
                 Some(sequence.as_str()),
             ),
             (_, true, true, _) => Work::Snowflake { count },
@@ -57,7 +57,7 @@ impl Work {
             Work::Statement { sql, name, count } => {
                 let quoted = name.as_ref().map(|name| format!("'{name}'"));
                 let values = quoted.into_iter().chain([count.to_string()]);
-                let mut text = sql.replace("::text::regclass", "");
+                let mut text = sql.replace("::pg_catalog.text::pg_catalog.regclass", "");
                 for (number, value) in (1..).zip(values) {
                     text = text.replace(&format!("${number}"), &value);
                 }

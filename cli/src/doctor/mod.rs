@@ -112,7 +112,11 @@ async fn of_all_databases(args: &connection::Args) -> Result<Findings, Failure> 
 /// What is found in a database; `None` if it does not have leaf.
 async fn of_one_of_several(connection: Connection) -> Result<Option<Findings>, Failure> {
     interruptible(connection, async |connection| {
-        if query::find_leaf(connection.client()).await?.is_none() {
+        let client = connection.client();
+        let find = query::in_transaction(client, "BEGIN READ ONLY", async || {
+            query::find_leaf(client).await
+        });
+        if find.await?.is_none() {
             return Ok(None);
         }
         progress::waiting("examining", examine(connection))
@@ -129,7 +133,7 @@ async fn examine(connection: &Connection) -> Result<Findings, Failure> {
         "BEGIN READ ONLY; SET LOCAL statement_timeout = '{STATEMENT_TIMEOUT}'; \
          SET LOCAL lock_timeout = '{LOCK_TIMEOUT}'"
     );
-    client.batch_execute(&begin).await?;
+    query::begin(client, &begin).await?;
     let mut findings = Findings::default();
     checks::all(client, &mut findings).await?;
     client.batch_execute("ROLLBACK").await?;

@@ -9,6 +9,10 @@ use crate::query::{self, Param};
 
 /// Creates all tags, or none.
 pub async fn all(client: &Client, tags: &[Tag], owner: Option<&str>) -> Result<(), Failure> {
+    query::in_transaction(client, "BEGIN", async || within(client, tags, owner).await).await
+}
+
+async fn within(client: &Client, tags: &[Tag], owner: Option<&str>) -> Result<(), Failure> {
     if let Some(owner) = owner {
         let sql = "SELECT FROM pg_roles WHERE rolname = $1";
         let found = query::all(client, sql, &[(&owner, Type::TEXT)]).await?;
@@ -17,15 +21,7 @@ pub async fn all(client: &Client, tags: &[Tag], owner: Option<&str>) -> Result<(
         }
     }
     query::schema_of_leaf(client).await?;
-    client.batch_execute("BEGIN").await?;
-    let written = write(client, tags, owner).await;
-    let end = if written.is_ok() {
-        "COMMIT"
-    } else {
-        "ROLLBACK"
-    };
-    client.batch_execute(end).await?;
-    written
+    write(client, tags, owner).await
 }
 
 async fn write(client: &Client, tags: &[Tag], owner: Option<&str>) -> Result<(), Failure> {

@@ -40,6 +40,14 @@ impl Look {
     /// # Errors
     /// If the database has no extension `leaf`.
     pub async fn take(client: &Client) -> Result<Look, Failure> {
+        query::in_transaction(client, "BEGIN READ ONLY", async || {
+            Look::within(client).await
+        })
+        .await
+    }
+
+    /// Reads the views in a transaction that [`query::begin`] has begun.
+    pub async fn within(client: &Client) -> Result<Look, Failure> {
         query::schema_of_leaf(client).await?;
         let server = Server::look(client).await?;
         let tags = Tag::look(client).await?;

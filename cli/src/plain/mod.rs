@@ -7,7 +7,6 @@ mod script;
 mod statements;
 
 use clap::{Args, Subcommand};
-use tokio_postgres::Client;
 
 use crate::connection::{self, Access, interruptible};
 use crate::failure::Failure;
@@ -74,20 +73,17 @@ pub async fn run(args: &PlainArgs) -> Result<(), Failure> {
     let connection = args.connection.open(Access::ReadWrite).await?;
     interruptible(connection, async |connection| {
         let client = connection.client();
-        if matches!(args.command, Command::Upgrade(_)) {
-            // There has to be something to upgrade.
-            query::schema_of_leaf(client).await?;
-        }
-        progress::waiting("changing the catalog", execute(client, &script)).await
+        // The transaction of a connection that has failed ends with it.
+        query::in_transaction(client, "BEGIN", async || {
+            if matches!(args.command, Command::Upgrade(_)) {
+                // There has to be something to upgrade.
+                query::schema_of_leaf(client).await?;
+            }
+            let changed = async { Ok(client.batch_execute(&script).await?) };
+            progress::waiting("changing the catalog", changed).await
+        })
+        .await
     })
     .await?;
     line(&format!("{done} leaf {} (plain)", script::VERSION))
-}
-
-/// Executes a script as a whole, or not at all: the transaction of a connection that has failed
-/// ends with it.
-async fn execute(client: &Client, script: &str) -> Result<(), Failure> {
-    client.batch_execute("BEGIN").await?;
-    client.batch_execute(script).await?;
-    Ok(client.batch_execute("COMMIT").await?)
 }

@@ -7,17 +7,16 @@ mod arguments;
 mod list;
 
 use leaf_sdk::calls::statement as functions;
-use leaf_sdk::{Connection, NewStripe, NewTag, TagChange};
+use leaf_sdk::{Aligned, Connection, NewStripe, NewTag, TagChange};
 use tokio_postgres::Client;
+use tokio_postgres::types::Type;
 
 use crate::connection::{Access, interruptible};
 use crate::failure::Failure;
 use crate::output::{Cell, Column, Format, Rows, line, progress};
 use crate::query::{self, schema_of_leaf};
 pub use arguments::TagsArgs;
-use arguments::{
-    Adopt, Align, Alter, Attach, Command, Create, Drop, Grant, Lock, Release, Restripe, Revoke,
-};
+use arguments::{Adopt, Alter, Attach, Command, Create, Drop, Grant, Release, Restripe, Revoke};
 
 /// Carries out a command.
 pub async fn run(args: &TagsArgs) -> Result<(), Failure> {
@@ -67,22 +66,77 @@ fn in_words_of_commands(text: &str) -> String {
     words.join(" ")
 }
 
+/// What is to be said once it is committed.
+enum Done {
+    Lines(Vec<String>),
+    Aligned(Vec<Aligned>),
+    Listed,
+}
+
 async fn carry_out(command: &Command, connection: &Connection) -> Result<(), Failure> {
     let client = connection.client();
+    let (begin, table) = match command {
+        Command::List(_) => ("BEGIN READ ONLY".to_owned(), None),
+        Command::Adopt(Adopt { table, lock, .. })
+        | Command::Release(Release { table, lock, .. }) => {
+            let timeout = lock.lock_timeout.as_millis();
+            let begin = format!("BEGIN; SET LOCAL lock_timeout = '{timeout}ms'");
+            (begin, find_table(client, table).await?)
+        }
+        _ => ("BEGIN".to_owned(), None),
+    };
+    let work = async || within(client, command, table.as_deref()).await;
+    match query::in_transaction(client, &begin, work).await? {
+        Done::Lines(lines) => lines.iter().try_for_each(|text| line(text)),
+        Done::Aligned(aligned) => match command {
+            Command::Align(args) => print_aligned(aligned, args.format),
+            _ => Ok(()),
+        },
+        Done::Listed => Ok(()),
+    }
+}
+
+/// The OID of the table that a name means by the `search_path` of the session, if there is one.
+async fn find_table(client: &Client, name: &str) -> Result<Option<String>, Failure> {
+    let sql = "SELECT pg_catalog.to_regclass($1)::pg_catalog.oid::pg_catalog.text";
+    let found = query::one(client, sql, &[(&name, Type::TEXT)]).await;
+    // Its error says what is wrong with a name that is none.
+    Ok(found.ok().and_then(|row| row.get(0)))
+}
+
+/// Carries a command out. `table` is the OID of the table that it changes, if it was found.
+async fn within(client: &Client, command: &Command, table: Option<&str>) -> Result<Done, Failure> {
     let schema = format!("{}.", schema_of_leaf(client).await?);
-    match command {
-        Command::List(args) => list::print(client, args).await,
+    let table = match table {
+        Some(oid) => {
+            // With its schema, which is not on the search_path.
+            let sql = "SELECT $1::oid::regclass::text";
+            let name = query::one(client, sql, &[(&oid, Type::TEXT)]).await?;
+            Some(name.get::<_, String>(0))
+        }
+        None => None,
+    };
+    let table = table.as_deref();
+    let done = match command {
+        Command::List(args) => {
+            list::print(client, args).await?;
+            return Ok(Done::Listed);
+        }
+        Command::Align(args) => {
+            let align = functions::tag_align(&schema, args.tag.as_deref());
+            return Ok(Done::Aligned(align.execute(client).await?));
+        }
+        Command::Grant(args) => return grant(client, &schema, args).await,
+        Command::Revoke(args) => return revoke(client, &schema, args).await,
         Command::Create(args) => create(client, &schema, args).await,
         Command::Alter(args) => alter(client, &schema, args).await,
         Command::Drop(args) => drop_tag(client, &schema, args).await,
-        Command::Grant(args) => grant(client, &schema, args).await,
-        Command::Revoke(args) => revoke(client, &schema, args).await,
-        Command::Adopt(args) => adopt(client, &schema, args).await,
-        Command::Release(args) => release(client, &schema, args).await,
-        Command::Align(args) => align(client, &schema, args).await,
+        Command::Adopt(args) => adopt(client, &schema, table, args).await,
+        Command::Release(args) => release(client, &schema, table, args).await,
         Command::Attach(args) => attach(client, &schema, args).await,
         Command::Restripe(args) => restripe(client, &schema, args).await,
-    }
+    };
+    Ok(Done::Lines(vec![done?]))
 }
 
 /// The failure with the tag that may have been meant, of those that the role may draw from.
@@ -90,7 +144,10 @@ async fn with_similar(client: &Client, command: &Command, failure: Failure) -> F
     /// How similar two names are of which one is an error in writing the other, from 0 to 1.
     const SIMILAR: f64 = 0.8;
     let sql = "SELECT biz_tag::text FROM leaf.stat_segment";
-    let (Some(tag), Ok(tags)) = (command.tag(), query::all(client, sql, &[]).await) else {
+    let tags = query::in_transaction(client, "BEGIN READ ONLY", async || {
+        query::all(client, sql, &[]).await
+    });
+    let (Some(tag), Ok(tags)) = (command.tag(), tags.await) else {
         return failure;
     };
     let likeness = |name: &String| strsim::jaro_winkler(name, tag);
@@ -105,7 +162,7 @@ async fn with_similar(client: &Client, command: &Command, failure: Failure) -> F
     }
 }
 
-async fn create(client: &Client, schema: &str, args: &Create) -> Result<(), Failure> {
+async fn create(client: &Client, schema: &str, args: &Create) -> Result<String, Failure> {
     let new = NewTag {
         step: args.step,
         start: args.start,
@@ -119,10 +176,10 @@ async fn create(client: &Client, schema: &str, args: &Create) -> Result<(), Fail
     };
     let create = functions::tag_create(schema, &args.tag, &new);
     create.execute(client).await?;
-    line(&format!("created tag \"{}\"", args.tag))
+    Ok(format!("created tag \"{}\"", args.tag))
 }
 
-async fn alter(client: &Client, schema: &str, args: &Alter) -> Result<(), Failure> {
+async fn alter(client: &Client, schema: &str, args: &Alter) -> Result<String, Failure> {
     let change = TagChange {
         step: args.step,
         advance_to: args.advance_to,
@@ -132,77 +189,78 @@ async fn alter(client: &Client, schema: &str, args: &Alter) -> Result<(), Failur
     };
     let alter = functions::tag_alter(schema, &args.tag, &change);
     alter.execute(client).await?;
-    line(&format!("altered tag \"{}\"", args.tag))
+    Ok(format!("altered tag \"{}\"", args.tag))
 }
 
-async fn drop_tag(client: &Client, schema: &str, args: &Drop) -> Result<(), Failure> {
+async fn drop_tag(client: &Client, schema: &str, args: &Drop) -> Result<String, Failure> {
     let drop = functions::tag_drop(schema, &args.tag, args.force, args.if_exists);
     drop.execute(client).await?;
-    line(&match args.if_exists {
+    Ok(match args.if_exists {
         true => format!("there is no tag \"{}\" now", args.tag),
         false => format!("dropped tag \"{}\"", args.tag),
     })
 }
 
-async fn grant(client: &Client, schema: &str, args: &Grant) -> Result<(), Failure> {
+async fn grant(client: &Client, schema: &str, args: &Grant) -> Result<Done, Failure> {
+    let mut lines = Vec::new();
     for role in &args.roles {
         let grant = functions::tag_grant(schema, &args.tag, role);
         grant.execute(client).await?;
-        line(&format!("\"{role}\" can draw from tag \"{}\"", args.tag))?;
+        lines.push(format!("\"{role}\" can draw from tag \"{}\"", args.tag));
     }
-    Ok(())
+    Ok(Done::Lines(lines))
 }
 
-async fn revoke(client: &Client, schema: &str, args: &Revoke) -> Result<(), Failure> {
+async fn revoke(client: &Client, schema: &str, args: &Revoke) -> Result<Done, Failure> {
+    let mut lines = Vec::new();
     for role in &args.roles {
         let revoke = functions::tag_revoke(schema, &args.tag, role);
         revoke.execute(client).await?;
-        line(&format!(
+        lines.push(format!(
             "\"{role}\" can no longer draw from tag \"{}\" by a grant",
             args.tag
-        ))?;
+        ));
     }
-    Ok(())
+    Ok(Done::Lines(lines))
 }
 
-async fn adopt(client: &Client, schema: &str, args: &Adopt) -> Result<(), Failure> {
-    let (table, column) = (&args.table, &args.column);
+async fn adopt(
+    client: &Client,
+    schema: &str,
+    table: Option<&str>,
+    args: &Adopt,
+) -> Result<String, Failure> {
+    let (named, column) = (&args.table, &args.column);
+    let table = table.unwrap_or(named);
     let (tag, kind) = (args.tag.as_deref(), args.kind.to_string());
     let adopt = functions::column_adopt(schema, table, column, tag, &kind);
-    begin(client, &args.lock).await?;
     let tag = adopt.execute(client).await?;
-    client.batch_execute("COMMIT").await?;
     let from = match tag {
         Some(tag) => format!("tag \"{tag}\""),
         None => "snowflake ids".into(),
     };
-    line(&format!("column {table}.{column} draws from {from}"))
+    Ok(format!("column {named}.{column} draws from {from}"))
 }
 
-async fn release(client: &Client, schema: &str, args: &Release) -> Result<(), Failure> {
-    let (table, column) = (&args.table, &args.column);
+async fn release(
+    client: &Client,
+    schema: &str,
+    table: Option<&str>,
+    args: &Release,
+) -> Result<String, Failure> {
+    let (named, column) = (&args.table, &args.column);
+    let table = table.unwrap_or(named);
     let release = functions::column_release(schema, table, column);
-    begin(client, &args.lock).await?;
     let sequence = release.execute(client).await?;
-    client.batch_execute("COMMIT").await?;
     let from = sequence.map_or("nothing of leaf".into(), |name| format!("sequence {name}"));
-    line(&format!("column {table}.{column} draws from {from}"))
+    Ok(format!("column {named}.{column} draws from {from}"))
 }
 
-/// Begins a transaction that waits for locks as long as that.
-async fn begin(client: &Client, lock: &Lock) -> Result<(), Failure> {
-    let timeout = lock.lock_timeout.as_millis();
-    let begin = format!("BEGIN; SET LOCAL lock_timeout = '{timeout}ms'");
-    Ok(client.batch_execute(&begin).await?)
-}
-
-async fn align(client: &Client, schema: &str, args: &Align) -> Result<(), Failure> {
-    let align = functions::tag_align(schema, args.tag.as_deref());
-    let aligned = align.execute(client).await?;
+fn print_aligned(aligned: Vec<Aligned>, format: Format) -> Result<(), Failure> {
     let columns = ["tag", "used_in", "highest", "position", "moved", "ignored"];
     let columns = columns.map(|name| Column { name, title: name });
-    let mut rows = Rows::new(&columns, args.format)?;
-    if aligned.is_empty() && args.format == Format::Table {
+    let mut rows = Rows::new(&columns, format)?;
+    if aligned.is_empty() && format == Format::Table {
         return line("no default of a column draws from a tag");
     }
     for column in aligned {
@@ -218,17 +276,17 @@ async fn align(client: &Client, schema: &str, args: &Align) -> Result<(), Failur
     rows.end()
 }
 
-async fn attach(client: &Client, schema: &str, args: &Attach) -> Result<(), Failure> {
+async fn attach(client: &Client, schema: &str, args: &Attach) -> Result<String, Failure> {
     let attach = functions::tag_attach(schema, &args.tag, args.upstream_tag.as_deref());
     attach.execute(client).await?;
     let upstream = args.upstream_tag.as_ref().unwrap_or(&args.tag);
-    line(&format!(
+    Ok(format!(
         "tag \"{}\" is fed by tag \"{upstream}\" of the centre",
         args.tag
     ))
 }
 
-async fn restripe(client: &Client, schema: &str, args: &Restripe) -> Result<(), Failure> {
+async fn restripe(client: &Client, schema: &str, args: &Restripe) -> Result<String, Failure> {
     let new = NewStripe {
         stripes: args.stripes,
         stripe: args.stripe,
@@ -236,7 +294,7 @@ async fn restripe(client: &Client, schema: &str, args: &Restripe) -> Result<(), 
     };
     let restripe = functions::tag_restripe(schema, &args.tag, args.from, &new);
     restripe.execute(client).await?;
-    line(&format!(
+    Ok(format!(
         "from {} on, tag \"{}\" grants stripe {} of {}",
         args.from, args.tag, args.stripe, args.stripes
     ))

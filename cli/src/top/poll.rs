@@ -38,7 +38,7 @@ impl Source {
     /// Connects, and asks for a password if there has to be one.
     pub async fn open(args: &connection::Args, config: &Config) -> Result<Source, Failure> {
         let (config, connection) = args.open_config(config).await?;
-        query::schema_of_leaf(connection.client()).await?;
+        query::require_leaf(connection.client()).await?;
         Ok(Source {
             connection: Some(connection),
             ..Source::unreached(&config)

@@ -90,7 +90,7 @@ fn columns_behind_too_small_and_without_their_tag_are_found() {
     client.run("INSERT INTO orders VALUES (1000000)");
     finds(
         &server,
-        "error column orders.id: it has 1,000,000, but tag \"orders\" stands at",
+        "error column public.orders.id: it has 1,000,000, but tag \"orders\" stands at",
     );
     client.run("SELECT leaf_tag_align('orders')");
     assert_eq!(findings(&server).0, Some(0));
@@ -98,19 +98,22 @@ fn columns_behind_too_small_and_without_their_tag_are_found() {
     client.run("CREATE TABLE small (id integer DEFAULT leaf_segment_next('orders'))");
     finds(
         &server,
-        "warning column small.id: type integer has room for fewer ids",
+        "warning column public.small.id: type integer has room for fewer ids",
     );
     client.run("SELECT leaf_tag_alter('orders', advance_to => 2000000000)");
     finds(
         &server,
-        "error column small.id: type integer has room for fewer ids",
+        "error column public.small.id: type integer has room for fewer ids",
     );
     client.run("DROP TABLE small; CREATE TABLE flakes (id integer DEFAULT leaf_snowflake_next())");
-    finds(&server, "error column flakes.id: it draws snowflake ids");
+    finds(
+        &server,
+        "error column public.flakes.id: it draws snowflake ids",
+    );
     client.run("DROP TABLE flakes; SELECT leaf_tag_drop('orders', force => true)");
     finds(
         &server,
-        "error column orders.id: its default draws from tag \"orders\", which does not exist",
+        "error column public.orders.id: its default draws from tag \"orders\", which does not exist",
     );
     client.run("DROP TABLE orders");
 
@@ -119,13 +122,13 @@ fn columns_behind_too_small_and_without_their_tag_are_found() {
     client.run("CREATE TABLE numbered (id number PRIMARY KEY); INSERT INTO numbered VALUES (50)");
     finds(
         &server,
-        "error column numbered.id: it has 50, but tag \"it's\" stands at 1",
+        "error column public.numbered.id: it has 50, but tag \"it's\" stands at 1",
     );
     // The very next id.
     client.run("UPDATE numbered SET id = 1");
     finds(
         &server,
-        "error column numbered.id: it has 1, but tag \"it's\" stands at 1",
+        "error column public.numbered.id: it has 1, but tag \"it's\" stands at 1",
     );
 }
 

@@ -240,3 +240,65 @@ fn leases_are_not_compiled() {
     assert!(plans.contains("leaf.choose_worker_id"), "{plans}");
     assert!(!plans.contains("JIT:"), "{plans}");
 }
+
+/// Not even if the last row is deleted while another registration is open.
+#[test]
+fn layout_does_not_change_while_a_lease_is_new() {
+    let server = Server::options().plain().start();
+    let [mut first, mut owner, mut second] =
+        [(); 3].map(|()| server.connect_as(INSTALLER, "postgres"));
+    owner.run("UPDATE leaf.plain SET max_clock_offset = '0', snowflake_layout = 'custom:41,10,12'");
+    let old = first.register("'old', ahead => '100 ms'").expect("a lease");
+    first.run(&format!(
+        "SELECT leaf_worker_release({}, '{}', {}, 'epoch')",
+        old.worker_id, old.nonce, old.token
+    ));
+    first.run("BEGIN");
+    first.register("'a', 5").expect("a lease");
+    let delete = "DELETE FROM leaf.worker WHERE node = 'old'";
+    wait_until("its ceiling has passed", || {
+        owner.simple_query(delete).is_ok()
+    });
+    owner.run("SET lock_timeout = '100ms'");
+    let change = "UPDATE leaf.plain SET snowflake_layout = 'custom:41,9,13'";
+    failed(owner.simple_query(change), "55P03");
+    first.run("COMMIT");
+    owner.run(change);
+    refused(second.register("'b'"), "55000");
+}
+
+/// A publication of all tables wants to know which row an update means.
+#[test]
+fn publication_of_all_tables_stops_no_lease() {
+    let server = Server::options()
+        .plain()
+        .set("wal_level", "logical")
+        .start();
+    server
+        .connect()
+        .run("CREATE PUBLICATION everything FOR ALL TABLES");
+    let mut client = server.connect_as(INSTALLER, "postgres");
+    client.register("'a'").expect("a lease");
+    client.run("SELECT leaf_new_history()");
+    client.register("'b'").expect("a lease");
+}
+
+/// What waits for a lease to end holds up no grant.
+#[test]
+fn new_history_waits_before_it_locks_tags() {
+    let server = Server::options().plain().start();
+    let [mut owner, mut node, mut shop] =
+        [(); 3].map(|()| server.connect_as(INSTALLER, "postgres"));
+    shop.run("SELECT leaf_tag_create('orders')");
+    node.register("'first'").expect("a lease");
+    node.run("BEGIN");
+    node.register("'a'").expect("a lease");
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| owner.run("SELECT leaf_new_history()"));
+        let waits = "SELECT count(*) FROM pg_locks WHERE NOT granted";
+        wait_until("it waits", || server.connect().number(waits) > 0);
+        shop.reserve("orders", 1).expect("a block");
+        node.run("COMMIT");
+        waiting.join().expect("no panic");
+    });
+}

@@ -277,3 +277,30 @@ fn restored_rows_grant_nothing_until_a_new_history_begins() {
             .expect("a lease");
     }
 }
+
+/// Rows that do not see each other as well: two tags with one identity would share their high water.
+#[test]
+fn no_two_tags_have_one_high_water() {
+    let server = Server::options().plain().start();
+    server
+        .connect()
+        .run("CREATE ROLE restorer LOGIN; ALTER DATABASE postgres OWNER TO restorer");
+    let mut owner = server.connect_as(leaf_tests::INSTALLER, "postgres");
+    let mut restorer = server.connect_as("restorer", "postgres");
+    restorer.run("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1");
+    owner.run("SELECT leaf_tag_create('orders')");
+    owner.reserve("orders", 10).expect("a block");
+    let incarnation = owner.text("SELECT incarnation::text FROM leaf.alloc");
+    let row = format!(
+        "INSERT INTO leaf.alloc (biz_tag, step, max_id, incarnation) VALUES ('mine', 1, 1, '{incarnation}')"
+    );
+    failed(restorer.simple_query(&row), "23505");
+    restorer.run("ROLLBACK");
+    // One that sees it gets another identity.
+    restorer.run(&row);
+    let two = "INSERT INTO leaf.alloc (biz_tag, step, max_id, incarnation)
+               SELECT tag, 1, 1, '00000000-0000-0000-0000-000000000001' FROM unnest('{a,b}'::text[]) AS tag";
+    failed(restorer.simple_query(two), "23505");
+    let different = "SELECT count(DISTINCT incarnation) FROM leaf.alloc";
+    assert_eq!(owner.number(different), 2);
+}

@@ -200,32 +200,132 @@ fn mark_that_a_session_sets_is_not_believed() {
     assert_eq!(installer.number(written), 1, "the trigger has seen a move");
 }
 
-/// Functions and views are the owner's, who may have made others of them.
+/// A schema of the owner of a database before pg_catalog, with what leafctl and leaf's scripts use.
+const HOSTILE: &str = "
+    CREATE SCHEMA evil;
+    GRANT USAGE ON SCHEMA evil TO PUBLIC;
+    CREATE FUNCTION evil.ran() RETURNS boolean LANGUAGE plpgsql AS
+        $$ BEGIN RAISE LOG 'it ran as %', session_user; RETURN true; END $$;
+    CREATE VIEW evil.pg_extension AS SELECT * FROM pg_catalog.pg_extension WHERE evil.ran();
+    CREATE VIEW evil.pg_class AS SELECT * FROM pg_catalog.pg_class WHERE evil.ran();
+    CREATE VIEW evil.pg_database AS SELECT * FROM pg_catalog.pg_database WHERE evil.ran();
+    GRANT SELECT ON ALL TABLES IN SCHEMA evil TO PUBLIC;
+    CREATE FUNCTION evil.same(text, text) RETURNS boolean LANGUAGE sql AS 'SELECT evil.ran()';
+    CREATE OPERATOR evil.= (LEFTARG = text, RIGHTARG = text, FUNCTION = evil.same);
+    CREATE FUNCTION evil.joined(integer, text) RETURNS text LANGUAGE sql AS 'SELECT evil.ran()::text';
+    CREATE OPERATOR evil.|| (LEFTARG = integer, RIGHTARG = text, FUNCTION = evil.joined);";
+
+/// What a superuser may be asked to look at, and to do.
+const COMMANDS: [&str; 8] = [
+    "status",
+    "doctor",
+    "doctor -A",
+    "tags list",
+    "tags create parcels",
+    "plain upgrade",
+    "plain uninstall",
+    "bench -T 1",
+];
+
+/// Functions, views and settings are the owner's, who may have made others of them.
 #[test]
 fn leafctl_runs_nothing_of_the_owners_as_a_superuser() {
     let server = Server::options().plain().start();
     let mut owner = server.connect_as(INSTALLER, "postgres");
-    owner.run("CREATE TABLE ran (by_role name)");
+    owner.run(HOSTILE);
     owner.run(
-        "CREATE OR REPLACE FUNCTION leaf_tag_incarnation(biz_tag varchar) RETURNS uuid LANGUAGE sql AS
-             'INSERT INTO ran VALUES (current_user) RETURNING gen_random_uuid()'",
+        "CREATE OR REPLACE FUNCTION leaf_tag_incarnation(tag text) RETURNS uuid LANGUAGE sql AS
+             'SELECT gen_random_uuid() WHERE evil.ran()';
+         SELECT leaf_tag_create('orders')",
     );
-    let view = "SELECT pg_get_viewdef('leaf.stat_segment')";
-    let view = owner.text(view);
+    let view = owner.text("SELECT pg_get_viewdef('leaf.stat_segment')");
     owner.run(&format!(
-        "CREATE OR REPLACE VIEW leaf.stat_segment AS SELECT v.* FROM ({}) AS v WHERE leaf_tag_incarnation(biz_tag) IS NOT NULL",
+        "CREATE OR REPLACE VIEW leaf.stat_segment AS SELECT v.* FROM ({}) AS v WHERE leaf_tag_incarnation(v.biz_tag) IS NOT NULL",
         view.trim_end_matches(';')
     ));
-    owner.run("SELECT leaf_tag_create('orders')");
-    for (user, may) in [(INSTALLER, true), ("postgres", false)] {
-        for command in ["status", "doctor", "tags list"] {
-            let mut leafctl = leafctl_on(&server);
-            let said = Said::by(leafctl.env("PGUSER", user).args(command.split(' ')));
-            assert_eq!(!said.err.contains("a superuser would"), may, "{said:?}");
+    owner.run(
+        "CREATE FUNCTION evil.changed() RETURNS trigger LANGUAGE plpgsql AS
+             $$ BEGIN PERFORM evil.ran(); RETURN NEW; END $$;
+         CREATE TRIGGER changed BEFORE UPDATE ON leaf.plain FOR EACH ROW EXECUTE FUNCTION evil.changed()",
+    );
+    let settings = ["search_path = evil, pg_catalog, public", "role = installer"];
+    for setting in ["search_path = DEFAULT"].into_iter().chain(settings) {
+        owner.run(&format!("ALTER DATABASE postgres SET {setting}"));
+        for command in COMMANDS {
+            let said = Said::by(leafctl_on(&server).args(command.split(' ')));
+            assert_ne!(said.code, Some(0), "{setting} {command}: {said:?}");
         }
     }
-    assert_eq!(
-        owner.number("SELECT count(*) FROM ran WHERE by_role = 'postgres'"),
-        0
+    let log = server.log();
+    assert!(!log.contains("it ran as postgres"), "{log}");
+    // The owner himself may.
+    let mut leafctl = leafctl_on(&server);
+    Said::by(leafctl.env("PGUSER", INSTALLER).arg("status")).done();
+    assert!(server.log().contains("it ran as installer"));
+}
+
+/// Nor in a database with the library, or without leaf, that belongs to somebody else.
+#[test]
+fn leafctl_looks_up_names_where_no_owner_has_put_any() {
+    let server = Server::options().start();
+    let mut superuser = server.connect();
+    superuser.run("CREATE ROLE owner LOGIN");
+    superuser.run("CREATE DATABASE shop OWNER owner");
+    superuser.run("CREATE DATABASE without OWNER owner");
+    for database in ["shop", "without"] {
+        let mut owner = server.connect_as("owner", database);
+        owner.run(HOSTILE);
+        owner.run(&format!(
+            "ALTER DATABASE {database} SET search_path = evil, pg_catalog, public"
+        ));
+    }
+    let mut shop = server.connect_as("postgres", "shop");
+    shop.run(
+        "SET search_path = public; CREATE EXTENSION leaf SCHEMA public;
+         SELECT leaf_tag_create('striped', stripes => 2, stripe => 1, stripe_width => 1000000);
+         CREATE TABLE public.items (id bigint GENERATED ALWAYS AS IDENTITY)",
     );
+    for command in COMMANDS.into_iter().chain(["tags adopt public.items id"]) {
+        for database in ["shop", "without"] {
+            let mut leafctl = leafctl_on(&server);
+            let leafctl = leafctl.env("PGDATABASE", database).args(command.split(' '));
+            let said = Said::by(leafctl);
+            let is_of_plain = command.starts_with("plain");
+            let has_leaf = database == "shop" && !is_of_plain || command == "doctor -A";
+            assert_eq!(
+                said.code == Some(0),
+                has_leaf,
+                "{database} {command}: {said:?}"
+            );
+        }
+    }
+    let log = server.log();
+    assert!(!log.contains("it ran as postgres"), "{log}");
+}
+
+/// Who owns a schema can drop a function in it, and with it leaf's triggers.
+#[test]
+fn superuser_installs_where_nobody_else_owns_the_schema() {
+    let server = Server::options().plain().start();
+    server.connect().run("CREATE ROLE owner");
+    server.connect().run("CREATE DATABASE shop OWNER owner");
+    let mut shop = server.connect_as("postgres", "shop");
+    shop.run("CREATE SCHEMA ids");
+    let install = |arguments: &str| {
+        let mut leafctl = leafctl_on(&server);
+        leafctl.env("PGDATABASE", "shop").args(["plain", "install"]);
+        Said::by(leafctl.args(arguments.split_whitespace()))
+    };
+    let error = install("").failed(1);
+    assert!(
+        error.contains("belongs to a role that is no superuser"),
+        "{error}"
+    );
+    assert!(error.contains("--schema"), "{error}");
+    install("--schema ids").done();
+    // A trigger that is missing all the same stops all grants.
+    shop.run("SELECT ids.leaf_tag_create('orders'); SELECT ids.leaf_segment_reserve('orders', 1)");
+    shop.run("DROP TRIGGER leaf_check ON leaf.alloc");
+    let reserve = shop.simple_query("SELECT ids.leaf_segment_reserve('orders', 1)");
+    failed(reserve, "55000");
 }

@@ -21,7 +21,7 @@ pub async fn all(client: &Client, findings: &mut Findings) -> Result<(), Failure
     if !server::has_leaf(client, findings).await? {
         return Ok(());
     }
-    let look = Look::take(client).await?;
+    let look = Look::within(client).await?;
     server::check_look(&look, findings);
     tags::check(&look, findings);
     snowflake::check_look(&look, findings);
