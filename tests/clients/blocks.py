@@ -23,8 +23,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 
-BEGIN = re.compile(r"\s*(?:#|//|--) region (\w+)$")
-END = re.compile(r"\s*(?:#|//|--) endregion$")
+BEGIN = re.compile(r"\s*(?:#|//|--|<!--) region (\w+)(?: -->)?$")
+END = re.compile(r"\s*(?:#|//|--|<!--) endregion(?: -->)?$")
 BLOCK = re.compile(
     r"(?:^<!-- (?P<name>\S+|not run: [^\n]+) -->\n)?^(?P<fence>```\w*)\n(?P<text>.*?)^```$",
     re.MULTILINE | re.DOTALL,
@@ -35,7 +35,7 @@ def regions(folder):
     """The text of each region of the files in a folder, by `path#region`."""
     found = {}
     for path in sorted(folder.rglob("*")):
-        if not path.is_file() or "node_modules" in path.parts or path.suffix in {".json", ".pyc"}:
+        if not path.is_file() or "node_modules" in path.parts or path.suffix in {".json", ".pyc", ".class"}:
             continue
         name = None
         for line in path.read_text().splitlines():
