@@ -28,7 +28,7 @@ test: ## run the whole suite: algorithms, model checks, real servers
 test-server: ## run the part of the suite that needs real servers
 	@scripts/test-server
 
-test-clients: ## run the programs of docs/clients.md: drivers, ORMs, PgBouncer
+test-clients: ## run the programs of docs/clients: drivers, ORMs, PgBouncer
 	@scripts/test-clients
 
 test-packages: ## build packages and images twice, install them in a clean root of Debian, and run them

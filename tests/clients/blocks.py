@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
-"""Compares the blocks of code in a page of the manual with the files that the checks run.
+"""Compares the blocks of code in pages of the manual with the files that the checks run.
 
-    blocks.py [--write] [PAGE FOLDER]
+    blocks.py [--write] [PAGE... FOLDER]
 
-Without arguments, the page is docs/clients.md and the files are in tests/clients.
+Without arguments, the pages are docs/clients.md and docs/clients/*.md, and the files are in
+tests/clients.
 
 A block is preceded by a comment that names its file and region:
 
     <!-- tests/clients/python/with_psycopg.py#insert -->
 
 The region is what stands in the file between the comments `region insert` and `endregion`,
-without common indentation. Every block must be a region, and every region must have a block.
+without common indentation. Every block must be a region, unless `<!-- not run: reason -->` precedes it, and every region
+must have a block.
 With --write, the blocks are taken from the files.
 """
 
@@ -21,10 +23,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 
-BEGIN = re.compile(r"\s*(?:#|//|--) region (\w+)$")
-END = re.compile(r"\s*(?:#|//|--) endregion$")
+BEGIN = re.compile(r"\s*(?:#|//|--|<!--) region (\w+)(?: -->)?$")
+END = re.compile(r"\s*(?:#|//|--|<!--) endregion(?: -->)?$")
 BLOCK = re.compile(
-    r"(?:^<!-- (?P<name>\S+) -->\n)?^(?P<fence>```\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
+    r"(?:^<!-- (?P<name>\S+|not run: [^\n]+) -->\n)?^(?P<fence>```\w*)\n(?P<text>.*?)^```$",
+    re.MULTILINE | re.DOTALL,
 )
 
 
@@ -32,7 +35,7 @@ def regions(folder):
     """The text of each region of the files in a folder, by `path#region`."""
     found = {}
     for path in sorted(folder.rglob("*")):
-        if not path.is_file() or "node_modules" in path.parts or path.suffix in {".json", ".pyc"}:
+        if not path.is_file() or "node_modules" in path.parts or path.suffix in {".json", ".pyc", ".class"}:
             continue
         name = None
         for line in path.read_text().splitlines():
@@ -52,7 +55,10 @@ def regions(folder):
 
 def main():
     arguments = [argument for argument in sys.argv[1:] if argument != "--write"]
-    page, folder = (ROOT / name for name in arguments or ["docs/clients.md", "tests/clients"])
+    if not arguments:
+        pages = sorted(ROOT.glob("docs/clients/*.md"))
+        arguments = ["docs/clients.md", *map(str, pages), "tests/clients"]
+    *pages, folder = (ROOT / name for name in arguments)
     write = "--write" in sys.argv[1:]
     found, used, faults = regions(folder), set(), []
 
@@ -61,7 +67,8 @@ def main():
         if name is None:
             faults.append(f"a block is not from a file: {text.splitlines()[:1]}")
         elif name not in found:
-            faults.append(f"{name}: there is no such region")
+            if not name.startswith("not run: "):
+                faults.append(f"{name}: there is no such region")
         else:
             used.add(name)
             if text != found[name]:
@@ -70,11 +77,12 @@ def main():
                 faults.append(f"{name}: the block differs from the file")
         return block[0]
 
-    manual = page.read_text()
-    written = BLOCK.sub(compare, manual)
+    for page in pages:
+        manual = page.read_text()
+        written = BLOCK.sub(compare, manual)
+        if write and written != manual:
+            page.write_text(written)
     faults += [f"{name}: the manual does not show the region" for name in found.keys() - used]
-    if write and written != manual:
-        page.write_text(written)
     for fault in sorted(faults):
         print(fault)
     sys.exit(len(faults) > 0)

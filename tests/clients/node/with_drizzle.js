@@ -27,12 +27,12 @@ async function insertAll(items) {
 }
 // endregion
 
-/** Runs drizzle-kit; returns what it printed. */
-async function kit(command, schema) {
+/** Runs drizzle-kit, with other settings than those of its configuration; returns what it printed. */
+async function kit(command, settings) {
   const { stdout } = await promisify(execFile)(
     'node',
     ['node_modules/drizzle-kit/bin.cjs', command, '--config', 'drizzle/config.js'],
-    { env: { ...process.env, DATABASE_URL: url, ...(schema && { DRIZZLE_SCHEMA: schema }) } },
+    { env: { ...process.env, DATABASE_URL: url, ...settings } },
   )
   return stdout
 }
@@ -54,7 +54,7 @@ promise('trap: without ::text, drizzle-kit push finds a change each time', async
   const schema = await readFile('drizzle/schema.js', 'utf8')
   await writeFile('drizzle/schema_without_cast.js', schema.replace('::text', ''))
   for (let time = 0; time < 2; time++) {
-    assert.match(await kit('push', './drizzle/schema_without_cast.js'), /Changes applied/)
+    assert.match(await kit('push', { DRIZZLE_SCHEMA: './drizzle/schema_without_cast.js' }), /Changes applied/)
   }
 })
 
@@ -69,6 +69,15 @@ promise('an array of values is inserted in one statement, and ids are returned i
   const ids = await insertAll(ITEMS)
   assert.deepEqual(await stored(ids), ITEMS)
   assert.equal(await inserts('orders'), before + 1)
+})
+
+promise(`trap: drizzle-kit pull writes the default as it should be, but mode 'number'`, async () => {
+  await kit('pull', { DRIZZLE_OUT: './drizzle/pulled' })
+  const schema = await readFile('drizzle/pulled/schema.ts', 'utf8')
+  const id = 'id: bigint({ mode: "number" }).default(sql`leaf_segment_next(\'orders\'::text)`)'
+  assert.ok(schema.includes(id), schema)
+  await writeFile('drizzle/pulled/schema.ts', schema.replaceAll('mode: "number"', 'mode: "bigint"'))
+  assert.match(await kit('push', { DRIZZLE_SCHEMA: './drizzle/pulled/schema.ts' }), /No changes detected/)
 })
 
 promise(`trap: mode 'number' rounds snowflake ids without an error`, async () => {

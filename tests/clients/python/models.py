@@ -1,41 +1,23 @@
 """Models of SQLAlchemy whose ids come from leaf."""
 
 # region model
-from sqlalchemy import BigInteger, Sequence, text
-from sqlalchemy.ext.compiler import compiles
+from sqlalchemy import DDL, BigInteger, Sequence, event, text
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
-from sqlalchemy.schema import CreateSequence, DropSequence
 
 
-class Tag(Sequence):
-    """A tag of leaf: to SQLAlchemy a sequence, whose values ascend in the order of the rows."""
+def leaf_id(default):
+    """A primary key that leaf draws.
 
-
-@compiles(Tag)
-def draw(tag, compiler, **kw):
-    return f"leaf_segment_next('{tag.name}')"
-
-
-# For create_all, drop_all and the like.
-@compiles(CreateSequence)
-def create(statement, compiler, **kw):
-    if isinstance(statement.element, Tag):
-        return f"SELECT leaf_tag_create('{statement.element.name}', if_not_exists => true)"
-    return compiler.visit_create_sequence(statement, **kw)
-
-
-@compiles(DropSequence)
-def drop(statement, compiler, **kw):
-    if isinstance(statement.element, Tag):
-        return f"SELECT leaf_tag_drop('{statement.element.name}')"
-    return compiler.visit_drop_sequence(statement, **kw)
-
-
-def leaf_id(tag):
-    """A primary key drawn from a tag."""
-    default = text(f"leaf_segment_next('{tag}')")
+    To SQLAlchemy it is a sequence, whose values ascend in the order of the rows. Because it is
+    optional, SQLAlchemy neither creates it nor calls it on PostgreSQL, but leaves the column to
+    its default.
+    """
     return mapped_column(
-        BigInteger, Tag(tag), server_default=default, primary_key=True, insert_sentinel=True
+        BigInteger,
+        Sequence("leaf", optional=True),
+        server_default=text(default),
+        primary_key=True,
+        insert_sentinel=True,
     )
 
 
@@ -46,8 +28,25 @@ class Base(DeclarativeBase):
 class Order(Base):
     __tablename__ = "orders"
 
-    id: Mapped[int] = leaf_id("orders")
+    id: Mapped[int] = leaf_id("leaf_segment_next('orders')")
     item: Mapped[str]
+
+
+class Event(Base):
+    __tablename__ = "events"
+
+    id: Mapped[int] = leaf_id("leaf_snowflake_next()")
+    what: Mapped[str]
+# endregion
+
+
+# region tag
+event.listen(
+    Order.__table__,
+    "before_create",
+    DDL("SELECT leaf_tag_create('orders', if_not_exists => true)"),
+)
+event.listen(Order.__table__, "after_drop", DDL("SELECT leaf_tag_drop('orders')"))
 # endregion
 
 
@@ -57,7 +56,7 @@ class Parcel(Base):
     __tablename__ = "parcels"
 
     # region column
-    id: Mapped[int] = leaf_id("parcels")
+    id: Mapped[int] = leaf_id("leaf_segment_next('parcels')")
     number: Mapped[int] = mapped_column(
         BigInteger, server_default=text("leaf_segment_next('parcel_numbers')")
     )

@@ -24,13 +24,6 @@ def insert_many(conn, items):
 # endregion
 
 
-# region unnest
-def insert_all(conn, items):
-    rows = conn.execute("INSERT INTO orders (item) SELECT unnest(%s::text[]) RETURNING id", [items])
-    return [row[0] for row in rows]
-# endregion
-
-
 # region copy
 def copy(conn, items):
     drawn = conn.execute("SELECT leaf_segment_batch('orders', %s)", [len(items)])
@@ -78,7 +71,8 @@ def _():
 def _():
     with psycopg.connect() as conn:
         before = conn.execute(INSERTS, ["orders"]).fetchone()[0]
-        ids = insert_all(conn, ITEMS)
+        sql = "INSERT INTO orders (item) SELECT unnest(%s::text[]) RETURNING id"
+        ids = [row[0] for row in conn.execute(sql, [ITEMS])]
         assert stored(conn, ids) == ITEMS
         assert conn.execute(INSERTS, ["orders"]).fetchone()[0] == before + 1
 

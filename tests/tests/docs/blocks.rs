@@ -12,9 +12,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-/// The page whose blocks in other languages are compared with programs that run;
-/// `scripts/test-clients` does that.
-const OF_CLIENTS: &str = "docs/clients.md";
+/// docs/clients.md and the pages of docs/clients/: their blocks in other languages are compared
+/// with programs that run, by `scripts/test-clients`.
+const OF_CLIENTS: &str = "docs/clients";
 
 /// Runs SQL with `psql`, as a reader would, and returns what it prints; an error names the
 /// line of the page.
@@ -111,7 +111,7 @@ fn run(server: &Server, database: &str, page: &Page) -> Vec<String> {
                 wrong.extend(ran.err().map(|error| format!("{at}: {error}")));
             }
             "" | "text" if !looks_like_sql(&block.code) => {}
-            _ if page.name == OF_CLIENTS => {}
+            _ if page.name.starts_with(OF_CLIENTS) => {}
             language => wrong.push(format!(
                 "{at}: a block of language \"{language}\" that no test runs"
             )),

@@ -2,6 +2,6 @@
 export default {
   dialect: 'postgresql',
   schema: process.env.DRIZZLE_SCHEMA ?? './drizzle/schema.js',
-  out: './drizzle/migrations',
+  out: process.env.DRIZZLE_OUT ?? './drizzle/migrations',
   dbCredentials: { url: process.env.DATABASE_URL },
 }

@@ -21,6 +21,16 @@ def upgrade():
         sa.Column("item", sa.String(), nullable=False),
     )
     # endregion
+    op.create_table(
+        "events",
+        sa.Column(
+            "id",
+            sa.BigInteger(),
+            server_default=sa.text("leaf_snowflake_next()"),
+            primary_key=True,
+        ),
+        sa.Column("what", sa.String(), nullable=False),
+    )
     op.execute("SELECT leaf_tag_create('parcels')")
     op.execute("SELECT leaf_tag_create('parcel_numbers')")
     op.create_table(
@@ -44,6 +54,7 @@ def downgrade():
     op.drop_table("parcels")
     op.execute("SELECT leaf_tag_drop('parcel_numbers')")
     op.execute("SELECT leaf_tag_drop('parcels')")
+    op.drop_table("events")
     # region downgrade
     op.drop_table("orders")
     op.execute("SELECT leaf_tag_drop('orders')")
