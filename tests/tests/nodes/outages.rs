@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 fn tag_without_a_usable_upstream_raises_55000() {
     let centre = Centre::start();
     centre.create("orders", "");
-    let mut shard = centre.shard();
+    let shard = centre.shard();
     attach(&shard, "orders", 10);
     shard.reload("leaf.upstream", "");
     let mut client = shard.connect();
