@@ -88,9 +88,6 @@ fn is_broken(page: &str, target: &str) -> Option<String> {
         None if file.is_empty() => PathBuf::from(page),
         None => plain(&Path::new(page).parent().expect("a folder").join(file)),
     };
-    if page.starts_with("docs/") && !is_outside && !path.starts_with("docs") {
-        return Some(format!("{path:?} is not in the book: link to {REPOSITORY}"));
-    }
     if !root().join(&path).exists() {
         return Some(format!("there is no {path:?}"));
     }
@@ -124,7 +121,7 @@ fn broken_links_are_found() {
         "no-such-page.md",
         "concepts.md#no-such-heading",
         "#no-such-heading",
-        "../README.md",
+        "../no-such-page.md",
         "https://github.com/leaf-pg/leaf/blob/main/no-such-file",
         "https://github.com/leaf-pg/leaf/blob/main/README.md#no-such-heading",
     ] {
@@ -144,6 +141,7 @@ fn every_page_is_a_chapter_of_the_book() {
     let summary = fs::read_to_string(root().join("docs/SUMMARY.md")).expect("the summary");
     let chapters: BTreeSet<String> = targets(&summary)
         .iter()
+        .filter(|target| !target.starts_with("../"))
         .map(|target| format!("docs/{target}"))
         .collect();
     let pages = Page::all().into_iter().map(|page| page.name);
