@@ -8,7 +8,21 @@ use plotters::prelude::*;
 
 use crate::latency::{Latency, SHARES};
 
-const SIZE: (u32, u32) = (800, 420);
+const SIZE: (u32, u32) = (760, 420);
+
+/// Of all texts: they are not smaller than those around a plot.
+const FONT: (&str, i32) = ("sans-serif", 14);
+
+/// About how wide a letter is, and how high a line.
+const LETTER: u32 = 7;
+const LINE: i32 = 17;
+
+/// On a dark page, black and white change places.
+const DARK: &str = "<style>@media (prefers-color-scheme: dark) {
+rect[fill=\"#FFFFFF\"] { fill: #1d1f21 }
+text[fill=\"#000000\"] { fill: #d0d0d0 }
+[stroke=\"#000000\"] { stroke: #d0d0d0 }
+}</style>";
 
 /// Colours that people who see fewer of them can tell apart (Okabe and Ito).
 const COLOURS: [RGBColor; 6] = [
@@ -43,11 +57,12 @@ fn svg(draw: impl FnOnce(&DrawingArea<SVGBackend<'_>, Shift>) -> Drawn) -> Strin
     let mut text = String::new();
     {
         let area = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
-        // So that it can be read on a dark page, too.
         area.fill(&WHITE).expect("a string takes all");
         draw(&area).expect("figures that can be drawn");
         area.present().expect("a string takes all");
     }
+    let opening = text.find('>').map_or(0, |at| at + 1);
+    text.insert_str(opening, DARK);
     text
 }
 
@@ -61,10 +76,12 @@ pub fn by_sessions(lines: &[Line]) -> String {
     let lines: Vec<_> = lines.iter().map(in_millions).collect();
     let most = largest(&lines, |point| point.1);
     svg(|area| {
-        let mut chart = frame(area)
+        let mut chart = frame(area, &lines)
             .build_cartesian_2d((1.0..most_sessions).log_scale().base(2.0), 0.0..most * 1.1)?;
         chart
             .configure_mesh()
+            .label_style(FONT)
+            .axis_desc_style(FONT)
             .disable_x_mesh()
             .max_light_lines(1)
             .x_labels(4)
@@ -73,7 +90,7 @@ pub fn by_sessions(lines: &[Line]) -> String {
             .y_label_formatter(&|ids| format!("{ids:.0}"))
             .x_label_formatter(&|sessions| format!("{sessions:.0}"))
             .draw()?;
-        draw(&mut chart, &lines, SeriesLabelPosition::UpperLeft)
+        draw(area, &mut chart, &lines)
     })
 }
 
@@ -91,18 +108,20 @@ pub fn latencies(named: &[(&str, Latency)]) -> String {
     let highest = largest(&lines, |point| point.1);
     let last = one_of(SHARES[SHARES.len() - 1]);
     svg(|area| {
-        let mut chart = frame(area).build_cartesian_2d(
+        let mut chart = frame(area, &lines).build_cartesian_2d(
             (2.0..last).log_scale(),
             (lowest * 0.8..highest * 1.25).log_scale(),
         )?;
         chart
             .configure_mesh()
+            .label_style(FONT)
+            .axis_desc_style(FONT)
             .x_desc("share of calls that take no longer")
             .y_desc("milliseconds")
             .x_label_formatter(&|calls| share_of(*calls))
             .y_label_formatter(&|time| format!("{time}"))
             .draw()?;
-        draw(&mut chart, &lines, SeriesLabelPosition::UpperLeft)
+        draw(area, &mut chart, &lines)
     })
 }
 
@@ -111,9 +130,11 @@ pub fn timeline(lines: &[Line], marks: &[(f64, String)]) -> String {
     let end = largest(lines, |point| point.0);
     let most = largest(lines, |point| point.1) * 1.3;
     svg(|area| {
-        let mut chart = frame(area).build_cartesian_2d(0.0..end, 0.0..most)?;
+        let mut chart = frame(area, lines).build_cartesian_2d(0.0..end, 0.0..most)?;
         chart
             .configure_mesh()
+            .label_style(FONT)
+            .axis_desc_style(FONT)
             .disable_x_mesh()
             .max_light_lines(1)
             .x_desc("seconds")
@@ -132,49 +153,64 @@ pub fn timeline(lines: &[Line], marks: &[(f64, String)]) -> String {
                 false => *at - width,
             };
             let place = (left, height);
-            chart.draw_series([Text::new(what.clone(), place, ("sans-serif", 14))])?;
+            chart.draw_series([Text::new(what.clone(), place, FONT)])?;
         }
-        draw(&mut chart, lines, SeriesLabelPosition::MiddleMiddle)
+        draw(area, &mut chart, lines)
     })
 }
 
-/// What surrounds each plot.
+/// What surrounds each plot, with room for the names of its lines on the right.
 fn frame<'a, 'b>(
     area: &'a DrawingArea<SVGBackend<'b>, Shift>,
+    lines: &[Line],
 ) -> ChartBuilder<'a, 'b, SVGBackend<'b>> {
+    let longest = lines.iter().map(|line| line.name.len()).max().unwrap_or(0);
     let mut frame = ChartBuilder::on(area);
-    let sides = frame.margin(16).margin_right(40);
+    let sides = frame.margin(16).margin_right(24 + LETTER * longest as u32);
     sides.x_label_area_size(44).y_label_area_size(64);
     frame
 }
 
-/// A piece of a line, beside its name.
-fn sample((x, y): (i32, i32), colour: RGBColor) -> PathElement<(i32, i32)> {
-    PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(2))
-}
-
-/// Draws the lines, and their names at this place.
+/// Draws the lines, each with its name at its end.
 fn draw<'a, X, Y>(
+    area: &DrawingArea<SVGBackend<'_>, Shift>,
     chart: &mut ChartContext<'a, SVGBackend<'a>, Cartesian2d<X, Y>>,
     lines: &[Line],
-    position: SeriesLabelPosition,
 ) -> Drawn
 where
     X: Ranged<ValueType = f64> + ValueFormatter<f64>,
     Y: Ranged<ValueType = f64> + ValueFormatter<f64>,
 {
+    let mut names = Vec::new();
     for (line, colour) in lines.iter().zip(COLOURS) {
-        let series = LineSeries::new(line.points.iter().copied(), colour.stroke_width(2));
-        let label = chart.draw_series(series)?.label(&line.name);
-        label.legend(move |at| sample(at, colour));
+        let points = line.points.iter().copied();
+        chart.draw_series(LineSeries::new(points, colour.stroke_width(2)))?;
+        if let Some(last) = line.points.last() {
+            names.push((chart.backend_coord(last), &line.name, colour));
+        }
     }
-    chart
-        .configure_series_labels()
-        .position(position)
-        .background_style(WHITE.mix(0.85))
-        .border_style(BLACK.mix(0.3))
-        .draw()?;
+    names.sort_by_key(|((_, y), ..)| *y);
+    let heights = apart(names.iter().map(|((_, y), ..)| *y).collect());
+    for (((x, _), name, colour), y) in names.into_iter().zip(heights) {
+        let style = FONT.into_font().color(&colour);
+        area.draw(&Text::new(name.as_str(), (x + 8, y - LINE / 2), style))?;
+    }
     Ok(())
+}
+
+/// Heights of names, from the top, that do not overlap: as near to the wanted ones as the lower edge
+/// of the drawing allows.
+fn apart(mut heights: Vec<i32>) -> Vec<i32> {
+    let lowest = SIZE.1 as i32 - 60;
+    for at in 1..heights.len() {
+        heights[at] = heights[at].max(heights[at - 1] + LINE);
+    }
+    let mut limit = lowest;
+    for height in heights.iter_mut().rev() {
+        *height = (*height).min(limit);
+        limit = *height - LINE;
+    }
+    heights
 }
 
 /// 99 % for 100.
@@ -216,5 +252,17 @@ mod tests {
             assert!(drawing.contains("sessions") && drawing.contains("client library"));
         }
         assert!(timeline(&lines, &marks).contains("the leader is killed"));
+    }
+
+    #[test]
+    fn names_do_not_overlap() {
+        assert_eq!(apart(vec![10, 100, 200]), [10, 100, 200]);
+        assert_eq!(apart(vec![100, 101, 102]), [100, 117, 134]);
+        let low = apart(vec![350, 355, 358, 359]);
+        assert!(
+            low.windows(2).all(|pair| pair[1] - pair[0] >= LINE),
+            "{low:?}"
+        );
+        assert!(low[3] <= SIZE.1 as i32 - 60, "{low:?}");
     }
 }
