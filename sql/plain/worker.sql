@@ -185,7 +185,7 @@ BEGIN
     SELECT * INTO s FROM leaf.scheme();
     SELECT * INTO p FROM leaf.plain;
     IF wanted >= s.worker_ids THEN
-        PERFORM leaf.fail('22023', format('worker id %s is out of range', wanted), 'Choose a worker id within the range, or -1 to lease one.',
+        PERFORM leaf.fail('22023', format('worker id %s is out of range', wanted), 'Choose a worker id within the range; or leave it out, which is -1 in leaf.worker_id, to lease any.',
             format('Layout %s has the worker ids 0 to %s.', s.layout, s.worker_ids - 1));
     ELSIF wanted IS NOT NULL THEN
         SELECT * INTO w FROM leaf.worker WHERE worker_id = wanted;

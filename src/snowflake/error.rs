@@ -112,7 +112,7 @@ impl Problem for Error {
             Error::OutOfRange { worker_id, scheme } => Report::new(
                 Code::ERRCODE_INVALID_PARAMETER_VALUE,
                 format!("worker id {worker_id} is out of range"),
-                "Choose a worker id within the range, or -1 to lease one.",
+                "Choose a worker id within the range; or leave it out, which is -1 in leaf.worker_id, to lease any.",
             )
             .detail(format!(
                 "Layout {} has the worker ids 0 to {}.",

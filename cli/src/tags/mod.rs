@@ -151,8 +151,13 @@ async fn with_similar(client: &Client, command: &Command, failure: Failure) -> F
         return failure;
     };
     let likeness = |name: &String| strsim::jaro_winkler(name, tag);
-    let tags = tags.iter().map(|row| row.get::<_, String>(0));
+    let tags: Vec<String> = tags.iter().map(|row| row.get(0)).collect();
+    if tags.iter().any(|name| name == tag) {
+        // It is something else that does not exist, such as a role.
+        return failure;
+    }
     let nearest = tags
+        .into_iter()
         .filter(|name| likeness(name) > SIMILAR)
         .max_by(|one, other| likeness(one).total_cmp(&likeness(other)));
     match nearest {

@@ -71,6 +71,11 @@ fn tag_is_created_altered_granted_listed_and_dropped() {
         error.ends_with("does not exist; hint: did you mean \"orders\"?\n"),
         "{error}"
     );
+    let error = tags(&server, &["grant", "orders", "nobody"]).failed(1);
+    assert!(
+        error.contains("role \"nobody\" does not exist; hint: Create"),
+        "{error}"
+    );
 }
 
 #[test]
