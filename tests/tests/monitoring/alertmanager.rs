@@ -1,9 +1,8 @@
 //! What Alertmanager makes of the alerts.
 
 use leaf_tests::page::root;
-use leaf_tests::wait_until;
+use leaf_tests::{reserved_port, wait_until};
 use serde_json::{Value, json};
-use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
 
@@ -18,9 +17,7 @@ struct Alertmanager {
 impl Alertmanager {
     fn start() -> Alertmanager {
         let data = tempfile::tempdir().expect("a folder");
-        let free = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let address = free.local_addr().expect("an address");
-        drop(free);
+        let address = format!("127.0.0.1:{}", reserved_port());
         let file = root().join("monitoring/alertmanager.yaml");
         let child = Command::new("prometheus-alertmanager")
             .arg(format!("--config.file={}", file.display()))

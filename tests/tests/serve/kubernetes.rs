@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 use leaf_tests::page::root;
-use leaf_tests::{Draw, Mode, Serve, Server, Tls, leafctl, wait_until};
+use leaf_tests::{Draw, Mode, Serve, Server, Tls, leafctl, reserved_port, wait_until};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -221,7 +221,8 @@ fn pod_of_the_example_is_live_without_a_database_and_ready_while_ids_are_at_hand
     let mut server = database_of(&manifest);
     let pod = Pod::new(&manifest, &server, SHA256);
     server.stop(Mode::Fast);
-    let serve = pod.start(0);
+    let port = reserved_port();
+    let serve = pod.start(port);
     assert_eq!(pod.probe(&serve, "liveness"), 200);
     assert_eq!(pod.probe(&serve, "readiness"), 503);
     server.start_again();
@@ -239,7 +240,6 @@ fn pod_of_the_example_is_live_without_a_database_and_ready_while_ids_are_at_hand
     assert_eq!(pod.probe(&serve, "liveness"), 200);
 
     // The container is restarted in the same pod, and has the worker id of the volume.
-    let port = serve.address().port();
     serve.kill();
     let serve = pod.start(port);
     draw_snowflake(&serve);
