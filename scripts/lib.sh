@@ -83,6 +83,28 @@ tool() { # tool NAME VERSION [OPTION OF CARGO INSTALL]...
     PATH=$home/bin:$PATH
 }
 
+# Runs a command for folder $1 unless it was run for it with the same $2; the folder is made
+# anew before.
+once() { # once FOLDER STAMP COMMAND...
+    local folder=$1 stamp=$2
+    shift 2
+    if [ "$(cat "$folder/.stamp" 2>/dev/null)" = "$stamp" ]; then return; fi
+    rm -rf "$folder"
+    mkdir -p "$folder"
+    "$@" "$folder"
+    printf '%s\n' "$stamp" >"$folder/.stamp"
+}
+
+# Installs the libraries of a list into an environment of Python, unless they are there.
+python_libraries() { # python_libraries FOLDER LIST
+    once "$1" "$(python3 --version; cksum <"$2")" install_python_libraries "$2"
+}
+
+install_python_libraries() { # install_python_libraries LIST FOLDER
+    python3 -m venv "$2"
+    "$2/bin/pip" install -q --disable-pip-version-check --only-binary :all: -r "$1"
+}
+
 # Prints the files that belong to the sources, each with a NUL behind it: those that git
 # knows, as they are now.
 source_files() {

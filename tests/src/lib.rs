@@ -65,6 +65,7 @@ pub use load::Load;
 pub use mariadb::MariaDb;
 pub use patroni::{Cluster, Etcd, Node};
 pub use pooler::Pooler;
+pub use port::reserved as reserved_port;
 pub use process::{Paused, signal};
 pub use prometheus::{Prometheus, Sample};
 pub use relay::Relay;

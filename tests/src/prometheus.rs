@@ -42,6 +42,8 @@ impl Prometheus {
         let targets: Vec<_> = exporters.iter().map(|it| it.address()).collect();
         let (folder, configuration) = copied("prometheus.yaml", |text| {
             let text = replaced(text, "_interval: 15s", &format!("_interval: {interval}"));
+            // An Alertmanager of the machine is not told.
+            let text = replaced(&text, "['localhost:9093']", "[]");
             replaced(
                 &text,
                 "['localhost:9187']",

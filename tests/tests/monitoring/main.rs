@@ -1,7 +1,9 @@
 //! Watching a fleet: what `monitoring/` has for Prometheus and Grafana. Debian's exporters and
 //! Prometheus run against real servers: each alert fires when what it is about breaks, and each
-//! panel of the dashboard shows something, and the runbook has what the alerts point to.
+//! panel of the dashboard shows something, and the runbook has what the alerts point to;
+//! Alertmanager keeps back what is needless.
 
+mod alertmanager;
 mod alerts;
 mod dashboard;
 mod exporters;

@@ -1,11 +1,12 @@
 //! `leafctl serve`: ids over HTTP, what Meituan Leaf and TinyID answer, tokens, limits, faults,
-//! the end of the process, systemd, TLS, and the page.
+//! the end of the process, systemd, Kubernetes, TLS, and the page.
 //!
 //! What it does without a server is tested in `cli/src/serve`.
 
 mod description;
 mod faults;
 mod ids;
+mod kubernetes;
 mod limits;
 mod manual;
 mod meituan;
