@@ -17,6 +17,8 @@
 //! - [`human`]: short numbers and durations, and texts that a terminal can show.
 //! - [`output`]: tables, JSON and CSV.
 //! - [`failure`]: errors of one line, and exit codes.
+//!
+//! No command uses another.
 
 mod arguments;
 mod bench;

@@ -1,4 +1,7 @@
 //! Worker ids for nodes that issue snowflake ids themselves.
+//!
+//! A registration is committed by the loader ([`nodes`]), and passes over rows that are locked. A
+//! renewal or a release concerns one row, and is a part of the caller's transaction.
 
 use leaf_core::snowflake::lease::{Identity, Verdict, renewal};
 use leaf_core::time::WallTime;

@@ -1,4 +1,8 @@
 //! `leaf.mask_secret`: what the keys of masks are derived from.
+//!
+//! A table of its own, because others see `leaf.alloc`: the owner of the database has to, for a
+//! dump. There can be several secrets, the database's own and those that came with tags from
+//! elsewhere; the row of a tag names its own.
 
 use pgrx::pg_sys;
 

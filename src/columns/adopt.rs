@@ -1,4 +1,8 @@
 //! `leaf_column_adopt`.
+//!
+//! At one moment, nobody may insert, nobody may take a value of the sequences, and the largest
+//! values of column and sequences are read: under the locks of [`locking`]. Inserts that wait for
+//! the table are parsed again once they have its lock, and use the new default.
 
 use std::ffi::CString;
 

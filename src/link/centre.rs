@@ -85,9 +85,9 @@ impl Centre {
         Some(format!("{host}:{port}"))
     }
 
-    /// Asks the centre, in one pipeline; requests for numbers that follow each other in one
-    /// statement. Calls `hear` with each answer as soon as it is there, in the order of the
-    /// requests.
+    /// Asks the centre, in one pipeline. Requests for numbers that follow each other share
+    /// statements, of as many tags as the centre can grant in time. Calls `hear` with each answer
+    /// as soon as it is there, in the order of the requests.
     pub fn ask(&mut self, address: &Address, demands: &[Demand], mut hear: impl FnMut(Heard)) {
         if self.address.as_ref() != Some(address) {
             self.connection = None;

@@ -7,8 +7,9 @@
 //! sign that another registry may be behind the centre's address. It has no
 //! connection to a database, so that it can hold up no command that waits for sessions to leave
 //! one. Its main thread waits only on its latch and for the thread that speaks with the
-//! centre ([`speaker`]), and each request is answered: with numbers or with the reason why
-//! there are none.
+//! centre ([`speaker`]), and each request is answered: with numbers, with a lease, or with the
+//! reason why there are none. Its states, and what each answer leads to, are in
+//! `docs/architecture.md`.
 
 mod answers;
 pub mod call;

@@ -192,7 +192,9 @@ pub fn drop_stale_ids() {
     });
 }
 
-/// Called after the commit: applies the changes to shared memory. Raises no error.
+/// Called after the commit: applies the changes to shared memory. A session that has looked a
+/// tag up since [`drop_stale_ids`] may have seen the old row: the epoch changes once more. Raises
+/// no error.
 pub fn after_commit() {
     let done = with(std::mem::take);
     if done.is_empty() {

@@ -1,8 +1,14 @@
 //! The keys with which this session masks ids.
 //!
 //! A key is read from the tag's row and derived once per statement, whatever other sessions
-//! do meanwhile: all rows of a statement get masks of one version. What the session itself
-//! changes in between counts at once.
+//! do meanwhile: all rows of a statement get masks of one version, which makes the functions
+//! stable. A parallel worker would read the row by itself, so it may not call them. What the
+//! session itself changes in between counts at once.
+//!
+//! Nothing is made at the first use: `CREATE EXTENSION` makes the secret, and a default of the
+//! column the salt. So masks work on standbys, in read-only transactions, and for rows that were
+//! loaded by hand. Slots are not used: a standby has none, and a mask should not bring a tag into
+//! memory.
 
 use std::cell::RefCell;
 use std::collections::HashMap;

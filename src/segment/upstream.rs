@@ -1,5 +1,10 @@
 //! Tags of several clusters: a tag that is fed gets its ids from a tag of the centre. Here a tag
 //! becomes one, and the centre gives numbers to those of its shards.
+//!
+//! A tag is fed because of its row, not of a setting: without `leaf.upstream` it has no ids, and
+//! in a dump or a copy it is still fed. Of its numbers, only the lower bound `max_id` is stored.
+//! No file keeps them over a restart, because it would be copied along: each copy of a shard has
+//! to ask the centre.
 
 use std::time::Duration;
 

@@ -5,8 +5,9 @@
 //! to it and draw without a lock. A generator is therefore assigned to another registry
 //! only when no session can be drawing from it with another layout: when its database
 //! has been dropped, or its layout and epoch stay the same. There are as many as the server
-//! allows sessions. If more databases issue ids, one after the other, the one that was idle longest is assigned to another database: its serial number
-//! changes, which a session compares after each draw.
+//! allows sessions. If more databases issue ids, one after the other, the one that was idle
+//! longest is assigned to another database: its serial number changes, which a session compares
+//! after each draw.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 

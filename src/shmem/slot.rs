@@ -199,7 +199,8 @@ impl Slot {
         Ok(is_due)
     }
 
-    /// How many ids were drawn from the buffer since it serves the tag.
+    /// How many ids were drawn from the buffer since it serves the tag. A draw counts nothing:
+    /// this is what came into the buffer without what is left.
     fn drawn(&self, state: &TagState) -> u64 {
         let levels = self.buffer.levels();
         state.entered.saturating_sub(levels.current + levels.next)

@@ -107,6 +107,9 @@ fn give_up(scheme: &Scheme, generator: &Generator, us: u64, patience: &Patience<
 
 /// Sleeps for `us` microseconds or until it is time to check again; returns `false` if
 /// the time to wait is up. Can be cancelled.
+///
+/// To be woken late does no harm: a session draws all 4,096 ids of a tick in half of its
+/// millisecond.
 fn sleep(us: u64, patience: &Patience<'_>) -> bool {
     /// A latch sleeps for whole milliseconds, and only a sleep on a latch is interrupted
     /// by a cancel. Shorter sleeps do not use it.

@@ -1,4 +1,5 @@
-//! `leafctl serve`: ids over HTTP, from buffers in memory.
+//! `leafctl serve`: ids over HTTP, from buffers in memory. A request whose ids are at hand uses no
+//! timer, and of locks only that of the list of tags, for reading.
 //!
 //! - [`args`]: the options.
 //! - [`routes`]: the addresses, on [`answer`], [`query`] and [`problem`].

@@ -108,7 +108,9 @@ impl Position {
 
 /// How many numbers to skip at the first grant in another history of the
 /// cluster: `factor` times the last segment and the largest reserved block,
-/// because a standby that was promoted may have missed that many grants.
+/// because a standby that was promoted may have missed that many grants. That is enough
+/// as long as none of these was larger than the last ones that it has. `leaf.max_reserve` keeps
+/// one absurd block from making the skip exhaust the tag.
 pub fn history_skip(factor: u64, last_grant: u64, largest_reserve: u64) -> u64 {
     factor.saturating_mul(last_grant.saturating_add(largest_reserve))
 }

@@ -5,6 +5,10 @@
 //! grant the same number, whether or not they know of each other. A cut can be made finer
 //! from a bound on; see [`OwnNumbers::restriped`].
 //!
+//! Only a grant looks at the stripe: it begins at the first own number from `max_id` on, and
+//! ends with the block. So anything may move a row, to any number, and buffers know of no
+//! stripes.
+//!
 //! The arithmetic is that of `i128`, in which nothing here overflows: a number has 64
 //! bits, and a width times a count at most 95.
 

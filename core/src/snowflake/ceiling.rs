@@ -48,7 +48,8 @@ pub fn is_long(scheme: &Scheme) -> bool {
 }
 
 /// The tick from which a ceiling is due to be raised: half-way from `from`, the first
-/// tick in which ids are issued, to the ceiling, but not within the first tick.
+/// tick in which ids are issued, to the ceiling, but not within the first tick. Ids reach it, not
+/// the clock: where none are issued, nothing is written.
 ///
 /// ```
 /// use leaf_core::snowflake::ceiling;

@@ -64,7 +64,8 @@ pub enum Refused {
 
 /// Chooses a worker id: the requested one, the node's own, the one whose lease ran out first
 /// in this history, one that was never leased, or else one whose lease ran out in another
-/// history.
+/// history. Used ones come before unused ones, because containers that restart would
+/// otherwise fill the registry.
 ///
 /// `held` has the rows that can matter: all of them, or, of a large registry, that of the
 /// requested worker id, those of the node itself, and those whose leases ran out first.

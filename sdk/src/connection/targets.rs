@@ -1,4 +1,7 @@
 //! The hosts to try, and the driver's configuration for all of them.
+//!
+//! The library tries one host at a time: the driver limits the time of the TCP connection only, and
+//! would wait for ever for a host that accepts it and then says nothing.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,5 @@
-//! TLS: what is verified, and the certificate that the client shows.
+//! TLS: what is verified, and the certificate that the client shows. It is OpenSSL's, as libpq's
+//! is, so that both trust the same servers.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};

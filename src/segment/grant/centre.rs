@@ -4,7 +4,9 @@
 //! That a tag is fed, its row says: the first load locks it, and finds that the centre must be
 //! asked. From then on the loader knows it, and asks straight away, until the row has changed or
 //! the centre refuses. The transaction after the answer locks the row, and checks that the numbers
-//! are of the tag that it is attached to, and above all that it has granted.
+//! are of the tag that it is attached to, and above all that it has granted. Whatever happens in
+//! between, such as a crash, a lost answer or a new epoch of the slot, numbers may be lost; none is
+//! used twice.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
