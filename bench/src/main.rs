@@ -11,6 +11,7 @@ mod latency;
 mod limits;
 mod machine;
 mod nodes;
+mod page;
 mod pgbench;
 mod plots;
 mod processor;
@@ -114,7 +115,11 @@ fn measure<B>(
     let file = here.join(file);
     let is_full = !arguments.quick && arguments.only.is_none();
     if is_full {
-        write(&file, &report.for_markdown());
+        let results = report.for_markdown();
+        write(&file, &results);
+        let page = here.join("../docs/comparison.md");
+        let text = fs::read_to_string(&page).expect("the page");
+        write(&page, &page::refreshed(&text, &results));
     } else {
         eprintln!("not a full run: {} is unchanged", file.display());
     }
