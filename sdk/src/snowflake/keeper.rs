@@ -275,6 +275,19 @@ async fn register(link: &Link, node: &Node) -> Result<(), Error> {
     }
 }
 
+/// Learns the present token of a lease of which a renewal is under way, or was not answered. Repeated, it
+/// returns the same. Whether the lease is lost, its release says.
+async fn settle_renewal(
+    link: &Arc<Link>,
+    node: &Arc<Node>,
+    lease: &mut Lease,
+) -> Result<(), Error> {
+    if lease.held.next_token.is_some() {
+        ask_to_renew(link, node, lease).await?;
+    }
+    Ok(())
+}
+
 /// Releases a lease whose ids end at an instant.
 async fn end_lease(link: &Link, lease: &Lease, end: WallTime) -> Result<(), Error> {
     let used_until = system_time(end);
@@ -306,6 +319,7 @@ pub(super) async fn release(link: Arc<Link>, node: Arc<Node>) -> Result<(), Erro
     let end = node.generator.end(&lease.held.terms.scheme.layout);
     let end = lease.held.terms.scheme.instant_of(end);
     let Some(cache) = &node.cache else {
+        settle_renewal(&link, &node, &mut lease).await?;
         return end_lease(&link, &lease, end).await;
     };
     let store = |lease: &Lease| {
@@ -313,7 +327,11 @@ pub(super) async fn release(link: Arc<Link>, node: Arc<Node>) -> Result<(), Erro
         stored.map_err(Error::cache)
     };
     lease.ceiling = end.min(lease.held.terms.ceiling);
-    if let Err(error) = link.reach().await {
+    let reached = match link.reach().await {
+        Ok(()) => settle_renewal(&link, &node, &mut lease).await,
+        away => away,
+    };
+    if let Err(error) = reached {
         store(&lease)?;
         return Err(error);
     }

@@ -277,6 +277,33 @@ fn closed_generators_worker_id_is_free_at_once() {
 }
 
 /// The successor begins where the closed generator ended.
+/// While a renewal is under way, the registry may have another token already.
+#[test]
+fn generator_that_is_closed_during_a_renewal_releases_its_worker_id() {
+    for cache in [None, Some(tempfile::tempdir().expect("a folder"))] {
+        let server = Server::start();
+        let mut client = server.connect();
+        let (relay, leaf) = connected(&server);
+        let mut config = SnowflakeConfig::new("a").lease(LEASE);
+        if let Some(folder) = &cache {
+            config = config.cache(folder.path().join("lease"));
+        }
+        let ids = leaf.snowflake(config).expect("a generator");
+        ids.next().expect("an id");
+        let token = "SELECT max(token) FROM leaf.worker";
+        let before = client.number(token);
+        relay.lose_answers(true);
+        wait_until("a renewal is committed", || {
+            let _ = ids.try_next();
+            client.number(token) != before
+        });
+        relay.lose_answers(false);
+        ids.close().expect("the lease is released");
+        let held = "SELECT count(*) FROM leaf.worker WHERE leased_until > clock_timestamp() + interval '1 s'";
+        assert_eq!(client.number(held), 0);
+    }
+}
+
 #[test]
 fn generator_that_is_closed_while_threads_draw_leaves_its_worker_id_to_another() {
     let server = Server::start();
