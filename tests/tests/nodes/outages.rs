@@ -255,14 +255,13 @@ fn answers_that_are_lost_burn_a_bounded_number_of_ids() {
     let centre = Centre::start();
     centre.create("orders", "");
     let (relay, options) = centre.behind_relay();
-    let shard = options
-        .set("leaf.upstream_timeout", "100ms")
-        .set("leaf.wait_timeout", "300ms")
-        .start();
+    let shard = options.start();
     attach(&shard, "orders", 10);
     let mut client = shard.connect();
     let mut ledger = Ledger::new();
     ledger.add(client.batch("orders", 10).expect("ids"));
+    shard.reload("leaf.upstream_timeout", "100ms");
+    client.run("SET leaf.wait_timeout = '300ms'");
     relay.lose_answers(true);
     let mut failed = 0;
     while failed < 20 {
@@ -272,6 +271,7 @@ fn answers_that_are_lost_burn_a_bounded_number_of_ids() {
         }
     }
     relay.lose_answers(false);
+    shard.reload("leaf.upstream_timeout", "3s");
     client.run("SET leaf.wait_timeout = '30s'");
     ledger.add(client.batch("orders", 10).expect("ids"));
     let failures = client.number("SELECT failures FROM leaf.stat_upstream");
