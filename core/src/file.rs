@@ -44,9 +44,9 @@ pub fn read_small(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
 /// Writes a file so that it has either the old or the new content after a crash,
 /// never a part of it. Once this function has returned, it has the new content.
 ///
-/// The content is first written to a file in the same folder, with `.tmp` appended
-/// to the name. A failure can leave this file behind. Callers must not write the
-/// same file at the same time.
+/// The content is first written to a file in the same folder, with the number of the process and
+/// `.tmp` appended to the name; a crash can leave this file behind. Of processes that write the same
+/// file at the same time, the last one prevails; the threads of one process must not.
 ///
 /// # Errors
 /// Why the file could not be written. If only the last step failed, which makes the
@@ -61,10 +61,16 @@ pub fn read_small(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
 /// ```
 pub fn write_durably(path: &Path, content: &[u8]) -> io::Result<()> {
     let temporary = temporary(path);
-    let mut file = File::create(&temporary)?;
-    file.write_all(content)?;
-    file.sync_all()?;
-    fs::rename(&temporary, path)?;
+    let write = || {
+        let mut file = File::create(&temporary)?;
+        file.write_all(content)?;
+        file.sync_all()?;
+        fs::rename(&temporary, path)
+    };
+    if let Err(error) = write() {
+        let _ = fs::remove_file(&temporary);
+        return Err(error);
+    }
     sync(folder(path))
 }
 
@@ -90,10 +96,11 @@ pub fn remove_durably(path: &Path) -> io::Result<()> {
 }
 
 /// The name with `.tmp` appended. It does not replace the extension, because files
-/// that differ only in the extension would then share the temporary file.
+/// that differ only in the extension would then share the temporary file, as would processes without
+/// their numbers.
 fn temporary(path: &Path) -> PathBuf {
     let mut name = OsString::from(path);
-    name.push(".tmp");
+    name.push(format!(".{}.tmp", std::process::id()));
     PathBuf::from(name)
 }
 

@@ -4,6 +4,7 @@
 
 use std::fs;
 use std::io::ErrorKind;
+use std::process::{Command, Stdio};
 
 use leaf_core::file::{remove_durably, write_durably};
 
@@ -26,7 +27,8 @@ fn content_is_replaced_as_a_whole_and_nothing_is_left_beside_it() {
 fn what_a_crash_left_behind_is_overwritten() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("state");
-    fs::write(folder.path().join("state.tmp"), "part of somethi").expect("a file");
+    let left = format!("state.{}.tmp", std::process::id());
+    fs::write(folder.path().join(left), "part of somethi").expect("a file");
     write_durably(&path, b"all").expect("it can be written");
     assert_eq!(fs::read(&path).expect("a file"), b"all");
 }
@@ -36,10 +38,39 @@ fn files_that_differ_in_their_extension_are_apart() {
     let folder = tempfile::tempdir().expect("a folder");
     let (one, two) = (folder.path().join("a.1"), folder.path().join("a.2"));
     // Where the temporary file of `one` would stand, nothing can be written.
-    fs::create_dir(folder.path().join("a.1.tmp")).expect("a folder");
+    let there = format!("a.1.{}.tmp", std::process::id());
+    fs::create_dir(folder.path().join(there)).expect("a folder");
     write_durably(&one, b"1").expect_err("a folder stands there");
     write_durably(&two, b"2").expect("it can be written");
     assert!(!one.exists());
+}
+
+/// As the sessions of a standby do that was promoted.
+#[test]
+fn processes_write_the_same_file_at_the_same_time() {
+    const WRITER: &str = "LEAF_TEST_WRITES";
+    if let Some(path) = std::env::var_os(WRITER) {
+        for _ in 0..100 {
+            write_durably(path.as_ref(), &[b'x'; 1_000]).expect("it can be written");
+        }
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("state");
+    let writers: Vec<_> = (0..4)
+        .map(|_| {
+            Command::new(std::env::current_exe().expect("this program"))
+                .args(["--exact", "processes_write_the_same_file_at_the_same_time"])
+                .env(WRITER, &path)
+                .stdout(Stdio::null())
+                .spawn()
+                .expect("a process")
+        })
+        .collect();
+    for mut writer in writers {
+        assert!(writer.wait().expect("it ends").success());
+    }
+    assert_eq!(fs::read(&path).expect("a file").len(), 1_000);
 }
 
 #[test]
