@@ -132,7 +132,7 @@ impl Problem for Error {
             Error::NoSuchTag { tag } => Report::new(
                 Code::ERRCODE_UNDEFINED_OBJECT,
                 format!("tag \"{tag}\" does not exist"),
-                "leaf.stat_segment shows the tags that you may draw from; leaf_tag_create creates one.",
+                "leaf.stat_segment shows the tags that you own; leaf_tag_create creates one.",
             ),
             Error::NoTagToDraw { tag } => Report::new(
                 Code::ERRCODE_UNDEFINED_OBJECT,

@@ -45,7 +45,7 @@ fn in_words_of_commands(text: &str) -> String {
         .replace("leaf_tag_", "leafctl tags ")
         .replace("leaf_column_", "leafctl tags ")
         .replace("lock_timeout", "--lock-timeout")
-        .replace("leaf.stat_segment shows", "leafctl tags list shows");
+        .replace("leaf.stat_segment shows", "leafctl status shows");
     let mut words = Vec::new();
     let mut rest = text.split(' ').peekable();
     while let Some(word) = rest.next() {
@@ -139,7 +139,7 @@ async fn within(client: &Client, command: &Command, table: Option<&str>) -> Resu
     Ok(Done::Lines(vec![done?]))
 }
 
-/// The failure with the tag that may have been meant, of those that the role may draw from.
+/// The failure with the tag that may have been meant, of those that the role owns.
 async fn with_similar(client: &Client, command: &Command, failure: Failure) -> Failure {
     /// How similar two names are of which one is an error in writing the other, from 0 to 1.
     const SIMILAR: f64 = 0.8;

@@ -61,7 +61,7 @@ fn tag_is_created_altered_granted_listed_and_dropped() {
     tags(&server, &["drop", "orders"]).done();
     let error = tags(&server, &["drop", "orders"]).failed(1);
     assert!(
-        error.contains("leafctl tags list shows the tags"),
+        error.contains("leafctl status shows the tags that you own"),
         "{error}"
     );
     tags(&server, &["drop", "orders", "--if-exists"]).done();

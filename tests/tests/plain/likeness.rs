@@ -10,7 +10,7 @@ const BEGINNING: i64 = 1_790_000_000;
 /// What hints of the library say, and those of the plain edition instead.
 const HINTS: [(&str, &str); 8] = [
     (
-        "leaf.stat_segment shows the tags that you may draw from; leaf_tag_create creates one.",
+        "leaf.stat_segment shows the tags that you own; leaf_tag_create creates one.",
         "Create it with leaf_tag_create, with a start above the ids of rows that exist.",
     ),
     (
