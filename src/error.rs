@@ -144,7 +144,7 @@ impl Problem for Error {
             Error::NoLoader { ids } => Report::new(
                 Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
                 format!("no background worker slot for the loader of {ids}"),
-                "Raise max_worker_processes, or end other background workers.",
+                "Raise max_worker_processes, or lower leaf.loader_idle_timeout, after which the loaders of idle databases end.",
             ),
             Error::WithinGrant { ids } => Report::not_ready(
 format!("cannot wait for {ids} during a grant"),

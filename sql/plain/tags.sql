@@ -17,7 +17,7 @@ CREATE FUNCTION leaf.check_tag(tag text) RETURNS text
 CREATE FUNCTION leaf.no_such_tag(tag text) RETURNS void
     LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
     SELECT leaf.fail('42704', format('tag "%s" does not exist', tag),
-        'Create it with leaf_tag_create, with a start above the ids of rows that exist.');
+        'Check the spelling. If the tag is missing, create it with leaf_tag_create, with a start above the ids of rows that exist.');
 $$;
 
 CREATE FUNCTION leaf.refuse_draw(tag text, asker name) RETURNS boolean

@@ -87,7 +87,7 @@ BEGIN
             NEW.max_id := OLD.max_id;
         ELSIF NEW.max_id < OLD.max_id THEN
             PERFORM leaf.fail('22023', format('tag "%s" cannot move backwards', OLD.biz_tag),
-                'Choose a larger number, or drop the tag and create it again.',
+                format('Choose %s or more, or drop the tag and create it again.', OLD.max_id),
                 format('Numbers up to %s have been granted.', OLD.max_id - 1));
         END IF;
     END IF;
@@ -132,7 +132,7 @@ BEGIN
     IF TG_OP = 'UPDATE' AND NEW.max_id < OLD.max_id THEN
         -- Another trigger, which fired after leaf's, has changed the row.
         PERFORM leaf.fail('22023', format('tag "%s" cannot move backwards', OLD.biz_tag),
-            'Choose a larger number, or drop the tag and create it again.',
+            format('Choose %s or more, or drop the tag and create it again.', OLD.max_id),
             format('Numbers up to %s have been granted.', OLD.max_id - 1));
     END IF;
     IF TG_OP = 'INSERT' OR TG_OP = 'UPDATE' AND OLD.incarnation <> NEW.incarnation THEN

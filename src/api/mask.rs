@@ -36,7 +36,9 @@ fn turn(call: Call<'_>, what: &str, turn: impl Fn(&Mask, i64) -> Option<i64>) ->
 fn out_of_range(what: &str, number: Option<i64>, width: Width) -> ! {
     let (number, bits) = (number.unwrap_or_default(), width.bits());
     let hint = match width {
-        Width::Bits53 if number >= 0 => "Use 63 bits, which all ids have.",
+        Width::Bits53 if number >= 0 => {
+            "If it is an id, use 63 bits, which all ids have; nothing has this number as its mask of 53 bits."
+        }
         _ => "Only numbers from 0 on can be masked.",
     };
     Report::new(

@@ -139,7 +139,7 @@ impl Problem for Error {
                 format!("tag \"{tag}\" does not exist"),
                 match settings::auto_create() && !extension::may_call(role::current(), "leaf_tag_create") {
                     true => "leaf.auto_create creates tags for roles that may call leaf_tag_create, which this one may not.",
-                    false => "Create it with leaf_tag_create, or set leaf.auto_create, by which a draw creates it. If rows with its ids exist, call leaf_tag_align then.",
+                    false => "Check the spelling. If the tag is missing, create it with leaf_tag_create, or set leaf.auto_create, by which a draw creates it. If rows with its ids exist, call leaf_tag_align then.",
                 },
             ),
             Error::TagExists { tag } => Report::new(
@@ -178,7 +178,10 @@ impl Problem for Error {
             Error::Backwards { tag, granted_up_to } => Report::new(
                 Code::ERRCODE_INVALID_PARAMETER_VALUE,
                 format!("tag \"{tag}\" cannot move backwards"),
-                "Choose a larger number, or drop the tag and create it again.",
+                format!(
+                    "Choose {} or more, or drop the tag and create it again.",
+                    granted_up_to.saturating_add(1)
+                ),
             )
             .detail(format!("Numbers up to {granted_up_to} have been granted.")),
             Error::BelowGranted {

@@ -86,12 +86,14 @@ impl App {
             .ok_or(problem::BAD_ID)
     }
 
+    /// Waits for the generator of snowflake ids.
     async fn in_time<T>(
         &self,
         drawing: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, Problem> {
         match tokio::time::timeout(self.wait, drawing).await {
             Ok(Ok(drawn)) => Ok(drawn),
+            Ok(Err(Error::Permission(_))) => Err(problem::LEASE_PERMISSION),
             Ok(Err(error)) => Err(Problem::from(&error)),
             Err(_) => Err(problem::NO_IDS),
         }

@@ -71,7 +71,7 @@ pub const UNKNOWN_TAG: Problem = Problem::new(
     404,
     "unknown_tag",
     "there is no such tag",
-    "Create it with leaf_tag_create, or correct the name.",
+    "Check the spelling, or create it with leaf_tag_create.",
 );
 pub const NOT_SERVED: Problem = Problem::new(
     404,
@@ -143,14 +143,24 @@ pub const PERMISSION: Problem = Problem::new(
     403,
     "permission_denied",
     "the server may not draw these ids from the database",
-    "Grant its role the tag with leaf_tag_grant, or EXECUTE on the functions leaf_worker_register, leaf_worker_renew and leaf_worker_release.",
+    "The owner of the tag grants it to the role of the server with leaf_tag_grant.",
 );
+/// The same, for snowflake ids.
+pub const LEASE_PERMISSION: Problem = Problem {
+    hint: "Grant the role of the server EXECUTE on leaf_worker_register, leaf_worker_renew and leaf_worker_release.",
+    ..PERMISSION
+};
 pub const EXHAUSTED: Problem = Problem::new(
     409,
     "exhausted",
     "no ids are left",
     "Raise max_value with leaf_tag_alter.",
 );
+/// The same, for snowflake ids.
+pub const TIME_USED_UP: Problem = Problem {
+    hint: "The time field of snowflake ids is used up: another layout or epoch is needed.",
+    ..EXHAUSTED
+};
 pub const NO_IDS: Problem = Problem::new(
     503,
     "no_ids",
@@ -217,7 +227,8 @@ impl From<&Error> for Problem {
         match error {
             Error::UnknownTag(_) => UNKNOWN_TAG,
             Error::Permission(_) => PERMISSION,
-            Error::Exhausted(_) | Error::TimeUsedUp => EXHAUSTED,
+            Error::Exhausted(_) => EXHAUSTED,
+            Error::TimeUsedUp => TIME_USED_UP,
             Error::Clock(_) => CLOCK,
             Error::Closed => CLOSING,
             Error::Timeout { .. } | Error::LeaseLost(_) | Error::Connection(_) => NO_IDS,

@@ -31,6 +31,13 @@ def insert_all(session, items):
 # endregion
 
 
+# region before
+def draw(session, count):
+    sql = text("SELECT leaf_segment_batch('orders', :count)")
+    return session.scalars(sql, {"count": count}).all()
+# endregion
+
+
 TAGS = ("orders", "parcels", "parcel_numbers")
 ITEMS = [f"item {number}" for number in range(1000)]
 
@@ -150,6 +157,18 @@ def _():
         ids = insert_all(session, ITEMS)
         assert ids == sorted(ids)
     assert orders.count() == len(ITEMS)
+
+
+@promise("ids can be drawn before the objects, which keep them")
+def _():
+    orders = drawn("orders")
+    with Session(engine) as session:
+        ids = draw(session, len(ITEMS))
+        session.add_all([Order(id=id, item=item) for id, item in zip(ids, ITEMS)])
+        session.flush()
+        assert orders.count() == len(ITEMS)
+        stored = select(Order.item).where(Order.id.in_(ids)).order_by(Order.id)
+        assert session.scalars(stored).all() == ITEMS
 
 
 @promise("a flush of 1,000 objects with snowflake ids takes one statement, too")

@@ -11,11 +11,11 @@ const BEGINNING: i64 = 1_790_000_000;
 const HINTS: [(&str, &str); 8] = [
     (
         "leaf.stat_segment shows the tags that you own; leaf_tag_create creates one.",
-        "Create it with leaf_tag_create, with a start above the ids of rows that exist.",
+        "Check the spelling. If the tag is missing, create it with leaf_tag_create, with a start above the ids of rows that exist.",
     ),
     (
-        "Create it with leaf_tag_create, or set leaf.auto_create, by which a draw creates it. If rows with its ids exist, call leaf_tag_align then.",
-        "Create it with leaf_tag_create, with a start above the ids of rows that exist.",
+        "Check the spelling. If the tag is missing, create it with leaf_tag_create, or set leaf.auto_create, by which a draw creates it. If rows with its ids exist, call leaf_tag_align then.",
+        "Check the spelling. If the tag is missing, create it with leaf_tag_create, with a start above the ids of rows that exist.",
     ),
     (
         "Set leaf.snowflake_layout and leaf.snowflake_epoch to",

@@ -137,7 +137,7 @@ async fn check_tag(
             &subject,
             format!("its default draws from tag \"{tag}\", which does not exist"),
             format!(
-                "leafctl tags create {}, with --start above the values of the column",
+                "leafctl tags create {}, with --start above the values of the column; or, if the name is misspelt, another default",
                 human::shell_word(tag)
             ),
         );
