@@ -14,8 +14,11 @@ BEGIN
         RAISE EXCEPTION USING ERRCODE = 'undefined_table', MESSAGE = 'the plain edition of leaf is not installed in this database',
             HINT = 'Name another database with -d.';
     ELSIF (SELECT count(*) FROM pg_class WHERE oid IN (to_regclass('leaf.plain'), to_regclass('leaf.alloc'), to_regclass('leaf.worker'))
-              AND relkind = 'r' AND relowner = (SELECT oid FROM pg_roles WHERE rolname = current_user)) <> 3 THEN
-        -- Others' views would run their code.
+              AND relkind = 'r' AND relowner = (SELECT oid FROM pg_roles WHERE rolname = current_user)) <> 3
+       -- The present role may be one that the owner of the database has set.
+       OR EXISTS (SELECT FROM pg_roles WHERE rolname = session_user AND rolsuper)
+      AND NOT EXISTS (SELECT FROM pg_roles WHERE rolname = current_user AND rolsuper) THEN
+        -- Others' views, and policies of tables, would run their code.
         RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = 'must be owner of table leaf.plain',
             HINT = 'Connect as the role that has installed it.';
     END IF;

@@ -246,7 +246,10 @@ fn leafctl_runs_nothing_of_the_owners_as_a_superuser() {
     owner.run(
         "CREATE FUNCTION evil.changed() RETURNS trigger LANGUAGE plpgsql AS
              $$ BEGIN PERFORM evil.ran(); RETURN NEW; END $$;
-         CREATE TRIGGER changed BEFORE UPDATE ON leaf.plain FOR EACH ROW EXECUTE FUNCTION evil.changed()",
+         CREATE TRIGGER changed BEFORE UPDATE ON leaf.plain FOR EACH ROW EXECUTE FUNCTION evil.changed();
+         CREATE POLICY hidden ON leaf.alloc USING (evil.ran());
+         ALTER TABLE leaf.alloc ENABLE ROW LEVEL SECURITY;
+         ALTER TABLE leaf.alloc FORCE ROW LEVEL SECURITY",
     );
     let settings = ["search_path = evil, pg_catalog, public", "role = installer"];
     for setting in ["search_path = DEFAULT"].into_iter().chain(settings) {
