@@ -44,8 +44,9 @@ SELECT pg_catalog.pg_extension_config_dump('leaf.mask_secret', '');
  * depends only on owner and grantees. These are names because role OIDs would
  * break pg_upgrade; the name of a role that does not exist has no effect.
  */
+-- The index must not depend on a collation, whose order another version of the system can change.
 CREATE TABLE leaf.alloc (
-    biz_tag         varchar(128) NOT NULL,
+    biz_tag         varchar(128) COLLATE pg_catalog."C" NOT NULL,
     max_id          bigint       NOT NULL DEFAULT 1,
     step            integer      NOT NULL,
     description     varchar(256),
@@ -482,6 +483,13 @@ CREATE FUNCTION leaf_column_release("table" regclass, "column" name) RETURNS reg
     AS 'MODULE_PATHNAME', 'leaf_column_release';
 COMMENT ON FUNCTION leaf_column_release(regclass, name)
     IS 'gives an adopted column its sequence or identity back, which starts above everything that was granted';
+
+CREATE FUNCTION leaf_column_highest("table" regclass, "column" name) RETURNS bigint
+    LANGUAGE c VOLATILE PARALLEL UNSAFE
+    SET search_path = pg_catalog, pg_temp
+    AS 'MODULE_PATHNAME', 'leaf_column_highest';
+COMMENT ON FUNCTION leaf_column_highest(regclass, name)
+    IS 'the largest number in a column, for which nothing of the table''s owner is executed';
 
 /*
  * Masks: ids that give nothing away. Only leaf_mask_rotate writes: a version's key is derived

@@ -93,6 +93,8 @@ pub enum Error {
         ids: String,
         after: Duration,
         cause: Option<String>,
+        /// The wait event of the loader.
+        waits_for: Option<String>,
     },
     /// No loader could be started within `leaf.wait_timeout`.
     NoLoader { ids: String },
@@ -132,14 +134,23 @@ impl Problem for Error {
             Error::BadArgument { message, hint } => {
                 Report::new(Code::ERRCODE_INVALID_PARAMETER_VALUE, message, hint)
             }
-            Error::Timeout { ids, after, cause } => Report::new(
+            Error::Timeout {
+                ids,
+                after,
+                cause,
+                waits_for,
+            } => Report::new(
                 Code::ERRCODE_LOCK_NOT_AVAILABLE,
                 format!("no {ids} within {} ms", after.as_millis()),
                 "Remove the cause and try again; leaf.wait_timeout sets how long to wait.",
             )
-            .detail(match cause {
-                Some(cause) => format!("The last attempt failed: {cause}"),
-                None => "The loader has not processed the request yet.".into(),
+            .detail(match (cause, waits_for) {
+                (Some(cause), _) => format!("The last attempt failed: {cause}"),
+                (None, Some(event)) if event.ends_with(": SyncRep") => {
+                    "The loader waits for a synchronous standby (wait event SyncRep).".into()
+                }
+                (None, Some(event)) => format!("The loader has not processed the request yet; its wait event is {event}."),
+                (None, None) => "The loader has not processed the request yet.".into(),
             }),
             Error::NoLoader { ids } => Report::new(
                 Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,

@@ -161,6 +161,13 @@ impl<'t> Patience<'t> {
             return Error::NoLoader { ids };
         }
         let after = self.waited().min(self.limit);
-        Error::Timeout { ids, after, cause }
+        let loader = crate::shmem::get().and_then(|it| it.loaders.pid_of(pg::database::current()));
+        let waits_for = loader.and_then(process::wait_event_of);
+        Error::Timeout {
+            ids,
+            after,
+            cause,
+            waits_for,
+        }
     }
 }

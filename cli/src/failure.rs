@@ -32,6 +32,7 @@ pub struct Failure {
     hint: Option<String>,
     is_of_input: bool,
     is_of_tag: bool,
+    is_of_rights: bool,
 }
 
 impl Failure {
@@ -42,6 +43,7 @@ impl Failure {
             hint: None,
             is_of_input: false,
             is_of_tag: false,
+            is_of_rights: false,
         }
     }
 
@@ -71,6 +73,7 @@ impl Failure {
             hint: None,
             is_of_input: false,
             is_of_tag: false,
+            is_of_rights: false,
         }
     }
 
@@ -108,6 +111,11 @@ impl Failure {
     /// Whether there is no such tag.
     pub fn is_of_tag(&self) -> bool {
         self.is_of_tag
+    }
+
+    /// Whether the role may not do it.
+    pub fn is_of_rights(&self) -> bool {
+        self.is_of_rights
     }
 
     /// Whether nothing has failed, but nobody reads what is printed.
@@ -173,9 +181,11 @@ impl From<leaf_sdk::Error> for Failure {
                 is_of_tag: true,
                 ..Failure::failed(cause)
             },
-            leaf_sdk::Error::Exhausted(cause) | leaf_sdk::Error::Permission(cause) => {
-                Failure::failed(cause)
-            }
+            leaf_sdk::Error::Permission(cause) => Failure {
+                is_of_rights: true,
+                ..Failure::failed(cause)
+            },
+            leaf_sdk::Error::Exhausted(cause) => Failure::failed(cause),
             _ => Failure::failed(error),
         }
     }

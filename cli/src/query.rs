@@ -83,8 +83,8 @@ pub fn no_database_has_leaf() -> Failure {
 /// The schema of leaf's functions, quoted. To be called in a transaction that [`begin`] has begun.
 ///
 /// # Errors
-/// If the database has neither the extension `leaf` nor the plain edition, or if the role is a
-/// superuser and the plain edition is that of another role.
+/// If the database has neither the extension `leaf` nor the plain edition, or if the plain edition
+/// is that of another role, and this one is a superuser, may create roles, or runs programs.
 pub async fn schema_of_leaf(client: &Client) -> Result<String, Failure> {
     if let Some(schema) = find_leaf(client).await? {
         return Ok(schema);
@@ -117,10 +117,19 @@ pub async fn find_leaf(client: &Client) -> Result<Option<String>, Failure> {
                    FROM (SELECT relowner FROM pg_class WHERE relnamespace = to_regnamespace('leaf') \
                          UNION SELECT proowner FROM pg_proc \
                           WHERE pronamespace = to_regnamespace('leaf') \
-                             OR pronamespace = n.oid AND proname ^@ 'leaf_') AS of_leaf (owner) \
+                             OR pronamespace = n.oid AND proname ^@ 'leaf_' \
+                         UNION SELECT CASE n.nspowner WHEN 'pg_database_owner'::regrole \
+                                           THEN d.datdba ELSE n.nspowner END \
+                           FROM pg_database AS d WHERE d.datname = current_database()) AS of_leaf (owner) \
                    JOIN pg_roles AS o ON o.oid = of_leaf.owner \
-                  WHERE NOT o.rolsuper \
-                    AND EXISTS (SELECT FROM pg_roles WHERE rolsuper AND rolname IN (current_user, session_user)) \
+                  WHERE NOT o.rolsuper AND o.rolname <> session_user \
+                    AND EXISTS ( \
+                        SELECT FROM pg_roles AS r \
+                         WHERE r.rolname IN (current_user, session_user) \
+                           AND (r.rolsuper OR r.rolcreaterole \
+                                OR pg_has_role(r.oid, 'pg_execute_server_program', 'MEMBER') \
+                                OR pg_has_role(r.oid, 'pg_read_server_files', 'MEMBER') \
+                                OR pg_has_role(r.oid, 'pg_write_server_files', 'MEMBER'))) \
                   LIMIT 1) \
            FROM pg_trigger AS t JOIN pg_proc AS p ON p.oid = t.tgfoid \
            JOIN pg_namespace AS n ON n.oid = p.pronamespace \
@@ -131,7 +140,7 @@ pub async fn find_leaf(client: &Client) -> Result<Option<String>, Failure> {
         // A database's owner may have put anything in place of leaf's functions and views.
         return match row.get::<_, Option<&str>>(1) {
             Some(owner) => Err(Failure::failed(format!(
-                "a superuser would run what {owner} may have written"
+                "a superuser or administrator would run what {owner} may have written"
             ))
             .hint(format!(
                 "Connect as {owner}, who owns the plain edition of this database."

@@ -12,6 +12,8 @@
  * folder: whatever else a version changes stands in a DO that looks at leaf.plain.version.
  */
 SET LOCAL search_path = pg_catalog, pg_temp;
+-- While an upgrade waits for a lock, draws wait for it.
+SET LOCAL lock_timeout = '5s';
 DO $$
 DECLARE
     home    oid  := to_regnamespace($schema$@extschema@$schema$);

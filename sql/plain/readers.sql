@@ -164,7 +164,7 @@ BEGIN
     FOR place IN 1..octet_length(bytes) LOOP
         CONTINUE WHEN get_byte(bytes, place - 1) = ascii('-');
         value := CASE WHEN get_byte(bytes, place - 1) BETWEEN 33 AND 126 THEN
-            strpos('0123456789ABCDEFGHJKMNPQRSTVWXYZ*~$=U', translate(upper(chr(get_byte(bytes, place - 1))), 'ILO', '110')) - 1 ELSE -1 END;
+            strpos('0123456789ABCDEFGHJKMNPQRSTVWXYZ*~$=U', translate(upper(chr(get_byte(bytes, place - 1)) COLLATE "C"), 'ILO', '110')) - 1 ELSE -1 END;
         symbols := symbols + 1;
         IF value < 0 OR symbols <= 13 AND value >= 32 THEN
             wrong := format('its byte %s is not a symbol', place);

@@ -46,7 +46,7 @@ CREATE FUNCTION leaf.grant_block(tag text, count bigint, required uuid, is_exact
     LANGUAGE plpgsql AS $$
 DECLARE
     a       leaf.alloc;
-    asker   name := leaf.asker();
+    before  leaf.alloc;
     present text;
     most    bigint;
     stored  bigint;
@@ -54,8 +54,12 @@ DECLARE
     ignored text;
 BEGIN
     ignored := leaf.insist_on_durable_commit();
+    -- Whoever may not draw does not lock the row: the error could wait for a client that does not read.
+    before := leaf.row_to_draw(tag);
     a := leaf.lock_row(tag);
-    ignored := leaf.require_draw(tag, a.owner, a.grantees, asker);
+    IF (a.owner, a.grantees) IS DISTINCT FROM (before.owner, before.grantees) THEN
+        ignored := leaf.require_draw(tag, a.owner, a.grantees, leaf.asker());
+    END IF;
     incarnation := a.incarnation;
     present := leaf.require_history();
     IF required <> a.incarnation THEN

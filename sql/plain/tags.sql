@@ -40,7 +40,7 @@ DECLARE
     a leaf.alloc;
 BEGIN
     -- Not by a collation of the caller's.
-    SELECT * INTO a FROM leaf.alloc WHERE biz_tag = leaf.check_tag(tag) COLLATE "default";
+    SELECT * INTO a FROM leaf.alloc WHERE biz_tag = leaf.check_tag(tag) COLLATE "C";
     IF NOT FOUND THEN
         PERFORM leaf.no_such_tag(tag);
     END IF;
@@ -58,7 +58,7 @@ BEGIN
     -- A transaction for which this has waited may have dropped the tag and created it again: the
     -- new row is seen only by another statement.
     FOR attempt IN 1..2 LOOP
-        SELECT * INTO a FROM leaf.alloc WHERE biz_tag = tag COLLATE "default" FOR NO KEY UPDATE;
+        SELECT * INTO a FROM leaf.alloc WHERE biz_tag = tag COLLATE "C" FOR NO KEY UPDATE;
         IF FOUND THEN
             RETURN a;
         END IF;
@@ -77,12 +77,21 @@ BEGIN
     PERFORM leaf.check_tag(tag);
     -- A session can have set the mark.
     PERFORM leaf.require_primary('change tags'), leaf.mark_own(false);
-    a := leaf.lock_row(tag);
-    IF NOT leaf.has_role(asker, a.owner) THEN
-        PERFORM leaf.fail('42501', format('must be owner of tag "%s"', tag),
-            'Use the role of the owner, a member of it, or a superuser.',
-            format('Role "%s" does not have the privileges of the owner.', asker));
-    END IF;
+    -- Before it is locked and after: the error to a stranger could wait for a client that does not read.
+    FOR is_locked IN 0..1 LOOP
+        IF is_locked = 1 THEN
+            a := leaf.lock_row(tag);
+        ELSE
+            SELECT * INTO a FROM leaf.alloc WHERE biz_tag = tag COLLATE "C";
+        END IF;
+        IF a.owner IS NULL THEN
+            PERFORM leaf.no_such_tag(tag);
+        ELSIF NOT leaf.has_role(asker, a.owner) THEN
+            PERFORM leaf.fail('42501', format('must be owner of tag "%s"', tag),
+                'Use the role of the owner, a member of it, or a superuser.',
+                format('Role "%s" does not have the privileges of the owner.', asker));
+        END IF;
+    END LOOP;
     RETURN a;
 END
 $$;
@@ -190,7 +199,7 @@ DECLARE
     a leaf.alloc;
 BEGIN
     PERFORM leaf.check_tag(tag), leaf.require_given(force::text, 'force'), leaf.require_given(if_exists::text, 'if_exists');
-    IF if_exists AND NOT EXISTS (SELECT FROM leaf.alloc WHERE biz_tag = tag COLLATE "default") THEN
+    IF if_exists AND NOT EXISTS (SELECT FROM leaf.alloc WHERE biz_tag = tag COLLATE "C") THEN
         PERFORM leaf.require_primary('change tags');
         RAISE NOTICE 'tag "%" does not exist, skipping', tag;
         RETURN;

@@ -3,6 +3,8 @@
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 SET LOCAL search_path = pg_catalog, pg_temp;
 SET LOCAL timezone = 'UTC';
+-- While this waits for a lock, draws wait for it.
+SET LOCAL lock_timeout = '5s';
 DO $$
 DECLARE
     name text;
@@ -22,18 +24,22 @@ BEGIN
         RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = 'must be owner of table leaf.plain',
             HINT = 'Connect as the role that has installed it.';
     END IF;
-    LOCK TABLE leaf.alloc, leaf.worker IN ACCESS EXCLUSIVE MODE;
-    SELECT format('there are tags, such as "%s"', biz_tag) INTO left_over FROM leaf.alloc LIMIT 1;
-    IF FOUND THEN
-        RAISE EXCEPTION USING ERRCODE = 'dependent_objects_still_exist', MESSAGE = left_over,
-            HINT = 'To move them, dump the database first. Then drop them with leaf_tag_drop.';
-    END IF;
-    SELECT format('node "%s" may issue ids with worker id %s until %s', w.node, w.worker_id, w.ceiling + p.max_clock_offset)
-      INTO left_over FROM leaf.worker AS w, leaf.plain AS p WHERE w.ceiling + p.max_clock_offset > now() ORDER BY w.ceiling DESC LIMIT 1;
-    IF FOUND THEN
-        RAISE EXCEPTION USING ERRCODE = 'dependent_objects_still_exist', MESSAGE = left_over,
-            HINT = 'Stop the services, and try again after that time.';
-    END IF;
+    FOR is_locked IN 0..1 LOOP
+        IF is_locked = 1 THEN
+            LOCK TABLE leaf.alloc, leaf.worker IN ACCESS EXCLUSIVE MODE;
+        END IF;
+        SELECT format('there are tags, such as "%s"', biz_tag) INTO left_over FROM leaf.alloc LIMIT 1;
+        IF FOUND THEN
+            RAISE EXCEPTION USING ERRCODE = 'dependent_objects_still_exist', MESSAGE = left_over,
+                HINT = 'To move them, dump the database first. Then drop them with leaf_tag_drop.';
+        END IF;
+        SELECT format('node "%s" may issue ids with worker id %s until %s', w.node, w.worker_id, w.ceiling + p.max_clock_offset)
+          INTO left_over FROM leaf.worker AS w, leaf.plain AS p WHERE w.ceiling + p.max_clock_offset > now() ORDER BY w.ceiling DESC LIMIT 1;
+        IF FOUND THEN
+            RAISE EXCEPTION USING ERRCODE = 'dependent_objects_still_exist', MESSAGE = left_over,
+                HINT = 'Stop the services, and try again after that time.';
+        END IF;
+    END LOOP;
     DROP VIEW leaf.stat_segment, leaf.stat_snowflake, leaf.stat_upstream;
     -- At once, because some are part of others.
     EXECUTE (SELECT 'DROP FUNCTION ' || string_agg(oid::regprocedure::text, ', ') FROM pg_proc WHERE pronamespace = 'leaf'::regnamespace);

@@ -3,13 +3,14 @@
 use pgrx::pg_sys::Oid;
 
 use super::args;
+use crate::catalog::columns;
 use crate::columns::adopt::{self, Kind};
 use crate::columns::release;
 use crate::pg::call::{Call, sql_functions};
 use crate::pg::{display, xact};
 use crate::shmem;
 
-sql_functions!(leaf_column_adopt, leaf_column_release);
+sql_functions!(leaf_column_adopt, leaf_column_release, leaf_column_highest);
 
 /// Makes the default of a column draw from leaf. Returns the tag, if it is one of ids of a
 /// tag.
@@ -41,6 +42,13 @@ fn leaf_column_release(call: Call<'_>) -> Oid {
     xact::require_writable(c"leaf_column_release()");
     let (table, column) = column(call);
     release::release(table, column)
+}
+
+/// The largest number in a column, read without a plan, which would execute functions in
+/// expressions of the table's indexes as the caller.
+fn leaf_column_highest(call: Call<'_>) -> Option<i64> {
+    let (table, column) = column(call);
+    columns::highest(table, column)
 }
 
 /// The first two arguments.

@@ -129,6 +129,22 @@ fn named(relation: Oid, expression: &str) -> String {
     names.into_iter().next().unwrap_or_default()
 }
 
+/// The largest number in a column; `None` if it has none, or if the current role may not read
+/// all of it.
+pub fn highest(table: Oid, attribute: &[u8]) -> Option<i64> {
+    let may_read = query_latest(
+        "SELECT has_column_privilege($1::oid, $2::text, 'SELECT') AND NOT row_security_active($1::oid) AS may_read",
+        &[oid_arg(table), text_arg(attribute)],
+        |row| flag(row, "may_read"),
+    );
+    if may_read != [true] {
+        return None;
+    }
+    let members = defaults::members(number(table), attribute).into_iter();
+    let summaries = members.filter_map(|member| member.column?.summary(i64::MAX, |_| true));
+    summaries.filter_map(|summary| summary.largest).max()
+}
+
 impl Column {
     /// The tables in which the column's values are, and those above them: the table itself
     /// and all that are below it, by their OIDs.

@@ -1,5 +1,7 @@
 //! This process: its kind, its interrupts, and its exit hooks.
 
+use std::ffi::CStr;
+
 use pgrx::pg_sys;
 
 /// The process ID of this process.
@@ -38,6 +40,26 @@ pub fn is_preloading() -> bool {
 /// Raises the error of a pending cancel or termination, if there is one.
 pub fn check_for_interrupts() {
     pgrx::check_for_interrupts!();
+}
+
+/// What another process of the server waits for, as `pg_stat_activity` shows it, such as
+/// `IPC: SyncRep`; `None` if it is gone, or waits for nothing.
+pub fn wait_event_of(pid: i32) -> Option<String> {
+    // SAFETY: the entry of a process is in shared memory, also if the process has just ended; the
+    // names are constants, or in shared memory for good.
+    unsafe {
+        let process = pg_sys::BackendPidGetProc(pid);
+        let info = (!process.is_null())
+            .then(|| (&raw const (*process).wait_event_info).read_volatile())?;
+        let (kind, event) = (
+            pg_sys::pgstat_get_wait_event_type(info),
+            pg_sys::pgstat_get_wait_event(info),
+        );
+        let text = |name: *const std::ffi::c_char| {
+            (!name.is_null()).then(|| CStr::from_ptr(name).to_string_lossy())
+        };
+        Some(format!("{}: {}", text(kind)?, text(event)?))
+    }
 }
 
 unsafe extern "C-unwind" {

@@ -102,6 +102,13 @@ impl WorkerTable {
         (place.pid != 0).then_some(place.latch)
     }
 
+    /// The process ID of `worker`, if it runs.
+    pub fn pid_of(&self, worker: u32) -> Option<i32> {
+        let places = self.0.read();
+        let place = places.iter().find(|place| place.worker == worker)?;
+        (place.pid != 0).then_some(place.pid)
+    }
+
     /// Whether this process should start `worker`, because no other process has claimed
     /// this recently. A worker that is running is woken.
     pub fn claim_start(&self, worker: u32) -> Claim {

@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 
 use leaf_sdk::{Config, Connection};
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio_postgres::Client;
 use tokio_postgres::types::{ToSql, Type};
 
 use crate::connection::{Access, close};
@@ -45,6 +46,9 @@ pub async fn run(args: &BenchArgs) -> Result<(), Failure> {
     let earlier = args.compare.as_deref().map(Summary::read).transpose()?;
     let (config, connection) = args.connection.open_for_many(Access::ReadWrite).await?;
     let schema = query::require_leaf(connection.client()).await?;
+    if args.buffered {
+        refuse_others_names(connection.client()).await?;
+    }
     let is_own = args.needs_tag() && args.tag.is_none();
     let tag = args.tag.clone().unwrap_or_else(own_tag);
     // Before there is a tag: an interrupted run drops it.
@@ -118,6 +122,27 @@ async fn measure(
     })??;
     let summary = Summary::of(&work, args, lasted, tally);
     Ok((summary, is_interrupted))
+}
+
+/// The client library finds leaf by the `search_path`, which the database's owner can set, with
+/// functions of his before leaf's.
+async fn refuse_others_names(client: &Client) -> Result<(), Failure> {
+    let sql = "SELECT o.rolname::text FROM pg_database AS d JOIN pg_roles AS o ON o.oid = d.datdba \
+                WHERE d.datname = current_database() AND NOT o.rolsuper \
+                  AND EXISTS (SELECT FROM pg_roles WHERE rolsuper AND rolname IN (current_user, session_user))";
+    let owner = query::in_transaction(client, "BEGIN READ ONLY", async || {
+        query::first(client, sql, &[]).await
+    });
+    match owner.await? {
+        None => Ok(()),
+        Some(row) => {
+            let owner: String = row.get(0);
+            Err(Failure::failed(format!(
+                "a superuser would run what {owner} may have written"
+            ))
+            .hint("measure as a role that draws ids"))
+        }
+    }
 }
 
 async fn create(connection: &Connection, schema: &str) -> Result<(), Failure> {

@@ -353,6 +353,83 @@ fn centre_that_does_not_answer_is_found() {
     );
 }
 
+/// Such a server is not said to have used its ids up.
+#[test]
+fn locked_catalog_is_found_with_who_has_locked_it() {
+    let (server, mut client) = Server::with_orders(100);
+    client.next("orders").expect("an id");
+    let mut holder = server.connect();
+    let pid = holder.number("SELECT pg_backend_pid()::bigint");
+    holder.run("BEGIN; LOCK TABLE leaf.alloc IN ACCESS EXCLUSIVE MODE");
+    let expected = format!("error table leaf.alloc: process {pid} (postgres) has locked it since");
+    wait_until("the lock is old enough to be found", || {
+        findings(&server)
+            .1
+            .iter()
+            .any(|it| it.starts_with(&expected))
+    });
+    let (_, found) = findings(&server);
+    assert!(
+        !found.iter().any(|it| it.contains("max_value")),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn loader_that_waits_for_a_standby_is_found_and_named_to_callers() {
+    let (server, mut client) = Server::with_orders(100);
+    server.reload("synchronous_standby_names", "nobody");
+    client.run("SET leaf.wait_timeout = '1s'");
+    let error = client.next("orders").expect_err("no standby");
+    let detail = error.as_db_error().and_then(|it| it.detail()).unwrap_or("");
+    assert!(detail.contains("SyncRep"), "{error:?}");
+    wait_until("it is found", || {
+        let (code, found) = findings(&server);
+        code == Some(4)
+            && found
+                .iter()
+                .any(|it| it.starts_with("error loader: it waits for a synchronous standby"))
+    });
+    server.reload("synchronous_standby_names", "");
+}
+
+/// A superuser's plan of a query would execute what the owner has put into an index.
+#[test]
+fn doctor_executes_nothing_of_a_tables_owner() {
+    let (server, mut client) = Server::with_orders(100);
+    client.run(
+        "CREATE ROLE stranger LOGIN; CREATE SCHEMA AUTHORIZATION stranger; GRANT stranger TO postgres",
+    );
+    let mut stranger = server.connect_as("stranger", "postgres");
+    stranger.run(
+        "CREATE FUNCTION stranger.ran(integer) RETURNS integer IMMUTABLE LANGUAGE plpgsql AS
+             $$ BEGIN RAISE LOG 'it ran as %', current_user; RETURN $1; END $$;
+         CREATE TABLE stranger.t (id bigint DEFAULT leaf_segment_next('orders'));
+         INSERT INTO stranger.t VALUES (1000);
+         CREATE INDEX ON stranger.t (id);
+         CREATE INDEX ON stranger.t ((id + stranger.ran(1)))",
+    );
+    assert!(server.log().contains("it ran as stranger"));
+    finds(&server, "error column stranger.t.id: ");
+    assert!(
+        !server.log().contains("it ran as postgres"),
+        "{}",
+        server.log()
+    );
+    // What it reads is for those who may read the table.
+    client.run("CREATE ROLE other LOGIN");
+    let highest = "SELECT coalesce(leaf_column_highest('stranger.t', 'id'), -1)";
+    assert_eq!(client.number(highest), 1000);
+    assert_eq!(stranger.number(highest), 1000);
+    stranger.run("GRANT USAGE ON SCHEMA stranger TO other");
+    let mut other = server.connect_as("other", "postgres");
+    assert_eq!(other.number(highest), -1);
+    stranger.run("GRANT SELECT ON stranger.t TO other");
+    assert_eq!(other.number(highest), 1000);
+    stranger.run("ALTER TABLE stranger.t ENABLE ROW LEVEL SECURITY");
+    assert_eq!(other.number(highest), -1);
+}
+
 #[test]
 fn doctor_changes_nothing_and_sees_what_the_role_may_see() {
     let (server, mut client) = Server::with_orders(100);

@@ -216,7 +216,7 @@ const HOSTILE: &str = "
     CREATE OPERATOR evil.|| (LEFTARG = integer, RIGHTARG = text, FUNCTION = evil.joined);";
 
 /// What a superuser may be asked to look at, and to do.
-const COMMANDS: [&str; 8] = [
+const COMMANDS: [&str; 9] = [
     "status",
     "doctor",
     "doctor -A",
@@ -225,6 +225,7 @@ const COMMANDS: [&str; 8] = [
     "plain upgrade",
     "plain uninstall",
     "bench -T 1",
+    "bench -T 1 --buffered",
 ];
 
 /// Functions, views and settings are the owner's, who may have made others of them.

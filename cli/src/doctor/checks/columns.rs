@@ -179,8 +179,10 @@ async fn check_tag(
 }
 
 async fn highest(client: &Client, column: &Drawing) -> Result<Option<i64>, Failure> {
-    let (table, attribute) = (&column.table, &column.attribute);
-    let sql = format!("SELECT max({attribute})::bigint FROM {table}");
-    let rows = query::all(client, &sql, &[]).await?;
-    Ok(rows.first().and_then(|row| row.get(0)))
+    let leaf = query::schema_of_leaf(client).await?;
+    let sql = format!(
+        "SELECT {leaf}.leaf_column_highest($1::text::regclass, (parse_ident($2))[1]::name)"
+    );
+    let params: [query::Param; 2] = [(&column.table, Type::TEXT), (&column.attribute, Type::TEXT)];
+    Ok(query::one(client, &sql, &params).await?.get(0))
 }

@@ -25,6 +25,8 @@ pub async fn all(client: &Client, findings: &mut Findings) -> Result<(), Failure
     server::check_look(&look, findings);
     tags::check(&look, findings);
     snowflake::check_look(&look, findings);
+    let failure = attempt(client, server::check_waits(client, findings)).await?;
+    skipped("waits", failure, findings);
     let server = server::check(client, &look, findings);
     let failure = attempt(client, server).await?;
     skipped("worker slots", failure, findings);
@@ -62,10 +64,16 @@ async fn attempt(
 
 fn skipped(subject: &str, failure: Option<Failure>, findings: &mut Findings) {
     if let Some(failure) = failure {
+        let cure = match failure.is_of_rights() {
+            true => {
+                "run doctor as a superuser or as the role that installed leaf, or grant the role pg_monitor and the columns that the manual of leafctl doctor names"
+            }
+            false => "remove the cause, and run doctor again",
+        };
         findings.notice(
             subject,
             format!("could not be checked: {}", failure.text()),
-            "run doctor as a superuser or as the role that installed leaf, or grant the role pg_monitor and SELECT on leaf's tables",
+            cure,
         );
     }
 }

@@ -4,6 +4,7 @@ use tokio_postgres::Client;
 
 use crate::doctor::finding::Findings;
 use crate::failure::Failure;
+use crate::human;
 use crate::look::Look;
 use crate::query;
 
@@ -66,6 +67,40 @@ pub fn check_look(look: &Look, findings: &mut Findings) {
             "GRANT pg_monitor TO the role",
         );
     }
+}
+
+/// Whether grants wait for another session, or for a standby.
+pub async fn check_waits(client: &Client, findings: &mut Findings) -> Result<(), Failure> {
+    let sql = "SELECT l.relation::regclass::text, l.pid, coalesce(a.usename::text, 'a process of the server'), \
+                      extract(epoch FROM clock_timestamp() - a.xact_start)::float8 \
+                 FROM pg_locks AS l JOIN pg_stat_activity AS a USING (pid) \
+                WHERE l.relation IN (to_regclass('leaf.alloc'), to_regclass('leaf.worker')) \
+                  AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database()) \
+                  AND a.xact_start < clock_timestamp() - interval '1 s' \
+                  AND l.granted AND l.mode IN ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')";
+    for row in query::all(client, sql, &[]).await? {
+        let (table, pid, role): (&str, i32, &str) = (row.get(0), row.get(1), row.get(2));
+        let since = row.get::<_, Option<f64>>(3).map(human::duration);
+        let since = since
+            .map(|since| format!(" since {since}"))
+            .unwrap_or_default();
+        findings.error(
+            &format!("table {table}"),
+            format!("process {pid} ({role}) has locked it{since}: nothing is granted, and new sessions do not draw"),
+            format!("end its transaction: SELECT pg_terminate_backend({pid})"),
+        );
+    }
+    let sql = "SELECT pid FROM pg_stat_activity \
+                WHERE backend_type = 'leaf loader' AND datname = current_database() \
+                  AND wait_event = 'SyncRep' AND xact_start < clock_timestamp() - interval '1 s'";
+    if query::first(client, sql, &[]).await?.is_some() {
+        findings.error(
+            "loader",
+            "it waits for a synchronous standby: nothing is granted",
+            "bring back a standby that synchronous_standby_names names, or change that setting, unless another server was promoted",
+        );
+    }
+    Ok(())
 }
 
 /// Whether a loader can start, and whether what is durable stays durable.

@@ -70,7 +70,9 @@ fn room(tag: &Tag) -> Option<String> {
 
 /// Whether nothing can be granted any more.
 fn has_no_more(tag: &Tag) -> bool {
-    tag.upstream_tag.is_none() && tag.granted_up_to >= tag.max_value
+    // Of a row that cannot be read, because the table is locked, both are unknown.
+    let is_last = tag.max_value.is_some() && tag.granted_up_to >= tag.max_value;
+    tag.upstream_tag.is_none() && is_last
 }
 
 fn check_loads(tag: &Tag, findings: &mut Findings) {
