@@ -96,3 +96,16 @@ fn what_needs_the_library_says_so() {
         assert!(error.hint().is_some_and(|hint| !hint.is_empty()), "{call}");
     }
 }
+
+/// Another version of the system's collations would have another order, so that a search in an index
+/// could miss a row, which would then be made again.
+#[test]
+fn no_index_depends_on_a_collation_of_the_system() {
+    for server in [Server::start(), Server::options().plain().start()] {
+        let mut client = server.connect();
+        let sql = "SELECT count(*) FROM pg_index AS i, unnest(i.indcollation::oid[]) AS c \
+                    WHERE i.indrelid IN ('leaf.alloc'::regclass, 'leaf.worker'::regclass) \
+                      AND c NOT IN (0, 'pg_catalog.\"C\"'::regcollation)";
+        assert_eq!(client.number(sql), 0);
+    }
+}

@@ -6,6 +6,19 @@ use std::time::Duration;
 
 use leaf_tests::{Clock, Draw, INSTALLER, Serve, Server, Snowflake, failed, refused, wait_until};
 
+/// The lease was released, and given to another node, since the snapshot was taken.
+#[test]
+fn registration_that_is_repeated_in_an_older_snapshot_is_refused() {
+    let server = Server::options().plain().start();
+    let [mut first, mut other] = [(); 2].map(|()| server.connect_as(INSTALLER, "postgres"));
+    let repeated = "'a', 7, nonce => '11111111-1111-1111-1111-111111111111'";
+    let lease = first.register(repeated).expect("a lease");
+    first.run("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM leaf.plain");
+    other.release(&lease).expect("released");
+    other.register("'b', 7").expect("another one");
+    failed(first.register(repeated), "40001");
+}
+
 /// A layout with 32 worker ids: also those that copies of the registry choose at random, and those
 /// of registrations that are open at the same time.
 #[test]

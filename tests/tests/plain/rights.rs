@@ -59,6 +59,35 @@ fn owners_and_grantees_alone_draw() {
     superuser.reserve("orders", 1).expect("a block");
 }
 
+/// The refusal could wait for a client that does not read it, while the row stays locked.
+#[test]
+fn rows_are_not_locked_for_those_who_are_refused() {
+    let (server, mut installer) = shop();
+    installer.run(
+        "GRANT EXECUTE ON FUNCTION leaf_worker_register, leaf_worker_renew, leaf_worker_release TO shop, stranger",
+    );
+    let mut shop = server.connect_as("shop", "postgres");
+    let lease = shop.register("'node', 7").expect("a lease");
+    shop.run("BEGIN");
+    shop.reserve("orders", 1).expect("a block");
+    shop.run(&format!(
+        "SELECT leaf_worker_renew(7, '{}', {}, now())",
+        lease.nonce, lease.token
+    ));
+    let mut stranger = server.connect_as("stranger", "postgres");
+    for call in [
+        "leaf_segment_reserve('orders', 1)",
+        "leaf_tag_alter('orders', step => 2)",
+        "leaf_tag_drop('orders')",
+        "leaf_mask_rotate('orders')",
+    ] {
+        refused(stranger.simple_query(&format!("SELECT {call}")), "42501");
+    }
+    let forged = "SELECT leaf_worker_renew(7, gen_random_uuid(), 1, now())";
+    refused(stranger.simple_query(forged), "55000");
+    shop.run("COMMIT");
+}
+
 #[test]
 fn search_path_of_the_caller_changes_nothing() {
     let (server, _) = shop();
@@ -294,8 +323,8 @@ fn leafctl_looks_up_names_where_no_owner_has_put_any() {
             let mut leafctl = leafctl_on(&server);
             let leafctl = leafctl.env("PGDATABASE", database).args(command.split(' '));
             let said = Said::by(leafctl);
-            let is_of_plain = command.starts_with("plain");
-            let has_leaf = database == "shop" && !is_of_plain || command == "doctor -A";
+            let is_refused = command.starts_with("plain") || command.contains("--buffered");
+            let has_leaf = database == "shop" && !is_refused || command == "doctor -A";
             assert_eq!(
                 said.code == Some(0),
                 has_leaf,
@@ -326,7 +355,30 @@ fn superuser_installs_where_nobody_else_owns_the_schema() {
         "{error}"
     );
     assert!(error.contains("--schema"), "{error}");
+    // Nor does leafctl call functions that the schema's owner may have replaced since.
+    shop.run("CREATE ROLE administrator CREATEROLE LOGIN; GRANT CREATE ON DATABASE shop TO administrator");
+    let mut leafctl = leafctl_on(&server);
+    leafctl.env("PGDATABASE", "shop").env("PGUSER", "owner");
+    shop.run("ALTER ROLE owner LOGIN");
+    Said::by(leafctl.args(["plain", "install"])).done();
+    for role in ["postgres", "administrator"] {
+        let mut leafctl = leafctl_on(&server);
+        leafctl.env("PGDATABASE", "shop").env("PGUSER", role);
+        let error = Said::by(leafctl.args(["tags", "create", "orders"])).failed(1);
+        assert!(error.contains("what owner may have written"), "{error}");
+    }
+    let mut leafctl = leafctl_on(&server);
+    leafctl.env("PGDATABASE", "shop").env("PGUSER", "owner");
+    Said::by(leafctl.args(["plain", "uninstall"])).done();
     install("--schema ids").done();
+    let list = || {
+        let mut leafctl = leafctl_on(&server);
+        Said::by(leafctl.env("PGDATABASE", "shop").args(["tags", "list"]))
+    };
+    list().done();
+    shop.run("ALTER SCHEMA ids OWNER TO owner");
+    list().failed(1);
+    shop.run("ALTER SCHEMA ids OWNER TO postgres");
     // A trigger that is missing all the same stops all grants.
     shop.run("SELECT ids.leaf_tag_create('orders'); SELECT ids.leaf_segment_reserve('orders', 1)");
     shop.run("DROP TRIGGER leaf_check ON leaf.alloc");
