@@ -154,7 +154,7 @@ format!("sequence {sequence} is also used by other columns"),
             Error::MayNotCreate { role } => Report::new(
                 Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
                 format!("role \"{role}\" may not create tags"),
-                "A superuser can allow it with GRANT EXECUTE ON FUNCTION leaf_tag_create.",
+                format!("A superuser can allow it with GRANT EXECUTE ON FUNCTION leaf_tag_create TO \"{role}\"."),
             ),
             Error::NothingLeft { column, largest } => Report::new(
                 Code::ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED,

@@ -42,8 +42,11 @@ pub async fn run(args: &TagsArgs) -> Result<(), Failure> {
 /// Functions and their arguments, which hints of the server name, as commands and options.
 fn in_words_of_commands(text: &str) -> String {
     let text = text
+        // Not in a statement to be executed as it is.
+        .replace("FUNCTION leaf_", "FUNCTION \u{1}")
         .replace("leaf_tag_", "leafctl tags ")
         .replace("leaf_column_", "leafctl tags ")
+        .replace('\u{1}', "leaf_")
         .replace("lock_timeout", "--lock-timeout")
         .replace("leaf.stat_segment shows", "leafctl status shows");
     let mut words = Vec::new();
@@ -317,6 +320,10 @@ mod tests {
                 "use --if-not-exists in leafctl tags create, or drop the tag",
             ),
             ("or use force => true.", "or use --force."),
+            (
+                "allow it with GRANT EXECUTE ON FUNCTION leaf_tag_create TO \"a\"",
+                "allow it with GRANT EXECUTE ON FUNCTION leaf_tag_create TO \"a\"",
+            ),
             (
                 "past it with leaf_tag_alter(advance_to => 501) or further",
                 "past it with leafctl tags alter --advance-to 501 or further",
