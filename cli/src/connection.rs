@@ -141,9 +141,8 @@ impl Args {
     }
 }
 
-/// The driver has no other sign of it.
 fn is_password_missing(error: &leaf_sdk::Error) -> bool {
-    matches!(error, leaf_sdk::Error::Connection(cause) if cause.to_string().contains("password missing"))
+    matches!(error, leaf_sdk::Error::Config(message) if message.starts_with("password missing"))
 }
 
 fn about_hosts(error: leaf_sdk::Error, config: &Config) -> Failure {

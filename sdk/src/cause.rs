@@ -6,6 +6,10 @@ use std::sync::Arc;
 
 use tokio_postgres::error::SqlState;
 
+/// What it means that there is none of leaf's functions.
+const NO_LEAF: &str =
+    "The extension leaf is not in this database, or its schema is not in the search_path.";
+
 /// An error of the server or of the driver, as part of an [`Error`](crate::Error). Its text
 /// is the server's message with detail and hint, or the driver's with all causes. The
 /// driver's own error is its source.
@@ -99,12 +103,18 @@ impl From<tokio_postgres::Error> for Cause {
         if let Some(detail) = answer.detail() {
             text += &format!("; {detail}");
         }
-        if let Some(hint) = answer.hint() {
+        let is_of_leaf = answer.message().starts_with("function leaf_");
+        let hint = match answer.code() {
+            // The server's hint is about types of arguments.
+            &SqlState::UNDEFINED_FUNCTION if is_of_leaf => Some(NO_LEAF),
+            _ => answer.hint(),
+        };
+        if let Some(hint) = hint {
             text += &format!("; hint: {hint}");
         }
         Cause(Arc::new(Inner {
             sqlstate: Some(answer.code().clone()),
-            hint: answer.hint().map(str::to_owned),
+            hint: hint.map(str::to_owned),
             text,
             source: Box::new(error),
         }))

@@ -14,8 +14,8 @@
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Health {
-    /// Whether the server has answered the last time that it was asked; `None` if it was
-    /// not asked yet. While ids are at hand, calls succeed without it.
+    /// Whether the server has answered the last time that it was asked, and the connection is
+    /// open; `None` if it was not asked yet. While ids are at hand, calls succeed without it.
     pub is_reachable: Option<bool>,
     /// Why the server could not be reached, if it could not.
     pub last_error: Option<String>,

@@ -1,4 +1,18 @@
-#![doc = include_str!("../README.md")]
+// The page has programs and links that need the features.
+#![cfg_attr(
+    all(feature = "async", feature = "mask", feature = "serde", feature = "sqlx", feature = "tls"),
+    doc = include_str!("../README.md")
+)]
+#![cfg_attr(
+    not(all(
+        feature = "async",
+        feature = "mask",
+        feature = "serde",
+        feature = "sqlx",
+        feature = "tls"
+    )),
+    doc = "The client library of leaf. `cargo doc --all-features` has its manual."
+)]
 #![warn(missing_docs, missing_debug_implementations)]
 
 #[doc(hidden)]

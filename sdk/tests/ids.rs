@@ -92,6 +92,9 @@ fn sqlx_takes_ids_for_bigints() {
     let info = <SegmentId as Type<Postgres>>::type_info();
     assert_eq!(info.name(), "INT8");
     assert_eq!(<OrderId as Type<Postgres>>::type_info(), info);
+    let infos = <Vec<OrderId> as Type<Postgres>>::type_info();
+    assert_eq!(infos.name(), "INT8[]");
+    let _ = sqlx::query::<Postgres>("SELECT unnest($1)").bind(vec![OrderId::new(1)]);
 }
 
 #[cfg(feature = "diesel")]

@@ -1,6 +1,6 @@
 //! What all requests share.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use arc_swap::ArcSwapOption;
 use axum::http::HeaderMap;
@@ -20,6 +20,8 @@ pub struct App {
     pub tags: Tags,
     pub snowflake: SnowflakeGenerator,
     pub snowflakes_issued: Issued,
+    /// Whether there is to be a worker id before anybody asks for an id.
+    pub needs_worker_id: bool,
     /// None if nobody needs a token.
     pub tokens: ArcSwapOption<Tokens>,
     pub recorded: PrometheusHandle,
@@ -99,7 +101,7 @@ impl App {
         }
     }
 
-    /// Whether ids are at hand: of all tags that were named at the start, or, if none was, of a
+    /// Whether there is a worker id, if one is needed, and ids are at hand: of all tags that were named at the start, or, if none was, of a
     /// tag that is served; without one, whether the database answers.
     pub fn is_ready(&self) -> bool {
         let has_ids = |name: &str| {
@@ -107,6 +109,10 @@ impl App {
                 .served(name)
                 .is_some_and(|tag| tag.source.stats().buffered > 0)
         };
+        let may_issue = |ceiling| ceiling > SystemTime::now();
+        if self.needs_worker_id && !self.snowflake.stats().ceiling.is_some_and(may_issue) {
+            return false;
+        }
         if self.tags.named().next().is_some() {
             return self.tags.named().all(has_ids);
         }

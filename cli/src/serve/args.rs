@@ -61,6 +61,10 @@ pub struct Args {
     #[arg(long, value_name = "NAME", help_heading = "Serving")]
     pub node: Option<String>,
 
+    /// Lease a worker id at the start, not with the first request, and be ready only while there is one
+    #[arg(long, help_heading = "Serving")]
+    pub snowflake: bool,
+
     /// Keep the lease of the worker id in this file, so that a restart needs no database
     #[arg(long, value_name = "FILE", help_heading = "Serving")]
     pub cache: Option<PathBuf>,

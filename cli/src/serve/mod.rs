@@ -32,7 +32,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
-use leaf_sdk::{Config, Leaf, SnowflakeConfig};
+use leaf_sdk::{Config, IdSource, Leaf, SnowflakeConfig};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -56,6 +56,8 @@ const OTHER_FILES: u64 = 64;
 
 /// How often ids of the named tags are tried to be fetched until that succeeds.
 const PREPARE_AGAIN: Duration = Duration::from_millis(500);
+/// How often to look whether the connection to the database is open.
+const WATCHED_EVERY: Duration = Duration::from_secs(2);
 
 /// Serves until a signal ends it.
 pub async fn run(args: Args) -> Result<(), Failure> {
@@ -79,6 +81,7 @@ pub async fn run(args: Args) -> Result<(), Failure> {
     let reload = move || reload(file.as_deref(), &of_app, of_tls.as_deref());
     signals::obey(&stop, &stop_now, reload).map_err(Failure::failed)?;
     let preparing = tokio::spawn(prepare(app.clone()));
+    let watching = tokio::spawn(watch(app.clone()));
     let watchdog = tokio::spawn(systemd::keep_watchdog());
     for address in addresses {
         tracing::info!(%address, tls = tls.is_some(), tokens = args.tokens.is_some(), "listening");
@@ -88,6 +91,7 @@ pub async fn run(args: Args) -> Result<(), Failure> {
         .serve(listeners, &stop, &stop_now, args.grace)
         .await;
     preparing.abort();
+    watching.abort();
     watchdog.abort();
     let closing = tokio::time::timeout(left, app.leaf.close_async());
     match stop_now.run_until_cancelled(closing).await {
@@ -177,6 +181,7 @@ fn app_of(
         tags,
         snowflake,
         snowflakes_issued: Issued::of_snowflakes(),
+        needs_worker_id: args.snowflake,
         tokens: ArcSwapOption::new(tokens),
         recorded,
         max_count: args.max_count,
@@ -198,16 +203,23 @@ fn snowflake_of(args: &Args, address: Option<&SocketAddr>) -> SnowflakeConfig {
 
 /// Reads the files again. What was there before is kept if they are wrong.
 fn reload(tokens: Option<&Path>, app: &App, tls: Option<&Tls>) {
+    let mut has_failed = false;
     if let Some(file) = tokens {
         match Tokens::read(file) {
             Ok(tokens) => app.tokens.store(Some(Arc::new(tokens))),
-            Err(error) => tracing::warn!(error, "the earlier tokens are kept"),
+            Err(error) => {
+                tracing::warn!(error, "the earlier tokens are kept");
+                has_failed = true;
+            }
         }
     }
     if let Some(Err(error)) = tls.map(Tls::reload) {
         tracing::warn!(error, "the earlier certificate is kept");
+        has_failed = true;
     }
-    tracing::info!("reloaded");
+    if !has_failed {
+        tracing::info!("reloaded");
+    }
 }
 
 /// Fetches ids of the named tags, each by itself, or connects if there is none, and then says that
@@ -216,28 +228,53 @@ async fn prepare(app: Arc<App>) {
     let mut fetching: JoinSet<()> = app
         .tags
         .named()
-        .map(|name| fetch(app.clone(), Some(name.to_owned())))
+        .map(|name| fetch(app.clone(), Wanted::Tag(name.to_owned())))
         .collect();
+    if app.needs_worker_id {
+        fetching.spawn(fetch(app.clone(), Wanted::WorkerId));
+    }
     if fetching.is_empty() {
-        fetching.spawn(fetch(app, None));
+        fetching.spawn(fetch(app, Wanted::Connection));
     }
     while fetching.join_next().await.is_some() {}
     tracing::info!("ready");
     systemd::ready();
 }
 
-/// Fetches ids of a tag, or connects, and repeats it until that succeeds.
-async fn fetch(app: Arc<App>, tag: Option<String>) {
+/// Connects whenever the connection to the database is closed: while buffers last, nobody else would
+/// notice.
+async fn watch(app: Arc<App>) {
+    loop {
+        tokio::time::sleep(WATCHED_EVERY).await;
+        // What comes of it is kept for the state and the metrics.
+        let _ = app.leaf.connect_async().await;
+    }
+}
+
+/// What the server has to have before it is ready.
+enum Wanted {
+    Tag(String),
+    WorkerId,
+    Connection,
+}
+
+/// Fetches ids of a tag, leases, or connects, and repeats it until that succeeds.
+async fn fetch(app: Arc<App>, wanted: Wanted) {
     let mut has_failed = false;
     loop {
-        let fetched = match &tag {
-            Some(name) => app.tags.fetch(name).await,
-            None => app.leaf.connect_async().await,
+        let fetched = match &wanted {
+            Wanted::Tag(name) => app.tags.fetch(name).await,
+            Wanted::WorkerId => app.snowflake.ready_async().await,
+            Wanted::Connection => app.leaf.connect_async().await,
         };
         let Err(error) = fetched else {
             return;
         };
         if !has_failed {
+            let tag = match &wanted {
+                Wanted::Tag(name) => Some(name),
+                _ => None,
+            };
             tracing::warn!(tag, %error, "not ready yet");
         }
         has_failed = true;

@@ -131,13 +131,13 @@ pub const TOKEN_UNKNOWN: Problem = Problem::new(
     401,
     "token_unknown",
     "the token is unknown",
-    "Add it to the file of tokens and send SIGHUP to the server.",
+    "Who runs this service adds it to the file of tokens, and sends SIGHUP to leafctl serve.",
 );
 pub const TOKEN_FORBIDS: Problem = Problem::new(
     403,
     "token_forbids",
     "the token does not allow this",
-    "Give it the right in the file of tokens and send SIGHUP to the server.",
+    "Who runs this service gives it the right in the file of tokens, and sends SIGHUP to leafctl serve.",
 );
 pub const PERMISSION: Problem = Problem::new(
     403,
@@ -164,7 +164,7 @@ pub const TIME_USED_UP: Problem = Problem {
 pub const NO_IDS: Problem = Problem::new(
     503,
     "no_ids",
-    "no ids are at hand and the database does not answer",
+    "no ids are at hand, and the database gives none",
     "Ask again.",
 )
 .later(1);
@@ -193,7 +193,7 @@ pub const DATABASE: Problem = Problem::new(
     502,
     "database",
     "the database has refused",
-    "The log of the server says why.",
+    "The log of leafctl serve says why.",
 );
 pub const NOT_FOUND: Problem = Problem::new(
     404,
@@ -211,7 +211,7 @@ pub const INTERNAL: Problem = Problem::new(
     500,
     "internal",
     "the server has failed",
-    "The log of the server says why.",
+    "The log of leafctl serve says why.",
 );
 /// To a connection above the limit.
 pub const TOO_MANY_CONNECTIONS: Problem = Problem::new(

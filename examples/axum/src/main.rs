@@ -21,6 +21,7 @@ use leaf_sdk::{Config, IdSource, Leaf, SegmentId, SegmentSource};
 use serde::{Deserialize, Serialize};
 use sqlx::PgPool;
 use tokio::net::TcpListener;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// What every request uses.
 #[derive(Clone)]
@@ -116,6 +117,14 @@ async fn show(State(shop): State<Shop>, Path(id): Path<i64>) -> Result<Response,
     .into_response())
 }
 
+/// Waits for SIGTERM, which systemd and Kubernetes send, or for Ctrl-C.
+async fn stopped(mut terminated: Signal) {
+    tokio::select! {
+        _ = terminated.recv() => {}
+        _ = tokio::signal::ctrl_c() => {}
+    }
+}
+
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let database = env::var("DATABASE_URL").map_err(|_| "DATABASE_URL is not set")?;
@@ -133,10 +142,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .route("/orders/{id}", get(show))
         .with_state(shop);
 
+    let terminated = signal(SignalKind::terminate())?;
     let listener = TcpListener::bind(&listen).await?;
     println!("listening on http://{}", listener.local_addr()?);
     axum::serve(listener, app)
-        .with_graceful_shutdown(async { _ = tokio::signal::ctrl_c().await })
+        .with_graceful_shutdown(stopped(terminated))
         .await?;
     // Gives the ids back that were not used.
     leaf.close_async().await?;

@@ -9,12 +9,20 @@ macro_rules! __id_for_sqlx {
             use ::std::result::Result;
             use $crate::__private::sqlx::encode::IsNull;
             use $crate::__private::sqlx::error::BoxDynError;
-            use $crate::__private::sqlx::postgres::{PgArgumentBuffer, PgTypeInfo, PgValueRef};
+            use $crate::__private::sqlx::postgres::{
+                PgArgumentBuffer, PgHasArrayType, PgTypeInfo, PgValueRef,
+            };
             use $crate::__private::sqlx::{Decode, Encode, Postgres, Type};
 
             impl Type<Postgres> for $id {
                 fn type_info() -> PgTypeInfo {
                     <i64 as Type<Postgres>>::type_info()
+                }
+            }
+
+            impl PgHasArrayType for $id {
+                fn array_type_info() -> PgTypeInfo {
+                    <i64 as PgHasArrayType>::array_type_info()
                 }
             }
 

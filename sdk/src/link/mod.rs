@@ -231,9 +231,16 @@ impl Link {
         self.free.lock().clear();
     }
 
-    /// Whether the server answered the last time that it was asked, and why not.
+    /// Whether the server answered the last time that it was asked and the connection is open, and
+    /// why not.
     pub(crate) fn reached(&self) -> Option<Result<(), String>> {
-        self.reached.lock().clone()
+        let reached = self.reached.lock().clone();
+        let free = self.free.lock();
+        let has_ended = !free.is_empty() && free.iter().all(|session| session.is_closed());
+        match reached {
+            Some(Ok(())) if has_ended => Some(Err("the connection has ended".to_owned())),
+            reached => reached,
+        }
     }
 
     /// Waits until nothing is being cancelled any more.

@@ -202,6 +202,12 @@ where
     let (client, connection) = connected.map_err(|error| match error.into() {
         // That to connect is missing, not that to draw from a tag.
         Error::Permission(cause) => Error::Server(cause),
+        // The driver has no other sign of it.
+        Error::Connection(cause) if cause.to_string().contains("password missing") => Error::Config(
+            "password missing: give it in the connection string or in the password file that `passfile` names; \
+             PGPASSWORD and PGPASSFILE are read by Config::from_env only"
+                .to_owned(),
+        ),
         error => error,
     })?;
     allowance.lift();

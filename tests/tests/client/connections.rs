@@ -62,6 +62,10 @@ fn handle_connects_before_ids_are_requested_and_says_if_it_cannot() {
     leaf.connect().expect("a connection");
     assert_eq!(leaf.health().is_reachable, Some(true));
     server.stop(Mode::Fast);
+    // Without a call that would ask the server.
+    wait_until("the end of the connection is noticed", || {
+        leaf.health().is_reachable == Some(false)
+    });
     let leaf = Leaf::new(config(&server.connection_string())).expect("a handle");
     assert!(matches!(leaf.connect(), Err(Error::Connection(_))));
     assert_eq!(leaf.health().is_reachable, Some(false));

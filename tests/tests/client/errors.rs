@@ -35,6 +35,29 @@ fn what_passes_by_itself_is_retryable() {
 }
 
 #[test]
+fn database_without_leaf_and_a_missing_password_are_named_at_once() {
+    let server = Server::start();
+    server
+        .connect()
+        .run("CREATE DATABASE without TEMPLATE template0");
+    let leaf = Leaf::new(config(&server, PATIENCE).database("without")).expect("a handle");
+    let error = leaf.segment("orders").next().expect_err("no leaf");
+    assert!(!error.is_retryable(), "{error}");
+    assert!(
+        error.to_string().contains("is not in this database"),
+        "{error}"
+    );
+    let mut client = server.connect();
+    server.write("pg_hba.conf", b"local all all scram-sha-256\n");
+    client.run("SELECT pg_reload_conf()");
+    let leaf = Leaf::new(config(&server, PATIENCE)).expect("a handle");
+    wait_until(
+        "a password is asked for",
+        || matches!(leaf.segment("orders").next(), Err(Error::Config(message)) if message.starts_with("password missing")),
+    );
+}
+
+#[test]
 fn lease_lost_through_an_outage_is_retryable() {
     let mut server = Server::start();
     let leaf = Leaf::new(config(&server, HASTE)).expect("a handle");

@@ -61,9 +61,9 @@ impl Web {
     }
 
     /// Ends it as Ctrl-C does.
-    fn interrupt(&mut self) {
+    fn terminate(&mut self) {
         let pid = nix::unistd::Pid::from_raw(self.process.id() as i32);
-        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).expect("it runs");
+        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).expect("it runs");
         wait_until("the service ends", || {
             let ended = self.process.try_wait().expect("its status");
             ended.is_some_and(|status| {
@@ -109,7 +109,7 @@ fn the_axum_service_takes_orders_and_gives_unused_ids_back() {
     assert!(line.parse::<i64>().expect("an id") > 1 << 53, "{line}");
     assert_eq!(web.get("/orders/3").0, 404);
 
-    web.interrupt();
+    web.terminate();
     let next: i64 = server
         .connect()
         .query_one("SELECT leaf_segment_next('orders')", &[])

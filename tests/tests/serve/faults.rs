@@ -56,6 +56,44 @@ fn ids_go_on_from_the_buffers_while_the_database_is_away_and_end_with_503() {
     ledger.add([server.connect().next("orders").expect("an id")]);
 }
 
+/// While the buffers are full, no request would find out.
+#[test]
+fn idle_server_notices_that_the_database_is_away() {
+    let (mut server, _) = Server::with_orders(1000);
+    let serve = Serve::start(&server, &["--tag=orders"]);
+    serve.wait_ready();
+    let is_reachable = |expected: f64| serve.metric("leafctl_database_reachable") == expected;
+    wait_until("it is reached", || is_reachable(1.0));
+    server.stop(Mode::Immediate);
+    wait_until("it is not reached", || is_reachable(0.0));
+    assert_eq!(serve.get("/readyz").status, 200);
+    server.start_again();
+    wait_until("it is reached again", || is_reachable(1.0));
+}
+
+#[test]
+fn worker_id_is_leased_at_the_start_where_it_is_asked_for() {
+    let (mut server, _) = Server::with_orders(1000);
+    let serve = Serve::start(&server, &["--tag=orders", "--snowflake"]);
+    serve.wait_ready();
+    let mut other = server.connect();
+    assert_eq!(
+        other.number("SELECT count(*) FROM leaf.worker WHERE ceiling > now()"),
+        1
+    );
+    drop(other);
+    server.stop(Mode::Immediate);
+    assert_eq!(serve.get("/v1/snowflake").status, 200);
+    assert_eq!(serve.get("/readyz").status, 200);
+    // One that starts now has ids of the tag no more than a worker id.
+    let other = Serve::start(&server, &["--snowflake"]);
+    assert_eq!(other.get("/readyz").status, 503);
+    server.start_again();
+    other.wait_ready();
+    assert_eq!(other.get("/v1/status").json()["snowflake"]["issued"], "0");
+    assert!(other.get("/v1/status").json()["snowflake"]["worker_id"].is_number());
+}
+
 #[test]
 fn tag_is_never_called_unknown_because_the_database_is_away() {
     let (mut server, _) = Server::with_orders(1000);

@@ -14,6 +14,8 @@ const TOKEN: &str = "1f0c63a2b1d04e0e8b6e8d3f";
 /// Its hash, and what stands in the manifest for it.
 const SHA256: &str = "e7d811f4a65c028299408254ab3df02ea0188cb514a3a6b459b2df3138e75d34";
 const NO_HASH: &str = "ENTER THE HASH";
+/// What stands there for the hash of the token of Prometheus.
+const NO_OTHER_HASH: &str = "ENTER ANOTHER HASH";
 
 /// The objects of the manifest.
 struct Manifest(Vec<Value>);
@@ -152,7 +154,9 @@ impl<'a> Pod<'a> {
         let mode = number(&volume["secret"]["defaultMode"]) as u32;
         for (name, content) in files.as_object().expect("files") {
             let file = format!("{path}/{name}");
-            fs::write(&file, text(content).replace(NO_HASH, hash)).expect("a file");
+            let content = text(content).replace(NO_HASH, hash);
+            let content = content.replace(NO_OTHER_HASH, &"0".repeat(64));
+            fs::write(&file, content).expect("a file");
             fs::set_permissions(&file, Permissions::from_mode(mode)).expect("its mode");
         }
     }
