@@ -130,7 +130,8 @@ impl Args {
             return Err(about_hosts(error, config));
         }
         if self.no_password || !stdin().is_terminal() {
-            return Err(about_hosts(error, config)
+            return Err(Failure::new(Code::Unreachable, "password missing")
+                .about(config.hosts().join(", "))
                 .hint("set PGPASSWORD, or add the server to the password file ~/.pgpass"));
         }
         let config = config.clone().password(&ask(&config.user())?);

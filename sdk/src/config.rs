@@ -41,7 +41,7 @@ impl Config {
     ///
     /// Keywords mean what they mean in libpq, with these exceptions: without
     /// `connect_timeout`, each host has 5 seconds to answer; TLS needs
-    /// [`tls`](Config::tls); and of the environment, only the password file and the
+    /// `Config::tls`; and of the environment, only the password file and the
     /// service file are read, see [`from_env`](Config::from_env).
     ///
     /// # Errors

@@ -85,7 +85,9 @@ pub enum Error {
     /// The call would have to wait inside an async runtime, and would block it. Use
     /// the asynchronous call. `spawn_blocking` cannot be distinguished from a task;
     /// there, wait with `Handle::current().block_on(orders.next_async())`.
-    #[error("the call would block an async runtime; use the asynchronous call")]
+    #[error(
+        "the call would block an async runtime; use the asynchronous call, in spawn_blocking with Handle::current().block_on"
+    )]
     WouldBlockRuntime,
 
     /// The source of ids has been closed.

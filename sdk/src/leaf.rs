@@ -103,7 +103,7 @@ impl Leaf {
     ///
     /// # Errors
     /// [`Error::Cache`] if the cache file cannot be used, for example because another
-    /// process uses it. [`Error::Closed`] after [`close`](Leaf::close).
+    /// process uses it. [`Error::Config`] if a value is out of its range. [`Error::Closed`] after [`close`](Leaf::close).
     ///
     /// ```
     /// # fn main() -> Result<(), leaf_sdk::Error> {

@@ -69,9 +69,21 @@ fn describe() {
         "Connections closed because of --io-timeout or --idle-timeout."
     );
     describe_counter!(ISSUED, "Ids handed out, by kind and tag.");
+    describe_counter!(
+        "leaf_attempts_total",
+        "Attempts to fetch ids and to renew leases."
+    );
+    describe_histogram!(
+        "leaf_wait_seconds",
+        Unit::Seconds,
+        "How long calls waited for ids that were not at hand."
+    );
     describe_gauge!(BUFFERED, "Ids at hand, by tag.");
     describe_gauge!(WAITING, "Requests that wait for ids now, by tag.");
-    describe_gauge!(REACHABLE, "Whether the database answered the last time.");
+    describe_gauge!(
+        REACHABLE,
+        "Whether the database answered the last time, and the connection is open."
+    );
 }
 
 /// How many ids were handed out.

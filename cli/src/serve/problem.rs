@@ -231,7 +231,11 @@ impl From<&Error> for Problem {
             Error::TimeUsedUp => TIME_USED_UP,
             Error::Clock(_) => CLOCK,
             Error::Closed => CLOSING,
-            Error::Timeout { .. } | Error::LeaseLost(_) | Error::Connection(_) => NO_IDS,
+            // Of the configuration, it is the password that is missing.
+            Error::Timeout { .. }
+            | Error::LeaseLost(_)
+            | Error::Connection(_)
+            | Error::Config(_) => NO_IDS,
             error => match error.sqlstate().map(SqlState::code) {
                 // A name that cannot be one.
                 Some("22023") => BAD_TAG,

@@ -204,8 +204,7 @@ where
         Error::Permission(cause) => Error::Server(cause),
         // The driver has no other sign of it.
         Error::Connection(cause) if cause.to_string().contains("password missing") => Error::Config(
-            "password missing: give it in the connection string or in the password file that `passfile` names; \
-             PGPASSWORD and PGPASSFILE are read by Config::from_env only"
+            "password missing: it can be in the connection string, in a password file, and, with Config::from_env, in PGPASSWORD"
                 .to_owned(),
         ),
         error => error,

@@ -1,5 +1,6 @@
 //! The lease in use, and the ids made with it.
 
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -16,6 +17,10 @@ use crate::error::ClockError;
 use crate::gate::{Gate, Wait};
 use crate::meter::Meter;
 use crate::time;
+
+/// How far ahead a registry lets a node set its ceiling.
+const LEASES: RangeInclusive<Duration> =
+    Duration::from_millis(100)..=Duration::from_secs(24 * 60 * 60);
 
 /// This process as a node of the registry; shared by callers and background tasks.
 pub(super) struct Node {
@@ -41,8 +46,17 @@ impl Node {
     /// A node without a lease.
     ///
     /// # Errors
-    /// [`Error::Cache`] if the cache file cannot be locked.
+    /// [`Error::Cache`] if the cache file cannot be locked. [`Error::Config`] if the registry would
+    /// refuse the name or the lease.
     pub(super) fn new(config: SnowflakeConfig, place: Place) -> Result<Node, Error> {
+        if !(1..=256).contains(&config.node.chars().count()) {
+            let message = "the name of a node has 1 to 256 characters";
+            return Err(Error::Config(message.to_owned()));
+        }
+        if !LEASES.contains(&config.lease) {
+            let message = "a lease is from 100 ms to a day";
+            return Err(Error::Config(message.to_owned()));
+        }
         let cache = config.cache.as_deref();
         let cache = cache.map(|path| Cache::open(path, place)).transpose()?;
         let meter = Meter::of("snowflake", &config.node);

@@ -136,9 +136,14 @@ fn durations_at_their_ends_give_errors_or_work() {
         let events = leaf.snowflake(ends).expect("a generator");
         events.next_timeout(Duration::MAX).expect("an id");
     }
-    for bad in [node().lease(Duration::ZERO), node().lease(Duration::MAX)] {
-        let events = leaf.snowflake(bad).expect("a generator");
-        events.next().expect_err("no such lease");
+    for bad in [
+        node().lease(Duration::ZERO),
+        node().lease(Duration::MAX),
+        SnowflakeConfig::new(""),
+        SnowflakeConfig::new(&"n".repeat(257)),
+    ] {
+        let error = leaf.snowflake(bad).expect_err("no such node");
+        assert!(matches!(error, Error::Config(_)), "{error:?}");
     }
 
     // The first attempt fails; the pause after it has no end.
