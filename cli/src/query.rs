@@ -80,6 +80,22 @@ pub fn no_database_has_leaf() -> Failure {
         .hint("CREATE EXTENSION leaf")
 }
 
+/// Whether this role, or that of the session, could do more than the owner of a database, whose code
+/// it must not run. The present role may be one that the database's owner has set.
+pub const IS_ADMINISTRATOR: &str = "EXISTS (SELECT FROM pg_roles AS r \
+     WHERE r.rolname IN (current_user, session_user) \
+       AND (r.rolsuper OR r.rolcreaterole \
+            OR pg_has_role(r.oid, 'pg_execute_server_program', 'MEMBER') \
+            OR pg_has_role(r.oid, 'pg_read_server_files', 'MEMBER') \
+            OR pg_has_role(r.oid, 'pg_write_server_files', 'MEMBER')))";
+
+/// That an administrator would run code of another role.
+pub fn code_of(owner: &str) -> Failure {
+    Failure::failed(format!(
+        "a superuser or administrator would run what {owner} may have written"
+    ))
+}
+
 /// The schema of leaf's functions, quoted. To be called in a transaction that [`begin`] has begun.
 ///
 /// # Errors
@@ -106,7 +122,6 @@ pub async fn require_leaf(client: &Client) -> Result<String, Failure> {
 
 /// As [`schema_of_leaf`]; `None` if the database has neither.
 pub async fn find_leaf(client: &Client) -> Result<Option<String>, Failure> {
-    // Of the session: its present role may be one that the database's owner has set.
     let sql = format!(
         "SELECT quote_ident(n.nspname), NULL \
            FROM pg_extension AS e JOIN pg_namespace AS n ON n.oid = e.extnamespace \
@@ -122,14 +137,7 @@ pub async fn find_leaf(client: &Client) -> Result<Option<String>, Failure> {
                                            THEN d.datdba ELSE n.nspowner END \
                            FROM pg_database AS d WHERE d.datname = current_database()) AS of_leaf (owner) \
                    JOIN pg_roles AS o ON o.oid = of_leaf.owner \
-                  WHERE NOT o.rolsuper AND o.rolname <> session_user \
-                    AND EXISTS ( \
-                        SELECT FROM pg_roles AS r \
-                         WHERE r.rolname IN (current_user, session_user) \
-                           AND (r.rolsuper OR r.rolcreaterole \
-                                OR pg_has_role(r.oid, 'pg_execute_server_program', 'MEMBER') \
-                                OR pg_has_role(r.oid, 'pg_read_server_files', 'MEMBER') \
-                                OR pg_has_role(r.oid, 'pg_write_server_files', 'MEMBER'))) \
+                  WHERE NOT o.rolsuper AND o.rolname <> session_user AND {IS_ADMINISTRATOR} \
                   LIMIT 1) \
            FROM pg_trigger AS t JOIN pg_proc AS p ON p.oid = t.tgfoid \
            JOIN pg_namespace AS n ON n.oid = p.pronamespace \
@@ -139,10 +147,7 @@ pub async fn find_leaf(client: &Client) -> Result<Option<String>, Failure> {
     if let Some(row) = first(client, &sql, &[]).await? {
         // A database's owner may have put anything in place of leaf's functions and views.
         return match row.get::<_, Option<&str>>(1) {
-            Some(owner) => Err(Failure::failed(format!(
-                "a superuser or administrator would run what {owner} may have written"
-            ))
-            .hint(format!(
+            Some(owner) => Err(code_of(owner).hint(format!(
                 "Connect as {owner}, who owns the plain edition of this database."
             ))),
             None => Ok(row.get(0)),

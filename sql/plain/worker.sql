@@ -338,19 +338,13 @@ BEGIN
         PERFORM leaf.fail('22023', 'worker id, nonce and token must not be null',
             'Give what leaf_worker_register and the last leaf_worker_renew returned.');
     END IF;
-    -- Before it is locked and after: the error to a stranger could wait for a client that does not read.
-    FOR is_locked IN 0..1 LOOP
-        IF is_locked = 1 THEN
-            SELECT * INTO w FROM leaf.worker WHERE worker_id = lease_of FOR NO KEY UPDATE;
-        ELSE
-            SELECT * INTO w FROM leaf.worker WHERE worker_id = lease_of;
-        END IF;
-        IF NOT FOUND OR w.nonce <> nonce OR w.token NOT IN (token, coalesce(next_token, token)) THEN
-            PERFORM leaf.fail('55000', format('the lease of worker id %s is lost', lease_of),
-                'Stop issuing ids with it, and register again with leaf_worker_register.',
-                'It was renewed with another token, given to another node, or removed.');
-        END IF;
-    END LOOP;
+    -- Nobody else locks it: the error could wait for a client that does not read.
+    SELECT * INTO w FROM leaf.worker AS l WHERE l.worker_id = lease_of AND l.nonce = lease_row.nonce FOR NO KEY UPDATE;
+    IF NOT FOUND OR w.token NOT IN (token, coalesce(next_token, token)) THEN
+        PERFORM leaf.fail('55000', format('the lease of worker id %s is lost', lease_of),
+            'Stop issuing ids with it, and register again with leaf_worker_register.',
+            'It was renewed with another token, given to another node, or removed.');
+    END IF;
     RETURN w;
 END
 $$;

@@ -74,7 +74,7 @@ fn leaf_worker_renew(call: Call<'_>) -> Record {
     let ahead = args::ahead(call.interval(4));
     let next_token = args::next_token(call.bigint(5), proof.token);
     let (lease, identity) = in_registry(|| {
-        let row = registry::lock_row(proof.worker_id).ok_or(proof.lost())?;
+        let row = registry::lock_row(proof.worker_id, proof.nonce).ok_or(proof.lost())?;
         match renewal((row.nonce, row.token), proof.nonce, proof.token, next_token) {
             Verdict::Do => {}
             Verdict::Repeat => return Ok(row.lease()),

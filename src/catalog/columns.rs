@@ -140,9 +140,7 @@ pub fn highest(table: Oid, attribute: &[u8]) -> Option<i64> {
     if may_read != [true] {
         return None;
     }
-    let members = defaults::members(number(table), attribute).into_iter();
-    let summaries = members.filter_map(|member| member.column?.summary(i64::MAX, |_| true));
-    summaries.filter_map(|summary| summary.largest).max()
+    find(table, attribute)?.summary(i64::MAX)?.largest
 }
 
 impl Column {

@@ -426,11 +426,15 @@ pub fn lock_at_once(worker_id: i64) -> bool {
     !query(sql, &args, |row| bigint(row, 1)).is_empty() || row(worker_id).is_none()
 }
 
-/// The row of a lease, locked until the transaction ends.
-pub fn lock_row(worker_id: i64) -> Option<Registered> {
+/// The row of the lease with this nonce, locked until the transaction ends. The row of another
+/// lease is not locked: the error could wait for a client that does not read.
+pub fn lock_row(worker_id: i64, nonce: [u8; 16]) -> Option<Registered> {
     query(
-        concat!(select!(), "WHERE worker_id = $1 FOR NO KEY UPDATE"),
-        &[bigint_arg(worker_id)],
+        concat!(
+            select!(),
+            "WHERE worker_id = $1 AND nonce = $2 FOR NO KEY UPDATE"
+        ),
+        &[bigint_arg(worker_id), uuid_arg(nonce)],
         read,
     )
     .pop()

@@ -1,4 +1,4 @@
-//! This process: its kind, its interrupts, and its exit hooks.
+//! This process, with its kind, its interrupts and its exit hooks, and what others wait for.
 
 use std::ffi::CStr;
 

@@ -97,16 +97,18 @@ impl WorkerTable {
 
     /// The latch of `worker`, if it runs.
     pub fn latch_of(&self, worker: u32) -> Option<LatchRef> {
-        let places = self.0.read();
-        let place = places.iter().find(|place| place.worker == worker)?;
-        (place.pid != 0).then_some(place.latch)
+        self.of_running(worker, |place| place.latch)
     }
 
     /// The process ID of `worker`, if it runs.
     pub fn pid_of(&self, worker: u32) -> Option<i32> {
+        self.of_running(worker, |place| place.pid)
+    }
+
+    fn of_running<T>(&self, worker: u32, get: impl Fn(&Place) -> T) -> Option<T> {
         let places = self.0.read();
         let place = places.iter().find(|place| place.worker == worker)?;
-        (place.pid != 0).then_some(place.pid)
+        (place.pid != 0).then(|| get(place))
     }
 
     /// Whether this process should start `worker`, because no other process has claimed

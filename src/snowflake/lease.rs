@@ -131,8 +131,8 @@ impl Proof {
     /// The row of the lease, locked until the transaction ends; an error if the
     /// lease is lost.
     pub fn row(&self) -> Result<Registered, Error> {
-        registry::lock_row(self.worker_id)
-            .filter(|row| (row.nonce, row.token) == (self.nonce, self.token))
+        registry::lock_row(self.worker_id, self.nonce)
+            .filter(|row| row.token == self.token)
             .ok_or(self.lost())
     }
 

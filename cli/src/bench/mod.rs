@@ -127,21 +127,18 @@ async fn measure(
 /// The client library finds leaf by the `search_path`, which the database's owner can set, with
 /// functions of his before leaf's.
 async fn refuse_others_names(client: &Client) -> Result<(), Failure> {
-    let sql = "SELECT o.rolname::text FROM pg_database AS d JOIN pg_roles AS o ON o.oid = d.datdba \
-                WHERE d.datname = current_database() AND NOT o.rolsuper \
-                  AND EXISTS (SELECT FROM pg_roles WHERE rolsuper AND rolname IN (current_user, session_user))";
+    let sql = format!(
+        "SELECT o.rolname::text FROM pg_database AS d JOIN pg_roles AS o ON o.oid = d.datdba \
+          WHERE d.datname = current_database() AND NOT o.rolsuper AND o.rolname <> session_user \
+            AND {}",
+        query::IS_ADMINISTRATOR
+    );
     let owner = query::in_transaction(client, "BEGIN READ ONLY", async || {
-        query::first(client, sql, &[]).await
+        query::first(client, &sql, &[]).await
     });
     match owner.await? {
         None => Ok(()),
-        Some(row) => {
-            let owner: String = row.get(0);
-            Err(Failure::failed(format!(
-                "a superuser would run what {owner} may have written"
-            ))
-            .hint("measure as a role that draws ids"))
-        }
+        Some(row) => Err(query::code_of(row.get(0)).hint("measure as a role that draws ids")),
     }
 }
 

@@ -101,8 +101,9 @@ impl App {
         }
     }
 
-    /// Whether there is a worker id, if one is needed, and ids are at hand: of all tags that were named at the start, or, if none was, of a
-    /// tag that is served; without one, whether the database answers.
+    /// Whether there is a worker id, if one is needed, and ids are at hand: of all tags that were
+    /// named at the start, or, if none was, of a tag that is served; without one, whether the
+    /// database answers.
     pub fn is_ready(&self) -> bool {
         let has_ids = |name: &str| {
             self.tags

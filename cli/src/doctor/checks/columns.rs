@@ -28,10 +28,11 @@ struct Drawing {
 }
 
 pub async fn check(client: &Client, findings: &mut Findings) -> Result<(), Failure> {
+    let leaf = query::schema_of_leaf(client).await?;
     for column in drawing(client).await? {
         check_type(&column, findings);
         if let Some(tag) = &column.tag {
-            check_tag(client, &column, tag, findings).await?;
+            check_tag(client, &leaf, &column, tag, findings).await?;
         }
     }
     Ok(())
@@ -117,6 +118,7 @@ fn check_type(column: &Drawing, findings: &mut Findings) {
 
 async fn check_tag(
     client: &Client,
+    leaf: &str,
     column: &Drawing,
     tag: &str,
     findings: &mut Findings,
@@ -125,7 +127,7 @@ async fn check_tag(
     // The largest value is read before the position, so that ids that are drawn meanwhile
     // are not taken for others.
     let highest = match column.room.is_some() && column.is_indexed {
-        true => highest(client, column).await?,
+        true => highest(client, leaf, column).await?,
         false => None,
     };
     let sql = "SELECT a.max_id, a.max_value, a.largest_reserve > 0, s.position \
@@ -178,8 +180,7 @@ async fn check_tag(
     Ok(())
 }
 
-async fn highest(client: &Client, column: &Drawing) -> Result<Option<i64>, Failure> {
-    let leaf = query::schema_of_leaf(client).await?;
+async fn highest(client: &Client, leaf: &str, column: &Drawing) -> Result<Option<i64>, Failure> {
     let sql = format!(
         "SELECT {leaf}.leaf_column_highest($1::text::regclass, (parse_ident($2))[1]::name)"
     );
