@@ -110,6 +110,8 @@ pub enum Error {
     },
     /// Which history of the cluster this is cannot be stored.
     HistoryNotStored { path: String },
+    /// Who drops the extension, or renames its schema, is not its owner.
+    NotOwnerOfExtension,
     /// A function that returns a record is not called in FROM.
     NotInFrom { function: &'static str },
 }
@@ -126,6 +128,12 @@ impl Problem for Error {
 "table \"leaf.alloc\" does not exist in this database",
                 "Create the extension with CREATE EXTENSION leaf.",
             ),
+            Error::NotOwnerOfExtension => Report::new(
+                Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
+                "must be owner of extension leaf",
+                "Ask the owner of the extension, or a superuser, to do this.",
+            )
+            .detail("Its schema cannot be dropped or renamed by others: they could put functions of their own in place of leaf's."),
             Error::InRecovery => Report::new(
                 Code::ERRCODE_READ_ONLY_SQL_TRANSACTION,
                 "cannot draw ids while the server is in recovery",

@@ -52,7 +52,11 @@ pub extern "C-unwind" fn _PG_init() {
     pg::process::keep_backtraces_out_of_errors();
     if pg::process::is_preloading() {
         settings::init();
-        pg::drop_hook::init(dropped::at_drop);
+        pg::object_hook::init(pg::object_hook::Observers {
+            database_is_dropped: dropped::at_drop,
+            extension_is_dropped: catalog::guard::at_drop_of_extension,
+            schema_is_altered: catalog::guard::at_alteration_of_schema,
+        });
         loader::init(&[&snowflake::renewal::Renewal, &segment::grant::Granting]);
         shmem::init(at_server_start);
     }

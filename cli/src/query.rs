@@ -123,7 +123,11 @@ pub async fn require_leaf(client: &Client) -> Result<String, Failure> {
 /// As [`schema_of_leaf`]; `None` if the database has neither.
 pub async fn find_leaf(client: &Client) -> Result<Option<String>, Failure> {
     let sql = format!(
-        "SELECT quote_ident(n.nspname), NULL \
+        "SELECT quote_ident(n.nspname), \
+                (SELECT o.rolname::text FROM pg_database AS d JOIN pg_roles AS o ON o.oid = d.datdba \
+                  WHERE d.datname = current_database() AND NOT o.rolsuper AND o.rolname <> session_user \
+                    AND {IS_ADMINISTRATOR} \
+                    AND NOT EXISTS (SELECT FROM pg_settings WHERE name = 'leaf.max_tags')) \
            FROM pg_extension AS e JOIN pg_namespace AS n ON n.oid = e.extnamespace \
           WHERE e.extname = 'leaf' \
           UNION ALL \
@@ -148,7 +152,7 @@ pub async fn find_leaf(client: &Client) -> Result<Option<String>, Failure> {
         // A database's owner may have put anything in place of leaf's functions and views.
         return match row.get::<_, Option<&str>>(1) {
             Some(owner) => Err(code_of(owner).hint(format!(
-                "Connect as {owner}, who owns the plain edition of this database."
+                "Connect as {owner}, or, if the database has the extension, add leaf to shared_preload_libraries and restart the server."
             ))),
             None => Ok(row.get(0)),
         };

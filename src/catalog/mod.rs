@@ -12,6 +12,7 @@ pub mod columns;
 pub mod database;
 pub mod defaults;
 pub mod extension;
+pub mod guard;
 pub mod intent;
 pub mod mask_secret;
 pub mod permissions;

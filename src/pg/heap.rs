@@ -22,6 +22,50 @@ pub fn relation_oid(schema: &CStr, relation: &CStr) -> Option<pg_sys::Oid> {
     }
 }
 
+/// An extension.
+pub struct Extension {
+    pub oid: pg_sys::Oid,
+    pub owner: pg_sys::Oid,
+    /// The schema of its functions.
+    pub schema: pg_sys::Oid,
+}
+
+/// An extension by its name, if it exists.
+pub fn extension(name: &CStr) -> Option<Extension> {
+    // SAFETY: a system catalog lookup inside a transaction.
+    let oid = unsafe { pg_sys::get_extension_oid(name.as_ptr(), true) };
+    if oid == pg_sys::InvalidOid {
+        return None;
+    }
+    let index = pg_sys::Oid::from(pg_sys::ExtensionOidIndexId);
+    let read = |row: &Row<'_>| {
+        Some(Extension {
+            oid,
+            owner: row.oid(3)?,
+            schema: row.oid(4)?,
+        })
+    };
+    find_by_oid(pg_sys::ExtensionRelationId, index, Seen::Before, oid, read)?
+}
+
+/// Whether the current command gives a schema another name.
+pub fn is_being_renamed(schema: pg_sys::Oid) -> bool {
+    let index = pg_sys::Oid::from(pg_sys::NamespaceOidIndexId);
+    let name = |seen| {
+        find_by_oid(pg_sys::NamespaceRelationId, index, seen, schema, |row| {
+            row.name(2).map(CStr::to_owned)
+        })
+    };
+    name(Seen::Before) != name(Seen::After)
+}
+
+/// Whether a catalog is seen as before the current command, or with what that has done.
+#[derive(Clone, Copy)]
+enum Seen {
+    Before,
+    After,
+}
+
 /// Whether the current transaction has created a relation.
 pub fn is_created_here(relation: pg_sys::Oid) -> bool {
     // SAFETY: a relation cache lookup inside a transaction; the entry is released.
@@ -232,6 +276,12 @@ impl<'r> Row<'r> {
             .map(|datum| clock::from_timestamp(datum.value() as i64))
     }
 
+    /// A column of type `oid`.
+    fn oid(&self, column: i16) -> Option<pg_sys::Oid> {
+        self.datum(column, &[pg_sys::OIDOID])
+            .map(|datum| pg_sys::Oid::from(datum.value() as u32))
+    }
+
     /// A column of type `bigint`.
     pub fn bigint(&self, column: i16) -> Option<i64> {
         self.datum(column, &[pg_sys::INT8OID])
@@ -334,7 +384,7 @@ pub fn any_row<R>(
     index: Option<pg_sys::Oid>,
     read: impl FnOnce(&Row<'_>) -> R,
 ) -> Option<R> {
-    scan(relation, index, None, read)
+    scan(relation, index, None, Seen::Before, read)
 }
 
 /// Finds the row of `relation` whose first column, of a text type, equals `key`, and
@@ -353,7 +403,7 @@ pub fn find_by_text<R>(
     let text = unsafe { pg_sys::cstring_to_text_with_len(key.as_ptr().cast(), key.len() as i32) };
     let equality = (pg_sys::F_TEXTEQ, pg_sys::DEFAULT_COLLATION_OID);
     let text = pg_sys::Datum::from(text);
-    scan(relation, index, Some((equality, text)), read)
+    scan(relation, index, Some((equality, text)), Seen::Before, read)
 }
 
 /// Like [`find_by_text`], for a first column of type `uuid`.
@@ -365,7 +415,20 @@ pub fn find_by_uuid<R>(
 ) -> Option<R> {
     let equality = (pg_sys::F_UUID_EQ, pg_sys::InvalidOid);
     let key = super::datum::uuid_datum(key);
-    scan(relation, index, Some((equality, key)), read)
+    scan(relation, index, Some((equality, key)), Seen::Before, read)
+}
+
+/// Like [`find_by_text`], for a catalog whose first column is its OID, with an index on it.
+fn find_by_oid<R>(
+    catalog: pg_sys::Oid,
+    index: pg_sys::Oid,
+    seen: Seen,
+    key: pg_sys::Oid,
+    read: impl FnOnce(&Row<'_>) -> R,
+) -> Option<R> {
+    let equality = (pg_sys::F_OIDEQ, pg_sys::InvalidOid);
+    let key = pg_sys::Datum::from(key);
+    scan(catalog, Some(index), Some((equality, key)), seen, read)
 }
 
 /// A function that compares, and its collation.
@@ -375,6 +438,7 @@ fn scan<R>(
     relation: pg_sys::Oid,
     index: Option<pg_sys::Oid>,
     first_column: Option<(Equality, pg_sys::Datum)>,
+    seen: Seen,
     read: impl FnOnce(&Row<'_>) -> R,
 ) -> Option<R> {
     let mut key = pg_sys::ScanKeyData::default();
@@ -395,11 +459,18 @@ fn scan<R>(
             );
         }
         let table = pg_sys::table_open(relation, pg_sys::AccessShareLock as _);
+        if (*(*table).rd_rel).relkind as u8 != pg_sys::RELKIND_RELATION {
+            pgrx::error!("a table of leaf has been replaced by something else");
+        }
+        let snapshot = match seen {
+            Seen::Before => std::ptr::null_mut(),
+            Seen::After => &raw mut pg_sys::SnapshotSelfData,
+        };
         let scan = pg_sys::systable_beginscan(
             table,
             index.unwrap_or(pg_sys::InvalidOid),
             index.is_some(),
-            std::ptr::null_mut(),
+            snapshot,
             i32::from(first_column.is_some()),
             &raw mut key,
         );

@@ -61,6 +61,61 @@ fn schema_leaf_of_somebody_who_could_replace_it_is_refused() {
     admin.run("ALTER SCHEMA leaf OWNER TO postgres; CREATE EXTENSION leaf SCHEMA leaf");
 }
 
+/// The functions are in `public`, which is his.
+#[test]
+fn owner_of_the_database_cannot_put_his_own_functions_in_place_of_those_of_leaf() {
+    let server = Server::options().bare().start();
+    let mut admin = server.connect();
+    admin.run("CREATE ROLE owner LOGIN");
+    admin.run("CREATE DATABASE shop OWNER owner");
+    let mut admin = server.connect_as("postgres", "shop");
+    admin.run("CREATE EXTENSION leaf; SELECT leaf_tag_create('orders')");
+    let mut owner = server.connect_as("owner", "shop");
+    for attempt in [
+        "DROP SCHEMA public CASCADE",
+        "ALTER SCHEMA public RENAME TO before",
+        // With operators of his own.
+        "CREATE SCHEMA his;
+         CREATE OPERATOR his.= (LEFTARG = oid, RIGHTARG = oid, FUNCTION = oidne);
+         SET search_path = his, pg_catalog;
+         ALTER SCHEMA public RENAME TO before",
+    ] {
+        refused(owner.batch_execute(attempt), "42501");
+    }
+    // What harms nobody.
+    owner.run("ALTER SCHEMA public OWNER TO owner; CREATE SCHEMA other; ALTER SCHEMA other RENAME TO another; DROP SCHEMA another");
+    assert!(admin.next("orders").is_ok());
+    admin.run("ALTER SCHEMA public RENAME TO before");
+    admin.run("SELECT before.leaf_segment_next('orders')");
+    admin.run("DROP SCHEMA before CASCADE");
+}
+
+/// It reads the catalog by OID and without SQL.
+#[test]
+fn loader_that_finds_a_view_in_place_of_a_table_fails_and_the_server_goes_on() {
+    let (server, mut admin) = Server::with_orders(100);
+    let mut witness = server.connect();
+    admin.run(
+        "BEGIN; CREATE TABLE alloc (LIKE leaf.alloc); CREATE TABLE worker (LIKE leaf.worker);
+         DROP EXTENSION leaf CASCADE; CREATE SCHEMA leaf;
+         CREATE VIEW leaf.alloc AS SELECT * FROM alloc;
+         CREATE VIEW leaf.worker AS SELECT * FROM worker",
+    );
+    let caller = server.connect();
+    let drawing = thread::spawn(move || {
+        let mut caller = caller;
+        caller.batch_execute("SELECT leaf_snowflake_next()")
+    });
+    let waits = "SELECT count(*) FROM pg_locks WHERE NOT granted";
+    wait_until("somebody waits for the drop", || witness.number(waits) > 0);
+    admin.run("COMMIT");
+    drawing
+        .join()
+        .expect("no panic")
+        .expect_err("there is no leaf");
+    assert_eq!(witness.number("SELECT 1::bigint"), 1);
+}
+
 #[test]
 fn settings_that_do_not_exist_are_refused() {
     let (_server, mut admin) = Server::with_orders(1000);

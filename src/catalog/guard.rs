@@ -1,0 +1,34 @@
+//! What only the owner of the extension may do. leaf's functions are in a schema that may belong to
+//! somebody else: by default in `public`, which is the database owner's. Without this rule, he could
+//! drop the extension together with that schema, or give the schema another name, and put his own
+//! tables and functions in place of leaf's while a superuser or the loader is about to use them.
+
+use pgrx::pg_sys::Oid;
+
+use crate::error::{Error, Problem};
+use crate::pg::{heap, role};
+
+/// Called when the current transaction drops an extension.
+pub fn at_drop_of_extension(extension: Oid) {
+    if let Some(leaf) = heap::extension(c"leaf")
+        && leaf.oid == extension
+    {
+        require_owner(leaf.owner);
+    }
+}
+
+/// Called when the current transaction has altered a schema.
+pub fn at_alteration_of_schema(schema: Oid) {
+    if let Some(leaf) = heap::extension(c"leaf")
+        && leaf.schema == schema
+        && heap::is_being_renamed(schema)
+    {
+        require_owner(leaf.owner);
+    }
+}
+
+fn require_owner(owner: Oid) {
+    if !role::has_privileges_of(role::current(), owner) {
+        Error::NotOwnerOfExtension.raise();
+    }
+}
