@@ -130,7 +130,14 @@ fn connection_above_the_limit_is_told_so() {
 #[test]
 fn ten_thousand_idle_connections_take_bounded_memory_and_hinder_nobody() {
     let (server, _) = Server::with_orders(1000);
-    let serve = Serve::start(&server, &["--max-connections=12000", "--log-level=info"]);
+    let serve = Serve::start(
+        &server,
+        &[
+            "--max-connections=12000",
+            "--idle-timeout=10min",
+            "--log-level=info",
+        ],
+    );
     serve.ids("orders", 1);
     let allowed = nofile();
     let count = 10_000.min(allowed.saturating_sub(500));
@@ -138,17 +145,20 @@ fn ten_thousand_idle_connections_take_bounded_memory_and_hinder_nobody() {
         println!("this process may open only {allowed} files: {count} connections");
     }
     let before = serve.resident();
-    let idle: Vec<_> = (0..count).map(|_| connect(&serve)).collect();
+    // Each asks something once, and at once: after 10 s without a request it would be closed.
+    let idle: Vec<_> = (0..count)
+        .map(|_| {
+            let mut stream = connect(&serve);
+            stream
+                .write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n")
+                .expect("a request");
+            stream.read_exact(&mut [0; 15]).expect("an answer");
+            stream
+        })
+        .collect();
     wait_until("all are accepted", || {
         serve.metric("leafctl_connections") > count as f64
     });
-    // Each has asked something once.
-    for mut stream in &idle {
-        stream
-            .write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n")
-            .expect("a request");
-        stream.read_exact(&mut [0; 15]).expect("an answer");
-    }
     let each = serve.resident().saturating_sub(before) / count as u64;
     println!("{count} connections, {each} bytes each");
     assert!(each < 32_768, "{each} bytes per connection");
