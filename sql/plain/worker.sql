@@ -360,8 +360,8 @@ BEGIN
     PERFORM leaf.asker();
     PERFORM leaf.check_instant(clock, 'clock');
     ahead := leaf.check_ahead(ahead);
-    IF next_token = present THEN
-        PERFORM leaf.fail('22023', 'next_token must differ from token', 'Propose a random number that was not used for this lease before.');
+    IF next_token = present OR next_token NOT BETWEEN 2 AND 9223372036854775806 THEN
+        PERFORM leaf.fail('22023', 'next_token must be from 2 to 9223372036854775806 and differ from token', 'Propose a random number that was not used for this lease before.');
     END IF;
     history := leaf.begin_lease();
     w := leaf.lease_row(lease_of, given, present, next_token);

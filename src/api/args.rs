@@ -9,6 +9,7 @@ use leaf_core::Run;
 use leaf_core::grant::Stripe;
 use leaf_core::mask::Width;
 use leaf_core::snowflake::Layout;
+use leaf_core::snowflake::lease::PROPOSED;
 use leaf_core::tag::MAX_CHARS;
 use leaf_core::time::WallTime;
 
@@ -346,9 +347,9 @@ pub fn ahead(ahead: Option<Interval>) -> Duration {
 /// not given.
 pub fn next_token(next: Option<i64>, token: i64) -> i64 {
     let next = next.unwrap_or_else(lease::random_token);
-    if next == token {
+    if next == token || !PROPOSED.contains(&next) {
         bad(
-            "next_token must differ from token",
+            "next_token must be from 2 to 9223372036854775806 and differ from token",
             "Propose a random number that was not used for this lease before.",
         );
     }

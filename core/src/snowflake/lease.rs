@@ -21,6 +21,9 @@ pub type Nonce = [u8; 16];
 /// The token of a lease that was never renewed. Nodes choose larger ones.
 pub const FIRST_TOKEN: i64 = 1;
 
+/// What a renewal may propose: no registration gives these tokens, and a release adds one.
+pub const PROPOSED: std::ops::RangeInclusive<i64> = FIRST_TOKEN + 1..=i64::MAX - 1;
+
 /// A token, made of a random number, with which nobody else can renew: a copy of its holder does
 /// not guess it. Has at most 53 bits, which a double can represent.
 pub const fn random_token(random: u64) -> i64 {
