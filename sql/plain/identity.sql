@@ -104,40 +104,6 @@ BEGIN
 END
 $$;
 
-/*
- * Takes back what default privileges of the host have given, beyond what leaf grants itself: on its
- * functions in a schema and its relations, or on one relation.
- */
-CREATE FUNCTION leaf.take_back(home oid, relation oid DEFAULT NULL) RETURNS void
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    given record;
-BEGIN
-    FOR given IN
-        SELECT o.kind, o.name, a.privilege_type AS privilege, CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END AS grantee
-          FROM (SELECT 'FUNCTION' AS kind, oid::regprocedure::text AS name, proname AS short, proacl AS acl, proowner AS owner FROM pg_proc
-                 WHERE relation IS NULL AND (pronamespace = 'leaf'::regnamespace OR pronamespace = home AND proname ^@ 'leaf_')
-                UNION ALL
-                SELECT CASE relkind WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END, oid::regclass::text, relname, relacl, relowner FROM pg_class
-                 WHERE relnamespace = 'leaf'::regnamespace AND relkind IN ('r', 'v', 'S') AND oid = coalesce(relation, oid)
-                UNION ALL
-                SELECT 'SCHEMA', 'leaf', nspname, nspacl, nspowner FROM pg_namespace WHERE nspname = 'leaf' AND relation IS NULL) AS o,
-               LATERAL aclexplode(o.acl) AS a
-         WHERE a.grantee <> o.owner AND o.owner = (SELECT r.oid FROM pg_roles AS r WHERE r.rolname = current_user)
-           AND NOT CASE o.kind
-                   -- Those that are not for all were revoked from PUBLIC above.
-                   WHEN 'FUNCTION' THEN a.grantee IN (0, 'pg_monitor'::regrole::oid)
-                   WHEN 'SCHEMA' THEN a.grantee = 0 AND a.privilege_type = 'USAGE'
-                   ELSE (o.short, a.grantee, a.privilege_type) IN (
-                       ('plain', 0, 'SELECT'), ('stat_segment', 0, 'SELECT'),
-                       ('stat_snowflake', 'pg_monitor'::regrole::oid, 'SELECT'), ('stat_upstream', 'pg_monitor'::regrole::oid, 'SELECT'),
-                       ('alloc', 'pg_database_owner'::regrole::oid, 'SELECT'), ('alloc', 'pg_database_owner'::regrole::oid, 'INSERT'),
-                       ('worker', 'pg_database_owner'::regrole::oid, 'SELECT'), ('worker', 'pg_database_owner'::regrole::oid, 'INSERT')) END LOOP
-        EXECUTE format('REVOKE %s ON %s %s FROM %s', given.privilege, given.kind, given.name, given.grantee);
-    END LOOP;
-END
-$$;
-
 -- What is answered must be durable once the transaction is committed.
 CREATE FUNCTION leaf.insist_on_durable_commit() RETURNS text
     LANGUAGE sql RETURN CASE WHEN current_setting('synchronous_commit') IN ('off', 'local', 'remote_write')

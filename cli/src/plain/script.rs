@@ -36,8 +36,13 @@ const PLAIN: [&str; 10] = [
 
 const UNINSTALL: &str = include_str!("../../sql/plain/uninstall.sql");
 
-/// What only an extension can have.
-const OF_EXTENSION: [&str; 2] = ["leaf_install_schema", "pg_extension_config_dump"];
+/// What only an extension can have, or does at another time.
+const OF_EXTENSION: [&str; 4] = [
+    "leaf_install_schema",
+    "pg_extension_config_dump",
+    "SELECT leaf.take_back",
+    "DROP FUNCTION leaf.take_back",
+];
 
 /// A way out that is always there.
 const HINT: &str = "HINT 'Move the database to a server with the extension leaf.'";
@@ -96,7 +101,7 @@ fn with_functions(script: &str) -> String {
     let statements = split(EXTENSION).into_iter().filter(is_kept);
     let names = statements.filter_map(|it| {
         let signature = it.text.strip_prefix(CREATE_FUNCTION)?;
-        signature.split('(').next()
+        signature.split('(').next().filter(|it| !it.contains('.'))
     });
     script.replace("@functions@", &names.collect::<Vec<_>>().join(","))
 }

@@ -3,7 +3,7 @@
 use crate::databases::at_work;
 use leaf_tests::page::root;
 use leaf_tests::postgres::{Error, NoTls};
-use leaf_tests::{Draw, Server, Stop, refused, wait_until};
+use leaf_tests::{Draw, Server, Stop, failed, refused, wait_until};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
@@ -25,6 +25,38 @@ fn objects_in_the_target_schema_do_not_capture_the_extension() {
     admin.next("orders").expect("an id");
     assert_eq!(admin.stat("orders", "position"), 2);
     assert_eq!(admin.number("SELECT count(*) FROM captured"), 0);
+}
+
+#[test]
+fn default_privileges_of_who_creates_the_extension_lend_nothing() {
+    let server = Server::options().bare().start();
+    let mut admin = server.connect();
+    admin.run(
+        "CREATE ROLE anon LOGIN;
+         ALTER DEFAULT PRIVILEGES GRANT ALL ON TABLES TO anon, PUBLIC;
+         ALTER DEFAULT PRIVILEGES GRANT ALL ON SEQUENCES TO anon, PUBLIC;
+         ALTER DEFAULT PRIVILEGES GRANT ALL ON SCHEMAS TO anon, PUBLIC;
+         ALTER DEFAULT PRIVILEGES GRANT ALL ON FUNCTIONS TO anon;
+         CREATE EXTENSION leaf;
+         SELECT leaf_tag_create('orders')",
+    );
+    let lent = "SELECT count(*) FROM pg_shdepend WHERE deptype = 'a' AND refobjid = 'anon'::regrole
+                   AND dbid = (SELECT oid FROM pg_database WHERE datname = current_database())
+                   AND classid <> 'pg_default_acl'::regclass";
+    assert_eq!(admin.number(lent), 0);
+    let mut anon = server.connect_as("anon", "postgres");
+    for denied in [
+        "SELECT secret FROM leaf.mask_secret",
+        "UPDATE leaf.alloc SET max_id = 1",
+        "INSERT INTO leaf.worker DEFAULT VALUES",
+        "CREATE TABLE leaf.plain ()",
+        "SELECT leaf_tag_create('mine')",
+        "SELECT leaf_worker_register('node')",
+    ] {
+        failed(anon.simple_query(denied), "42501");
+    }
+    // What is for all, all have as before.
+    anon.run("SELECT leaf_snowflake_next(); SELECT FROM leaf.stat_segment");
 }
 
 #[test]
