@@ -653,15 +653,18 @@ DECLARE
 BEGIN
     FOR given IN
         SELECT o.kind, o.name, a.privilege_type AS privilege, CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END AS grantee
-          FROM (SELECT 'FUNCTION' AS kind, oid::regprocedure::text AS name, proname AS short, proacl AS acl, proowner AS owner FROM pg_proc
+          FROM (SELECT tableoid AS class, oid, 'FUNCTION' AS kind, oid::regprocedure::text AS name, proname AS short, proacl AS acl, proowner AS owner FROM pg_proc
                  WHERE relation IS NULL AND (pronamespace = 'leaf'::regnamespace OR pronamespace = home AND proname ^@ 'leaf_')
                 UNION ALL
-                SELECT CASE relkind WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END, oid::regclass::text, relname, relacl, relowner FROM pg_class
+                SELECT tableoid, oid, CASE relkind WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END, oid::regclass::text, relname, relacl, relowner FROM pg_class
                  WHERE relnamespace = 'leaf'::regnamespace AND relkind IN ('r', 'v', 'S') AND oid = coalesce(relation, oid)
                 UNION ALL
-                SELECT 'SCHEMA', 'leaf', nspname, nspacl, nspowner FROM pg_namespace WHERE nspname = 'leaf' AND relation IS NULL) AS o,
+                SELECT tableoid, oid, 'SCHEMA', 'leaf', nspname, nspacl, nspowner FROM pg_namespace WHERE nspname = 'leaf' AND relation IS NULL) AS o,
                LATERAL aclexplode(o.acl) AS a
          WHERE a.grantee <> o.owner AND o.owner = (SELECT r.oid FROM pg_roles AS r WHERE r.rolname = current_user)
+           -- Something else may have such a name.
+           AND (NOT EXISTS (SELECT FROM pg_extension WHERE extname = 'leaf')
+                OR EXISTS (SELECT FROM pg_depend AS d WHERE (d.classid, d.objid, d.deptype) = (o.class, o.oid, 'e')))
            AND NOT CASE o.kind
                    -- Those that are not for all are revoked from PUBLIC.
                    WHEN 'FUNCTION' THEN a.grantee IN (0, 'pg_monitor'::regrole::oid)
@@ -676,5 +679,6 @@ BEGIN
 END
 $$;
 
-SELECT leaf.take_back($target$@extschema@$target$::pg_catalog.regnamespace);
-DROP FUNCTION leaf.take_back(oid, oid);
+-- With exactly its types, so that no function that others have made in the schema is taken for it.
+SELECT leaf.take_back($target$@extschema@$target$::pg_catalog.regnamespace::pg_catalog.oid, NULL::pg_catalog.oid);
+DROP FUNCTION leaf.take_back(pg_catalog.oid, pg_catalog.oid);

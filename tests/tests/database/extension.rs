@@ -37,13 +37,18 @@ fn default_privileges_of_who_creates_the_extension_lend_nothing() {
          ALTER DEFAULT PRIVILEGES GRANT ALL ON SEQUENCES TO anon, PUBLIC;
          ALTER DEFAULT PRIVILEGES GRANT ALL ON SCHEMAS TO anon, PUBLIC;
          ALTER DEFAULT PRIVILEGES GRANT ALL ON FUNCTIONS TO anon;
+         CREATE FUNCTION leaf_of_others() RETURNS int LANGUAGE sql AS 'SELECT 1';
+         REVOKE EXECUTE ON FUNCTION leaf_of_others() FROM PUBLIC;
          CREATE EXTENSION leaf;
          SELECT leaf_tag_create('orders')",
     );
     let lent = "SELECT count(*) FROM pg_shdepend WHERE deptype = 'a' AND refobjid = 'anon'::regrole
                    AND dbid = (SELECT oid FROM pg_database WHERE datname = current_database())
-                   AND classid <> 'pg_default_acl'::regclass";
+                   AND classid <> 'pg_default_acl'::regclass
+                   AND (classid, objid) <> ('pg_proc'::regclass, 'leaf_of_others()'::regprocedure)";
     assert_eq!(admin.number(lent), 0);
+    let has = "SELECT has_function_privilege('anon', 'leaf_of_others()', 'EXECUTE')::int::bigint";
+    assert_eq!(admin.number(has), 1);
     let mut anon = server.connect_as("anon", "postgres");
     for denied in [
         "SELECT secret FROM leaf.mask_secret",
@@ -65,6 +70,9 @@ fn extension_works_in_schema_leaf() {
     let mut admin = server.connect();
     admin.run(
         "CREATE SCHEMA leaf;
+         CREATE FUNCTION leaf.take_back(oid) RETURNS int LANGUAGE sql AS 'SELECT 1 / 0';
+         CREATE FUNCTION leaf.take_back(regnamespace) RETURNS int LANGUAGE sql AS 'SELECT 1 / 0';
+         CREATE FUNCTION leaf.take_back(VARIADIC oid[]) RETURNS int LANGUAGE sql AS 'SELECT 1 / 0';
          CREATE EXTENSION leaf SCHEMA leaf;
          SELECT leaf.leaf_tag_create('orders');
          CREATE TABLE orders (id bigint DEFAULT leaf.leaf_segment_next('orders'));
