@@ -37,9 +37,12 @@ fn graceful_end_returns_the_worker_id() {
     assert_eq!(client.number(leased), 0);
 }
 
-/// Whether a request is being answered, beside the one that asks.
-fn is_waiting(serve: &Serve) -> bool {
-    serve.metric("leafctl_connections") >= 2.0
+/// Waits until a request waits for a grant, whose row the caller has locked.
+fn wait_for_request(server: &Server) {
+    let mut client = server.connect();
+    let waits = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'
+                 AND state = 'active' AND wait_event_type = 'Extension'";
+    wait_until("the request waits", || client.number(waits) >= 1);
 }
 
 #[test]
@@ -53,7 +56,7 @@ fn requests_under_way_end_before_the_process_does() {
         .expect("a lock");
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| serve.get("/v1/segment/orders"));
-        wait_until("the request waits", || is_waiting(&serve));
+        wait_for_request(&server);
         serve.signal(Signal::SIGTERM);
         wait_until("no connection is accepted", || {
             std::net::TcpStream::connect(serve.address()).is_err()
@@ -76,7 +79,7 @@ fn second_signal_ends_it_at_once() {
         .expect("a lock");
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| serve.try_get("/v1/segment/orders"));
-        wait_until("the request waits", || is_waiting(&serve));
+        wait_for_request(&server);
         serve.signal(Signal::SIGTERM);
         wait_until("no connection is accepted", || {
             std::net::TcpStream::connect(serve.address()).is_err()
@@ -111,7 +114,9 @@ fn half_sent_header_does_not_delay_the_end() {
     let serve = Serve::start(&server, &["--grace=1h", "--io-timeout=1h"]);
     let mut stream = std::net::TcpStream::connect(serve.address()).expect("a connection");
     stream.write_all(b"GET / HTTP/1.1\r\nho").expect("a start");
-    wait_until("the connection is there", || is_waiting(&serve));
+    wait_until("the connection is there", || {
+        serve.metric("leafctl_connections") >= 2.0
+    });
     serve.signal(Signal::SIGTERM);
     let (status, log) = serve.ended();
     assert!(status.success(), "{status}\n{log}");

@@ -19,7 +19,7 @@ fn centre_that_is_down_fires_stock_low_link_failing_and_lease_near_end() {
     centre.0.stop(Mode::Immediate);
     client.run("SET leaf.wait_timeout = '100ms'");
     let mut draw = || {
-        let _ = (client.next("orders"), client.snowflake());
+        let _ = (client.batch("orders", 100), client.snowflake());
     };
     let alerts = ["LeafStockLow", "LeafLinkFailing", "LeafLeaseNearEnd"];
     for alert in alerts {
