@@ -37,11 +37,12 @@ fn graceful_end_returns_the_worker_id() {
     assert_eq!(client.number(leased), 0);
 }
 
-/// Waits until a request waits for a grant, whose row the caller has locked.
+/// Waits until a request waits for a grant, whose row the caller has locked: for the loader, or
+/// in the plain edition for the lock.
 fn wait_for_request(server: &Server) {
     let mut client = server.connect();
     let waits = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'
-                 AND state = 'active' AND wait_event_type = 'Extension'";
+                 AND state = 'active' AND wait_event_type IN ('Extension', 'Lock')";
     wait_until("the request waits", || client.number(waits) >= 1);
 }
 
