@@ -8,7 +8,11 @@ use tokio_postgres::error::SqlState;
 
 /// What it means that there is none of leaf's functions.
 const NO_LEAF: &str =
-    "The extension leaf is not in this database, or its schema is not in the search_path.";
+    "leaf is not in this database, or the schema of its functions is not in the search_path.";
+
+/// What the server does not say of functions that are not for all roles.
+const NO_LEASES: &str =
+    "Grant the role EXECUTE on leaf_worker_register, leaf_worker_renew and leaf_worker_release.";
 
 /// An error of the server or of the driver, as part of an [`Error`](crate::Error). Its text
 /// is the server's message with detail and hint, or the driver's with all causes. The
@@ -23,10 +27,9 @@ const NO_LEAF: &str =
 ///     Some(cause.sqlstate()?.code())
 /// }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Cause(Arc<Inner>);
 
-#[derive(Debug)]
 struct Inner {
     sqlstate: Option<SqlState>,
     hint: Option<String>,
@@ -88,6 +91,14 @@ impl fmt::Display for Cause {
     }
 }
 
+/// Short, because a `main` that returns an error prints it.
+impl fmt::Debug for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let code = self.0.sqlstate.as_ref().map_or("-", SqlState::code);
+        write!(f, "{code}: {:?}", self.0.text)
+    }
+}
+
 impl StdError for Cause {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         Some(&*self.0.source)
@@ -103,10 +114,15 @@ impl From<tokio_postgres::Error> for Cause {
         if let Some(detail) = answer.detail() {
             text += &format!("; {detail}");
         }
-        let is_of_leaf = answer.message().starts_with("function leaf_");
-        let hint = match answer.code() {
+        let says = |beginning| answer.message().starts_with(beginning);
+        let hint = match *answer.code() {
             // The server's hint is about types of arguments.
-            &SqlState::UNDEFINED_FUNCTION if is_of_leaf => Some(NO_LEAF),
+            SqlState::UNDEFINED_FUNCTION if says("function leaf_") => Some(NO_LEAF),
+            SqlState::INSUFFICIENT_PRIVILEGE
+                if says("permission denied for function leaf_worker_") =>
+            {
+                Some(NO_LEASES)
+            }
             _ => answer.hint(),
         };
         if let Some(hint) = hint {

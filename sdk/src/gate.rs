@@ -205,6 +205,11 @@ impl<T> State<T> {
         self.permanent_failure = None;
     }
 
+    /// Whether the last attempt did not fail for the same reason: only then it is worth a warning.
+    pub(crate) fn is_news(&self, error: &Error) -> bool {
+        self.failure.as_ref().map(Error::to_string) != Some(error.to_string())
+    }
+
     /// Records an attempt that failed.
     pub(crate) fn failed(&mut self, error: &Error) {
         self.meter.attempt(false);

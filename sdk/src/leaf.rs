@@ -99,7 +99,9 @@ impl Leaf {
     }
 
     /// A generator of snowflake ids. It leases a worker id when ids are first
-    /// requested. If it is dropped and was not closed before, the lease ends by itself.
+    /// requested, and releases it when the last clone is dropped, unless a
+    /// [cache](SnowflakeConfig::cache) keeps it for the next start. So keep a generator as long as
+    /// ids are drawn. The process must not end before the release: see [`close`](Leaf::close).
     ///
     /// # Errors
     /// [`Error::Cache`] if the cache file cannot be used, for example because another

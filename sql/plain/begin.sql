@@ -21,7 +21,9 @@ DECLARE
     owner   oid  := (SELECT relowner FROM pg_class WHERE oid = to_regclass('leaf.plain') AND relkind = 'r');
     version text;
     other   text;
-    present name;
+    -- Where the functions are already.
+    present oid := (SELECT p.pronamespace FROM pg_trigger AS t JOIN pg_proc AS p ON p.oid = t.tgfoid
+                     WHERE t.tgrelid = to_regclass('leaf.alloc') AND t.tgname = 'leaf_check');
     -- The session's role as well: the present one may be one that the owner of the database has set.
     is_superuser boolean := EXISTS (SELECT FROM pg_roles WHERE rolname IN (current_user, session_user) AND rolsuper);
 BEGIN
@@ -34,6 +36,14 @@ BEGIN
     ELSIF current_setting('server_version_num')::integer < 150000 THEN
         RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = 'leaf needs PostgreSQL 15 or later',
             HINT = 'Upgrade the server.';
+    ELSIF owner <> (SELECT oid FROM pg_roles WHERE rolname = current_user)
+       OR is_superuser AND NOT (SELECT rolsuper FROM pg_roles WHERE oid = owner) THEN
+        -- A trigger on a table of another role would run its code.
+        RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = 'must be owner of table leaf.plain',
+            HINT = format('Connect as %s, who has installed it.', owner::regrole);
+    ELSIF owner IS NOT NULL AND present IS NOT NULL AND present IS DISTINCT FROM home THEN
+        RAISE EXCEPTION USING ERRCODE = 'duplicate_object', MESSAGE = format('the functions of leaf are in schema %s', present::regnamespace),
+            HINT = format('Use --schema %s.', present::regnamespace);
     ELSIF owner IS NULL AND NOT has_database_privilege(current_database(), 'CREATE') THEN
         RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = format('permission denied for database %s', current_database()),
             HINT = 'Connect as the owner of the database.';
@@ -43,11 +53,6 @@ BEGIN
     ELSIF NOT has_schema_privilege(home, 'CREATE') THEN
         RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = $message$permission denied for schema @extschema@$message$,
             HINT = 'Name a schema of your own with --schema.';
-    ELSIF owner <> (SELECT oid FROM pg_roles WHERE rolname = current_user)
-       OR is_superuser AND NOT (SELECT rolsuper FROM pg_roles WHERE oid = owner) THEN
-        -- A trigger on a table of another role would run its code.
-        RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = 'must be owner of table leaf.plain',
-            HINT = format('Connect as %s, who has installed it.', owner::regrole);
     ELSIF is_superuser AND EXISTS (
             SELECT FROM pg_namespace AS n JOIN pg_database AS d ON d.datname = current_database()
               JOIN pg_roles AS r ON r.oid = CASE n.nspowner::regrole::text WHEN 'pg_database_owner' THEN d.datdba ELSE n.nspowner END
@@ -69,12 +74,6 @@ BEGIN
             RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state',
                 MESSAGE = format('this database has version %s of leaf, which is newer than @version@', version),
                 HINT = 'Use the leafctl of that version.';
-        END IF;
-        SELECT p.pronamespace::regnamespace INTO present FROM pg_trigger AS t JOIN pg_proc AS p ON p.oid = t.tgfoid
-         WHERE t.tgrelid = 'leaf.alloc'::regclass AND t.tgname = 'leaf_check' AND p.pronamespace IS DISTINCT FROM home;
-        IF FOUND THEN
-            RAISE EXCEPTION USING ERRCODE = 'duplicate_object', MESSAGE = format('the functions of leaf are in schema %s', present),
-                HINT = format('Use --schema %s.', present);
         END IF;
     END IF;
     -- Until the transaction ends, all that follows knows by this whether it has to be done.

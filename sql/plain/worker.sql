@@ -279,7 +279,7 @@ BEGIN
         ELSIF (SELECT count(*) FROM (SELECT FROM leaf.worker AS l WHERE l.leased_by = holder AND l.leased_until >= now
                                       LIMIT p.max_leases) AS held) >= p.max_leases THEN
             PERFORM leaf.fail('53400', format('the role holds %s worker ids already', p.max_leases),
-                'Release leases with leaf_worker_release, or raise max_leases in leaf.plain.');
+                'Leases of nodes that have ended run out by themselves, which leaf.worker shows. To allow more, raise max_leases in leaf.plain.');
         END IF;
         PERFORM leaf.check_clock(clock, now);
         SELECT c.worker_id, c.is_new INTO worker_id, is_new FROM leaf.choose_worker_id(wanted, history, now) AS c;

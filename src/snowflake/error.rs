@@ -208,7 +208,7 @@ format!("the lease of worker id {worker_id} is lost"),
             Error::TooManyLeases { most } => Report::new(
                 Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
                 format!("the role holds {most} worker ids already"),
-                "Release leases with leaf_worker_release, or raise leaf.max_leases for the role.",
+                "Leases of nodes that have ended run out by themselves, which leaf.worker shows. To allow more, raise leaf.max_leases for the role.",
             ),
             Error::FileLocked => Report::new(
                 Code::ERRCODE_LOCK_NOT_AVAILABLE,

@@ -77,7 +77,7 @@ pub const NOT_SERVED: Problem = Problem::new(
     404,
     "unknown_tag",
     "this tag is not served here",
-    "Name it with --tag at the start.",
+    "Check the spelling, or name it with --tag at the start.",
 );
 pub const BAD_TAG: Problem = Problem::new(
     400,

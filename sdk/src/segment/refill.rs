@@ -59,7 +59,14 @@ async fn refill_until_full(
             Err(error) => {
                 is_repeated = true;
                 let is_retryable = error.is_retryable();
-                tracing::warn!(target: TARGET, tag = tag.name, %error, is_retryable, "refill failed");
+                match tag.gate.lock().is_news(&error) {
+                    true => {
+                        tracing::warn!(target: TARGET, tag = tag.name, %error, is_retryable, "refill failed")
+                    }
+                    false => {
+                        tracing::debug!(target: TARGET, tag = tag.name, %error, "refill failed again")
+                    }
+                }
                 if !is_retryable {
                     return Err((attempt, error));
                 }

@@ -16,6 +16,7 @@ use super::stats::SnowflakeStats;
 use crate::background::{Awaited, Background};
 use crate::calls::Decoded;
 use crate::draw::{Draw, id_source};
+use crate::events::TARGET;
 use crate::gate::{Gate, Wait};
 use crate::link::Link;
 use crate::process::Process;
@@ -46,6 +47,27 @@ pub struct SnowflakeGenerator {
     process: Process,
     node: Arc<Node>,
     background: Arc<Background>,
+    _in_use: Arc<InUse>,
+}
+
+/// Shared by the clones of a generator: when the last one is dropped, nobody draws any more.
+struct InUse {
+    node: Arc<Node>,
+    background: Arc<Background>,
+}
+
+impl Drop for InUse {
+    /// Releases the worker id, unless the cache keeps it for the next start.
+    fn drop(&mut self) {
+        if self.background.process.is_current() && self.node.cache.is_none() {
+            let release = keeper::release(self.background.link.clone(), self.node.clone());
+            self.background.spawn(async move {
+                if let Err(error) = release.await {
+                    tracing::debug!(target: TARGET, %error, "a worker id was not released");
+                }
+            });
+        }
+    }
 }
 
 impl fmt::Debug for SnowflakeGenerator {
@@ -65,8 +87,9 @@ impl SnowflakeGenerator {
         let has_cached = node.load_cache();
         let generator = SnowflakeGenerator {
             process: background.process.clone(),
-            node,
-            background,
+            node: node.clone(),
+            background: background.clone(),
+            _in_use: Arc::new(InUse { node, background }),
         };
         if has_cached {
             generator.keep_ahead();

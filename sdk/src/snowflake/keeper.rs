@@ -73,7 +73,14 @@ async fn renew_with_patience(link: &Arc<Link>, node: &Arc<Node>) -> Result<(), (
             break;
         };
         let is_retryable = error.is_retryable();
-        tracing::warn!(target: TARGET, node = node.config.node, %error, is_retryable, "no lease");
+        match node.gate.lock().is_news(&error) {
+            true => {
+                tracing::warn!(target: TARGET, node = node.config.node, %error, is_retryable, "no lease")
+            }
+            false => {
+                tracing::debug!(target: TARGET, node = node.config.node, %error, "still no lease")
+            }
+        }
         // As long as there are ids, nobody waits, and a refusal says nothing about the lease.
         if !is_retryable && !node.has_room() {
             return Err((attempt, error));
@@ -313,6 +320,8 @@ pub(super) async fn release(link: Arc<Link>, node: Arc<Node>) -> Result<(), Erro
         state.guarded.lease.take()
     };
     node.gate.wake();
+    // Who closes a generator that is being released already waits for that.
+    let _alone = node.releasing.lock().await;
     let Some(mut lease) = lease else {
         return Ok(());
     };

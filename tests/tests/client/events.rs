@@ -85,6 +85,7 @@ fn refills_retries_and_what_is_handed_back_are_told() {
     server.stop(Mode::Fast);
     wait_until("the buffers are empty", || ids.try_next().is_none());
     event(&["WARN", "refill failed", "tag=\"told\"", "is_retryable=true"]);
+    event(&["DEBUG", "refill failed again", "tag=\"told\""]);
     server.start_again();
     ids.next().expect("an id");
     leaf.close().expect("the server answers");

@@ -193,6 +193,8 @@ fn registration_without_an_answer_is_repeated_and_leases_one_worker_id() {
     let server = Server::start();
     let mut client = server.connect();
     let rows = "SELECT count(*) FROM leaf.worker";
+    // One that is dropped releases its worker id.
+    let mut kept = Vec::new();
     for round in 1..=3 {
         let (relay, leaf) = connected(&server);
         let ids = leaf
@@ -208,6 +210,7 @@ fn registration_without_an_answer_is_repeated_and_leases_one_worker_id() {
         ids.next().expect("an id");
         assert_eq!(client.number(rows), round);
         client.run("SELECT leaf_tag_drop('orders')");
+        kept.push((relay, leaf, ids));
     }
 }
 
@@ -274,6 +277,23 @@ fn closed_generators_worker_id_is_free_at_once() {
     ));
     assert_eq!(second.worker_id(), Some(worker));
     assert_eq!(client.number("SELECT count(*) FROM leaf.worker"), 1);
+}
+
+/// When its last clone is dropped. Who closes the handle waits for that.
+#[test]
+fn dropped_generator_releases_its_worker_id() {
+    let server = Server::start();
+    let mut client = server.connect();
+    let leaf = leaf(&server);
+    let mut ledger = Ledger::new();
+    for _ in 0..5 {
+        let ids = leaf.snowflake(SnowflakeConfig::new("a"));
+        let clone = ids.expect("a generator").clone();
+        ledger.add(numbers(clone.next_n(100).expect("ids")));
+    }
+    leaf.close().expect("the server answers");
+    let leased = "SELECT count(*) FROM leaf.worker WHERE leased_until > now()";
+    assert_eq!(client.number(leased), 0);
 }
 
 /// The successor begins where the closed generator ended.
@@ -363,4 +383,8 @@ fn node_that_may_not_register_is_told_so() {
         .expect("a generator");
     let error = ids.next().expect_err("no permission");
     assert!(matches!(error, Error::Permission(_)), "{error:?}");
+    // As a `main` prints it.
+    let said = format!("{error:?}");
+    assert!(said.starts_with("Permission(42501: \"permission denied for function"));
+    assert!(said.contains("hint: Grant the role EXECUTE"), "{said}");
 }

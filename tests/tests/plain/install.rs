@@ -74,6 +74,8 @@ fn install_that_cannot_be_says_what_would_do() {
         (INSTALLER, "missing", "Create it first"),
         (INSTALLER, "ids", ""),
         (INSTALLER, "public", "Use --schema ids"),
+        (INSTALLER, "missing", "Use --schema ids"),
+        ("guest", "public", "who has installed it"),
     ] {
         let said = plain(&server, role, &["install", "--schema", schema]);
         assert_eq!(said.code == Some(0), way_out.is_empty(), "{}", said.err);

@@ -1,8 +1,12 @@
 //! From one edition to the other: by a dump of the rows, and by logical replication.
 
+use std::path::Path;
+use std::process::Command;
+
 use leaf_sdk::{Config, IdSource, Leaf};
+use leaf_tests::page::Page;
 use leaf_tests::postgres::Client;
-use leaf_tests::{Draw, Ledger, Server, Snowflake, pipe, wait_until};
+use leaf_tests::{Draw, Ledger, Said, Server, Snowflake, wait_until};
 
 /// A server of each edition, the first of which is the source.
 fn pairs() -> [[Server; 2]; 2] {
@@ -65,6 +69,26 @@ impl Source {
     }
 }
 
+/// Runs the block of docs/managed-hosts.md that makes a file, but for what an owner does before.
+fn run_as_the_page_says(file: &str, source: &Server, target: &Server) {
+    let page = Page::read("docs/managed-hosts.md");
+    let mut blocks = page.blocks.iter().filter(|it| it.language == "sh");
+    let block = blocks.find(|it| it.code.contains(file)).expect("a block");
+    let lines = block.code.lines().filter(|it| !it.contains("leaf.fold()"));
+    let psql = source.program("psql");
+    let programs = Path::new(psql.get_program()).parent().expect("a folder");
+    let folder = tempfile::tempdir().expect("a folder");
+    let said = Said::by(
+        Command::new("bash")
+            .args(["-euc", &lines.collect::<Vec<_>>().join("\n")])
+            .current_dir(&folder)
+            .env("PATH", format!("{}:/usr/bin:/bin", programs.display()))
+            .env("SOURCE", source.connection_string())
+            .env("TARGET", target.connection_string()),
+    );
+    assert_eq!(said.code, Some(0), "{}", said.err);
+}
+
 #[test]
 fn dumped_rows_go_on_in_the_other_edition() {
     for [source, target] in pairs() {
@@ -79,17 +103,13 @@ fn dumped_rows_go_on_in_the_other_edition() {
                 .add(client.reserve("orders", 500).expect("a block").ids());
             client.run("ROLLBACK; SELECT leaf.fold()");
         }
-        let tables = ["leaf.mask_secret", "leaf.alloc", "leaf.worker"];
-        let mut dump = source.program("pg_dump");
-        dump.arg("--data-only")
-            .args(tables.map(|table| format!("--table={table}")));
-        pipe(
-            dump.arg("postgres"),
-            target
-                .program("psql")
-                .args(["-X", "-q", "-1", "-v", "ON_ERROR_STOP=1", "postgres"]),
-        );
-        begun.goes_on_at(&mut target.connect());
+        client.run("CREATE TABLE own (id bigint PRIMARY KEY); INSERT INTO own VALUES (7)");
+        let mut moved = target.connect();
+        for file in ["leaf-rows.sql", "own.dump"] {
+            run_as_the_page_says(file, &source, &target);
+        }
+        assert_eq!(moved.number("SELECT id FROM own"), 7);
+        begun.goes_on_at(&mut moved);
     }
 }
 

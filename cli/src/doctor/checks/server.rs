@@ -20,7 +20,8 @@ pub async fn has_leaf(client: &Client, findings: &mut Findings) -> Result<bool, 
     let row = query::one(client, sql, &[]).await?;
     let (is_loaded, database): (bool, String) = (row.get(0), row.get(1));
     let (installed, available): (Option<String>, Option<String>) = (row.get(2), row.get(3));
-    if !is_loaded {
+    // Without its files, there is more to do.
+    if !is_loaded && available.is_some() {
         findings.error(
             "server",
             "leaf is not in shared_preload_libraries: no ids can be drawn",
@@ -34,7 +35,10 @@ pub async fn has_leaf(client: &Client, findings: &mut Findings) -> Result<bool, 
         };
         let cure = match available {
             Some(_) => "CREATE EXTENSION leaf, or name another database with -d",
-            None => "install leaf, preload it, and CREATE EXTENSION leaf",
+            None => {
+                "install leaf's library, preload it, and CREATE EXTENSION leaf; \
+                 where no library can be installed, leafctl plain install"
+            }
         };
         findings.error(&format!("database {database}"), text, cure);
         return Ok(false);
