@@ -13,9 +13,14 @@ thread_local! {
     static DROPPED: RefCell<Vec<u32>> = RefCell::default();
 }
 
-/// Called when the current transaction drops a database.
+/// Called when the current transaction drops a database. Its loader, which would notice that within
+/// a second, is woken: the drop waits for its end.
 pub fn at_drop(database: u32) {
     xact_end::involve();
+    let loader = shmem::get().and_then(|shared| shared.loaders.latch_of(database));
+    if let Some(latch) = loader {
+        latch.set();
+    }
     DROPPED.with_borrow_mut(|dropped| dropped.push(database));
 }
 

@@ -112,7 +112,7 @@ impl From<tokio_postgres::Error> for Cause {
         };
         let mut text = answer.message().to_owned();
         if let Some(detail) = answer.detail() {
-            text += &format!("; {detail}");
+            text += &format!("; {}", detail.trim_end_matches('.'));
         }
         let says = |beginning| answer.message().starts_with(beginning);
         let hint = match *answer.code() {

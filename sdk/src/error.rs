@@ -23,7 +23,7 @@ use crate::cause::Cause;
 #[non_exhaustive]
 pub enum Error {
     /// There is no such tag, or no such role to grant to (42704).
-    #[error("unknown tag: {0}")]
+    #[error("{0}")]
     UnknownTag(#[source] Cause),
 
     /// The tag has reached its `max_value`, or the time field of snowflake ids
@@ -36,7 +36,7 @@ pub enum Error {
     TimeUsedUp,
 
     /// The role may not do this (42501).
-    #[error("permission denied: {0}")]
+    #[error("{0}")]
     Permission(#[source] Cause),
 
     /// A clock is behind, or not credible (58000).

@@ -210,6 +210,16 @@ impl<T> State<T> {
         self.failure.as_ref().map(Error::to_string) != Some(error.to_string())
     }
 
+    /// Whether the last attempt failed.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failure.is_some()
+    }
+
+    /// Whether the last attempt failed, for a reason that may pass.
+    pub(crate) fn is_failing(&self) -> bool {
+        self.failure.as_ref().is_some_and(Error::is_retryable)
+    }
+
     /// Records an attempt that failed.
     pub(crate) fn failed(&mut self, error: &Error) {
         self.meter.attempt(false);

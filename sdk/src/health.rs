@@ -19,14 +19,16 @@ pub struct Health {
     pub is_reachable: Option<bool>,
     /// Why the server could not be reached, if it could not.
     pub last_error: Option<String>,
-    /// Tags that have no ids at hand although calls wait for them.
+    /// What has no ids at hand: tags for which calls wait, or whose last attempt to fetch ids
+    /// failed because of an outage; the nodes of generators whose last attempt to lease or renew
+    /// failed, and whose lease is not in force.
     pub starving: Vec<String>,
     /// Whether the handle has been closed, or belongs to the parent of this process.
     pub is_closed: bool,
 }
 
 impl Health {
-    /// Whether calls get ids: the handle is open, and no tag is starving.
+    /// Whether calls get ids: the handle is open, and nothing is starving.
     ///
     /// ```no_run
     /// # fn example(leaf: &leaf_sdk::Leaf) {

@@ -218,12 +218,21 @@ impl Leaf {
             };
         }
         let reached = self.background.link.reached();
-        let stats = self.stats().into_iter();
-        let starving = stats.filter(|(_, tag)| tag.waiting > 0 && tag.buffered == 0);
+        let tags = self.tags.all().into_iter();
+        let mut starving: Vec<_> = tags
+            .filter(|tag| tag.is_starving())
+            .map(|tag| tag.name.clone())
+            .collect();
+        starving.extend(
+            self.generators
+                .lock()
+                .iter()
+                .filter_map(WeakGenerator::starving),
+        );
         Health {
             is_reachable: reached.as_ref().map(Result::is_ok),
             last_error: reached.and_then(Result::err),
-            starving: starving.map(|(name, _)| name).collect(),
+            starving,
             is_closed: self.tags.is_closed(),
         }
     }

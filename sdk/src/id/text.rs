@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use serde::de::{Deserializer, Error, Visitor};
+use serde::de::{Deserializer, Error, Unexpected, Visitor};
 use serde::ser::Serializer;
 
 /// Reads what either kind of format holds.
@@ -25,7 +25,8 @@ impl Visitor<'_> for Number {
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<i64, E> {
-        text.parse().map_err(E::custom)
+        text.parse()
+            .map_err(|_| E::invalid_value(Unexpected::Str(text), &self))
     }
 }
 

@@ -295,6 +295,13 @@ impl<S> Tag<S> {
         }
     }
 
+    /// Whether there are no ids, although calls wait for them or the server is away. The failure of
+    /// one call that must not draw is no outage.
+    pub(crate) fn is_starving(&self) -> bool {
+        let stats = self.stats();
+        stats.buffered == 0 && (stats.waiting > 0 || self.gate.lock().is_failing())
+    }
+
     /// Whether the caller should fetch the next buffer, because no other caller is doing
     /// so.
     pub(crate) fn begin_refill(&self) -> bool {

@@ -239,6 +239,13 @@ impl WeakGenerator {
         self.0.strong_count() > 0
     }
 
+    /// The node, if it has no lease that is in force, and the last attempt to get one failed.
+    pub(crate) fn starving(&self) -> Option<String> {
+        let node = self.0.upgrade()?;
+        let has_failed = node.gate.lock().has_failed();
+        (has_failed && !node.has_room()).then(|| node.config.node.clone())
+    }
+
     /// Asks the registry whether it still has the lease, if there is one.
     pub(crate) async fn confirm(self, link: Arc<Link>) {
         if let Some(node) = self.0.upgrade() {

@@ -6,6 +6,7 @@ use leaf_sdk::{Config, Error, IdSource, Leaf, MemorySource, SegmentId, Snowflake
 use leaf_tests::postgres::Client;
 use leaf_tests::{Draw, Mode, Server, Service, wait_until};
 use std::process::Command;
+use std::time::Duration;
 use std::{fs, thread};
 
 fn leaf(server: &Server) -> Leaf {
@@ -58,12 +59,20 @@ fn health_tells_of_the_server_and_of_tags_that_starve() {
     let orders = leaf.segment("orders");
     wait_until("there are ids", || orders.next().is_ok());
     assert_eq!(leaf.health().is_reachable, Some(true));
+    // A tag that somebody has made up is no outage.
+    leaf.segment("missing").next().expect_err("no such tag");
+    assert!(leaf.health().is_healthy());
+    let events = SnowflakeConfig::new("a").lease(Duration::from_secs(1));
+    let events = leaf.snowflake(events).expect("a generator");
+    wait_until("there is a lease", || events.next().is_ok());
 
     server.stop(Mode::Immediate);
     wait_until("ids are used up", || orders.next().is_err());
+    wait_until("the lease has ended", || events.next().is_err());
+    assert_eq!(leaf.health().starving, ["orders", "a"]);
     thread::scope(|scope| {
         let waiter = scope.spawn(|| orders.next_timeout(PATIENCE));
-        wait_until("a call waits", || leaf.health().starving == ["orders"]);
+        wait_until("a call waits", || leaf.health().starving == ["orders", "a"]);
         let health = leaf.health();
         assert!(!health.is_healthy(), "{health:?}");
         assert_eq!(health.is_reachable, Some(false), "{health:?}");
@@ -71,6 +80,7 @@ fn health_tells_of_the_server_and_of_tags_that_starve() {
         server.start_again();
         waiter.join().expect("no panic").expect("an id");
     });
+    wait_until("there is a lease again", || events.next().is_ok());
     assert!(leaf.health().is_healthy());
     assert_eq!(leaf.health().is_reachable, Some(true));
     leaf.close().expect("the server answers");
