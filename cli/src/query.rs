@@ -30,10 +30,14 @@ pub async fn one(client: &Client, sql: &str, params: &[Param<'_>]) -> Result<Row
 }
 
 /// Begins a transaction, such as `BEGIN READ ONLY`, in which names and operators are those of
-/// `pg_catalog`: a database's owner can give it another `search_path`, and put anything there.
+/// `pg_catalog`: a database's owner can give it another `search_path`, and put anything there. Names
+/// that are read are quoted only if they have to be.
 pub async fn begin(client: &Client, begin: &str) -> Result<(), Failure> {
-    let path = "SET LOCAL search_path = pg_catalog, pg_temp";
-    Ok(client.batch_execute(&format!("{begin}; {path}")).await?)
+    let settings =
+        "SET LOCAL search_path = pg_catalog, pg_temp; SET LOCAL quote_all_identifiers = off";
+    Ok(client
+        .batch_execute(&format!("{begin}; {settings}"))
+        .await?)
 }
 
 /// Does something in a transaction of its own, as [`begin`] makes it, and commits it.

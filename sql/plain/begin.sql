@@ -12,6 +12,7 @@
  * folder: whatever else a version changes stands in a DO that looks at leaf.plain.version.
  */
 SET LOCAL search_path = pg_catalog, pg_temp;
+SET LOCAL quote_all_identifiers = off;
 -- While an upgrade waits for a lock, draws wait for it.
 SET LOCAL lock_timeout = '5s';
 DO $$

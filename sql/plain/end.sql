@@ -1,7 +1,7 @@
 /* Before rows leave the database, and after they have come from elsewhere. */
 
 CREATE FUNCTION leaf.fold() RETURNS void
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '5s' AS $$
 DECLARE
     a leaf.alloc;
 BEGIN

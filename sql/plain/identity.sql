@@ -25,9 +25,18 @@ $$;
  */
 CREATE FUNCTION leaf.asker() RETURNS name
     LANGUAGE plpgsql AS $$
+DECLARE
+    role name := current_setting('role');
 BEGIN
     UNLISTEN leaf_plain_asker;
-    RETURN CASE current_setting('role') WHEN 'none' THEN session_user ELSE current_setting('role') END;
+    IF role = 'none' THEN
+        RETURN session_user;
+    ELSIF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = role AND pg_has_role(session_user, oid, 'MEMBER')) THEN
+        -- The name is that of the role when it was set.
+        PERFORM leaf.fail('42501', format('the session has no role "%s"', role), 'Set the role again.',
+            'It was renamed or dropped, or the membership has ended, since SET ROLE.');
+    END IF;
+    RETURN role;
 END
 $$;
 

@@ -189,7 +189,11 @@ BEGIN
     ELSIF NEW.worker_id <> OLD.worker_id THEN
         PERFORM leaf.fail('22023', format('worker id %s cannot be changed to %s', OLD.worker_id, NEW.worker_id),
             'Register the node again with leaf_worker_register.');
-    ELSIF NEW.ceiling < OLD.ceiling AND coalesce(current_setting('leaf_plain.own', true), '') <> 'on' THEN
+    ELSIF NEW.ceiling < OLD.ceiling
+      AND (coalesce(current_setting('leaf_plain.own', true), '') <> 'on'
+           -- A session can have set the mark.
+           OR NOT EXISTS (SELECT FROM pg_class AS c JOIN pg_roles AS r ON r.oid = c.relowner
+                           WHERE c.oid = TG_RELID AND r.rolname = current_user)) THEN
         IF NOT is_replica THEN
             PERFORM leaf.fail('22023', format('the ceiling of worker id %s cannot be lowered', OLD.worker_id),
                 'Ids up to the ceiling may have been issued; the next lease starts there.');

@@ -25,7 +25,7 @@ CREATE FUNCTION leaf_segment_stats(...)
 $$;
 
 CREATE FUNCTION leaf_segment_slots(...)
-    LANGUAGE sql STABLE PARALLEL SAFE AS $$ SELECT NULL::text WHERE false; $$;
+    LANGUAGE sql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$ SELECT NULL::text WHERE false; $$;
 
 CREATE FUNCTION leaf_snowflake_stats(...)
     LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -37,9 +37,9 @@ CREATE FUNCTION leaf_snowflake_stats(...)
 $$;
 
 CREATE FUNCTION leaf_upstream_stats(...)
-    LANGUAGE sql STABLE AS $$
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT NULL::text, NULL::timestamptz, NULL::timestamptz, 0::bigint, 0::bigint, 0::bigint, NULL::text, NULL::timestamptz;
 $$;
 
 CREATE FUNCTION leaf_stat_reset(...)
-    LANGUAGE sql AS $$ SELECT; $$;
+    LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$ SELECT; $$;

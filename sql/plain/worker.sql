@@ -245,6 +245,7 @@ CREATE FUNCTION leaf.register(node text, wanted integer, clock timestamptz, ahea
 #variable_conflict use_variable
 DECLARE
     now     timestamptz := clock_timestamp();
+    later   timestamptz;
     -- Superusers may hold any number.
     holder  name := (SELECT rolname FROM pg_roles WHERE rolname = leaf.asker() AND NOT rolsuper);
     is_new  boolean;
@@ -284,6 +285,11 @@ BEGIN
         PERFORM leaf.check_clock(clock, now);
         SELECT c.worker_id, c.is_new INTO worker_id, is_new FROM leaf.choose_worker_id(wanted, history, now) AS c;
         SELECT * INTO w FROM leaf.worker AS l WHERE l.worker_id = worker_id;
+        -- All clocks have gone on: a row that was deleted meanwhile had its ceiling before what any
+        -- credible one shows now.
+        later := clock_timestamp();
+        clock := clock + (later - now);
+        now := later;
         -- Above the ceiling of the last lease, and not before the clock.
         start_at := leaf.begin_of(least(s.ticks, greatest(
             leaf.tick_from(w.ceiling, s.epoch, s.tick_us), leaf.tick_at(clock, s.epoch, s.tick_us))), s.epoch, s.tick_us);
@@ -307,6 +313,14 @@ BEGIN
         RETURNING * INTO w;
         IF NOT FOUND THEN
             PERFORM leaf.contended();
+        END IF;
+        -- In less time than the shortest lease, no other one of the worker id has come and gone.
+        later := clock_timestamp();
+        IF is_new AND later >= now + interval '100 ms' THEN
+            clock := clock + (later - now);
+            start_at := leaf.begin_of(least(s.ticks, leaf.tick_at(clock, s.epoch, s.tick_us)), s.epoch, s.tick_us);
+            UPDATE leaf.worker AS l SET start_at = register.start_at, ceiling = leaf.next_ceiling(clock, register.start_at, ahead)
+             WHERE l.worker_id = w.worker_id RETURNING * INTO w;
         END IF;
     END IF;
     worker_id := w.worker_id;

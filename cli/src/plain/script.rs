@@ -148,7 +148,7 @@ fn function(head: &str, bodies: &[Body<'_>]) -> String {
     };
     let name = signature.split('(').next().unwrap_or_default();
     format!(
-        "{head}\n    LANGUAGE plpgsql AS $$\nBEGIN\n    RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',\n        \
+        "{head}\n    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$\nBEGIN\n    RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',\n        \
          MESSAGE = '{name} needs the extension leaf',\n        HINT = {hint};\nEND\n$$"
     )
 }

@@ -72,6 +72,27 @@ fn catalogs_differ_in_what_is_listed_alone() {
     assert!(differences.is_empty(), "{differences:#?}");
 }
 
+/// What others call, also superusers who read a view, finds no names of the caller's search_path,
+/// which may be the database's owner's: a body is parsed when it is made, or has a path of its own.
+#[test]
+fn no_function_that_others_call_looks_names_up_on_their_path() {
+    let server = Server::options().plain().start();
+    let rows = server.connect().query(
+        "SELECT p.oid::regprocedure::text FROM pg_proc AS p, pg_language AS l
+          WHERE l.oid = p.prolang AND l.lanname <> 'internal' AND prosqlbody IS NULL
+            AND (pronamespace = 'leaf'::regnamespace AND has_function_privilege('public', p.oid, 'EXECUTE')
+                 OR pronamespace = 'public'::regnamespace AND proname ^@ 'leaf_')
+            AND NOT coalesce(proconfig, '{}') && ARRAY['search_path=pg_catalog, pg_temp']",
+        &[],
+    );
+    let without: Vec<String> = rows
+        .expect("functions")
+        .iter()
+        .map(|row| row.get(0))
+        .collect();
+    assert!(without.is_empty(), "{without:?}");
+}
+
 /// Functions that need the library say so, and name a way out.
 #[test]
 fn what_needs_the_library_says_so() {

@@ -217,6 +217,58 @@ fn registration_that_waited_for_a_new_history_is_of_it() {
     assert_ne!(lease.worker_id, 0, "the original may have it");
 }
 
+/// Rows are deleted once no clock that is credible lies below their ceiling; a registration that
+/// waited meanwhile begins above it.
+#[test]
+fn registration_that_waited_begins_above_the_ceilings_of_deleted_rows() {
+    let server = Server::options().plain().start();
+    let [mut owner, mut node] = [(); 2].map(|()| server.connect_as(INSTALLER, "postgres"));
+    owner.run("UPDATE leaf.plain SET max_clock_offset = '1 s'");
+    let late = "'b', 7, clock_timestamp() - interval '0.9 s'";
+    let old = node.register("'a', 7, ahead => '100 ms'").expect("a lease");
+    owner.run("BEGIN; LOCK TABLE leaf.worker IN SHARE ROW EXCLUSIVE MODE");
+    let lease = thread::scope(|scope| {
+        let waiting = scope.spawn(|| node.register(late));
+        let waits = "SELECT count(*) FROM pg_locks WHERE NOT granted";
+        wait_until("it waits", || server.connect().number(waits) > 0);
+        wait_until("the row may be deleted", || {
+            owner.clock() > old.ceiling + 1000
+        });
+        owner.run("DELETE FROM leaf.worker; COMMIT");
+        waiting.join().expect("no panic").expect("a lease")
+    });
+    assert!(lease.start_at >= old.ceiling, "{old:?} {lease:?}");
+}
+
+/// Another lease of the worker id can come and go before the row of a registration that stands still.
+#[test]
+fn registration_that_stood_still_begins_above_the_lease_that_was_there_meanwhile() {
+    let server = Server::options().plain().start();
+    let [mut owner, mut node] = [(); 2].map(|()| server.connect_as(INSTALLER, "postgres"));
+    owner.run(
+        "UPDATE leaf.plain SET max_clock_offset = '0';
+         CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+             PERFORM pg_advisory_xact_lock_shared(1);
+             RETURN NEW;
+         END $$;
+         CREATE TRIGGER a_wait BEFORE INSERT ON leaf.worker FOR EACH ROW WHEN (NEW.node = 'a') EXECUTE FUNCTION wait();
+         SELECT pg_advisory_lock(1)",
+    );
+    owner.register("'first', 1").expect("a lease");
+    let (other, lease) = thread::scope(|scope| {
+        let waiting = scope.spawn(|| node.register("'a', 7"));
+        let waits = "SELECT count(*) FROM pg_locks WHERE NOT granted";
+        wait_until("it waits", || server.connect().number(waits) > 0);
+        let other = owner.register("'b', 7, ahead => '100 ms'");
+        let other = other.expect("a lease");
+        wait_until("the row may be deleted", || owner.clock() > other.ceiling);
+        owner.run("DELETE FROM leaf.worker WHERE node = 'b'; SELECT pg_advisory_unlock(1)");
+        (other, waiting.join().expect("no panic").expect("a lease"))
+    });
+    assert!(lease.start_at >= other.ceiling, "{other:?} {lease:?}");
+    assert!(lease.ceiling > lease.start_at + 1000, "{lease:?}");
+}
+
 /// In a time zone in which a day can have more than 24 hours.
 #[test]
 fn day_has_24_hours_in_every_session() {

@@ -199,6 +199,8 @@ fn open_transaction_holds_up_its_own_tag_alone() {
     let held = open.reserve("orders", 10).expect("a block");
     client.reserve("parcels", 10).expect("a block");
     failed(client.reserve("orders", 10), "55P03");
+    // It holds rows of other tags while it waits.
+    failed(client.simple_query("SELECT leaf.fold()"), "55P03");
     open.run("ROLLBACK");
     let next = client.reserve("orders", 10).expect("a block");
     assert!(next.first > held.last);

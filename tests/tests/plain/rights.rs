@@ -59,6 +59,20 @@ fn owners_and_grantees_alone_draw() {
     superuser.reserve("orders", 1).expect("a block");
 }
 
+/// PostgreSQL goes on with the role, and shows the name that it had when it was set.
+#[test]
+fn role_that_was_renamed_since_it_was_set_gets_nothing_of_the_next_one_of_that_name() {
+    let (server, mut installer) = shop();
+    let mut superuser = server.connect();
+    superuser.run("GRANT clerk TO stranger");
+    let mut stranger = server.connect_as("stranger", "postgres");
+    stranger.run("SET ROLE clerk");
+    superuser.run("ALTER ROLE clerk RENAME TO former; CREATE ROLE clerk");
+    superuser.run("SET ROLE shop; SELECT leaf_tag_grant('orders', 'clerk')");
+    refused(stranger.reserve("orders", 1), "42501");
+    refused(installer.reserve("orders", 1), "42501");
+}
+
 /// The refusal could wait for a client that does not read it, while the row stays locked.
 #[test]
 fn rows_are_not_locked_for_those_who_are_refused() {
@@ -216,6 +230,11 @@ fn mark_that_a_session_sets_is_not_believed() {
     shop.run("SELECT leaf_tag_alter('orders', advance_to => 1000)");
     let written = "SELECT count(*) FROM leaf.alloc WHERE floor = 1000";
     assert_eq!(installer.number(written), 1, "the trigger has seen a move");
+    installer.register("'a'").expect("a lease");
+    installer.run("GRANT UPDATE ON leaf.worker TO shop; GRANT SELECT ON leaf.worker TO shop");
+    shop.run("SET leaf_plain.own = on");
+    let lower = "UPDATE leaf.worker SET ceiling = ceiling - interval '1 ms'";
+    refused(shop.simple_query(lower), "22023");
 }
 
 /// A schema of the owner of a database before pg_catalog, with what leafctl and leaf's scripts use.
