@@ -44,6 +44,22 @@ fn stranger_may_do_nothing() {
     }
 }
 
+/// PostgreSQL locks what a statement names before it looks at rights: who may use the schema can stop
+/// all grants. Who draws need not.
+#[test]
+fn who_may_not_use_the_schema_draws_and_locks_nothing() {
+    let (server, mut admin) = server();
+    let mut owner = server.connect_as("owner", "postgres");
+    let update = "PREPARE p AS UPDATE leaf.alloc SET step = 1";
+    owner.run(update);
+    admin.run("REVOKE USAGE ON SCHEMA leaf FROM PUBLIC");
+    let mut owner = server.connect_as("owner", "postgres");
+    owner.fails(update, "42501");
+    owner.next("orders").expect("an id");
+    owner.reserve("orders", 5).expect("a block");
+    owner.run("SELECT leaf_tag_alter('orders', step => 10)");
+}
+
 #[test]
 fn owner_grants_and_revokes() {
     let (server, _admin) = server();
