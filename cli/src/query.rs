@@ -131,7 +131,7 @@ pub async fn find_leaf(client: &Client) -> Result<Option<String>, Failure> {
                 (SELECT o.rolname::text FROM pg_database AS d JOIN pg_roles AS o ON o.oid = d.datdba \
                   WHERE d.datname = current_database() AND NOT o.rolsuper AND o.rolname <> session_user \
                     AND {IS_ADMINISTRATOR} \
-                    AND NOT EXISTS (SELECT FROM pg_settings WHERE name = 'leaf.max_tags')) \
+                    AND NOT EXISTS (SELECT FROM pg_settings WHERE name = 'leaf.max_tags')), true \
            FROM pg_extension AS e JOIN pg_namespace AS n ON n.oid = e.extnamespace \
           WHERE e.extname = 'leaf' \
           UNION ALL \
@@ -146,7 +146,7 @@ pub async fn find_leaf(client: &Client) -> Result<Option<String>, Failure> {
                            FROM pg_database AS d WHERE d.datname = current_database()) AS of_leaf (owner) \
                    JOIN pg_roles AS o ON o.oid = of_leaf.owner \
                   WHERE NOT o.rolsuper AND o.rolname <> session_user AND {IS_ADMINISTRATOR} \
-                  LIMIT 1) \
+                  LIMIT 1), false \
            FROM pg_trigger AS t JOIN pg_proc AS p ON p.oid = t.tgfoid \
            JOIN pg_namespace AS n ON n.oid = p.pronamespace \
           WHERE t.tgrelid = to_regclass('leaf.alloc')::oid AND t.tgname = 'leaf_check' \
@@ -154,10 +154,15 @@ pub async fn find_leaf(client: &Client) -> Result<Option<String>, Failure> {
     );
     if let Some(row) = first(client, &sql, &[]).await? {
         // A database's owner may have put anything in place of leaf's functions and views.
-        return match row.get::<_, Option<&str>>(1) {
-            Some(owner) => Err(code_of(owner).hint(format!(
-                "Connect as {owner}, or, if the database has the extension, add leaf to shared_preload_libraries and restart the server."
+        let (owner, is_extension) = (row.get::<_, Option<&str>>(1), row.get(2));
+        return match owner {
+            Some(owner) if is_extension => Err(Failure::failed(format!(
+                "leaf is not loaded by the server, and without it, {owner} may have put other functions in place of leaf's"
+            ))
+            .hint(format!(
+                "Add leaf to shared_preload_libraries and restart the server, or connect as {owner}."
             ))),
+            Some(owner) => Err(code_of(owner).hint(format!("Connect as {owner}."))),
             None => Ok(row.get(0)),
         };
     }

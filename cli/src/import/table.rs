@@ -85,8 +85,11 @@ impl<const N: usize> Query<N> {
         let place = |wanted: &str| {
             let place = names.iter().position(|name| *name == wanted);
             place.ok_or_else(|| {
-                Failure::failed(format!("there is no column \"{wanted}\""))
-                    .hint("leafctl import SOURCE --help shows the query")
+                let missing = Failure::failed(format!("there is no column \"{wanted}\""));
+                missing.hint(match wanted {
+                    TOTAL => "total is the number of rows, which shows that the file is whole; leafctl import SOURCE --help has the query",
+                    _ => "leafctl import SOURCE --help has the query",
+                })
             })
         };
         let mut places = [0; N];

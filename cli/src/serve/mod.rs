@@ -244,10 +244,21 @@ async fn prepare(app: Arc<App>) {
 /// Connects whenever the connection to the database is closed: while buffers last, nobody else would
 /// notice.
 async fn watch(app: Arc<App>) {
+    let mut is_away = false;
     loop {
         tokio::time::sleep(WATCHED_EVERY).await;
-        // What comes of it is kept for the state and the metrics.
-        let _ = app.leaf.connect_async().await;
+        // What comes of it is also kept for the state and the metrics.
+        match app.leaf.connect_async().await {
+            Err(error) if !is_away => {
+                tracing::warn!(%error, "the database is away");
+                is_away = true;
+            }
+            Ok(()) if is_away => {
+                tracing::info!("the database is back");
+                is_away = false;
+            }
+            _ => {}
+        }
     }
 }
 

@@ -188,6 +188,29 @@ fn loads_that_fail_are_found() {
         "{found:?}"
     );
     holding.rollback().expect("it ends");
+    // Once there are ids again, what has failed before is no more than news.
+    wait_until("ids come again", || client.next("orders").is_ok());
+    client.run("SELECT leaf_segment_batch('orders', 1000)");
+    wait_until("a load that has failed is past", || {
+        let (_, found) = findings(&server);
+        found.iter().any(|it| {
+            it.starts_with("notice tag \"orders\": a load failed")
+                && it.contains("later one succeeded")
+        })
+    });
+}
+
+#[test]
+fn settings_without_effect_are_found() {
+    let (server, _) = Server::with_orders(100);
+    server.configure("leaf.max_stpe = 5\nleaf.max_tags = 2000\n");
+    server.connect().run("SELECT pg_reload_conf()");
+    wait_until("they are found", || {
+        let (_, found) = findings(&server);
+        let is_found = |text| found.iter().any(|it: &String| it.starts_with(text));
+        is_found("warning leaf.max_stpe: there is no such setting")
+            && is_found("notice leaf.max_tags: its new value")
+    });
 }
 
 #[test]
@@ -364,7 +387,10 @@ fn superuser_does_not_read_what_the_owner_of_a_database_can_replace() {
     server.restart(Mode::Fast);
     let said = Said::by(leafctl_on(&server).arg("status"));
     assert_eq!(said.code, Some(1), "{said:?}");
-    assert!(said.err.contains("would run what owner may"), "{said:?}");
+    assert!(
+        said.err.contains("leaf is not loaded by the server"),
+        "{said:?}"
+    );
 }
 
 #[test]
@@ -390,6 +416,9 @@ fn doctor_changes_nothing_and_sees_what_the_role_may_see() {
     client.run(&grants.concat());
     let said = Said::by(leafctl_on(&server).args(["doctor", "-U", "watcher"])).done();
     assert_eq!(said, "Nothing was found.\n");
+    client.run("CREATE TABLE items (id bigint PRIMARY KEY DEFAULT leaf_segment_next('orders'))");
+    let said = Said::by(leafctl_on(&server).args(["doctor", "-U", "watcher"])).done();
+    assert!(said.contains("is not compared with tag"), "{said}");
     assert_eq!(
         client.text("SELECT string_agg(a::text, ' ') FROM leaf.alloc AS a"),
         before

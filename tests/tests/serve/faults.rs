@@ -67,8 +67,11 @@ fn idle_server_notices_that_the_database_is_away() {
     server.stop(Mode::Immediate);
     wait_until("it is not reached", || is_reachable(0.0));
     assert_eq!(serve.get("/readyz").status, 200);
+    let logs = |text| wait_until(text, || serve.log().contains(text));
+    logs("the database is away");
     server.start_again();
     wait_until("it is reached again", || is_reachable(1.0));
+    logs("the database is back");
 }
 
 #[test]

@@ -25,6 +25,7 @@ struct Drawing {
     tag: Option<String>,
     /// Whether its largest value can be found without reading the table.
     is_indexed: bool,
+    may_be_read: bool,
 }
 
 pub async fn check(client: &Client, findings: &mut Findings) -> Result<(), Failure> {
@@ -69,8 +70,8 @@ async fn drawing(client: &Client) -> Result<Vec<Drawing>, Failure> {
                EXISTS (SELECT FROM pg_index AS i JOIN pg_class AS x ON x.oid = i.indexrelid
                                 JOIN pg_am AS m ON m.oid = x.relam
                         WHERE i.indrelid = c.oid AND i.indkey[0] = d.attnum AND i.indisvalid
-                          AND i.indpred IS NULL AND m.amname = 'btree')
-                   AND has_column_privilege(c.oid, d.attnum, 'SELECT')
+                          AND i.indpred IS NULL AND m.amname = 'btree'),
+               has_column_privilege(c.oid, d.attnum, 'SELECT')
           FROM defaults AS d
           JOIN pg_class AS c ON c.oid = d.attrelid AND c.relkind IN ('r', 'p') AND NOT c.relispartition
                             AND c.relpersistence <> 't'
@@ -94,6 +95,7 @@ async fn drawing(client: &Client) -> Result<Vec<Drawing>, Failure> {
             is_snowflake: row.get(3),
             tag: row.get(4),
             is_indexed: row.get(5),
+            may_be_read: row.get(6),
         }
     };
     Ok(rows.iter().map(read).collect())
@@ -126,10 +128,18 @@ async fn check_tag(
     let subject = format!("column {}", column.name);
     // The largest value is read before the position, so that ids that are drawn meanwhile
     // are not taken for others.
-    let highest = match column.room.is_some() && column.is_indexed {
+    let has_highest = column.room.is_some() && column.is_indexed;
+    let highest = match has_highest && column.may_be_read {
         true => highest(client, leaf, column).await?,
         false => None,
     };
+    if has_highest && !column.may_be_read {
+        findings.notice(
+            &subject,
+            format!("it is not compared with tag \"{tag}\", because this role may not read it"),
+            format!("GRANT SELECT ON {} TO the role", column.table),
+        );
+    }
     let sql = "SELECT a.max_id, a.max_value, a.largest_reserve > 0, s.position \
                  FROM leaf.alloc AS a LEFT JOIN leaf.stat_segment AS s USING (biz_tag) \
                 WHERE a.biz_tag = $1";

@@ -75,18 +75,27 @@ fn has_no_more(tag: &Tag) -> bool {
     tag.upstream_tag.is_none() && is_last
 }
 
+/// Whether nothing is to be loaded: the next segment is there, or not yet due.
+fn is_full(tag: &Tag) -> bool {
+    tag.next_left > 0 || tag.step > 0 && tag.current_left > tag.step - tag.step / 10
+}
+
 fn check_loads(tag: &Tag, findings: &mut Findings) {
     let subject = format!("tag \"{}\"", tag.tag);
     if let (Some(error), Some(at), false) = (&tag.last_error, tag.last_error_at, has_no_more(tag)) {
         let ago = Timestamp::now().duration_since(at);
-        let text = format!(
-            "its last load failed {} ago: {error}",
-            human::duration(ago.as_secs_f64())
-        );
-        let cure = "remove the cause; leaf tries again by itself";
-        match ago < RECENTLY {
-            true => findings.error(&subject, text, cure),
-            false => findings.notice(&subject, text, cure),
+        let ago_text = human::duration(ago.as_secs_f64());
+        if is_full(tag) {
+            let text = format!("a load failed {ago_text} ago, and a later one succeeded: {error}");
+            let cure = "none is needed; leaf_stat_reset forgets it";
+            findings.notice(&subject, text, cure);
+        } else {
+            let text = format!("its last load failed {ago_text} ago: {error}");
+            let cure = "remove the cause; leaf tries again by itself";
+            match ago < RECENTLY {
+                true => findings.error(&subject, text, cure),
+                false => findings.notice(&subject, text, cure),
+            }
         }
     }
     if tag.timeouts > 0 {
