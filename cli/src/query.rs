@@ -85,13 +85,13 @@ pub fn no_database_has_leaf() -> Failure {
 }
 
 /// Whether this role, or that of the session, could do more than the owner of a database, whose code
-/// it must not run. The present role may be one that the database's owner has set.
+/// it must not run; also by becoming another role, which that code can do. The present role may be
+/// one that the database's owner has set.
 pub const IS_ADMINISTRATOR: &str = "EXISTS (SELECT FROM pg_roles AS r \
+      JOIN pg_roles AS m ON pg_has_role(r.oid, m.oid, 'MEMBER') \
      WHERE r.rolname IN (current_user, session_user) \
-       AND (r.rolsuper OR r.rolcreaterole \
-            OR pg_has_role(r.oid, 'pg_execute_server_program', 'MEMBER') \
-            OR pg_has_role(r.oid, 'pg_read_server_files', 'MEMBER') \
-            OR pg_has_role(r.oid, 'pg_write_server_files', 'MEMBER')))";
+       AND (m.rolsuper OR m.rolcreaterole OR m.rolname IN \
+            ('pg_execute_server_program', 'pg_read_server_files', 'pg_write_server_files')))";
 
 /// That an administrator would run code of another role.
 pub fn code_of(owner: &str) -> Failure {

@@ -31,7 +31,8 @@ BEGIN
     UNLISTEN leaf_plain_asker;
     IF role = 'none' THEN
         RETURN session_user;
-    ELSIF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = role AND pg_has_role(session_user, oid, 'MEMBER')) THEN
+    ELSIF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = role AND pg_has_role(session_user, oid,
+                          CASE WHEN current_setting('server_version_num')::integer >= 160000 THEN 'SET' ELSE 'MEMBER' END)) THEN
         -- The name is that of the role when it was set.
         PERFORM leaf.fail('42501', format('the session has no role "%s"', role), 'Set the role again.',
             'It was renamed or dropped, or the membership has ended, since SET ROLE.');

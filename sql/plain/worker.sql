@@ -285,11 +285,6 @@ BEGIN
         PERFORM leaf.check_clock(clock, now);
         SELECT c.worker_id, c.is_new INTO worker_id, is_new FROM leaf.choose_worker_id(wanted, history, now) AS c;
         SELECT * INTO w FROM leaf.worker AS l WHERE l.worker_id = worker_id;
-        -- All clocks have gone on: a row that was deleted meanwhile had its ceiling before what any
-        -- credible one shows now.
-        later := clock_timestamp();
-        clock := clock + (later - now);
-        now := later;
         -- Above the ceiling of the last lease, and not before the clock.
         start_at := leaf.begin_of(least(s.ticks, greatest(
             leaf.tick_from(w.ceiling, s.epoch, s.tick_us), leaf.tick_at(clock, s.epoch, s.tick_us))), s.epoch, s.tick_us);
@@ -314,12 +309,15 @@ BEGIN
         IF NOT FOUND THEN
             PERFORM leaf.contended();
         END IF;
-        -- In less time than the shortest lease, no other one of the worker id has come and gone.
-        later := clock_timestamp();
-        IF is_new AND later >= now + interval '100 ms' THEN
+        IF is_new THEN
+            -- Until the row was there, another lease of the worker id may have come and gone, which no
+            -- snapshot has shown: what a credible clock shows from now on is above its ceiling.
+            later := clock_timestamp();
             clock := clock + (later - now);
             start_at := leaf.begin_of(least(s.ticks, leaf.tick_at(clock, s.epoch, s.tick_us)), s.epoch, s.tick_us);
-            UPDATE leaf.worker AS l SET start_at = register.start_at, ceiling = leaf.next_ceiling(clock, register.start_at, ahead)
+            ceiling := leaf.next_ceiling(clock, start_at, ahead);
+            UPDATE leaf.worker AS l SET start_at = register.start_at, ceiling = register.ceiling,
+                   leased_until = greatest(later, ceiling) + p.worker_lease, registered_at = later, renewed_at = later
              WHERE l.worker_id = w.worker_id RETURNING * INTO w;
         END IF;
     END IF;
@@ -444,7 +442,7 @@ BEGIN
     present := leaf.begin_lease();
     UPDATE leaf.worker AS l
        SET history = present, leased_until = least(l.leased_until, clock_timestamp()),
-           token = l.token + 1, nonce = gen_random_uuid()
+           token = 1, nonce = gen_random_uuid()
      WHERE l.history <> present
        AND CASE WHEN leaf_worker_take_over.worker_id IS NULL THEN l.node ^@ 'server ' ELSE l.worker_id = leaf_worker_take_over.worker_id END;
     GET DIAGNOSTICS taken = ROW_COUNT;

@@ -229,7 +229,7 @@ pub fn confirmed_by(standby: &str) -> Vec<Registered> {
 /// a promotion.
 pub fn take_over(history: &str, worker_id: Option<u64>, now: WallTime) -> usize {
     execute(
-        "UPDATE leaf.worker SET history = $1, leased_until = least(leased_until, $3), token = token + 1, \
+        "UPDATE leaf.worker SET history = $1, leased_until = least(leased_until, $3), token = 1, \
                 nonce = pg_catalog.gen_random_uuid() \
           WHERE history <> $1 AND CASE WHEN $2::bigint IS NULL THEN node ^@ 'server '::text ELSE worker_id = $2 END",
         &[

@@ -4,6 +4,7 @@
 use crate::account::{command, give};
 use crate::{Server, wait_until};
 use std::fs;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use tempfile::TempDir;
@@ -50,7 +51,10 @@ impl Pooler {
             .expect("pgbouncer starts");
         let pooler = Pooler { folder, child };
         let socket = pooler.folder.path().join(".s.PGSQL.6432");
-        wait_until("the pooler listens", || socket.exists());
+        // The file is there before it is listened on.
+        wait_until("the pooler listens", || {
+            UnixStream::connect(&socket).is_ok()
+        });
         pooler
     }
 

@@ -352,24 +352,31 @@ fn superuser_installs_where_nobody_else_owns_the_schema() {
     server.connect().run("CREATE DATABASE shop OWNER owner");
     let mut shop = server.connect_as("postgres", "shop");
     shop.run("CREATE SCHEMA ids");
-    let install = |arguments: &str| {
+    let install_as = |role: &str, arguments: &str| {
         let mut leafctl = leafctl_on(&server);
-        leafctl.env("PGDATABASE", "shop").args(["plain", "install"]);
+        leafctl.env("PGDATABASE", "shop").env("PGUSER", role);
+        leafctl.args(["plain", "install"]);
         Said::by(leafctl.args(arguments.split_whitespace()))
     };
-    let error = install("").failed(1);
-    assert!(
-        error.contains("belongs to a role that is no superuser"),
-        "{error}"
-    );
-    assert!(error.contains("--schema"), "{error}");
+    let install = |arguments: &str| install_as("postgres", arguments);
+    // Code that a member runs can become a superuser, too.
+    shop.run("CREATE ROLE member LOGIN; GRANT postgres TO member; GRANT CREATE ON DATABASE shop TO member; GRANT CREATE ON SCHEMA public TO member");
+    for role in ["postgres", "member"] {
+        let error = install_as(role, "").failed(1);
+        assert!(
+            error.contains("belongs to a role that is no superuser"),
+            "{error}"
+        );
+        assert!(error.contains("--schema"), "{error}");
+    }
     // Nor does leafctl call functions that the schema's owner may have replaced since.
     shop.run("CREATE ROLE administrator CREATEROLE LOGIN; GRANT CREATE ON DATABASE shop TO administrator");
+    shop.run("CREATE ROLE other LOGIN; GRANT administrator TO other");
     let mut leafctl = leafctl_on(&server);
     leafctl.env("PGDATABASE", "shop").env("PGUSER", "owner");
     shop.run("ALTER ROLE owner LOGIN");
     Said::by(leafctl.args(["plain", "install"])).done();
-    for role in ["postgres", "administrator"] {
+    for role in ["postgres", "member", "administrator", "other"] {
         let mut leafctl = leafctl_on(&server);
         leafctl.env("PGDATABASE", "shop").env("PGUSER", role);
         let error = Said::by(leafctl.args(["tags", "create", "orders"])).failed(1);
