@@ -40,7 +40,8 @@ BEGIN
         RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = 'leaf needs PostgreSQL 15 or later',
             HINT = 'Upgrade the server.';
     ELSIF owner <> (SELECT oid FROM pg_roles WHERE rolname = current_user)
-       OR is_superuser AND EXISTS (SELECT FROM pg_roles WHERE oid = owner AND NOT rolsuper AND rolname <> session_user) THEN
+       OR EXISTS (SELECT FROM pg_roles WHERE oid = owner AND NOT rolsuper AND rolname <> session_user)
+      AND @is_administrator@ THEN
         -- A trigger on a table of another role would run its code.
         RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = 'must be owner of table leaf.plain',
             HINT = format('Connect as %s, who has installed it.', owner::regrole);

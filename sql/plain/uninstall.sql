@@ -18,9 +18,7 @@ BEGIN
     ELSIF (SELECT count(*) FROM pg_class WHERE oid IN (to_regclass('leaf.plain'), to_regclass('leaf.alloc'), to_regclass('leaf.worker'))
               AND relkind = 'r' AND relowner = (SELECT oid FROM pg_roles WHERE rolname = current_user)) <> 3
        -- The present role may be one that the owner of the database has set.
-       OR current_user <> session_user
-      AND EXISTS (SELECT FROM pg_roles AS r JOIN pg_roles AS m ON m.rolsuper AND pg_has_role(r.oid, m.oid, 'MEMBER')
-                   WHERE r.rolname = session_user)
+       OR current_user <> session_user AND @is_administrator@
       AND NOT EXISTS (SELECT FROM pg_roles WHERE rolname = current_user AND rolsuper) THEN
         -- Others' views, and policies of tables, would run their code.
         RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = 'must be owner of table leaf.plain',

@@ -285,6 +285,10 @@ BEGIN
         PERFORM leaf.check_clock(clock, now);
         SELECT c.worker_id, c.is_new INTO worker_id, is_new FROM leaf.choose_worker_id(wanted, history, now) AS c;
         SELECT * INTO w FROM leaf.worker AS l WHERE l.worker_id = worker_id;
+        -- While it waited for locks, all clocks have gone on.
+        later := clock_timestamp();
+        clock := clock + (later - now);
+        now := later;
         -- Above the ceiling of the last lease, and not before the clock.
         start_at := leaf.begin_of(least(s.ticks, greatest(
             leaf.tick_from(w.ceiling, s.epoch, s.tick_us), leaf.tick_at(clock, s.epoch, s.tick_us))), s.epoch, s.tick_us);

@@ -7,6 +7,7 @@
 use std::str::FromStr;
 
 use super::statements::{Statement, split};
+use crate::query::IS_ADMINISTRATOR;
 
 /// The version that the scripts install.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -93,17 +94,18 @@ pub fn install(schema: &Schema) -> String {
 
 /// Removes the edition.
 pub fn uninstall() -> String {
-    with_functions(UNINSTALL)
+    filled_in(UNINSTALL)
 }
 
-/// A script with the names of the extension's functions filled in.
-fn with_functions(script: &str) -> String {
+/// A script with the names of the extension's functions filled in, and with what makes an administrator.
+fn filled_in(script: &str) -> String {
     let statements = split(EXTENSION).into_iter().filter(is_kept);
     let names = statements.filter_map(|it| {
         let signature = it.text.strip_prefix(CREATE_FUNCTION)?;
         signature.split('(').next().filter(|it| !it.contains('.'))
     });
-    script.replace("@functions@", &names.collect::<Vec<_>>().join(","))
+    let script = script.replace("@functions@", &names.collect::<Vec<_>>().join(","));
+    script.replace("@is_administrator@", IS_ADMINISTRATOR)
 }
 
 fn is_kept(statement: &Statement<'_>) -> bool {
@@ -202,7 +204,7 @@ impl Script {
 
     fn end(mut self, Schema(schema): &Schema) -> String {
         self.write_once();
-        let text = with_functions(self.text.trim_start());
+        let text = filled_in(self.text.trim_start());
         let text = text.replace("@extschema@", schema);
         text.replace("@version@", VERSION)
     }

@@ -253,12 +253,13 @@ const HOSTILE: &str = "
     CREATE OPERATOR evil.|| (LEFTARG = integer, RIGHTARG = text, FUNCTION = evil.joined);";
 
 /// What a superuser may be asked to look at, and to do.
-const COMMANDS: [&str; 9] = [
+const COMMANDS: [&str; 10] = [
     "status",
     "doctor",
     "doctor -A",
     "tags list",
     "tags create parcels",
+    "plain install",
     "plain upgrade",
     "plain uninstall",
     "bench -T 1",
@@ -289,16 +290,25 @@ fn leafctl_runs_nothing_of_the_owners_as_a_superuser() {
          ALTER TABLE leaf.alloc ENABLE ROW LEVEL SECURITY;
          ALTER TABLE leaf.alloc FORCE ROW LEVEL SECURITY",
     );
+    server
+        .connect()
+        .run("CREATE ROLE creator CREATEROLE LOGIN; GRANT installer TO creator; CREATE ROLE member LOGIN; GRANT creator TO member");
     let settings = ["search_path = evil, pg_catalog, public", "role = installer"];
     for setting in ["search_path = DEFAULT"].into_iter().chain(settings) {
         owner.run(&format!("ALTER DATABASE postgres SET {setting}"));
-        for command in COMMANDS {
-            let said = Said::by(leafctl_on(&server).args(command.split(' ')));
-            assert_ne!(said.code, Some(0), "{setting} {command}: {said:?}");
+        for (command, role) in COMMANDS
+            .iter()
+            .flat_map(|command| ["postgres", "creator", "member"].map(|role| (command, role)))
+        {
+            let mut leafctl = leafctl_on(&server);
+            let said = Said::by(leafctl.env("PGUSER", role).args(command.split(' ')));
+            assert_ne!(said.code, Some(0), "{setting} {command} {role}: {said:?}");
         }
     }
     let log = server.log();
-    assert!(!log.contains("it ran as postgres"), "{log}");
+    for role in ["postgres", "creator", "member"] {
+        assert!(!log.contains(&format!("it ran as {role}")), "{log}");
+    }
     // The owner himself may.
     let mut leafctl = leafctl_on(&server);
     Said::by(leafctl.env("PGUSER", INSTALLER).arg("status")).done();
