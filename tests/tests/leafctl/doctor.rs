@@ -1,6 +1,7 @@
 //! `doctor`: finds what is broken, names the cure, and finds nothing where nothing is.
 
 mod centre;
+mod settings;
 
 use leaf_tests::{Draw, Mode, Said, Server, draw_many, leafctl_on, wait_until};
 use serde_json::Value;
@@ -197,19 +198,6 @@ fn loads_that_fail_are_found() {
             it.starts_with("notice tag \"orders\": a load failed")
                 && it.contains("later one succeeded")
         })
-    });
-}
-
-#[test]
-fn settings_without_effect_are_found() {
-    let (server, _) = Server::with_orders(100);
-    server.configure("leaf.max_stpe = 5\nleaf.max_tags = 2000\n");
-    server.connect().run("SELECT pg_reload_conf()");
-    wait_until("they are found", || {
-        let (_, found) = findings(&server);
-        let is_found = |text| found.iter().any(|it: &String| it.starts_with(text));
-        is_found("warning leaf.max_stpe: there is no such setting")
-            && is_found("notice leaf.max_tags: its new value")
     });
 }
 
@@ -423,58 +411,6 @@ fn doctor_changes_nothing_and_sees_what_the_role_may_see() {
         client.text("SELECT string_agg(a::text, ' ') FROM leaf.alloc AS a"),
         before
     );
-}
-
-/// A lease keeps what it was made with, until a session asks for something else.
-#[test]
-fn settings_that_are_not_those_of_the_lease_are_found() {
-    let (server, mut client) = Server::with_orders(100);
-    client.run("SELECT leaf_snowflake_next(); CREATE ROLE clerk");
-    assert_eq!(findings(&server), (Some(0), vec![]));
-    client.run("ALTER DATABASE postgres SET leaf.worker_id = 77");
-    finds(
-        &server,
-        "warning leaf.worker_id: it is 77, but the present lease is of worker id 0",
-    );
-    client.run("ALTER DATABASE postgres RESET leaf.worker_id");
-    client.run("ALTER ROLE clerk SET leaf.worker_id = 3; ALTER ROLE clerk IN DATABASE postgres SET leaf.snowflake_epoch = ''");
-    let (code, found) = findings(&server);
-    assert_eq!((code, found.len()), (Some(4), 2), "{found:?}");
-    for (found, setting) in found.iter().zip(["leaf.snowflake_epoch", "leaf.worker_id"]) {
-        assert_eq!(
-            found,
-            &format!("warning {setting}: it is set for role clerk, where it has no effect")
-        );
-    }
-    client.run("DROP ROLE clerk; ALTER DATABASE postgres SET leaf.snowflake_layout = 'js53'");
-    finds(
-        &server,
-        "error leaf.snowflake_layout: it is js53, but ids have layout leaf",
-    );
-    client.run("ALTER DATABASE postgres RESET ALL; ALTER DATABASE postgres SET leaf.snowflake_epoch = '2020-01-01'");
-    finds(&server, "error leaf.snowflake_epoch: it is 2020-01-01");
-    client.run("ALTER DATABASE postgres RESET ALL");
-    assert_eq!(findings(&server), (Some(0), vec![]));
-}
-
-/// What a promotion will need is known before.
-#[test]
-fn a_fixed_worker_id_that_a_promotion_would_end_is_found() {
-    let (primary, mut client) = Server::with_orders(100);
-    primary.reload("leaf.worker_id", "5");
-    client.run("SELECT leaf_snowflake_next()");
-    assert_eq!(findings(&primary), (Some(0), vec![]));
-    let _standby = Server::options().start_standby_of(&primary);
-    wait_until("the standby streams", || {
-        client.number("SELECT count(*) FROM pg_stat_replication") == 1
-    });
-    finds(
-        &primary,
-        "warning leaf.worker_id: after a promotion, snowflake ids fail with 55006",
-    );
-    let role = "UPDATE leaf.worker SET confirmed_by = 'alone'";
-    client.run(role);
-    assert_eq!(findings(&primary), (Some(0), vec![]));
 }
 
 /// Each finding says whose it is, its cure goes to that database, and what is the server's is said

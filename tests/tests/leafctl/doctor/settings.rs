@@ -1,0 +1,69 @@
+//! What doctor finds of settings.
+
+use super::{findings, finds};
+use leaf_tests::{Draw, Server, wait_until};
+
+#[test]
+fn settings_without_effect_are_found() {
+    let (server, _) = Server::with_orders(100);
+    server.configure("leaf.max_stpe = 5\nleaf.max_tags = 2000\n");
+    server.connect().run("SELECT pg_reload_conf()");
+    wait_until("they are found", || {
+        let (_, found) = findings(&server);
+        let is_found = |text| found.iter().any(|it: &String| it.starts_with(text));
+        is_found("warning leaf.max_stpe: there is no such setting")
+            && is_found("notice leaf.max_tags: its new value")
+    });
+}
+
+/// A lease keeps what it was made with, until a session asks for something else.
+#[test]
+fn settings_that_are_not_those_of_the_lease_are_found() {
+    let (server, mut client) = Server::with_orders(100);
+    client.run("SELECT leaf_snowflake_next(); CREATE ROLE clerk");
+    assert_eq!(findings(&server), (Some(0), vec![]));
+    client.run("ALTER DATABASE postgres SET leaf.worker_id = 77");
+    finds(
+        &server,
+        "warning leaf.worker_id: it is 77, but the present lease is of worker id 0",
+    );
+    client.run("ALTER DATABASE postgres RESET leaf.worker_id");
+    client.run("ALTER ROLE clerk SET leaf.worker_id = 3; ALTER ROLE clerk IN DATABASE postgres SET leaf.snowflake_epoch = ''");
+    let (code, found) = findings(&server);
+    assert_eq!((code, found.len()), (Some(4), 2), "{found:?}");
+    for (found, setting) in found.iter().zip(["leaf.snowflake_epoch", "leaf.worker_id"]) {
+        assert_eq!(
+            found,
+            &format!("warning {setting}: it is set for role clerk, where it has no effect")
+        );
+    }
+    client.run("DROP ROLE clerk; ALTER DATABASE postgres SET leaf.snowflake_layout = 'js53'");
+    finds(
+        &server,
+        "error leaf.snowflake_layout: it is js53, but ids have layout leaf",
+    );
+    client.run("ALTER DATABASE postgres RESET ALL; ALTER DATABASE postgres SET leaf.snowflake_epoch = '2020-01-01'");
+    finds(&server, "error leaf.snowflake_epoch: it is 2020-01-01");
+    client.run("ALTER DATABASE postgres RESET ALL");
+    assert_eq!(findings(&server), (Some(0), vec![]));
+}
+
+/// What a promotion will need is known before.
+#[test]
+fn a_fixed_worker_id_that_a_promotion_would_end_is_found() {
+    let (primary, mut client) = Server::with_orders(100);
+    primary.reload("leaf.worker_id", "5");
+    client.run("SELECT leaf_snowflake_next()");
+    assert_eq!(findings(&primary), (Some(0), vec![]));
+    let _standby = Server::options().start_standby_of(&primary);
+    wait_until("the standby streams", || {
+        client.number("SELECT count(*) FROM pg_stat_replication") == 1
+    });
+    finds(
+        &primary,
+        "warning leaf.worker_id: after a promotion, snowflake ids fail with 55006",
+    );
+    let role = "UPDATE leaf.worker SET confirmed_by = 'alone'";
+    client.run(role);
+    assert_eq!(findings(&primary), (Some(0), vec![]));
+}
