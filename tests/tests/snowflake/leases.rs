@@ -466,3 +466,20 @@ fn lease_of_a_worker_id_that_another_transaction_leased_is_lost() {
     client.run("ROLLBACK");
     refused(client.renew(&mut lease), "55000");
 }
+
+#[test]
+fn worker_id_with_the_largest_token_is_taken_over() {
+    let server = Server::start();
+    let mut client = server.connect();
+    let lease = client.register("'a'").expect("a lease");
+    let (worker, nonce) = (lease.worker_id, &lease.nonce);
+    let largest = i64::MAX - 1;
+    client.run(&format!(
+        "SELECT FROM leaf_worker_renew({worker}, '{nonce}', {}, next_token => {largest});
+         SELECT leaf_worker_release({worker}, '{nonce}', {largest});
+         UPDATE leaf.worker SET history = 'elsewhere'",
+        lease.token
+    ));
+    let taken = client.number(&format!("SELECT leaf_worker_take_over({worker})::bigint"));
+    assert_eq!(taken, 1);
+}

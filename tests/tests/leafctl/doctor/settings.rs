@@ -1,7 +1,17 @@
 //! What doctor finds of settings.
 
 use super::{findings, finds};
-use leaf_tests::{Draw, Server, wait_until};
+use leaf_tests::{Draw, Said, Server, leafctl_on, wait_until};
+
+/// Names are compared as they are stored.
+#[test]
+fn setting_that_quotes_all_names_changes_nothing() {
+    let (server, _) = Server::with_orders(100);
+    let mut leafctl = leafctl_on(&server);
+    leafctl.env("PGOPTIONS", "-c quote_all_identifiers=on");
+    let said = Said::by(leafctl.arg("doctor")).done();
+    assert_eq!(said, "Nothing was found.\n");
+}
 
 #[test]
 fn settings_without_effect_are_found() {
