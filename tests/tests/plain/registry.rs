@@ -218,26 +218,37 @@ fn registration_that_waited_for_a_new_history_is_of_it() {
 }
 
 /// Rows are deleted once no clock that is credible lies below their ceiling; a registration that
-/// waited meanwhile begins above it.
+/// waited meanwhile begins above it, also if an older row was put back.
 #[test]
 fn registration_that_waited_begins_above_the_ceilings_of_deleted_rows() {
     let server = Server::options().plain().start();
     let [mut owner, mut node] = [(); 2].map(|()| server.connect_as(INSTALLER, "postgres"));
     owner.run("UPDATE leaf.plain SET max_clock_offset = '1 s'");
-    let late = "'b', 7, clock_timestamp() - interval '0.9 s'";
-    let old = node.register("'a', 7, ahead => '100 ms'").expect("a lease");
-    owner.run("BEGIN; LOCK TABLE leaf.worker IN SHARE ROW EXCLUSIVE MODE");
-    let lease = thread::scope(|scope| {
-        let waiting = scope.spawn(|| node.register(late));
-        let waits = "SELECT count(*) FROM pg_locks WHERE NOT granted";
-        wait_until("it waits", || server.connect().number(waits) > 0);
-        wait_until("the row may be deleted", || {
-            owner.clock() > old.ceiling + 1000
+    for (id, put_back) in [(7, ""), (8, "INSERT INTO leaf.worker SELECT * FROM older")] {
+        let older = owner.register(&format!("'c', {id}, ahead => '100 ms'"));
+        owner.release(&older.expect("a lease")).expect("released");
+        owner.run(&format!(
+            "CREATE TEMP TABLE older AS SELECT * FROM leaf.worker WHERE worker_id = {id}"
+        ));
+        owner.run("BEGIN; LOCK TABLE leaf.worker IN SHARE ROW EXCLUSIVE MODE");
+        let late = format!("'b', {id}, clock_timestamp() - interval '0.9 s'");
+        let (old, lease) = thread::scope(|scope| {
+            let waiting = scope.spawn(|| node.register(&late));
+            let waits = "SELECT count(*) FROM pg_locks WHERE NOT granted";
+            wait_until("it waits", || server.connect().number(waits) > 0);
+            let old = owner.register(&format!("'a', {id}, ahead => '100 ms'"));
+            let old = old.expect("a lease");
+            wait_until("the row may be deleted", || {
+                owner.clock() > old.ceiling + 1000
+            });
+            owner.run(&format!(
+                "DELETE FROM leaf.worker WHERE worker_id = {id}; {put_back}; COMMIT"
+            ));
+            owner.run("DROP TABLE older");
+            (old, waiting.join().expect("no panic").expect("a lease"))
         });
-        owner.run("DELETE FROM leaf.worker; COMMIT");
-        waiting.join().expect("no panic").expect("a lease")
-    });
-    assert!(lease.start_at >= old.ceiling, "{old:?} {lease:?}");
+        assert!(lease.start_at >= old.ceiling, "{old:?} {lease:?}");
+    }
 }
 
 /// Another lease of the worker id can come and go before the row of a registration that stands still.
