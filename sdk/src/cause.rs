@@ -4,7 +4,7 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::sync::Arc;
 
-use tokio_postgres::error::SqlState;
+use tokio_postgres::error::{DbError, SqlState};
 
 /// What it means that there is none of leaf's functions.
 const NO_LEAF: &str =
@@ -60,6 +60,44 @@ impl Cause {
         self.0.hint.as_deref()
     }
 
+    /// That a transaction was committed, but may be lost in a failover. The server says so in a
+    /// warning.
+    pub(crate) fn of_unconfirmed(warning: DbError) -> Cause {
+        let code = SqlState::TRANSACTION_RESOLUTION_UNKNOWN;
+        Cause::of_server(&warning, code, warning.clone())
+    }
+
+    fn of_server(
+        answer: &DbError,
+        code: SqlState,
+        source: impl StdError + Send + Sync + 'static,
+    ) -> Cause {
+        let mut text = answer.message().to_owned();
+        if let Some(detail) = answer.detail() {
+            text += &format!("; {}", detail.trim_end_matches('.'));
+        }
+        let says = |beginning| answer.message().starts_with(beginning);
+        let hint = match code {
+            // The server's hint is about types of arguments.
+            SqlState::UNDEFINED_FUNCTION if says("function leaf_") => Some(NO_LEAF),
+            SqlState::INSUFFICIENT_PRIVILEGE
+                if says("permission denied for function leaf_worker_") =>
+            {
+                Some(NO_LEASES)
+            }
+            _ => answer.hint(),
+        };
+        if let Some(hint) = hint {
+            text += &format!("; hint: {hint}");
+        }
+        Cause(Arc::new(Inner {
+            sqlstate: Some(code),
+            hint: hint.map(str::to_owned),
+            text,
+            source: Box::new(source),
+        }))
+    }
+
     /// The driver's error.
     pub(crate) fn of_driver(source: impl StdError + Send + Sync + 'static) -> Cause {
         Cause(Arc::new(Inner {
@@ -107,32 +145,9 @@ impl StdError for Cause {
 
 impl From<tokio_postgres::Error> for Cause {
     fn from(error: tokio_postgres::Error) -> Self {
-        let Some(answer) = error.as_db_error() else {
-            return Cause::of_driver(error);
-        };
-        let mut text = answer.message().to_owned();
-        if let Some(detail) = answer.detail() {
-            text += &format!("; {}", detail.trim_end_matches('.'));
+        match error.as_db_error().cloned() {
+            Some(answer) => Cause::of_server(&answer, answer.code().clone(), error),
+            None => Cause::of_driver(error),
         }
-        let says = |beginning| answer.message().starts_with(beginning);
-        let hint = match *answer.code() {
-            // The server's hint is about types of arguments.
-            SqlState::UNDEFINED_FUNCTION if says("function leaf_") => Some(NO_LEAF),
-            SqlState::INSUFFICIENT_PRIVILEGE
-                if says("permission denied for function leaf_worker_") =>
-            {
-                Some(NO_LEASES)
-            }
-            _ => answer.hint(),
-        };
-        if let Some(hint) = hint {
-            text += &format!("; hint: {hint}");
-        }
-        Cause(Arc::new(Inner {
-            sqlstate: Some(answer.code().clone()),
-            hint: hint.map(str::to_owned),
-            text,
-            source: Box::new(error),
-        }))
     }
 }

@@ -114,10 +114,14 @@ BEGIN
 END
 $$;
 
--- What is answered must be durable once the transaction is committed.
+-- What is answered must be durable once the transaction is committed; that a wait for the standby was
+-- cancelled is only a warning, which clients must see.
 CREATE FUNCTION leaf.insist_on_durable_commit() RETURNS text
-    LANGUAGE sql RETURN CASE WHEN current_setting('synchronous_commit') IN ('off', 'local', 'remote_write')
-                             THEN set_config('synchronous_commit', 'on', true) END;
+    LANGUAGE sql RETURN concat(
+        CASE WHEN current_setting('synchronous_commit') IN ('off', 'local', 'remote_write')
+             THEN set_config('synchronous_commit', 'on', true) END,
+        CASE WHEN current_setting('client_min_messages') = 'error'
+             THEN set_config('client_min_messages', 'warning', true) END);
 
 CREATE FUNCTION leaf.refuse_in_recovery(what text) RETURNS boolean
     LANGUAGE plpgsql AS $$

@@ -21,7 +21,7 @@ pub fn answers(demands: &[Demand], outcome: &Outcome, place: Address) -> Vec<Ans
             each.map(|(demand, row)| answer(demand, row, place))
                 .collect()
         }
-        Outcome::Rows(_) | Outcome::Sync => {
+        Outcome::Rows(_) | Outcome::Sync { .. } => {
             let cause = "the answer does not have a row for each request";
             all(&|_| Failure::new(Denial::Refused, cause))
         }

@@ -339,9 +339,12 @@ fn exchange(
     let mut last = None;
     while expected > 0 {
         match connection.next() {
-            Some(Outcome::Sync) => {
+            Some(Outcome::Sync { is_confirmed }) => {
                 if let Some(outcome) = last.take() {
-                    settle(outcome);
+                    settle(match is_confirmed {
+                        true => outcome,
+                        false => unconfirmed(),
+                    });
                     expected -= 1;
                 }
             }
@@ -358,6 +361,14 @@ fn exchange(
         }
     }
     None
+}
+
+/// A failover may lose what was committed, so it must not be used.
+fn unconfirmed() -> Outcome {
+    Outcome::Error {
+        code: "57014".into(),
+        message: "the wait for the synchronous standby of the centre was cancelled".into(),
+    }
 }
 
 /// Waits until something has arrived, and sends what is left to be sent.

@@ -1,6 +1,7 @@
 //! PostgreSQL's client library, loaded at run time by the process that needs it: neither
 //! the postmaster nor a build of leaf depends on it.
 
+use std::cell::Cell;
 use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
 use std::path::Path;
 use std::ptr::{self, NonNull};
@@ -33,6 +34,7 @@ macro_rules! functions {
 
 type Conn = *mut c_void;
 type Result_ = *mut c_void;
+type NoticeReceiver = unsafe extern "C" fn(*mut c_void, Result_);
 
 functions! {
     PQconninfoParse: fn(*const c_char, *mut *mut c_char) -> *mut ConnInfoOption;
@@ -45,6 +47,7 @@ functions! {
     PQhost: fn(Conn) -> *const c_char;
     PQport: fn(Conn) -> *const c_char;
     PQfinish: fn(Conn);
+    PQsetNoticeReceiver: fn(Conn, NoticeReceiver, *mut c_void) -> *mut c_void;
     PQsocket: fn(Conn) -> c_int;
     PQsetnonblocking: fn(Conn, c_int) -> c_int;
     PQenterPipelineMode: fn(Conn) -> c_int;
@@ -146,9 +149,18 @@ impl LibPq {
         let (keys, vals) = (pointers(&keywords), pointers(&values));
         // SAFETY: two arrays of C strings that end with a null pointer.
         let conn = unsafe { (self.0.PQconnectdbParams)(keys.as_ptr(), vals.as_ptr(), 1) };
+        let conn = NonNull::new(conn)?;
+        let notices = Box::new(Notices {
+            pq: self,
+            is_unconfirmed: Cell::new(false),
+        });
+        let receiver_arg = (&raw const *notices).cast_mut().cast();
+        // SAFETY: what the receiver gets lives as long as the connection.
+        unsafe { (self.0.PQsetNoticeReceiver)(conn.as_ptr(), receive_notice, receiver_arg) };
         Some(Connection {
             pq: self,
-            conn: NonNull::new(conn)?,
+            conn,
+            notices,
         })
     }
 }
@@ -157,6 +169,30 @@ impl LibPq {
 pub struct Connection {
     pq: &'static LibPq,
     conn: NonNull<c_void>,
+    notices: Box<Notices>,
+}
+
+/// What notices have told, of which the library tells nothing else.
+struct Notices {
+    pq: &'static LibPq,
+    /// That no standby has confirmed a commit, because somebody has cancelled the wait for it.
+    is_unconfirmed: Cell<bool>,
+}
+
+/// # Safety
+/// `notices` must be the [`Notices`] of the connection, and `notice` a result of it.
+unsafe extern "C" fn receive_notice(notices: *mut c_void, notice: Result_) {
+    // SAFETY: the caller's promise; the text is copied.
+    unsafe {
+        let notices = &*notices.cast::<Notices>();
+        let routine = text((notices.pq.0.PQresultErrorField)(
+            notice,
+            PG_DIAG_SOURCE_FUNCTION,
+        ));
+        if routine == "SyncRepWaitForLSN" {
+            notices.is_unconfirmed.set(true);
+        }
+    }
 }
 
 /// What comes back for a statement in a pipeline.
@@ -166,14 +202,16 @@ pub enum Outcome {
     Rows(Vec<Vec<String>>),
     /// An error, with its SQLSTATE; empty if the connection is lost.
     Error { code: String, message: String },
-    /// The end of what was sent before a synchronisation point.
-    Sync,
+    /// The end of what was sent before a synchronisation point, and whether its commit can be
+    /// relied on: it may be lost in a failover if somebody has cancelled the wait for the standby.
+    Sync { is_confirmed: bool },
 }
 
 const CONNECTION_OK: c_int = 0;
 const PGRES_TUPLES_OK: c_int = 2;
 const PGRES_PIPELINE_SYNC: c_int = 10;
 const PG_DIAG_SQLSTATE: c_int = b'C' as c_int;
+const PG_DIAG_SOURCE_FUNCTION: c_int = b'R' as c_int;
 
 impl Connection {
     fn conn(&self) -> Conn {
@@ -304,7 +342,9 @@ impl Connection {
         // SAFETY: the caller's promise; texts are copied.
         unsafe {
             match (pq.PQresultStatus)(result) {
-                PGRES_PIPELINE_SYNC => Outcome::Sync,
+                PGRES_PIPELINE_SYNC => Outcome::Sync {
+                    is_confirmed: !self.notices.is_unconfirmed.take(),
+                },
                 PGRES_TUPLES_OK => {
                     let (rows, columns) = ((pq.PQntuples)(result), (pq.PQnfields)(result));
                     let value = |row, column| text((pq.PQgetvalue)(result, row, column));

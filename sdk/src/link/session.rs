@@ -1,14 +1,18 @@
 //! One connection to the server.
 
+use std::future::poll_fn;
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 use tokio_postgres::config::Host;
 #[cfg(feature = "tls")]
 use tokio_postgres::config::SslMode;
+use tokio_postgres::error::DbError;
 use tokio_postgres::tls::TlsConnect;
-use tokio_postgres::{Client, NoTls};
+use tokio_postgres::{AsyncMessage, Client, NoTls};
 
 use super::stream::Stream;
 use crate::calls::statement::Statement;
@@ -30,6 +34,8 @@ pub(crate) struct Session {
     driver: tokio_postgres::Config,
     #[cfg(feature = "tls")]
     tls: Option<Connector>,
+    /// The server's warning that no standby has confirmed a commit.
+    unconfirmed: Arc<Mutex<Option<DbError>>>,
     /// Locked while a statement is executed: a request to cancel is meant for that one.
     pub(super) alone: tokio::sync::Mutex<()>,
 }
@@ -98,8 +104,17 @@ impl Session {
     }
 
     /// Executes a statement.
+    ///
+    /// # Errors
+    /// Also if it was executed, but its commit may be lost in a failover, because somebody has
+    /// cancelled the wait for the synchronous standby.
     pub(super) async fn query<T>(&self, statement: Statement<T>) -> Result<T, Error> {
-        statement.execute(&self.client).await
+        *self.unconfirmed.lock() = None;
+        let answer = statement.execute(&self.client).await?;
+        match self.unconfirmed.lock().take() {
+            None => Ok(answer),
+            Some(warning) => Err(Cause::of_unconfirmed(warning).into()),
+        }
     }
 
     /// Asks the server to cancel the statement that is being executed. Returns when the
@@ -199,7 +214,7 @@ where
         Error::Connection(Cause::of_driver(io::Error::new(error.kind(), text)))
     })?;
     let connected = driver.connect_raw(stream, tls).await;
-    let (client, connection) = connected.map_err(|error| match error.into() {
+    let (client, mut connection) = connected.map_err(|error| match error.into() {
         // That to connect is missing, not that to draw from a tag.
         Error::Permission(cause) => Error::Server(cause),
         // The driver has no other sign of it.
@@ -210,9 +225,24 @@ where
         error => error,
     })?;
     allowance.lift();
+    let unconfirmed = Arc::<Mutex<Option<DbError>>>::default();
+    let noted = Arc::clone(&unconfirmed);
     let connection = tokio::spawn(async move {
-        if let Err(error) = connection.await {
-            tracing::debug!(target: TARGET, error = text(&error), "the connection has ended");
+        // A notice comes before the end of the statement that it belongs to.
+        while let Some(message) = poll_fn(|context| connection.poll_message(context)).await {
+            match message {
+                Ok(AsyncMessage::Notice(notice)) => {
+                    tracing::debug!(target: TARGET, %notice, "the server says");
+                    if notice.routine() == Some("SyncRepWaitForLSN") {
+                        *noted.lock() = Some(notice);
+                    }
+                }
+                Ok(_) => {}
+                Err(error) => {
+                    tracing::debug!(target: TARGET, error = text(&error), "the connection has ended");
+                    return;
+                }
+            }
         }
     });
     Ok(Session {
@@ -222,6 +252,7 @@ where
         driver,
         #[cfg(feature = "tls")]
         tls: None,
+        unconfirmed,
         alone: tokio::sync::Mutex::default(),
     })
 }

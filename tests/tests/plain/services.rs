@@ -4,8 +4,9 @@
 use leaf_sdk::{Config, IdSource, Leaf, SnowflakeConfig};
 use leaf_tests::{
     Centre, Draw, INSTALLER, Ledger, Mode, Pooler, Said, Serve, Server, Snowflake, attach,
-    leafctl_on,
+    leafctl_on, wait_until,
 };
+use std::thread;
 use std::time::Duration;
 
 fn leaf(connection: &str) -> Leaf {
@@ -100,4 +101,54 @@ fn centre_of_a_shard_needs_no_library() {
     let worker_id = here.parts(id).worker_id;
     let leased = format!("SELECT count(*) FROM leaf.worker WHERE worker_id = {worker_id}");
     assert_eq!(client.number(&leased), 1);
+}
+
+/// While it waits for something that needs commits, no standby confirms these, and somebody cancels
+/// the waits for that, of which PostgreSQL only warns.
+fn unconfirmed<T: Send>(server: &Server, work: impl FnOnce() -> T + Send) -> T {
+    let mut admin = server.connect();
+    server.reload("synchronous_standby_names", "nobody");
+    thread::scope(|scope| {
+        let working = scope.spawn(work);
+        // The second one shows that the first has led to nothing.
+        let mut cancelled = "-infinity".to_owned();
+        for _ in 0..2 {
+            wait_until("a commit waits", || {
+                let last = admin.text(&format!(
+                    "SELECT coalesce(max(xact_start)::text, '') FROM pg_stat_activity, pg_cancel_backend(pid)
+                      WHERE wait_event = 'SyncRep' AND xact_start > '{cancelled}'"
+                ));
+                if !last.is_empty() {
+                    cancelled.clone_from(&last);
+                }
+                !last.is_empty()
+            });
+        }
+        assert!(!working.is_finished());
+        server.reload("synchronous_standby_names", "");
+        working.join().expect("no panic")
+    })
+}
+
+/// A failover may lose it. Also if the role does not want to see warnings.
+#[test]
+fn what_no_standby_has_confirmed_is_not_used() {
+    let centre = Centre::on(Server::options().plain().start());
+    let server = &centre.0;
+    server.connect().run(
+        "SELECT leaf_tag_create('orders');
+         UPDATE leaf.plain SET is_replicated = true;
+         ALTER DATABASE postgres SET client_min_messages = error",
+    );
+    let leaf = leaf(&server.connection_string());
+    let id = unconfirmed(server, || leaf.segment("orders").next().expect("an id"));
+    assert!(id.get() > 2000, "{id}");
+    let events = leaf.snowflake(SnowflakeConfig::new("checkout-7"));
+    let events = events.expect("a generator");
+    unconfirmed(server, || events.next().expect("an id"));
+    centre.create("parcels", "");
+    let shard = centre.shard();
+    attach(&shard, "parcels", 100);
+    let id = unconfirmed(server, || shard.connect().next("parcels").expect("an id"));
+    assert!(id > 200, "{id}");
 }
