@@ -667,7 +667,8 @@ BEGIN
                 OR EXISTS (SELECT FROM pg_depend AS d WHERE (d.classid, d.objid, d.deptype) = (o.class, o.oid, 'e')))
            AND NOT CASE o.kind
                    -- Those that are not for all are revoked from PUBLIC.
-                   WHEN 'FUNCTION' THEN a.grantee IN (0, 'pg_monitor'::regrole::oid)
+                   WHEN 'FUNCTION' THEN a.grantee = 0 OR a.grantee = 'pg_monitor'::regrole::oid
+                       AND o.short IN ('leaf_segment_slots', 'leaf_snowflake_stats', 'leaf_upstream_stats')
                    WHEN 'SCHEMA' THEN a.grantee = 0 AND a.privilege_type = 'USAGE'
                    ELSE (o.short, a.grantee, a.privilege_type) IN (
                        ('plain', 0, 'SELECT'), ('stat_segment', 0, 'SELECT'),

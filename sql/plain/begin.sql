@@ -25,10 +25,7 @@ DECLARE
     -- Where the functions are already.
     present oid := (SELECT p.pronamespace FROM pg_trigger AS t JOIN pg_proc AS p ON p.oid = t.tgfoid
                      WHERE t.tgrelid = to_regclass('leaf.alloc') AND t.tgname = 'leaf_check');
-    -- The session's role as well: the present one may be one that the owner of the database has set. What
-    -- a role may become counts: code that it runs can become that.
-    is_superuser boolean := EXISTS (SELECT FROM pg_roles AS r JOIN pg_roles AS m ON m.rolsuper AND pg_has_role(r.oid, m.oid, 'MEMBER')
-                                     WHERE r.rolname IN (current_user, session_user));
+    is_administrator boolean := @is_administrator@;
 BEGIN
     IF EXISTS (SELECT FROM pg_extension WHERE extname = 'leaf') THEN
         RAISE EXCEPTION USING ERRCODE = 'duplicate_object', MESSAGE = 'the extension leaf is installed in this database',
@@ -41,7 +38,7 @@ BEGIN
             HINT = 'Upgrade the server.';
     ELSIF owner <> (SELECT oid FROM pg_roles WHERE rolname = current_user)
        OR EXISTS (SELECT FROM pg_roles WHERE oid = owner AND NOT rolsuper AND rolname <> session_user)
-      AND @is_administrator@ THEN
+      AND is_administrator THEN
         -- A trigger on a table of another role would run its code.
         RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = 'must be owner of table leaf.plain',
             HINT = format('Connect as %s, who has installed it.', owner::regrole);
@@ -57,12 +54,12 @@ BEGIN
     ELSIF NOT has_schema_privilege(home, 'CREATE') THEN
         RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = $message$permission denied for schema @extschema@$message$,
             HINT = 'Name a schema of your own with --schema.';
-    ELSIF is_superuser AND EXISTS (
+    ELSIF is_administrator AND EXISTS (
             SELECT FROM pg_namespace AS n JOIN pg_database AS d ON d.datname = current_database()
               JOIN pg_roles AS r ON r.oid = CASE n.nspowner::regrole::text WHEN 'pg_database_owner' THEN d.datdba ELSE n.nspowner END
-             WHERE n.oid = home AND NOT r.rolsuper AND r.rolname <> session_user) THEN
+             WHERE n.oid = home AND NOT @may_more@ AND r.rolname <> session_user) THEN
         -- Who owns a schema can drop the functions in it, and put others in their place.
-        RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = $message$schema @extschema@ belongs to a role that is no superuser$message$,
+        RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = $message$schema @extschema@ belongs to another role$message$,
             HINT = 'Connect as the owner of the database, or name a schema of your own with --schema.';
     END IF;
     -- Whoever owns a function can make it another one, also after it was replaced.

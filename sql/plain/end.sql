@@ -1,7 +1,8 @@
 /* Before rows leave the database, and after they have come from elsewhere. */
 
 CREATE FUNCTION leaf.fold() RETURNS void
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '5s' AS $$
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET debug_print_plan = off
+    SET lock_timeout = '5s' AS $$
 DECLARE
     a leaf.alloc;
 BEGIN
@@ -21,7 +22,8 @@ $$;
 COMMENT ON FUNCTION leaf.fold() IS 'raises max_id past the blocks of transactions that were rolled back: for use before the rows of leaf.alloc leave the database';
 
 CREATE FUNCTION @extschema@.leaf_new_history() RETURNS void
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET client_min_messages = warning SET lock_timeout = '5s' AS $$
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET debug_print_plan = off
+    SET client_min_messages = warning SET lock_timeout = '5s' AS $$
 DECLARE
     incarnation uuid;
 BEGIN

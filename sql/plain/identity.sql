@@ -90,12 +90,12 @@ END
 $$;
 
 CREATE FUNCTION leaf.history() RETURNS text
-    LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET debug_print_plan = off AS $$
     SELECT history FROM leaf.identity();
 $$;
 
 CREATE FUNCTION leaf.is_copy() RETURNS boolean
-    LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET debug_print_plan = off AS $$
     SELECT is_copy FROM leaf.identity();
 $$;
 

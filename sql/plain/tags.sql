@@ -124,7 +124,8 @@ END
 $$;
 
 CREATE FUNCTION leaf_tag_create(...)
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '5s' AS $$
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET debug_print_plan = off
+    SET lock_timeout = '5s' AS $$
 DECLARE
     asker name := leaf.asker();
 BEGIN
@@ -161,7 +162,8 @@ END
 $$;
 
 CREATE FUNCTION leaf_tag_alter(...)
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '5s' AS $$
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET debug_print_plan = off
+    SET lock_timeout = '5s' AS $$
 #variable_conflict use_column
 DECLARE
     a leaf.alloc;
@@ -191,7 +193,8 @@ END
 $$;
 
 CREATE FUNCTION leaf_tag_drop(...)
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '5s' AS $$
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET debug_print_plan = off
+    SET lock_timeout = '5s' AS $$
 DECLARE
     a leaf.alloc;
 BEGIN
@@ -222,7 +225,8 @@ END
 $$;
 
 CREATE FUNCTION leaf_tag_grant(...)
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '5s' AS $$
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET debug_print_plan = off
+    SET lock_timeout = '5s' AS $$
 DECLARE
     a       leaf.alloc;
     grantee name;
@@ -236,7 +240,8 @@ END
 $$;
 
 CREATE FUNCTION leaf_tag_revoke(...)
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '5s' AS $$
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET debug_print_plan = off
+    SET lock_timeout = '5s' AS $$
 DECLARE
     a leaf.alloc;
 BEGIN

@@ -119,7 +119,8 @@ END
 $$;
 
 CREATE FUNCTION leaf_alloc_changed(...)
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET client_min_messages = warning AS $$
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET debug_print_plan = off
+    SET client_min_messages = warning AS $$
 DECLARE
     unused name;
 BEGIN
@@ -141,11 +142,12 @@ BEGIN
     IF TG_OP = 'TRUNCATE' THEN
         FOR unused IN SELECT relname FROM pg_class
                        WHERE relnamespace = 'leaf'::regnamespace AND relkind = 'S' AND relname ^@ 'g_' LOOP
-            EXECUTE format('DROP SEQUENCE leaf.%I', unused);
+            EXECUTE format('DROP SEQUENCE leaf.%I CASCADE', unused);
         END LOOP;
     ELSIF TG_OP = 'DELETE' OR TG_OP = 'UPDATE' AND OLD.incarnation <> NEW.incarnation THEN
         IF NOT EXISTS (SELECT FROM leaf.alloc WHERE incarnation = OLD.incarnation) THEN
-            EXECUTE format('DROP SEQUENCE IF EXISTS leaf.%I', leaf.high_water(OLD.incarnation));
+            -- Any role can have made a view that names it.
+            EXECUTE format('DROP SEQUENCE IF EXISTS leaf.%I CASCADE', leaf.high_water(OLD.incarnation));
         END IF;
     END IF;
     RETURN NULL;

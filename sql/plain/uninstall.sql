@@ -33,8 +33,10 @@ BEGIN
             RAISE EXCEPTION USING ERRCODE = 'dependent_objects_still_exist', MESSAGE = left_over,
                 HINT = 'To move them, dump the database first. Then drop them with leaf_tag_drop.';
         END IF;
-        SELECT format('node "%s" may issue ids with worker id %s until %s', w.node, w.worker_id, w.ceiling + p.max_clock_offset)
-          INTO left_over FROM leaf.worker AS w, leaf.plain AS p WHERE w.ceiling + p.max_clock_offset > now() ORDER BY w.ceiling DESC LIMIT 1;
+        -- What is installed next begins with the default.
+        SELECT format('node "%s" may issue ids with worker id %s until %s', w.node, w.worker_id, f.free_at) INTO left_over
+          FROM leaf.plain AS p, leaf.worker AS w, LATERAL (SELECT w.ceiling + greatest(p.max_clock_offset, '5 s') AS free_at) AS f
+         WHERE f.free_at > now() ORDER BY f.free_at DESC LIMIT 1;
         IF FOUND THEN
             RAISE EXCEPTION USING ERRCODE = 'dependent_objects_still_exist', MESSAGE = left_over,
                 HINT = 'Stop the services, and try again after that time.';

@@ -5,7 +5,7 @@
 
 -- Layout and epoch of the rows, if there is one.
 CREATE FUNCTION leaf.registered_scheme(OUT layout text, OUT epoch timestamptz)
-    LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET debug_print_plan = off AS $$
     SELECT layout, epoch FROM leaf.worker ORDER BY worker_id LIMIT 1;
 $$;
 
@@ -13,7 +13,8 @@ $$;
 -- and fails if its snapshot is older. While a row is new, leaf.plain does not change, not even if all others
 -- are deleted.
 CREATE FUNCTION leaf.settle_scheme() RETURNS void
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '5s' AS $$
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET debug_print_plan = off
+    SET lock_timeout = '5s' AS $$
 BEGIN
     IF EXISTS (SELECT FROM leaf.worker) THEN
         PERFORM FROM leaf.plain FOR SHARE;
@@ -26,7 +27,7 @@ $$;
 -- Layout and epoch of this database, with the fields of the layout.
 CREATE FUNCTION leaf.scheme(OUT layout text, OUT epoch timestamptz, OUT tick_us bigint, OUT ticks bigint,
         OUT worker_ids bigint, OUT sequences bigint)
-    LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET debug_print_plan = off AS $$
 DECLARE
     l record;
 BEGIN
@@ -238,6 +239,20 @@ CREATE FUNCTION leaf.contended() RETURNS void
     SELECT leaf.fail('40001', 'could not lease a worker id due to concurrent leases', 'Try again.');
 $$;
 
+-- A role can hold only so many worker ids.
+CREATE FUNCTION leaf.check_count(holder name, now timestamptz) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    most integer := (SELECT max_leases FROM leaf.plain);
+BEGIN
+    IF holder IS NOT NULL AND (SELECT count(*) FROM (SELECT FROM leaf.worker AS l WHERE l.leased_by = holder AND l.leased_until >= now
+                               LIMIT most) AS held) >= most THEN
+        PERFORM leaf.fail('53400', format('the role holds %s worker ids already', most),
+            'Leases of nodes that have ended run out by themselves, which leaf.worker shows. To allow more, raise max_leases in leaf.plain.');
+    END IF;
+END
+$$;
+
 CREATE FUNCTION leaf.register(node text, wanted integer, clock timestamptz, ahead interval, given uuid,
         OUT worker_id integer, OUT nonce uuid, OUT token bigint, OUT start_at timestamptz, OUT ceiling timestamptz,
         OUT layout text, OUT epoch timestamptz, OUT registry uuid, OUT history text)
@@ -277,15 +292,23 @@ BEGIN
         IF s.epoch > now THEN
             PERFORM leaf.fail('22023', 'the epoch of snowflake ids lies in the future',
                 'Set snowflake_epoch in leaf.plain to a time that has passed, or correct the clock.', format('Layout %s, epoch %s.', s.layout, s.epoch));
-        ELSIF (SELECT count(*) FROM (SELECT FROM leaf.worker AS l WHERE l.leased_by = holder AND l.leased_until >= now
-                                      LIMIT p.max_leases) AS held) >= p.max_leases THEN
-            PERFORM leaf.fail('53400', format('the role holds %s worker ids already', p.max_leases),
-                'Leases of nodes that have ended run out by themselves, which leaf.worker shows. To allow more, raise max_leases in leaf.plain.');
         END IF;
-        PERFORM leaf.check_clock(clock, now);
+        PERFORM leaf.check_count(holder, now), leaf.check_clock(clock, now);
         SELECT c.worker_id, c.is_new INTO worker_id, is_new FROM leaf.choose_worker_id(wanted, history, now) AS c;
+        IF is_new THEN
+            -- Not DO UPDATE: that would lock the row of another lease, and the error could wait for a
+            -- client that does not read.
+            INSERT INTO leaf.worker (worker_id, node, nonce, token, history, layout, epoch, ceiling, leased_until)
+            VALUES (worker_id, node, gen_random_uuid(), 1, history, s.layout, s.epoch, s.epoch, now)
+                ON CONFLICT ON CONSTRAINT worker_pkey DO NOTHING;
+            IF NOT FOUND THEN
+                PERFORM leaf.contended();
+            END IF;
+        END IF;
         SELECT * INTO w FROM leaf.worker AS l WHERE l.worker_id = worker_id;
-        -- While it waited for locks, all clocks have gone on.
+        -- While it waited for locks, all clocks have gone on. Until a new row was there, another lease of
+        -- the worker id may also have come and gone, which no snapshot has shown: what a credible clock
+        -- shows from now on is above its ceiling.
         later := clock_timestamp();
         clock := clock + (later - now);
         now := later;
@@ -298,32 +321,14 @@ BEGIN
                 format('That time is %s for worker id %s.', start_at, worker_id));
         END IF;
         ceiling := leaf.next_ceiling(clock, start_at, ahead);
-        INSERT INTO leaf.worker AS l (worker_id, node, nonce, token, history, layout, epoch, ceiling, leased_until,
-                                      clock_offset_ms, registered_at, renewed_at, start_at, leased_by)
-        VALUES (worker_id, node, coalesce(given, gen_random_uuid()), 1, history, s.layout, s.epoch, ceiling,
-                greatest(now, ceiling) + p.worker_lease, (leaf.unix_us(clock) - leaf.unix_us(now)) / 1000.0,
-                now, now, start_at, holder)
-            ON CONFLICT ON CONSTRAINT worker_pkey DO UPDATE SET
-               node = excluded.node, nonce = excluded.nonce, token = excluded.token, history = excluded.history,
-               layout = excluded.layout, epoch = excluded.epoch, ceiling = excluded.ceiling,
-               leased_until = excluded.leased_until, clock_offset_ms = excluded.clock_offset_ms,
-               registered_at = excluded.registered_at, renewed_at = excluded.renewed_at, start_at = excluded.start_at, leased_by = excluded.leased_by, upstream_nonce = NULL, upstream_token = NULL
-             WHERE NOT is_new AND (l.nonce, l.token) = (w.nonce, w.token)
-        RETURNING * INTO w;
-        IF NOT FOUND THEN
-            PERFORM leaf.contended();
-        END IF;
-        IF is_new THEN
-            -- Until the row was there, another lease of the worker id may have come and gone, which no
-            -- snapshot has shown: what a credible clock shows from now on is above its ceiling.
-            later := clock_timestamp();
-            clock := clock + (later - now);
-            start_at := leaf.begin_of(least(s.ticks, leaf.tick_at(clock, s.epoch, s.tick_us)), s.epoch, s.tick_us);
-            ceiling := leaf.next_ceiling(clock, start_at, ahead);
-            UPDATE leaf.worker AS l SET start_at = register.start_at, ceiling = register.ceiling,
-                   leased_until = greatest(later, ceiling) + p.worker_lease, registered_at = later, renewed_at = later
-             WHERE l.worker_id = w.worker_id RETURNING * INTO w;
-        END IF;
+        UPDATE leaf.worker AS l SET
+               node = register.node, nonce = coalesce(given, gen_random_uuid()), token = 1, history = register.history,
+               layout = s.layout, epoch = s.epoch, ceiling = register.ceiling,
+               leased_until = greatest(now, ceiling) + p.worker_lease,
+               clock_offset_ms = (leaf.unix_us(clock) - leaf.unix_us(now)) / 1000.0,
+               registered_at = now, renewed_at = now, start_at = register.start_at, leased_by = holder,
+               upstream_nonce = NULL, upstream_token = NULL
+         WHERE l.worker_id = w.worker_id RETURNING * INTO w;
     END IF;
     worker_id := w.worker_id;
     nonce := w.nonce;
@@ -339,7 +344,8 @@ $$;
 -- Indexes answer what a lease asks, also if the planner does not know yet that the registry is large. A
 -- day has 24 hours in UTC. What the planner is kept from would be costly enough to compile (15 to 17).
 CREATE FUNCTION leaf_worker_register(...)
-    LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET timezone = 'UTC' SET lock_timeout = '5s'
+    LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET debug_print_plan = off
+    SET timezone = 'UTC' SET lock_timeout = '5s'
     SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
     SELECT * FROM leaf.register($1, $2, $3, $4, $5);
 $$;
@@ -386,6 +392,10 @@ BEGIN
         -- It was renewed so before.
         ceiling := w.ceiling;
     ELSE
+        IF w.leased_until < now THEN
+            -- It does not count any more.
+            PERFORM leaf.check_count(w.leased_by, now);
+        END IF;
         PERFORM leaf.check_clock(coalesce(clock, now), now);
         ceiling := greatest(w.ceiling, leaf.next_ceiling(coalesce(clock, now), '-infinity', ahead));
         UPDATE leaf.worker AS l SET
@@ -400,13 +410,15 @@ END
 $$;
 
 CREATE FUNCTION leaf_worker_renew(...)
-    LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET timezone = 'UTC' SET lock_timeout = '5s'
+    LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET debug_print_plan = off
+    SET timezone = 'UTC' SET lock_timeout = '5s'
     SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
     SELECT * FROM leaf.renew($1, $2, $3, $4, $5, $6);
 $$;
 
 CREATE FUNCTION leaf_worker_release(...)
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET timezone = 'UTC' SET lock_timeout = '5s' AS $$
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET debug_print_plan = off
+    SET timezone = 'UTC' SET lock_timeout = '5s' AS $$
 #variable_conflict use_variable
 DECLARE
     now     timestamptz := clock_timestamp();
@@ -434,7 +446,8 @@ END
 $$;
 
 CREATE FUNCTION leaf_worker_take_over(...)
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET timezone = 'UTC' SET lock_timeout = '5s' AS $$
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET debug_print_plan = off
+    SET timezone = 'UTC' SET lock_timeout = '5s' AS $$
 DECLARE
     present text;
     taken   integer;

@@ -3,6 +3,8 @@
 //! A registration is committed by the loader ([`nodes`]), and passes over rows that are locked. A
 //! renewal or a release concerns one row, and is a part of the caller's transaction.
 
+use std::ffi::CString;
+
 use leaf_core::snowflake::lease::{Identity, Verdict, renewal};
 use leaf_core::time::WallTime;
 
@@ -20,6 +22,7 @@ use crate::shmem::text::Text;
 use crate::snowflake::error::Error;
 use crate::snowflake::lease::{self, Claimant, Leased};
 use crate::snowflake::nodes;
+use crate::snowflake::registration;
 use crate::snowflake::upstream;
 
 sql_functions!(
@@ -85,10 +88,15 @@ fn leaf_worker_renew(call: Call<'_>) -> Record {
             scheme: row.scheme(),
             clock_offset_us: 0,
         };
+        // A lease that has run out counts no more.
+        let role = row.leased_by.filter(|_| row.leased_until < now);
+        let role = role.map(|role| CString::new(role).unwrap_or_default());
         let claimant = Claimant {
             ahead,
+            role: role.map(|role| (role, upstream_settings::max_leases())),
             ..Claimant::node(row.node, clock.unwrap_or(now), now, &settings::wanted())
         };
+        registration::check_count(&claimant)?;
         let renewed = lease::renew(&claimant, &current, WallTime::MIN, next_token)?;
         Ok(renewed.ok_or(proof.lost())?.lease)
     });

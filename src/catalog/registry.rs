@@ -25,7 +25,7 @@ use crate::shmem::generators::Lease;
 macro_rules! select {
     () => {
         "SELECT worker_id::bigint AS worker_id, node, nonce, token, history, layout, epoch, ceiling, leased_until, \
-                start_at, confirmed_by \
+                start_at, leased_by::text AS leased_by, confirmed_by \
            FROM leaf.worker "
     };
 }
@@ -68,6 +68,8 @@ pub struct Registered {
     pub leased_until: WallTime,
     /// Where the ids of the lease begin, if that is known.
     pub start_at: Option<WallTime>,
+    /// The role that has registered it, unless that was a superuser.
+    pub leased_by: Option<String>,
     /// The standby without which the ceiling could not be raised, if there was just one.
     pub confirmed_by: Option<String>,
 }
@@ -354,6 +356,7 @@ fn read(row: &ResultRow<'_>) -> Registered {
         ceiling: instant(row, "ceiling"),
         leased_until: instant(row, "leased_until"),
         start_at: instant_or_null(row, "start_at"),
+        leased_by: optional_text(row, "leased_by"),
         confirmed_by: optional_text(row, "confirmed_by"),
     }
 }

@@ -158,7 +158,7 @@ fn write(
 }
 
 /// A role can hold only so many worker ids.
-fn check_count(claimant: &Claimant) -> Result<(), Error> {
+pub fn check_count(claimant: &Claimant) -> Result<(), Error> {
     let Some((role, most)) = &claimant.role else {
         return Ok(());
     };

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::thread;
 use std::time::Duration;
 
+use leaf_tests::postgres::Client;
 use leaf_tests::{Clock, Draw, INSTALLER, Serve, Server, Snowflake, failed, refused, wait_until};
 
 /// The lease was released, and given to another node, since the snapshot was taken.
@@ -251,11 +252,9 @@ fn registration_that_waited_begins_above_the_ceilings_of_deleted_rows() {
     }
 }
 
-/// Another lease of the worker id can come and go before the row of a registration that stands still.
-#[test]
-fn registration_that_stood_still_begins_above_the_lease_that_was_there_meanwhile() {
-    let server = Server::options().plain().start();
-    let [mut owner, mut node] = [(); 2].map(|()| server.connect_as(INSTALLER, "postgres"));
+/// Registers a node, and lets the registrations of node `a` wait in a trigger, after their worker id was
+/// chosen, for an advisory lock that this session has.
+fn let_node_a_stand_still(owner: &mut Client) {
     owner.run(
         "UPDATE leaf.plain SET max_clock_offset = '0';
          CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
@@ -266,6 +265,31 @@ fn registration_that_stood_still_begins_above_the_lease_that_was_there_meanwhile
          SELECT pg_advisory_lock(1)",
     );
     owner.register("'first', 1").expect("a lease");
+}
+
+/// Its error could wait for a client that does not read, while the holder cannot renew.
+#[test]
+fn registration_that_comes_too_late_does_not_lock_the_row_of_another_lease() {
+    let server = Server::options().plain().start();
+    let [mut owner, mut node] = [(); 2].map(|()| server.connect_as(INSTALLER, "postgres"));
+    let_node_a_stand_still(&mut owner);
+    let late = thread::scope(|scope| {
+        let waiting = scope.spawn(|| node.register("'a', 7"));
+        let waits = "SELECT count(*) FROM pg_locks WHERE NOT granted";
+        wait_until("it waits", || server.connect().number(waits) > 0);
+        owner.register("'b', 7").expect("a lease");
+        owner.run("BEGIN; SELECT FROM leaf.worker FOR UPDATE; SELECT pg_advisory_unlock(1)");
+        waiting.join().expect("no panic")
+    });
+    failed(late, "40001");
+}
+
+/// Another lease of the worker id can come and go before the row of a registration that stands still.
+#[test]
+fn registration_that_stood_still_begins_above_the_lease_that_was_there_meanwhile() {
+    let server = Server::options().plain().start();
+    let [mut owner, mut node] = [(); 2].map(|()| server.connect_as(INSTALLER, "postgres"));
+    let_node_a_stand_still(&mut owner);
     let (other, lease) = thread::scope(|scope| {
         let waiting = scope.spawn(|| node.register("'a', 7"));
         let waits = "SELECT count(*) FROM pg_locks WHERE NOT granted";

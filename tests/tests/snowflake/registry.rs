@@ -84,6 +84,27 @@ fn row_of_another_history_can_be_deleted_by_an_administrator() {
     assert_eq!(client.register("'c'").expect("a lease").worker_id, 0);
 }
 
+/// Whoever knows the nonce can renew it: then it counts again.
+#[test]
+fn lease_that_has_ended_is_renewed_only_if_the_role_may_hold_one_more() {
+    let server = Server::options().set("leaf.max_leases", "2").start();
+    server.connect().run(
+        "CREATE ROLE node LOGIN;
+         GRANT EXECUTE ON FUNCTION leaf_worker_register, leaf_worker_renew, leaf_worker_release TO node",
+    );
+    let mut node = server.connect_as("node", "postgres");
+    let mut ended = node.register("'a', 5").expect("a lease");
+    node.release(&ended).expect("a release");
+    ended.token += 1;
+    node.renew(&mut ended).expect("it is the first one");
+    node.release(&ended).expect("a release");
+    ended.token += 1;
+    for other in ["'b', 6", "'c', 7"] {
+        node.register(other).expect("a lease");
+    }
+    refused(node.renew(&mut ended), "53400");
+}
+
 #[test]
 fn node_whose_clock_is_off_is_58000() {
     let (server, mut client) = registry();
