@@ -118,6 +118,15 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION leaf.drop_high_water(high_water name) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET lock_timeout = '100ms' AS $$
+BEGIN
+    EXECUTE format('DROP SEQUENCE IF EXISTS leaf.%I', high_water);
+EXCEPTION WHEN lock_not_available OR dependent_objects_still_exist THEN
+    -- Any role can lock a sequence by its OID, and name it in a view: it remains, and does no harm.
+END
+$$;
+
 CREATE FUNCTION leaf_alloc_changed(...)
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET debug_print_plan = off
     SET client_min_messages = warning AS $$
@@ -142,12 +151,11 @@ BEGIN
     IF TG_OP = 'TRUNCATE' THEN
         FOR unused IN SELECT relname FROM pg_class
                        WHERE relnamespace = 'leaf'::regnamespace AND relkind = 'S' AND relname ^@ 'g_' LOOP
-            EXECUTE format('DROP SEQUENCE leaf.%I CASCADE', unused);
+            PERFORM leaf.drop_high_water(unused);
         END LOOP;
     ELSIF TG_OP = 'DELETE' OR TG_OP = 'UPDATE' AND OLD.incarnation <> NEW.incarnation THEN
         IF NOT EXISTS (SELECT FROM leaf.alloc WHERE incarnation = OLD.incarnation) THEN
-            -- Any role can have made a view that names it.
-            EXECUTE format('DROP SEQUENCE IF EXISTS leaf.%I CASCADE', leaf.high_water(OLD.incarnation));
+            PERFORM leaf.drop_high_water(leaf.high_water(OLD.incarnation));
         END IF;
     END IF;
     RETURN NULL;

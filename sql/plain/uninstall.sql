@@ -51,7 +51,8 @@ BEGIN
         EXECUTE format('DROP FUNCTION %s', name);
     END LOOP;
     FOR name IN SELECT oid::regclass FROM pg_class WHERE relnamespace = 'leaf'::regnamespace AND relkind = 'S' LOOP
-        EXECUTE format('DROP SEQUENCE %s', name);
+        -- Any role can have named it in a view.
+        EXECUTE format('DROP SEQUENCE %s CASCADE', name);
     END LOOP;
     DROP SCHEMA leaf;
 END

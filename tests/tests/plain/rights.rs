@@ -91,16 +91,36 @@ fn rows_are_not_locked_for_those_who_are_refused() {
     }
 }
 
-/// It needs no right to make an object depend on a sequence.
+/// It needs no right to make an object depend on a sequence, nor to lock it.
 #[test]
-fn views_of_strangers_keep_no_tag() {
-    let (server, _) = shop();
-    server.connect_as("stranger", "postgres").run(
-        "DO $$ BEGIN EXECUTE format('CREATE VIEW public.v AS SELECT %L::regclass',
-             (SELECT oid FROM pg_class WHERE relkind = 'S' AND relname ^@ 'g_')::text); END $$",
-    );
+fn views_and_locks_of_strangers_keep_no_tag() {
+    let (server, mut installer) = shop();
+    installer.run("REVOKE USAGE ON SCHEMA leaf FROM PUBLIC");
     let mut shop = server.connect_as("shop", "postgres");
+    shop.run("SELECT leaf_tag_create('parcels')");
+    let mut stranger = server.connect_as("stranger", "postgres");
+    stranger.run(
+        "DO $$ DECLARE high_water oid; BEGIN
+             FOR high_water IN SELECT oid FROM pg_class WHERE relkind = 'S' AND relname ^@ 'g_' LOOP
+                 EXECUTE format('CREATE VIEW public.v%s AS SELECT %L::regclass', high_water, high_water::text);
+             END LOOP;
+         END $$",
+    );
     shop.run("SELECT leaf_tag_drop('orders')");
+    stranger.run(
+        "BEGIN;
+         DO $$ DECLARE high_water oid; BEGIN
+             FOR high_water IN SELECT oid FROM pg_class WHERE relkind = 'S' AND relname ^@ 'g_' LOOP
+                 BEGIN
+                     PERFORM nextval(high_water::regclass);
+                 EXCEPTION WHEN insufficient_privilege THEN
+                     EXECUTE format('DROP VIEW public.v%s', high_water);
+                 END;
+             END LOOP;
+         END $$",
+    );
+    shop.run("SELECT leaf_tag_drop('parcels')");
+    assert_eq!(installer.number("SELECT count(*) FROM leaf.alloc"), 0);
 }
 
 #[test]
