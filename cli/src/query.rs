@@ -84,25 +84,15 @@ pub fn no_database_has_leaf() -> Failure {
         .hint("CREATE EXTENSION leaf")
 }
 
-/// Whether the role `r` of `pg_roles` can do more than the owner of a database; also by becoming
-/// another role, which code that it runs can do. Roles that only read statistics are for monitoring.
-macro_rules! may_more {
-    () => {
-        "EXISTS (SELECT FROM pg_roles AS m WHERE pg_has_role(r.oid, m.oid, 'MEMBER') \
-           AND (m.rolsuper OR m.rolcreaterole OR m.rolcreatedb OR m.rolreplication OR m.rolbypassrls \
-                OR m.rolname ^@ 'pg_' AND m.rolname NOT IN ('pg_monitor', 'pg_read_all_settings', \
-                   'pg_read_all_stats', 'pg_stat_scan_tables', 'pg_database_owner')))"
-    };
-}
-pub const MAY_MORE: &str = may_more!();
-
 /// Whether this role, or that of the session, can do more than the owner of a database, whose code it
-/// must not run. The present role may be one that the database's owner has set.
-pub const IS_ADMINISTRATOR: &str = concat!(
-    "EXISTS (SELECT FROM pg_roles AS r WHERE r.rolname IN (current_user, session_user) AND ",
-    may_more!(),
-    ")"
-);
+/// must not run; also by becoming another role, which that code can do. The present role may be one
+/// that the database's owner has set. Roles that only read statistics are for monitoring.
+pub const IS_ADMINISTRATOR: &str = "EXISTS (SELECT FROM pg_roles AS r \
+      JOIN pg_roles AS m ON pg_has_role(r.oid, m.oid, 'MEMBER') \
+     WHERE r.rolname IN (current_user, session_user) \
+       AND (m.rolsuper OR m.rolcreaterole OR m.rolcreatedb OR m.rolreplication OR m.rolbypassrls \
+            OR m.rolname ^@ 'pg_' AND m.rolname NOT IN ('pg_monitor', 'pg_read_all_settings', \
+               'pg_read_all_stats', 'pg_stat_scan_tables', 'pg_database_owner')))";
 
 /// That an administrator would run code of another role.
 pub fn code_of(owner: &str) -> Failure {

@@ -7,7 +7,7 @@
 use std::str::FromStr;
 
 use super::statements::{Statement, split};
-use crate::query::{IS_ADMINISTRATOR, MAY_MORE};
+use crate::query::IS_ADMINISTRATOR;
 
 /// The version that the scripts install.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -105,8 +105,7 @@ fn filled_in(script: &str) -> String {
         signature.split('(').next().filter(|it| !it.contains('.'))
     });
     let script = script.replace("@functions@", &names.collect::<Vec<_>>().join(","));
-    let script = script.replace("@is_administrator@", IS_ADMINISTRATOR);
-    script.replace("@may_more@", MAY_MORE)
+    script.replace("@is_administrator@", IS_ADMINISTRATOR)
 }
 
 fn is_kept(statement: &Statement<'_>) -> bool {

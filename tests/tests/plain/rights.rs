@@ -390,7 +390,7 @@ fn leafctl_looks_up_names_where_no_owner_has_put_any() {
 #[test]
 fn superuser_installs_where_nobody_else_owns_the_schema() {
     let server = Server::options().plain().start();
-    server.connect().run("CREATE ROLE owner");
+    server.connect().run("CREATE ROLE owner CREATEDB");
     server.connect().run("CREATE DATABASE shop OWNER owner");
     let mut shop = server.connect_as("postgres", "shop");
     shop.run("CREATE SCHEMA ids");
