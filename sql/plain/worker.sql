@@ -239,14 +239,16 @@ CREATE FUNCTION leaf.contended() RETURNS void
     SELECT leaf.fail('40001', 'could not lease a worker id due to concurrent leases', 'Try again.');
 $$;
 
--- A role can hold only so many worker ids.
+-- A role can hold only so many worker ids. Those that it gave back since its transaction began are not
+-- free for others yet.
 CREATE FUNCTION leaf.check_count(holder name, now timestamptz) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     most integer := (SELECT max_leases FROM leaf.plain);
 BEGIN
-    IF holder IS NOT NULL AND (SELECT count(*) FROM (SELECT FROM leaf.worker AS l WHERE l.leased_by = holder AND l.leased_until >= now
-                               LIMIT most) AS held) >= most THEN
+    IF holder IS NOT NULL
+       AND (SELECT count(*) FROM (SELECT FROM leaf.worker AS l WHERE l.leased_by = holder
+                                     AND l.leased_until >= least(now, transaction_timestamp()) LIMIT most) AS held) >= most THEN
         PERFORM leaf.fail('53400', format('the role holds %s worker ids already', most),
             'Leases of nodes that have ended run out by themselves, which leaf.worker shows. To allow more, raise max_leases in leaf.plain.');
     END IF;

@@ -304,6 +304,21 @@ fn registration_that_stood_still_begins_above_the_lease_that_was_there_meanwhile
     assert!(lease.ceiling > lease.start_at + 1000, "{lease:?}");
 }
 
+/// Otherwise one transaction could take all worker ids, one after the other.
+#[test]
+fn lease_that_an_open_transaction_has_ended_still_counts() {
+    let server = Server::options().plain().start();
+    let mut owner = server.connect_as(INSTALLER, "postgres");
+    owner.run("UPDATE leaf.plain SET max_leases = 1; BEGIN");
+    let lease = owner.register("'a', 1").expect("a lease");
+    owner.release(&lease).expect("released");
+    refused(owner.register("'b', 2"), "53400");
+    owner.run("ROLLBACK");
+    let lease = owner.register("'a', 1").expect("a lease");
+    owner.release(&lease).expect("released");
+    owner.register("'b', 2").expect("a lease");
+}
+
 /// In a time zone in which a day can have more than 24 hours.
 #[test]
 fn day_has_24_hours_in_every_session() {
