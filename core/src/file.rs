@@ -4,6 +4,7 @@
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// The content of a file that has at most `most` bytes; `None` if there is none. Reads nothing but
@@ -60,9 +61,32 @@ pub fn read_small(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub fn write_durably(path: &Path, content: &[u8]) -> io::Result<()> {
+    write_with_mode(path, content, 0o666)
+}
+
+/// Like [`write_durably`], for what no other user may read.
+///
+/// # Errors
+/// Those of [`write_durably`].
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # use std::os::unix::fs::MetadataExt;
+/// let path = folder.path().join("secret.json");
+/// leaf_core::file::write_secret_durably(&path, b"{}")?;
+/// assert_eq!(std::fs::metadata(&path)?.mode() & 0o077, 0);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn write_secret_durably(path: &Path, content: &[u8]) -> io::Result<()> {
+    write_with_mode(path, content, 0o600)
+}
+
+fn write_with_mode(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     let temporary = temporary(path);
     let write = || {
-        let mut file = File::create(&temporary)?;
+        let mut options = File::options();
+        let options = options.write(true).create(true).truncate(true);
+        let mut file = options.mode(mode).open(&temporary)?;
         file.write_all(content)?;
         file.sync_all()?;
         fs::rename(&temporary, path)

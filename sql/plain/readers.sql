@@ -21,7 +21,8 @@ $$;
 
 CREATE FUNCTION leaf.tick_from(at timestamptz, epoch timestamptz, tick_us bigint) RETURNS bigint
     LANGUAGE sql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
-    SELECT ceil(greatest(leaf.unix_us(at)::numeric - leaf.unix_us(epoch), 0) / tick_us)::bigint;
+    -- A quotient of numeric is rounded.
+    SELECT least(9223372036854775807, div(greatest(leaf.unix_us(at)::numeric - leaf.unix_us(epoch), 0) + tick_us - 1, tick_us))::bigint;
 $$;
 
 CREATE FUNCTION leaf.begin_of(tick bigint, epoch timestamptz, tick_us bigint) RETURNS timestamptz

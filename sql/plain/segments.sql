@@ -103,6 +103,8 @@ BEGIN
            is_copy = false,
            fed_in = CASE WHEN feeds THEN present ELSE fed_in END,
            fed_unreplicated = fed_unreplicated AND NOT feeds,
+           -- What it no longer shows, it remembers.
+           may_lack_feeds = may_lack_feeds OR NOT feeds AND fed_in IS DISTINCT FROM present AND (fed_unreplicated OR is_copy),
            update_time = clock_timestamp(),
            written_by = pg_current_xact_id()::xid
      WHERE biz_tag = a.biz_tag RETURNING max_id INTO stored;

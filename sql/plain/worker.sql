@@ -255,6 +255,16 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION leaf.require_stored(ceiling timestamptz, stored timestamptz) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF stored IS DISTINCT FROM ceiling THEN
+        PERFORM leaf.fail('09000', 'a lease was not stored in leaf.worker',
+            'Make sure that your own triggers and rules on leaf.worker neither suppress updates nor change ceiling.');
+    END IF;
+END
+$$;
+
 CREATE FUNCTION leaf.register(node text, wanted integer, clock timestamptz, ahead interval, given uuid,
         OUT worker_id integer, OUT nonce uuid, OUT token bigint, OUT start_at timestamptz, OUT ceiling timestamptz,
         OUT layout text, OUT epoch timestamptz, OUT registry uuid, OUT history text)
@@ -331,6 +341,7 @@ BEGIN
                registered_at = now, renewed_at = now, start_at = register.start_at, leased_by = holder,
                upstream_nonce = NULL, upstream_token = NULL
          WHERE l.worker_id = w.worker_id RETURNING * INTO w;
+        PERFORM leaf.require_stored(ceiling, w.ceiling);
     END IF;
     worker_id := w.worker_id;
     nonce := w.nonce;
@@ -405,7 +416,8 @@ BEGIN
                leased_until = greatest(now, ceiling) + (SELECT worker_lease FROM leaf.plain),
                renewed_at = now, history = renew.history,
                clock_offset_ms = (leaf.unix_us(coalesce(clock, now)) - leaf.unix_us(now)) / 1000.0
-         WHERE l.worker_id = lease_of;
+         WHERE l.worker_id = lease_of RETURNING * INTO w;
+        PERFORM leaf.require_stored(ceiling, w.ceiling);
     END IF;
     registry := leaf.registry();
 END

@@ -12,11 +12,11 @@
 use std::ffi::OsString;
 use std::fs::{self, File, TryLockError};
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use crc::{CRC_64_XZ, Crc};
-use leaf_core::file::{read_small, remove_durably, write_durably};
+use leaf_core::file::{read_small, remove_durably, write_secret_durably};
 use leaf_core::snowflake::Terms;
 use leaf_core::snowflake::lease::{Held, Identity, Nonce};
 use leaf_core::time::WallTime;
@@ -87,6 +87,8 @@ impl Cache {
             .create(true)
             .truncate(false)
             .write(true)
+            // Whoever may open it can lock it.
+            .mode(0o600)
             .open(&lock_path)
             .map_err(Error::cache)?;
         lock.try_lock().map_err(|error| match error {
@@ -193,7 +195,8 @@ impl Cache {
         let mut file = Map::new();
         file.insert("checksum".into(), checksum(&content).into());
         file.insert("content".into(), content);
-        write_durably(&self.path, Value::Object(file).to_string().as_bytes())
+        // Whoever has nonce and token can end the lease.
+        write_secret_durably(&self.path, Value::Object(file).to_string().as_bytes())
     }
 
     /// Removes the file, durably: the lease in it has ended. It is not used any more even if

@@ -6,6 +6,7 @@ use crate::snowflake::{cached, generator, handle, leaf, numbers, relayed};
 use leaf_sdk::{Error, IdSource, Leaf, SnowflakeConfig, SnowflakeGenerator};
 use leaf_tests::{Draw, Ledger, Mode, Relay, Server, Snowflake, wait_until};
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
@@ -52,12 +53,16 @@ fn cache_file_is_for_one_process_of_one_node() {
     let config = SnowflakeConfig::new("cached").cache(&file);
     let second = leaf(&server).snowflake(config);
     assert!(matches!(second, Err(Error::Cache(_))));
+    // Nor is it for other users, who could end the lease, or lock the file.
+    let lock = |folder: &Path| folder.join("worker.json.lock");
+    for file in [&file, &lock(folder.path())] {
+        assert_eq!(fs::metadata(file).expect("a file").mode() & 0o077, 0);
+    }
 
     // A copy, of the lock too, is another node's.
     let copies = tempfile::tempdir().expect("a folder");
     let copy = copies.path().join("worker.json");
     fs::copy(&file, &copy).expect("a copy");
-    let lock = |folder: &Path| folder.join("worker.json.lock");
     fs::copy(lock(folder.path()), lock(copies.path())).expect("a lock");
     let copied = cached(&server, &copy);
     ledger.add(numbers(copied.next_n(1_000).expect("ids")));

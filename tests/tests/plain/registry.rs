@@ -304,6 +304,35 @@ fn registration_that_stood_still_begins_above_the_lease_that_was_there_meanwhile
     assert!(lease.ceiling > lease.start_at + 1000, "{lease:?}");
 }
 
+/// A quotient of long ticks since an old epoch has more digits than numeric keeps.
+#[test]
+fn end_of_a_lease_is_rounded_up_to_a_tick() {
+    let server = Server::options().plain().start();
+    let mut owner = server.connect_as(INSTALLER, "postgres");
+    owner.run(
+        "UPDATE leaf.plain SET snowflake_layout = 'custom:30,10,20,300s',
+                               snowflake_epoch = '0001-01-01 00:00:00+00', max_clock_lead = '1 h'",
+    );
+    let first = owner.register("'a', 5").expect("a lease");
+    owner.run("SELECT leaf_worker_release(worker_id, nonce, token, start_at + interval '1 us') FROM leaf.worker");
+    let second = owner.register("'b', 5").expect("a lease");
+    assert_eq!(second.start_at, first.start_at + 300_000);
+}
+
+/// Of the owner's own, such as one that returns NULL.
+#[test]
+fn lease_that_triggers_keep_from_being_stored_is_an_error() {
+    let server = Server::options().plain().start();
+    let mut owner = server.connect_as(INSTALLER, "postgres");
+    let mut lease = owner.register("'a', 5").expect("a lease");
+    owner.run(
+        "CREATE FUNCTION nothing() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
+         CREATE TRIGGER nothing BEFORE UPDATE ON leaf.worker FOR EACH ROW EXECUTE FUNCTION nothing()",
+    );
+    failed(owner.renew(&mut lease), "09000");
+    failed(owner.register("'b', 6"), "09000");
+}
+
 /// Otherwise one transaction could take all worker ids, one after the other.
 #[test]
 fn lease_that_an_open_transaction_has_ended_still_counts() {

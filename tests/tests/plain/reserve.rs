@@ -1,6 +1,8 @@
 //! No block twice: kills, rollbacks, and tags that change meanwhile.
 
-use leaf_tests::{Block, Draw, Ledger, Mode, Server, Stop, failed, pipe, refused, wait_until};
+use leaf_tests::{
+    Block, Draw, INSTALLER, Ledger, Mode, Server, Stop, failed, pipe, refused, wait_until,
+};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -32,6 +34,40 @@ impl Blocks {
         }
         blocks.iter().map(|(_, it)| it.last - it.first + 1).sum()
     }
+}
+
+/// Without the right to read its own sequence, the owner would see no value.
+#[test]
+fn owner_who_has_taken_rights_from_himself_repeats_nothing() {
+    let server = Server::options().plain().start();
+    let mut owner = server.connect_as(INSTALLER, "postgres");
+    owner.run(
+        "ALTER DEFAULT PRIVILEGES REVOKE SELECT, USAGE ON SEQUENCES FROM CURRENT_USER;
+         SELECT leaf_tag_create('orders')",
+    );
+    owner.run("BEGIN");
+    let rolled_back = owner.reserve("orders", 10).expect("a block");
+    owner.run("ROLLBACK");
+    assert!(owner.reserve("orders", 10).expect("a block").first > rolled_back.last);
+}
+
+/// What the original has fed since is known to shards only.
+#[test]
+fn copied_row_feeds_nothing_after_a_block_either() {
+    let server = Server::options().plain().start();
+    let mut owner = server.connect_as(INSTALLER, "postgres");
+    owner.run(
+        "UPDATE leaf.plain SET is_replicated = true;
+         SELECT leaf_tag_create('orders');
+         CREATE TABLE copied AS SELECT * FROM leaf.alloc;
+         SELECT leaf_tag_drop('orders');
+         INSERT INTO leaf.alloc SELECT * FROM copied",
+    );
+    assert_eq!(owner.feed("orders", 10), Err("55000".into()));
+    owner.reserve("orders", 1).expect("a block");
+    assert_eq!(owner.feed("orders", 10), Err("55000".into()));
+    owner.run("SELECT leaf_tag_alter('orders', advance_to => 100000)");
+    owner.feed("orders", 10).expect("numbers");
 }
 
 /// Reserves until it is told to stop, and connects again after each end of the server.
