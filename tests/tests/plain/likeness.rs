@@ -205,6 +205,8 @@ const TAGS: &str = "biz_tag, max_id, step, description, max_value, owner, grante
 #[test]
 fn tags_are_alike() {
     let mut pair = Pair::start(fastrand::u64(..));
+    pair.servers[0].reload("leaf.allow_unreplicated_centre", "on");
+    pair.clients[1].run("UPDATE leaf.plain SET is_replicated = true");
     let mut blocks = 0;
     for _ in 0..600 {
         let role = pair.any(&["shop", "clerk", "postgres"]);
@@ -250,6 +252,30 @@ fn tags_are_alike() {
             }
             4 => format!("leaf_mask_rotate('{tag}')"),
             5 => format!("leaf_tag_incarnation('{tag}') IS NOT NULL"),
+            6 => {
+                // As a restore does.
+                pair.answer("RESET ROLE").expect("a role");
+                for statement in [
+                    format!(
+                        "CREATE TEMP TABLE copy AS SELECT * FROM leaf.alloc WHERE biz_tag = '{tag}'"
+                    ),
+                    format!("DELETE FROM leaf.alloc WHERE biz_tag = '{tag}'"),
+                    "INSERT INTO leaf.alloc SELECT * FROM copy".to_owned(),
+                    "DROP TABLE copy".to_owned(),
+                ] {
+                    pair.answer(&statement).expect("a copy");
+                }
+                continue;
+            }
+            7 => {
+                let exact = pair.any(&["true", "false"]);
+                // For none, the library does not look how far a copy has to skip.
+                let number = if number == "0" { "1" } else { number };
+                format!(
+                    "(first, last, error_code, message, detail, hint)
+                       FROM leaf_segment_feed(ARRAY['{tag}'], ARRAY[{number}], ARRAY[{exact}])"
+                )
+            }
             _ => format!("leaf_segment_reserve('{tag}', {number})"),
         };
         if pair.answer(&format!("SELECT {call}")).is_ok() && call.contains("reserve") {
