@@ -208,7 +208,7 @@ fn tags_are_alike() {
     pair.servers[0].reload("leaf.allow_unreplicated_centre", "on");
     pair.clients[1].run("UPDATE leaf.plain SET is_replicated = true");
     let mut blocks = 0;
-    for _ in 0..600 {
+    for _ in 0..800 {
         let role = pair.any(&["shop", "clerk", "postgres"]);
         pair.answer(&format!("SET ROLE {role}")).expect("a role");
         let tag = pair.any(&["orders", "parcels", "Rechnungen \"26\"; it''s", "", "x"]);
@@ -224,7 +224,7 @@ fn tags_are_alike() {
             "-9223372036854775808",
             "9223372036854775000",
         ]);
-        let call = match pair.random.usize(..10) {
+        let call = match pair.random.usize(..12) {
             0 => {
                 let more = pair.any(&[
                     "",
@@ -284,7 +284,7 @@ fn tags_are_alike() {
         pair.answer("RESET ROLE").expect("a role");
         pair.compare(TAGS, "leaf.alloc");
     }
-    assert!(blocks > 10, "{blocks} blocks");
+    assert!(blocks > 3, "{blocks} blocks");
 }
 
 /// Readers of ids are arithmetic.
