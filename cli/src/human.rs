@@ -127,6 +127,19 @@ pub fn shell_word(text: &str) -> String {
     }
 }
 
+/// A database for `-d` in a shell. A name that would be taken for a connection string, or for an
+/// option, becomes one.
+pub fn database_word(name: &str) -> String {
+    let is_name = !name.contains('=') && !name.contains("://") && !name.starts_with('-');
+    match is_name {
+        true => shell_word(name),
+        false => {
+            let escaped = name.replace('\\', r"\\").replace('\'', r"\'");
+            shell_word(&format!("dbname='{escaped}'"))
+        }
+    }
+}
+
 /// Marks of the direction of a text, and separators of lines and paragraphs.
 fn changes_direction(c: char) -> bool {
     matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
@@ -177,6 +190,15 @@ mod tests {
             ("it's", r"'it'\''s'"),
         ] {
             assert_eq!(shell_word(text), word);
+        }
+        for (name, word) in [
+            ("shop", "shop"),
+            ("a b", "'a b'"),
+            ("host=x", r"'dbname='\''host=x'\'''"),
+            ("postgres://x/y", r"'dbname='\''postgres://x/y'\'''"),
+            (r"it's\=", r"'dbname='\''it\'\''s\\='\'''"),
+        ] {
+            assert_eq!(database_word(name), word);
         }
     }
 

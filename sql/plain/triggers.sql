@@ -109,7 +109,7 @@ CREATE FUNCTION leaf.high_water_of(incarnation uuid) RETURNS regclass
     LANGUAGE sql STABLE STRICT RETURN to_regclass('leaf.' || leaf.high_water(incarnation)::text);
 
 CREATE FUNCTION leaf.make_high_water(incarnation uuid) RETURNS void
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET client_min_messages = warning AS $$
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET client_min_messages = warning SET lock_timeout = '5s' AS $$
 BEGIN
     EXECUTE format('CREATE SEQUENCE IF NOT EXISTS leaf.%I MINVALUE -9223372036854775808 START -9223372036854775808',
                    leaf.high_water(incarnation));

@@ -273,8 +273,9 @@ CREATE FUNCTION leaf.register(node text, wanted integer, clock timestamptz, ahea
 DECLARE
     now     timestamptz := clock_timestamp();
     later   timestamptz;
+    asker   name := leaf.asker();
     -- Superusers may hold any number.
-    holder  name := (SELECT rolname FROM pg_roles WHERE rolname = leaf.asker() AND NOT rolsuper);
+    holder  name := (SELECT rolname FROM pg_roles WHERE rolname = asker AND NOT rolsuper);
     is_new  boolean;
     w       leaf.worker;
     s       record;

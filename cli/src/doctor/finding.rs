@@ -5,7 +5,7 @@ use std::fmt;
 
 use clap::builder::styling::{AnsiColor, Style};
 
-use crate::human::shell_word;
+use crate::human::database_word;
 
 /// How bad something is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -52,12 +52,11 @@ pub struct Finding {
 impl Finding {
     /// The same among those of several databases.
     fn of_database(self, database: &str) -> Finding {
-        let name = shell_word(database);
+        let name = database_word(database);
         Finding {
             subject: format!("{database}: {}", self.subject),
-            cure: self
-                .cure
-                .replace("leafctl tags ", &format!("leafctl tags -d {name} ")),
+            // Once: the name of a tag can have the same words.
+            cure: (self.cure).replacen("leafctl tags ", &format!("leafctl tags -d {name} "), 1),
             ..self
         }
     }
@@ -118,5 +117,20 @@ impl Findings {
 
     pub fn iter(&self) -> impl Iterator<Item = &Finding> {
         self.0.iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cure_of_a_database_stays_safe_to_copy() {
+        let mut of_one = Findings::default();
+        of_one.error("tag", "text", "leafctl tags align 'a leafctl tags b'");
+        let mut all = Findings::default();
+        all.of_database("$(id)", of_one);
+        let cure = "leafctl tags -d '$(id)' align 'a leafctl tags b'";
+        assert_eq!(all.0[0].cure, cure);
     }
 }

@@ -96,7 +96,7 @@ async fn of_all_databases(args: &connection::Args) -> Result<Findings, Failure> 
             Err(failure) if failure.is_interrupted() => return Err(failure),
             Err(failure) => {
                 let text = format!("it could not be examined: {}", failure.text());
-                let cure = format!("leafctl doctor -d {}", human::shell_word(&name));
+                let cure = format!("leafctl doctor -d {}", human::database_word(&name));
                 all.warning(&format!("database {name}"), text, cure);
             }
         }
