@@ -175,7 +175,7 @@ fn ask(user: &str) -> Result<String, Failure> {
 }
 
 /// Does the work on the connection, and ends it. Ctrl-C cancels the statement that is being
-/// executed.
+/// executed. Fails if a failover may lose what was committed.
 pub async fn interruptible<T>(
     connection: Connection,
     work: impl AsyncFnOnce(&Connection) -> Result<T, Failure>,
@@ -189,6 +189,10 @@ pub async fn interruptible<T>(
             Err(Failure::silent(Code::Interrupted))
         }
     };
+    let done = done.and_then(|done| match connection.confirmed() {
+        Err(leaf_sdk::Error::Connection(warning)) => Err(Failure::failed(warning)),
+        _ => Ok(done),
+    });
     close(connection).await;
     done
 }

@@ -56,6 +56,22 @@ impl Connection {
         &self.0.client
     }
 
+    /// Whether all commits so far, or since the last call, are as durable as they have to be. If
+    /// somebody cancels the wait of a commit for a synchronous standby, PostgreSQL only warns.
+    ///
+    /// # Errors
+    /// [`Error::Connection`] with the server's warning: a failover may lose what was committed.
+    ///
+    /// ```no_run
+    /// # async fn example(connection: &leaf_sdk::Connection) -> Result<(), leaf_sdk::Error> {
+    /// leaf_sdk::asynchronous::tag_drop(connection.client(), "orders", false, false).await?;
+    /// connection.confirmed()?;
+    /// # Ok(()) }
+    /// ```
+    pub fn confirmed(&self) -> Result<(), Error> {
+        self.0.confirmed()
+    }
+
     /// Ends the connection, and waits until the server has been told so. A connection that
     /// is dropped ends by itself as long as its runtime goes on.
     ///

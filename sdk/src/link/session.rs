@@ -111,8 +111,13 @@ impl Session {
     pub(super) async fn query<T>(&self, statement: Statement<T>) -> Result<T, Error> {
         *self.unconfirmed.lock() = None;
         let answer = statement.execute(&self.client).await?;
+        self.confirmed().map(|()| answer)
+    }
+
+    /// An error if a commit since the last call may be lost in a failover.
+    pub(super) fn confirmed(&self) -> Result<(), Error> {
         match self.unconfirmed.lock().take() {
-            None => Ok(answer),
+            None => Ok(()),
             Some(warning) => Err(Cause::of_unconfirmed(warning).into()),
         }
     }

@@ -130,6 +130,25 @@ fn unconfirmed<T: Send>(server: &Server, work: impl FnOnce() -> T + Send) -> T {
     })
 }
 
+/// Nor is it success for those who move a tag.
+#[test]
+fn change_that_no_standby_has_confirmed_is_a_failure() {
+    let server = Server::options().plain().start();
+    let mut owner = server.connect_as(INSTALLER, "postgres");
+    owner.run("SELECT leaf_tag_create('orders')");
+    server.reload("synchronous_standby_names", "nobody");
+    let said = thread::scope(|scope| {
+        let mut leafctl = leafctl_on(&server);
+        leafctl.env("PGUSER", INSTALLER);
+        leafctl.args(["tags", "alter", "orders", "--advance-to", "5000"]);
+        let working = scope.spawn(move || Said::by(&mut leafctl));
+        let cancel = "SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
+        wait_until("its commit waits", || server.connect().number(cancel) > 0);
+        working.join().expect("no panic")
+    });
+    assert!(said.failed(1).contains("might not have been replicated"));
+}
+
 /// A failover may lose it. Also if the role does not want to see warnings.
 #[test]
 fn what_no_standby_has_confirmed_is_not_used() {
