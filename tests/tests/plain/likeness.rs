@@ -47,7 +47,8 @@ struct Pair {
 
 impl Pair {
     fn start(seed: u64) -> Pair {
-        let servers = [Server::options(), Server::options().plain()]
+        let library = Server::options().set("leaf.allow_unreplicated_centre", "on");
+        let servers = [library, Server::options().plain()]
             .map(|options| options.clock().set("leaf.max_reserve", "1000000").start());
         let mut clients = servers.each_ref().map(|server| server.connect());
         for client in &mut clients {
@@ -205,7 +206,6 @@ const TAGS: &str = "biz_tag, max_id, step, description, max_value, owner, grante
 #[test]
 fn tags_are_alike() {
     let mut pair = Pair::start(fastrand::u64(..));
-    pair.servers[0].reload("leaf.allow_unreplicated_centre", "on");
     pair.clients[1].run("UPDATE leaf.plain SET is_replicated = true");
     let mut blocks = 0;
     for _ in 0..800 {
