@@ -11,6 +11,7 @@
 //! - [`grant`]: how numbers are taken from a tag's row in the catalog.
 //! - [`snowflake`]: ids made of time, worker id and sequence.
 //! - [`run`]: runs of consecutive ids.
+//! - [`standby`]: what PostgreSQL tells of commits that wait for a standby.
 //! - [`journal`]: the actions of a transaction and its savepoints.
 //! - [`id_text`]: ids as short texts with a check symbol.
 //! - `mask`: ids that give nothing away (feature `mask`).
@@ -29,6 +30,7 @@ pub mod journal;
 pub mod mask;
 pub mod run;
 pub mod snowflake;
+pub mod standby;
 pub mod step;
 mod sync;
 pub mod tag;

@@ -6,6 +6,7 @@ use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
 use std::path::Path;
 use std::ptr::{self, NonNull};
 
+use leaf_core::standby::says_unconfirmed;
 use libloading::Library;
 
 /// The library's name, without a folder.
@@ -189,7 +190,7 @@ unsafe extern "C" fn receive_notice(notices: *mut c_void, notice: Result_) {
             notice,
             PG_DIAG_SOURCE_FUNCTION,
         ));
-        if routine == "SyncRepWaitForLSN" {
+        if says_unconfirmed(&routine) {
             notices.is_unconfirmed.set(true);
         }
     }

@@ -5,6 +5,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use leaf_core::standby::says_unconfirmed;
 use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 use tokio_postgres::config::Host;
@@ -238,7 +239,7 @@ where
             match message {
                 Ok(AsyncMessage::Notice(notice)) => {
                     tracing::debug!(target: TARGET, %notice, "the server says");
-                    if notice.routine() == Some("SyncRepWaitForLSN") {
+                    if notice.routine().is_some_and(says_unconfirmed) {
                         *noted.lock() = Some(notice);
                     }
                 }
