@@ -9,9 +9,9 @@ CREATE FUNCTION leaf.registered_scheme(OUT layout text, OUT epoch timestamptz)
     SELECT layout, epoch FROM leaf.worker ORDER BY worker_id LIMIT 1;
 $$;
 
--- The first row settles layout and epoch for all others: whoever makes it waits for any other who does,
--- and fails if its snapshot is older. While a row is new, leaf.plain does not change, not even if all others
--- are deleted.
+-- Keeps leaf.plain as it is until the transaction ends, also if all rows are deleted meanwhile. The first row
+-- settles layout and epoch for all others: whoever makes it waits for any other who does, and fails if its
+-- snapshot is older.
 CREATE FUNCTION leaf.settle_scheme() RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET debug_print_plan = off
     SET lock_timeout = '5s' AS $$
@@ -73,9 +73,7 @@ BEGIN
     -- What has waited for leaf_new_history() is of the new history.
     LOCK TABLE leaf.worker IN ROW EXCLUSIVE MODE;
     present := leaf.require_history();
-    IF NOT EXISTS (SELECT FROM leaf.worker) THEN
-        PERFORM leaf.settle_scheme();
-    ELSIF EXISTS (SELECT FROM leaf.worker WHERE upstream_ceiling IS NOT NULL) THEN
+    IF EXISTS (SELECT FROM leaf.worker WHERE upstream_ceiling IS NOT NULL) THEN
         PERFORM leaf.fail('55000', 'this server leases no worker ids, because its own comes from a centre', 'Register the node at the centre.');
     END IF;
     RETURN present;
@@ -292,6 +290,8 @@ BEGIN
     ahead := leaf.check_ahead(ahead);
     clock := coalesce(clock, now);
     history := leaf.begin_lease();
+    -- What is read here stays as it is, whatever this waits for.
+    PERFORM leaf.settle_scheme();
     SELECT * INTO p FROM leaf.plain;
     SELECT * INTO s FROM leaf.scheme();
     -- Locked: what an older snapshot shows may have been released since.

@@ -411,6 +411,56 @@ fn layout_does_not_change_while_a_lease_is_new() {
     refused(second.register("'b'"), "55000");
 }
 
+/// What the owner changes while a registration waits is what it goes by: neither the layout that was there before,
+/// nor a clock that is not credible any more and lies below the ceiling of a deleted row.
+#[test]
+fn registration_that_waited_goes_by_the_settings_of_now() {
+    let server = Server::options().plain().start();
+    let [mut owner, mut node] = [(); 2].map(|()| server.connect_as(INSTALLER, "postgres"));
+    let repeated = "'a', ahead => '100 ms', nonce => '11111111-1111-1111-1111-111111111111'";
+    let behind = "'b', clock => clock_timestamp() - interval '50 s'";
+    for (before, change, registration) in [
+        (
+            "snowflake_layout = 'js53', max_clock_offset = '0'",
+            "snowflake_layout = 'leaf'",
+            repeated,
+        ),
+        (
+            "max_clock_offset = '60 s'",
+            "max_clock_offset = '0'",
+            behind,
+        ),
+    ] {
+        owner.run(&format!(
+            "UPDATE leaf.plain SET {before};
+             ALTER SEQUENCE leaf.next_worker_id RESTART"
+        ));
+        let old = node.register(repeated).expect("a lease");
+        wait_until("the row may be deleted", || owner.clock() > old.ceiling);
+        owner.run(&format!(
+            "BEGIN; ALTER SEQUENCE leaf.next_worker_id RESTART; UPDATE leaf.plain SET {change}; DELETE FROM leaf.worker"
+        ));
+        let lease = thread::scope(|scope| {
+            let waiting = scope.spawn(|| node.register(registration));
+            let waits = "SELECT count(*) FROM pg_locks WHERE NOT granted";
+            wait_until("it waits", || server.connect().number(waits) > 0);
+            owner.run("COMMIT");
+            waiting.join().expect("no panic")
+        });
+        if registration == behind {
+            refused(lease, "58000");
+        } else {
+            lease.expect("a lease");
+            let rows = "SELECT count(*) FROM leaf.worker WHERE layout = 'leaf'";
+            assert_eq!(owner.number(rows), 1);
+            owner.run("UPDATE leaf.plain SET max_clock_offset = '0'");
+            wait_until("the row may be deleted", || {
+                owner.simple_query("DELETE FROM leaf.worker").is_ok()
+            });
+        }
+    }
+}
+
 /// A publication of all tables wants to know which row an update means.
 #[test]
 fn publication_of_all_tables_stops_no_lease() {
