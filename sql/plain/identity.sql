@@ -18,6 +18,14 @@ BEGIN
 END
 $$;
 
+-- The role of this name: now, not in the snapshot of the transaction.
+CREATE FUNCTION leaf.role_of(name name) RETURNS oid
+    LANGUAGE sql STABLE RETURN to_regrole(quote_ident(name))::oid;
+
+-- Nobody else may write to the system catalogs, whatever is granted.
+CREATE FUNCTION leaf.is_superuser(asker name) RETURNS boolean
+    LANGUAGE sql STABLE RETURN has_table_privilege(asker, 'pg_catalog.pg_authid'::regclass, 'UPDATE');
+
 /*
  * The role that asks: that of the session, because functions run as their owner. While the server
  * itself runs code of a table's owner, as ANALYZE, REINDEX and REFRESH MATERIALIZED VIEW do, the
@@ -31,8 +39,8 @@ BEGIN
     UNLISTEN leaf_plain_asker;
     IF role = 'none' THEN
         RETURN session_user;
-    ELSIF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = role AND pg_has_role(session_user, oid,
-                          CASE WHEN current_setting('server_version_num')::integer >= 160000 THEN 'SET' ELSE 'MEMBER' END)) THEN
+    ELSIF pg_has_role(session_user, leaf.role_of(role),
+              CASE WHEN current_setting('server_version_num')::integer >= 160000 THEN 'SET' ELSE 'MEMBER' END) IS NOT TRUE THEN
         -- The name is that of the role when it was set.
         PERFORM leaf.fail('42501', format('the session has no role "%s"', role), 'Set the role again.',
             'It was renamed or dropped, or the membership has ended, since SET ROLE.');
@@ -45,8 +53,8 @@ $$;
 CREATE FUNCTION leaf.finds_role(asker name, roles name[]) RETURNS boolean
     LANGUAGE plpgsql STABLE AS $$
 BEGIN
-    RETURN EXISTS (SELECT FROM pg_roles AS r WHERE r.rolname = asker AND r.rolsuper)
-        OR EXISTS (SELECT FROM pg_roles AS r WHERE r.rolname = ANY (roles) AND pg_has_role(asker, r.oid, 'USAGE'));
+    RETURN leaf.is_superuser(asker)
+        OR EXISTS (SELECT FROM unnest(roles) AS role WHERE pg_has_role(asker, leaf.role_of(role), 'USAGE'));
 END
 $$;
 

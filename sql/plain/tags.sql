@@ -215,7 +215,7 @@ CREATE FUNCTION leaf.grantee(role name) RETURNS name
 BEGIN
     IF role IS NULL THEN
         PERFORM leaf.fail('22023', 'role must not be null', 'Specify a role, or use PUBLIC for all roles.');
-    ELSIF EXISTS (SELECT FROM pg_roles WHERE rolname = role) THEN
+    ELSIF leaf.role_of(role) IS NOT NULL THEN
         RETURN role;
     ELSIF lower(role) <> 'public' THEN
         PERFORM leaf.fail('42704', format('role "%s" does not exist', role), 'Create the role first, or use PUBLIC for all roles.');

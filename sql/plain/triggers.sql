@@ -204,8 +204,7 @@ BEGIN
     ELSIF NEW.ceiling < OLD.ceiling
       AND (coalesce(current_setting('leaf_plain.own', true), '') <> 'on'
            -- A session can have set the mark.
-           OR NOT EXISTS (SELECT FROM pg_class AS c JOIN pg_roles AS r ON r.oid = c.relowner
-                           WHERE c.oid = TG_RELID AND r.rolname = current_user)) THEN
+           OR current_user IS DISTINCT FROM (SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = TG_RELID)) THEN
         IF NOT is_replica THEN
             PERFORM leaf.fail('22023', format('the ceiling of worker id %s cannot be lowered', OLD.worker_id),
                 'Ids up to the ceiling may have been issued; the next lease starts there.');

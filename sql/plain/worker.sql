@@ -273,7 +273,8 @@ DECLARE
     later   timestamptz;
     asker   name := leaf.asker();
     -- Superusers may hold any number.
-    holder  name := (SELECT rolname FROM pg_roles WHERE rolname = asker AND NOT rolsuper);
+    holder  name := CASE WHEN NOT leaf.is_superuser(asker) THEN asker END;
+    call    text := concat_ws(' ', statement_timestamp(), node);
     is_new  boolean;
     w       leaf.worker;
     s       record;
@@ -289,6 +290,13 @@ BEGIN
     PERFORM leaf.check_instant(clock, 'clock');
     ahead := leaf.check_ahead(ahead);
     clock := coalesce(clock, now);
+    IF given IS NULL AND current_setting('leaf_plain.call', true) = call THEN
+        -- Columns of several leases would be the answer.
+        PERFORM leaf.fail('0A000', 'leaf_worker_register must be called in FROM', 'Use SELECT * FROM leaf_worker_register(...).',
+            'In a select list, (function(...)).* would call it once for each column of the result. '
+            'A statement that registers a node several times needs a nonce for each.');
+    END IF;
+    PERFORM set_config('leaf_plain.call', call, true);
     history := leaf.begin_lease();
     -- What is read here stays as it is, whatever this waits for.
     PERFORM leaf.settle_scheme();

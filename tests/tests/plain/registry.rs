@@ -461,6 +461,24 @@ fn registration_that_waited_goes_by_the_settings_of_now() {
     }
 }
 
+/// In a select list, `.*` calls a function once for each column, which would be those of nine leases.
+#[test]
+fn node_is_registered_once_in_a_statement() {
+    let server = Server::options().plain().start();
+    let mut client = server.connect_as(INSTALLER, "postgres");
+    let expanded = "SELECT (leaf_worker_register('a')).*";
+    refused(client.simple_query(expanded), "0A000");
+    assert_eq!(client.number("SELECT count(*) FROM leaf.worker"), 0);
+    client.run("BEGIN");
+    client.register("'a'").expect("a lease");
+    client.register("'a'").expect("another statement");
+    client.run(
+        "COMMIT; SELECT FROM generate_series(1, 3) AS n, leaf_worker_register('node ' || n);
+         SELECT FROM generate_series(1, 3) AS n, leaf_worker_register('a', nonce => gen_random_uuid(), ahead => n * interval '1 s')",
+    );
+    assert_eq!(client.number("SELECT count(*) FROM leaf.worker"), 8);
+}
+
 /// A publication of all tables wants to know which row an update means.
 #[test]
 fn publication_of_all_tables_stops_no_lease() {

@@ -73,6 +73,43 @@ fn role_that_was_renamed_since_it_was_set_gets_nothing_of_the_next_one_of_that_n
     refused(installer.reserve("orders", 1), "42501");
 }
 
+/// Nor does a snapshot keep the name for a role, or the rights that one had when it was taken.
+#[test]
+fn snapshots_keep_no_rights() {
+    let (server, mut installer) = shop();
+    let mut superuser = server.connect();
+    superuser.run(
+        "CREATE ROLE former_superuser LOGIN SUPERUSER; GRANT clerk TO stranger; CREATE ROLE grantees",
+    );
+    superuser.run("SET ROLE shop; SELECT leaf_tag_grant('orders', 'grantees'); RESET ROLE");
+    installer.run("GRANT EXECUTE ON FUNCTION leaf_worker_register TO former_superuser; UPDATE leaf.plain SET max_leases = 0");
+    let [mut stranger, mut former] =
+        ["stranger", "former_superuser"].map(|role| server.connect_as(role, "postgres"));
+    stranger.run("SET ROLE clerk");
+    for session in [&mut stranger, &mut former] {
+        session.run("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM pg_roles");
+    }
+    superuser.run(
+        "ALTER ROLE clerk RENAME TO former_clerk; CREATE ROLE clerk; GRANT grantees TO clerk;
+         ALTER ROLE former_superuser NOSUPERUSER",
+    );
+    for session in [&mut stranger, &mut former] {
+        for call in [
+            "leaf_mask_key('orders')",
+            "leaf_segment_reserve('orders', 1)",
+        ] {
+            session.run("SAVEPOINT before");
+            refused(session.simple_query(&format!("SELECT {call}")), "42501");
+            session.run("ROLLBACK TO before");
+        }
+    }
+    refused(former.register("'a'"), "53400");
+    // The right to write to all tables makes no superuser.
+    superuser.run("GRANT pg_write_all_data, pg_read_all_data TO clerk, stranger; GRANT ALL ON pg_authid TO stranger");
+    stranger.run("ROLLBACK; RESET ROLE");
+    refused(stranger.reserve("orders", 1), "42501");
+}
+
 /// The refusal could wait for a client that does not read it, while the row stays locked.
 #[test]
 fn rows_are_not_locked_for_those_who_are_refused() {
