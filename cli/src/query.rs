@@ -30,11 +30,10 @@ pub async fn one(client: &Client, sql: &str, params: &[Param<'_>]) -> Result<Row
 }
 
 /// Begins a transaction, such as `BEGIN READ ONLY`, in which names and operators are those of
-/// `pg_catalog`: a database's owner can give it another `search_path`, and put anything there. Names
-/// that are read are quoted only if they have to be.
+/// `pg_catalog`: a database's owner can give it another `search_path`, and put anything there. Nor can
+/// the owner let it wait for a snapshot. Names that are read are quoted only if they have to be.
 pub async fn begin(client: &Client, begin: &str) -> Result<(), Failure> {
-    let settings =
-        "SET LOCAL search_path = pg_catalog, pg_temp; SET LOCAL quote_all_identifiers = off";
+    let settings = "SET TRANSACTION NOT DEFERRABLE; SET LOCAL search_path = pg_catalog, pg_temp; SET LOCAL quote_all_identifiers = off";
     Ok(client
         .batch_execute(&format!("{begin}; {settings}"))
         .await?)
@@ -58,9 +57,10 @@ pub async fn in_transaction<T>(
     Ok(done)
 }
 
-/// Whether there is the plain edition's table, and not a view, which would run its author's code.
-const IS_PLAIN: &str = "EXISTS (SELECT FROM pg_class \
-     WHERE oid = pg_catalog.to_regclass('leaf.plain')::oid AND relkind = 'r')";
+/// Whether there is the plain edition's table, and not a view, which would run its author's code. By the names of
+/// the snapshot: `to_regclass()` knows those of now, which a database's owner can change meanwhile.
+const IS_PLAIN: &str = "EXISTS (SELECT FROM pg_class AS c JOIN pg_namespace AS h ON h.oid = c.relnamespace \
+     WHERE h.nspname = 'leaf' AND c.relname = 'plain' AND c.relkind = 'r')";
 
 /// Whether the database has leaf without its library.
 pub async fn is_plain(client: &Client) -> Result<bool, Failure> {
@@ -138,10 +138,10 @@ pub async fn find_leaf(client: &Client) -> Result<Option<String>, Failure> {
           UNION ALL \
          SELECT quote_ident(n.nspname), \
                 (SELECT o.rolname::text \
-                   FROM (SELECT relowner FROM pg_class WHERE relnamespace = to_regnamespace('leaf') \
+                   FROM (SELECT relowner FROM pg_class WHERE relnamespace = h.oid \
                          UNION SELECT proowner FROM pg_proc \
-                          WHERE pronamespace = to_regnamespace('leaf') \
-                             OR pronamespace = n.oid AND proname ^@ 'leaf_' \
+                          WHERE pronamespace = h.oid OR pronamespace = n.oid AND proname ^@ 'leaf_' \
+                         UNION SELECT h.nspowner \
                          UNION SELECT CASE n.nspowner WHEN 'pg_database_owner'::regrole \
                                            THEN d.datdba ELSE n.nspowner END \
                            FROM pg_database AS d WHERE d.datname = current_database()) AS of_leaf (owner) \
@@ -150,7 +150,8 @@ pub async fn find_leaf(client: &Client) -> Result<Option<String>, Failure> {
                   LIMIT 1), false \
            FROM pg_trigger AS t JOIN pg_proc AS p ON p.oid = t.tgfoid \
            JOIN pg_namespace AS n ON n.oid = p.pronamespace \
-          WHERE t.tgrelid = to_regclass('leaf.alloc')::oid AND t.tgname = 'leaf_check' \
+           JOIN pg_class AS a ON a.oid = t.tgrelid JOIN pg_namespace AS h ON h.oid = a.relnamespace \
+          WHERE h.nspname = 'leaf' AND a.relname = 'alloc' AND t.tgname = 'leaf_check' \
             AND {IS_PLAIN}"
     );
     if let Some(row) = first(client, &sql, &[]).await? {

@@ -1,9 +1,66 @@
 //! Functions run as their owner: nobody gets more by them than was granted.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
 use leaf_tests::postgres::Client;
 use leaf_tests::{
     Draw, INSTALLER, Said, Server, Snowflake, failed, leafctl_on, refused, wait_until,
 };
+
+/// What leafctl has found is what it reads: the owner can neither hold it up between the two, nor move tables to and
+/// fro so that it finds one thing by the snapshot and another by its name.
+#[test]
+fn leafctl_runs_nothing_of_an_owner_who_moves_tables() {
+    let server = Server::options().plain().start();
+    let [mut owner, mut mover] = [(); 2].map(|()| server.connect_as(INSTALLER, "postgres"));
+    owner.run(HOSTILE);
+    owner.run(
+        "CREATE TABLE evil.rows AS SELECT * FROM leaf.stat_segment LIMIT 0;
+         ALTER VIEW leaf.stat_segment RENAME TO stat_segment0;
+         CREATE VIEW leaf.stat_segment AS SELECT * FROM evil.rows WHERE (SELECT evil.ran());
+         DROP TRIGGER leaf_check ON leaf.alloc;
+         CREATE TRIGGER leaf_check BEFORE UPDATE ON leaf.alloc FOR EACH ROW EXECUTE FUNCTION suppress_redundant_updates_trigger();
+         ALTER SCHEMA leaf RENAME TO stash;
+         CREATE SCHEMA leaf",
+    );
+    let status = || Said::by(leafctl_on(&server).arg("status"));
+    owner.run(
+        "ALTER DATABASE postgres SET default_transaction_isolation = 'serializable';
+         ALTER DATABASE postgres SET default_transaction_deferrable = on",
+    );
+    owner.run("BEGIN ISOLATION LEVEL SERIALIZABLE READ WRITE; SELECT");
+    thread::scope(|scope| {
+        let command = scope.spawn(status);
+        let waits = "SELECT count(*) FROM pg_stat_activity WHERE cardinality(pg_safe_snapshot_blocking_pids(pid)) > 0";
+        wait_until("leafctl ends", || {
+            assert_eq!(mover.number(waits), 0, "leafctl waits for the owner");
+            command.is_finished()
+        });
+    });
+    owner.run("ROLLBACK; ALTER DATABASE postgres RESET ALL");
+    let moves = |from: &str, to: &str| {
+        format!(
+            "ALTER TABLE {from}.plain SET SCHEMA {to}; ALTER VIEW {from}.stat_segment SET SCHEMA {to};
+             ALTER TABLE {from}.alloc SET SCHEMA {to}"
+        )
+    };
+    let ended = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !ended.load(Ordering::Relaxed) {
+                mover.run(&moves("stash", "leaf"));
+                mover.run(&moves("leaf", "stash"));
+            }
+        });
+        for _ in 0..100 {
+            status();
+        }
+        ended.store(true, Ordering::Relaxed);
+    });
+    let log = server.log();
+    assert!(!log.contains("it ran as postgres"), "{log}");
+}
 
 /// A server with the tag `orders` of role `shop`, and roles without rights.
 fn shop() -> (Server, Client) {
