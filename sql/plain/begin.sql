@@ -26,8 +26,6 @@ DECLARE
     present oid := (SELECT p.pronamespace FROM pg_trigger AS t JOIN pg_proc AS p ON p.oid = t.tgfoid
                      WHERE t.tgrelid = to_regclass('leaf.alloc') AND t.tgname = 'leaf_check');
     is_administrator boolean := @is_administrator@;
-    is_superuser boolean := EXISTS (SELECT FROM pg_roles AS r JOIN pg_roles AS m ON m.rolsuper AND pg_has_role(r.oid, m.oid, 'MEMBER')
-                                     WHERE r.rolname IN (current_user, session_user));
 BEGIN
     IF EXISTS (SELECT FROM pg_extension WHERE extname = 'leaf') THEN
         RAISE EXCEPTION USING ERRCODE = 'duplicate_object', MESSAGE = 'the extension leaf is installed in this database',
@@ -56,14 +54,6 @@ BEGIN
     ELSIF NOT has_schema_privilege(home, 'CREATE') THEN
         RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = $message$permission denied for schema @extschema@$message$,
             HINT = 'Name a schema of your own with --schema.';
-    ELSIF is_administrator AND EXISTS (
-            SELECT FROM pg_namespace AS n JOIN pg_database AS d ON d.datname = current_database()
-              JOIN pg_roles AS r ON r.oid = CASE n.nspowner::regrole::text WHEN 'pg_database_owner' THEN d.datdba ELSE n.nspowner END
-             -- A role that may create others can be the group of this one, to which a host gives the schema.
-             WHERE n.oid = home AND NOT r.rolsuper AND (is_superuser OR NOT r.rolcreaterole) AND r.rolname <> session_user) THEN
-        -- Who owns a schema can drop the functions in it, and put others in their place.
-        RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = $message$schema @extschema@ belongs to another role$message$,
-            HINT = 'Connect as the owner of the database, or name a schema of your own with --schema.';
     END IF;
     -- Whoever owns a function can make it another one, also after it was replaced.
     SELECT oid::regprocedure INTO other FROM pg_proc

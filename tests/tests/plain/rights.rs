@@ -49,7 +49,10 @@ fn leafctl_runs_nothing_of_an_owner_who_moves_tables() {
     thread::scope(|scope| {
         scope.spawn(|| {
             while !ended.load(Ordering::Relaxed) {
-                mover.run(&moves("stash", "leaf"));
+                mover.run(&format!(
+                    "{}; SELECT pg_sleep(0.004)",
+                    moves("stash", "leaf")
+                ));
                 mover.run(&moves("leaf", "stash"));
             }
         });
