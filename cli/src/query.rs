@@ -33,7 +33,7 @@ pub async fn one(client: &Client, sql: &str, params: &[Param<'_>]) -> Result<Row
 /// `pg_catalog`: a database's owner can give it another `search_path`, and put anything there. Nor can
 /// the owner let it wait for a snapshot. Names that are read are quoted only if they have to be.
 pub async fn begin(client: &Client, begin: &str) -> Result<(), Failure> {
-    let settings = "SET TRANSACTION NOT DEFERRABLE; SET LOCAL search_path = pg_catalog, pg_temp; SET LOCAL quote_all_identifiers = off";
+    let settings = "SET LOCAL TRANSACTION NOT DEFERRABLE; SET LOCAL search_path = pg_catalog, pg_temp; SET LOCAL quote_all_identifiers = off";
     Ok(client
         .batch_execute(&format!("{begin}; {settings}"))
         .await?)
