@@ -4,9 +4,11 @@
 
 mod catalogs;
 mod install;
+mod leafctl;
 mod likeness;
 mod moving;
 mod registry;
 mod reserve;
 mod rights;
 mod services;
+mod waits;
