@@ -108,6 +108,22 @@ fn snapshots_keep_no_rights() {
     refused(stranger.reserve("orders", 1), "42501");
 }
 
+/// Who owns a schema can drop functions in it, and with them the triggers that keep the secrets of others out of rows.
+#[test]
+fn owner_of_the_schema_reads_no_mask_key_of_others() {
+    let (server, _) = shop();
+    server
+        .connect()
+        .run("CREATE ROLE landlord LOGIN; ALTER DATABASE postgres OWNER TO landlord");
+    let mut landlord = server.connect_as("landlord", "postgres");
+    landlord.run(
+        "DROP FUNCTION leaf_alloc_check() CASCADE;
+         INSERT INTO leaf.alloc (biz_tag, step, owner, mask_secret_id, mask_salt)
+         SELECT 'copy', 1, 'landlord', mask_secret_id, mask_salt FROM leaf.alloc WHERE biz_tag = 'orders'",
+    );
+    landlord.fails("SELECT leaf_mask_key('copy')", "55000");
+}
+
 /// The refusal could wait for a client that does not read it, while the row stays locked.
 #[test]
 fn rows_are_not_locked_for_those_who_are_refused() {
