@@ -290,13 +290,6 @@ BEGIN
     PERFORM leaf.check_instant(clock, 'clock');
     ahead := leaf.check_ahead(ahead);
     clock := coalesce(clock, now);
-    IF given IS NULL AND current_setting('leaf_plain.call', true) = call THEN
-        -- Columns of several leases would be the answer.
-        PERFORM leaf.fail('0A000', 'leaf_worker_register must be called in FROM', 'Use SELECT * FROM leaf_worker_register(...).',
-            'In a select list, (function(...)).* would call it once for each column of the result. '
-            'A statement that registers a node several times needs a nonce for each.');
-    END IF;
-    PERFORM set_config('leaf_plain.call', call, true);
     history := leaf.begin_lease();
     -- What is read here stays as it is, whatever this waits for.
     PERFORM leaf.settle_scheme();
@@ -308,6 +301,12 @@ BEGIN
         PERFORM leaf.fail('55000', 'the nonce has been used for another lease',
             'Make a new nonce for each registration, such as gen_random_uuid() returns; give the same nonce only to repeat the same registration.');
     ELSIF NOT FOUND THEN
+        IF current_setting('leaf_plain.call', true) = call THEN
+            -- Columns of several leases would be the answer.
+            PERFORM leaf.fail('0A000', 'leaf_worker_register must be called in FROM', 'Use SELECT * FROM leaf_worker_register(...).',
+                'In a select list, (function(...)).* would call it once for each column of the result. A statement registers a node once.');
+        END IF;
+        PERFORM set_config('leaf_plain.call', call, true);
         PERFORM leaf.require_scheme((leaf.layout(p.snowflake_layout)).name,
             coalesce(p.snowflake_epoch, leaf.instant((leaf.layout(p.snowflake_layout)).epoch_us)), s.layout, s.epoch);
         IF s.epoch > now THEN
@@ -398,12 +397,14 @@ CREATE FUNCTION leaf.renew(lease_of integer, given uuid, present bigint, clock t
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
-    now timestamptz := clock_timestamp();
-    w   leaf.worker;
+    now   timestamptz := clock_timestamp();
+    later timestamptz;
+    w     leaf.worker;
 BEGIN
     PERFORM leaf.asker();
     PERFORM leaf.check_instant(clock, 'clock');
     ahead := leaf.check_ahead(ahead);
+    clock := coalesce(clock, now);
     IF next_token = present OR next_token NOT BETWEEN 2 AND 9223372036854775806 THEN
         PERFORM leaf.fail('22023', 'next_token must be from 2 to 9223372036854775806 and differ from token', 'Propose a random number that was not used for this lease before.');
     END IF;
@@ -414,17 +415,21 @@ BEGIN
         -- It was renewed so before.
         ceiling := w.ceiling;
     ELSE
-        IF w.leased_until < now THEN
+        later := clock_timestamp();
+        IF w.leased_until < later THEN
             -- It does not count any more.
-            PERFORM leaf.check_count(w.leased_by, now);
+            PERFORM leaf.check_count(w.leased_by, later);
         END IF;
-        PERFORM leaf.check_clock(coalesce(clock, now), now);
-        ceiling := greatest(w.ceiling, leaf.next_ceiling(coalesce(clock, now), '-infinity', ahead));
+        PERFORM leaf.check_clock(clock, now);
+        -- While it waited for the row, all clocks have gone on.
+        clock := clock + (later - now);
+        now := later;
+        ceiling := greatest(w.ceiling, leaf.next_ceiling(clock, '-infinity', ahead));
         UPDATE leaf.worker AS l SET
                token = renew.token, ceiling = renew.ceiling,
                leased_until = greatest(now, ceiling) + (SELECT worker_lease FROM leaf.plain),
                renewed_at = now, history = renew.history,
-               clock_offset_ms = (leaf.unix_us(coalesce(clock, now)) - leaf.unix_us(now)) / 1000.0
+               clock_offset_ms = (leaf.unix_us(clock) - leaf.unix_us(now)) / 1000.0
          WHERE l.worker_id = lease_of RETURNING * INTO w;
         PERFORM leaf.require_stored(ceiling, w.ceiling);
     END IF;

@@ -69,8 +69,7 @@ fn leaf_worker_register(call: Call<'_>) -> Record {
 /// Renews a node's lease. A renewal that has been committed before, with the same token and
 /// the same next one, returns what it returned then.
 fn leaf_worker_renew(call: Call<'_>) -> Record {
-    // Before a wait for the row, which must not count as an offset of the node's clock.
-    let now = clock::now();
+    let before = clock::now();
     args::require_from_clause(call, "leaf_worker_renew");
     let proof = args::proof(call.integer(0), call.uuid(1), call.bigint(2));
     let clock = args::instant(call.timestamp(3), "clock");
@@ -83,6 +82,9 @@ fn leaf_worker_renew(call: Call<'_>) -> Record {
             Verdict::Repeat => return Ok(row.lease()),
             Verdict::Refuse => return Err(proof.lost()),
         }
+        // What it waited for the row is no offset of the node's clock.
+        let now = clock::now();
+        let clock = clock.map_or(now, |clock| clock.plus_us(now.us_after(before)));
         let current = Leased {
             lease: row.lease(),
             scheme: row.scheme(),
@@ -94,7 +96,7 @@ fn leaf_worker_renew(call: Call<'_>) -> Record {
         let claimant = Claimant {
             ahead,
             role: role.map(|role| (role, upstream_settings::max_leases())),
-            ..Claimant::node(row.node, clock.unwrap_or(now), now, &settings::wanted())
+            ..Claimant::node(row.node, clock, now, &settings::wanted())
         };
         registration::check_count(&claimant)?;
         let renewed = lease::renew(&claimant, &current, WallTime::MIN, next_token)?;

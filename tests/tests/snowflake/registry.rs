@@ -1,6 +1,8 @@
 //! The table of worker ids: who may write it, what it refuses, and when a row of
 //! another history or a node with another clock is accepted.
 
+use std::thread;
+
 use leaf_tests::postgres::Client;
 use leaf_tests::{Draw, Lease, Server, Snowflake, is_plain, refused, wait_until};
 
@@ -103,6 +105,36 @@ fn lease_that_has_ended_is_renewed_only_if_the_role_may_hold_one_more() {
         node.register(other).expect("a lease");
     }
     refused(node.renew(&mut ended), "53400");
+}
+
+/// Nor while it waits for the row, which its own role can lock.
+#[test]
+fn lease_that_ends_while_its_renewal_waits_counts_no_more() {
+    let server = Server::options()
+        .set("leaf.max_leases", "1")
+        .set("leaf.worker_lease", "1s")
+        .start();
+    let mut client = server.connect();
+    client.run(
+        "CREATE ROLE node LOGIN;
+         GRANT EXECUTE ON FUNCTION leaf_worker_register, leaf_worker_renew TO node",
+    );
+    let [mut node, mut other] = [(); 2].map(|()| server.connect_as("node", "postgres"));
+    let mut lease = node.register("'a', 5, ahead => '100 ms'").expect("a lease");
+    client.run("BEGIN; SELECT FROM leaf.worker FOR UPDATE");
+    thread::scope(|scope| {
+        let renewal = scope.spawn(|| node.renew(&mut lease));
+        wait_until("the renewal waits for the row", || {
+            client.number("SELECT count(*) FROM pg_locks WHERE NOT granted") == 1
+        });
+        wait_until("the lease has ended", || {
+            client.number("SELECT count(*) FROM leaf.worker WHERE leased_until < clock_timestamp()")
+                == 1
+        });
+        other.register("'b', 6").expect("the first one has ended");
+        client.run("ROLLBACK");
+        refused(renewal.join().expect("a renewal"), "53400");
+    });
 }
 
 #[test]
@@ -291,7 +323,7 @@ fn wait_for_a_row_is_no_offset_of_the_clock() {
         "SELECT * FROM leaf_worker_renew({}, '{}', {}, clock_timestamp())",
         lease.worker_id, lease.nonce, lease.token
     );
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         let mut node = server.connect();
         let renewal = scope.spawn(move || node.batch_execute(&renewal));
         wait_until("the renewal waits for the row", || {
