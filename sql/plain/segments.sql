@@ -78,7 +78,8 @@ BEGIN
     first := leaf.first_free(a.max_id, stored);
     -- The original of this copy, or the former primary, may have granted more than is known here.
     IF first <= most AND (a.history IS DISTINCT FROM present OR a.is_copy) THEN
-        first := least(most + 1, first + (SELECT history_skip FROM leaf.plain)
+        -- As it is now: it may have been raised for what this snapshot does not show.
+        first := least(most + 1, first + (SELECT history_skip FROM leaf.plain FOR SHARE)
             * (coalesce(nullif(a.last_grant, 0), a.step)::numeric + a.largest_reserve));
     END IF;
     -- Of no numbers, it begins where the tag stands.

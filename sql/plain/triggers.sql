@@ -187,9 +187,10 @@ BEGIN
             format('Node "%s" may issue ids with it until %s.', OLD.node, OLD.ceiling));
     END IF;
     IF TG_OP = 'INSERT' THEN
-        PERFORM leaf.settle_scheme();
+        SELECT * INTO registered FROM leaf.settle_scheme();
+    ELSE
+        SELECT * INTO registered FROM leaf.registered_scheme();
     END IF;
-    SELECT * INTO registered FROM leaf.registered_scheme();
     PERFORM leaf.layout(NEW.layout);
     PERFORM leaf.require_scheme(NEW.layout, NEW.epoch,
         coalesce(registered.layout, NEW.layout), coalesce(registered.epoch, NEW.epoch));

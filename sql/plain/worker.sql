@@ -9,17 +9,20 @@ CREATE FUNCTION leaf.registered_scheme(OUT layout text, OUT epoch timestamptz)
     SELECT layout, epoch FROM leaf.worker ORDER BY worker_id LIMIT 1;
 $$;
 
--- Keeps leaf.plain as it is until the transaction ends, also if all rows are deleted meanwhile. The first row
--- settles layout and epoch for all others: whoever makes it waits for any other who does, and fails if its
--- snapshot is older.
-CREATE FUNCTION leaf.settle_scheme() RETURNS void
+-- Layout and epoch of the rows, if there is one. Keeps leaf.plain as it is until the transaction ends, also if
+-- all rows are deleted meanwhile. The first row settles layout and epoch for all others: whoever makes it waits for
+-- any other who does, and fails if its snapshot is older.
+CREATE FUNCTION leaf.settle_scheme(OUT layout text, OUT epoch timestamptz)
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET debug_print_plan = off
     SET lock_timeout = '5s' AS $$
 BEGIN
     IF EXISTS (SELECT FROM leaf.worker) THEN
         PERFORM FROM leaf.plain FOR SHARE;
-    ELSE
+        SELECT * INTO layout, epoch FROM leaf.registered_scheme();
+    END IF;
+    IF layout IS NULL THEN
         UPDATE leaf.plain SET version = version;
+        SELECT * INTO layout, epoch FROM leaf.registered_scheme();
     END IF;
 END
 $$;

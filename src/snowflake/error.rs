@@ -96,7 +96,7 @@ impl Problem for Error {
             Error::TimeUsedUp(scheme) => Report::new(
                 Code::ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED,
                 format!("the time field of snowflake ids has been used up since {}", at(scheme.ends_at())),
-                "Change to a layout with more bits of time: delete the rows of leaf.worker, then set leaf.snowflake_layout and leaf.snowflake_epoch.",
+                "When no id of this layout is in use any more, change to one with more bits of time: delete the rows of leaf.worker, then set leaf.snowflake_layout and leaf.snowflake_epoch.",
             )
             .detail(describe(&scheme)),
             Error::NoWorkerId(scheme) => Report::new(

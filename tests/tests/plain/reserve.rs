@@ -316,6 +316,21 @@ fn restored_rows_grant_nothing_until_a_new_history_begins() {
     }
 }
 
+/// Of a new history, a tag skips as far as its owner says by now, not when the snapshot was taken.
+#[test]
+fn tag_skips_as_far_as_the_setting_of_now_says() {
+    let server = Server::options().plain().start();
+    let [mut owner, mut other] = [(); 2].map(|()| server.connect_as(INSTALLER, "postgres"));
+    owner.run("SELECT leaf_tag_create('orders'); SELECT leaf_new_history()");
+    other.run("BEGIN ISOLATION LEVEL REPEATABLE READ");
+    other.number("SELECT count(*) FROM leaf.plain");
+    owner.run("UPDATE leaf.plain SET history_skip = 1000");
+    failed(
+        other.simple_query("SELECT leaf_segment_reserve('orders', 1)"),
+        "40001",
+    );
+}
+
 /// Rows that do not see each other as well: two tags with one identity would share their high water.
 #[test]
 fn no_two_tags_have_one_high_water() {

@@ -69,6 +69,46 @@ fn restored_rows_and_first_lease_have_one_layout() {
     }
 }
 
+/// Two restores that waited for the same transaction, after which there are no rows any more.
+#[test]
+fn restored_rows_that_waited_have_one_layout() {
+    let server = Server::options().plain().start();
+    let mut owner = server.connect_as(INSTALLER, "postgres");
+    let row = |id: u32, layout: &str| {
+        format!(
+            "INSERT INTO leaf.worker (worker_id, node, nonce, token, history, layout, epoch, ceiling, leased_until)
+             VALUES ({id}, 'z', gen_random_uuid(), 1, 'elsewhere', '{layout}', '2016-05-20 00:00Z', '2026-01-01', '2026-01-01')"
+        )
+    };
+    owner.run(&row(1, "leaf"));
+    owner.run("BEGIN; UPDATE leaf.plain SET version = version; DELETE FROM leaf.worker");
+    thread::scope(|scope| {
+        let restores = [(2, "uid"), (3, "js53")].map(|(id, layout)| {
+            let mut restorer = server.connect_as(INSTALLER, "postgres");
+            restorer.run("BEGIN");
+            let row = row(id, layout);
+            scope.spawn(move || (restorer.simple_query(&row).map(|_| ()), restorer))
+        });
+        let mut observer = server.connect();
+        wait_until("both wait", || {
+            observer.number("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'")
+                == 2
+        });
+        owner.run("COMMIT");
+        wait_until("one goes on", || {
+            restores.iter().any(|restore| restore.is_finished())
+        });
+        let [first, second] = match restores {
+            [one, other] if one.is_finished() => [one, other],
+            [one, other] => [other, one],
+        };
+        let (stored, mut restorer) = first.join().expect("no panic");
+        stored.expect("the first row");
+        restorer.run("COMMIT");
+        failed(second.join().expect("no panic").0, "55000");
+    });
+}
+
 /// What waits for a new history to begin is of that.
 #[test]
 fn registration_that_waited_for_a_new_history_is_of_it() {
