@@ -94,18 +94,17 @@ pub const IS_ADMINISTRATOR: &str = "EXISTS (SELECT FROM pg_roles AS r \
             OR m.rolname ^@ 'pg_' AND m.rolname NOT IN ('pg_monitor', 'pg_read_all_settings', \
                'pg_read_all_stats', 'pg_stat_scan_tables', 'pg_database_owner')))";
 
-/// That an administrator would run code of another role.
+/// That this role would run code of another one.
 pub fn code_of(owner: &str) -> Failure {
-    Failure::failed(format!(
-        "a superuser or administrator would run what {owner} may have written"
-    ))
+    Failure::failed(format!("this would run what {owner} may have written"))
 }
 
 /// The schema of leaf's functions, quoted. To be called in a transaction that [`begin`] has begun.
 ///
 /// # Errors
 /// If the database has neither the extension `leaf` nor the plain edition, or if the plain edition
-/// is that of another role, and this one is a superuser, may create roles, or runs programs.
+/// is that of another role: of any but a superuser if this one is an administrator, else of a role that has
+/// nothing to say in the database.
 pub async fn schema_of_leaf(client: &Client) -> Result<String, Failure> {
     if let Some(schema) = find_leaf(client).await? {
         return Ok(schema);
@@ -146,7 +145,10 @@ pub async fn find_leaf(client: &Client) -> Result<Option<String>, Failure> {
                                            THEN d.datdba ELSE n.nspowner END \
                            FROM pg_database AS d WHERE d.datname = current_database()) AS of_leaf (owner) \
                    JOIN pg_roles AS o ON o.oid = of_leaf.owner \
-                  WHERE NOT o.rolsuper AND o.rolname <> session_user AND {IS_ADMINISTRATOR} \
+                   CROSS JOIN pg_database AS d \
+                  WHERE d.datname = current_database() AND NOT o.rolsuper AND o.rolname <> session_user \
+                    AND ({IS_ADMINISTRATOR} OR o.oid <> d.datdba AND NOT o.rolcreaterole \
+                                               AND NOT pg_has_role(session_user, o.oid, 'MEMBER')) \
                   LIMIT 1), false \
            FROM pg_trigger AS t JOIN pg_proc AS p ON p.oid = t.tgfoid \
            JOIN pg_namespace AS n ON n.oid = p.pronamespace \

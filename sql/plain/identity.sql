@@ -18,13 +18,27 @@ BEGIN
 END
 $$;
 
--- The role of this name: now, not in the snapshot of the transaction.
+-- Whether a role still has the name that it has in the snapshot: a session need not have taken note, within
+-- a transaction, of what has changed since it began, nor does an older snapshot show it.
+CREATE FUNCTION leaf.is_still(role oid, name name) RETURNS boolean
+    LANGUAGE sql STABLE RETURN role = to_regrole(quote_ident(name));
+
+-- The role of this name.
 CREATE FUNCTION leaf.role_of(name name) RETURNS oid
-    LANGUAGE sql STABLE RETURN to_regrole(quote_ident(name))::oid;
+    LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN (SELECT r.oid FROM pg_roles AS r WHERE r.rolname = name AND leaf.is_still(r.oid, r.rolname));
+END
+$$;
 
 -- Nobody else may write to the system catalogs, whatever is granted.
 CREATE FUNCTION leaf.is_superuser(asker name) RETURNS boolean
-    LANGUAGE sql STABLE RETURN has_table_privilege(asker, 'pg_catalog.pg_authid'::regclass, 'UPDATE');
+    LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN has_table_privilege(asker, 'pg_catalog.pg_authid'::regclass, 'UPDATE')
+       AND EXISTS (SELECT FROM pg_roles AS r WHERE r.oid = leaf.role_of(asker) AND r.rolsuper);
+END
+$$;
 
 /*
  * The role that asks: that of the session, because functions run as their owner. While the server
@@ -50,16 +64,16 @@ END
 $$;
 
 -- Whether a role has the privileges of one of these, of which some may not exist.
-CREATE FUNCTION leaf.finds_role(asker name, roles name[]) RETURNS boolean
+CREATE FUNCTION leaf.has_role(asker name, VARIADIC roles name[]) RETURNS boolean
     LANGUAGE plpgsql STABLE AS $$
 BEGIN
-    RETURN leaf.is_superuser(asker)
-        OR EXISTS (SELECT FROM unnest(roles) AS role WHERE pg_has_role(asker, leaf.role_of(role), 'USAGE'));
+    RETURN EXISTS (SELECT FROM pg_roles AS a, pg_roles AS r
+                    WHERE a.rolname = asker AND leaf.is_still(a.oid, a.rolname)
+                      AND r.rolname = ANY (roles) AND leaf.is_still(r.oid, r.rolname)
+                      AND pg_has_role(a.oid, r.oid, 'USAGE'))
+        OR leaf.is_superuser(asker);
 END
 $$;
-
-CREATE FUNCTION leaf.has_role(asker name, VARIADIC roles name[]) RETURNS boolean
-    LANGUAGE sql STABLE RETURN asker = session_user AND asker = ANY (roles) OR leaf.finds_role(asker, roles);
 
 -- The cluster, as far as the host shows it. It is the same as long as a session lasts, which is as
 -- long as plans are kept.

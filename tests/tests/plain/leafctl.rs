@@ -206,7 +206,8 @@ fn superuser_installs_where_nobody_else_owns_the_schema() {
         "replica",
         "killer",
     ];
-    for role in administrators {
+    shop.run("CREATE ROLE tenant LOGIN; ALTER ROLE owner LOGIN");
+    for role in administrators.into_iter().chain(["tenant"]) {
         shop.run(&format!(
             "GRANT CREATE ON DATABASE shop TO {role}; GRANT CREATE ON SCHEMA public TO {role}"
         ));
@@ -215,19 +216,30 @@ fn superuser_installs_where_nobody_else_owns_the_schema() {
         assert!(error.contains("--schema"), "{error}");
     }
     // Nor does leafctl call functions that the schema's owner may have replaced since.
-    let mut leafctl = leafctl_on(&server);
-    leafctl.env("PGDATABASE", "shop").env("PGUSER", "owner");
-    shop.run("ALTER ROLE owner LOGIN");
-    Said::by(leafctl.args(["plain", "install"])).done();
-    for role in administrators {
+    let run_as = |role: &str, command: &str| {
         let mut leafctl = leafctl_on(&server);
         leafctl.env("PGDATABASE", "shop").env("PGUSER", role);
-        let error = Said::by(leafctl.args(["tags", "create", "orders"])).failed(1);
+        Said::by(leafctl.args(command.split(' ')))
+    };
+    install_as("owner", "").done();
+    for role in administrators {
+        let error = run_as(role, "tags create orders").failed(1);
         assert!(error.contains("what owner may have written"), "{error}");
     }
-    let mut leafctl = leafctl_on(&server);
-    leafctl.env("PGDATABASE", "shop").env("PGUSER", "owner");
-    Said::by(leafctl.args(["plain", "uninstall"])).done();
+    let error = run_as("tenant", "tags list").failed(1);
+    assert!(
+        error.contains("permission denied for table alloc"),
+        "{error}"
+    );
+    run_as("owner", "plain uninstall").done();
+    // Nor those of a role that may do no more than create schemas.
+    shop.run("CREATE SCHEMA of_tenant AUTHORIZATION tenant");
+    install_as("tenant", "--schema of_tenant").done();
+    for role in ["owner", "member"] {
+        let error = run_as(role, "tags list").failed(1);
+        assert!(error.contains("what tenant may have written"), "{error}");
+    }
+    run_as("tenant", "plain uninstall").done();
     install("--schema ids").done();
     let list = || {
         let mut leafctl = leafctl_on(&server);

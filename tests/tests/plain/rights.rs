@@ -48,6 +48,9 @@ fn owners_and_grantees_alone_draw() {
     failed(stranger.simple_query("SELECT * FROM leaf.alloc"), "42501");
     failed(stranger.register("'node'"), "42501");
     failed(stranger.simple_query("SELECT leaf_new_history()"), "42501");
+    // While a dump is restored, it is everybody's.
+    installer.run("GRANT EXECUTE ON FUNCTION leaf_new_history TO PUBLIC");
+    refused(stranger.simple_query("SELECT leaf_new_history()"), "42501");
 
     // The role that was set counts, as PostgREST sets it.
     let mut superuser = server.connect();
@@ -69,6 +72,33 @@ fn role_that_was_renamed_since_it_was_set_gets_nothing_of_the_next_one_of_that_n
     superuser.run("SET ROLE shop; SELECT leaf_tag_grant('orders', 'clerk')");
     refused(stranger.reserve("orders", 1), "42501");
     refused(installer.reserve("orders", 1), "42501");
+}
+
+/// A session need not take note of what becomes of roles while its transaction is open, in which it reads the tags
+/// of now.
+#[test]
+fn open_transaction_gets_nothing_of_the_next_role_of_a_name() {
+    for name in ["clerk", "stranger"] {
+        let (server, mut installer) = shop();
+        let mut superuser = server.connect();
+        superuser.run("GRANT clerk TO stranger");
+        installer.run("SELECT leaf_tag_create('common'); SELECT leaf_tag_grant('common', 'clerk')");
+        let mut stranger = server.connect_as("stranger", "postgres");
+        stranger.run("BEGIN");
+        for _ in 0..2 {
+            stranger.run("SELECT leaf_mask_key('common')");
+            stranger.reserve("common", 1).expect("a block");
+        }
+        stranger.run("SAVEPOINT before");
+        superuser.run(&format!(
+            "ALTER ROLE {name} RENAME TO former; CREATE ROLE {name};
+             SET ROLE shop; SELECT leaf_tag_grant('orders', '{name}')"
+        ));
+        let key = stranger.simple_query("SELECT leaf_mask_key('orders')");
+        refused(key, "42501");
+        stranger.run("ROLLBACK TO before");
+        refused(stranger.reserve("orders", 1), "42501");
+    }
 }
 
 /// Nor does a snapshot keep the name for a role, or the rights that one had when it was taken.
