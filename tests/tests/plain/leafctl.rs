@@ -206,7 +206,7 @@ fn superuser_installs_where_nobody_else_owns_the_schema() {
         "replica",
         "killer",
     ];
-    shop.run("CREATE ROLE tenant LOGIN; ALTER ROLE owner LOGIN");
+    shop.run("CREATE ROLE tenant LOGIN; CREATE ROLE clerk LOGIN; ALTER ROLE owner LOGIN");
     for role in administrators.into_iter().chain(["tenant"]) {
         shop.run(&format!(
             "GRANT CREATE ON DATABASE shop TO {role}; GRANT CREATE ON SCHEMA public TO {role}"
@@ -235,7 +235,7 @@ fn superuser_installs_where_nobody_else_owns_the_schema() {
     // Nor those of a role that may do no more than create schemas.
     shop.run("CREATE SCHEMA of_tenant AUTHORIZATION tenant");
     install_as("tenant", "--schema of_tenant").done();
-    for role in ["owner", "member"] {
+    for role in ["owner", "clerk"] {
         let error = run_as(role, "tags list").failed(1);
         assert!(error.contains("what tenant may have written"), "{error}");
     }
