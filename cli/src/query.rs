@@ -137,18 +137,18 @@ pub async fn find_leaf(client: &Client) -> Result<Option<String>, Failure> {
           UNION ALL \
          SELECT quote_ident(n.nspname), \
                 (SELECT o.rolname::text \
-                   FROM (SELECT relowner FROM pg_class WHERE relnamespace = h.oid \
-                         UNION SELECT proowner FROM pg_proc \
+                   FROM (SELECT relowner, false FROM pg_class WHERE relnamespace = h.oid \
+                         UNION SELECT proowner, false FROM pg_proc \
                           WHERE pronamespace = h.oid OR pronamespace = n.oid AND proname ^@ 'leaf_' \
-                         UNION SELECT h.nspowner \
+                         UNION SELECT h.nspowner, false \
                          UNION SELECT CASE n.nspowner WHEN 'pg_database_owner'::regrole \
-                                           THEN d.datdba ELSE n.nspowner END \
-                           FROM pg_database AS d WHERE d.datname = current_database()) AS of_leaf (owner) \
+                                           THEN d.datdba ELSE n.nspowner END, true \
+                           FROM pg_database AS d WHERE d.datname = current_database()) AS of_leaf (owner, is_place) \
                    JOIN pg_roles AS o ON o.oid = of_leaf.owner \
                    CROSS JOIN pg_database AS d \
                   WHERE d.datname = current_database() AND NOT o.rolsuper AND o.rolname <> session_user \
-                    AND ({IS_ADMINISTRATOR} OR o.oid <> d.datdba AND NOT o.rolcreaterole \
-                                               AND NOT pg_has_role(session_user, o.oid, 'MEMBER')) \
+                    AND ({IS_ADMINISTRATOR} \
+                         OR o.oid <> d.datdba AND o.rolname <> current_user AND NOT (is_place AND o.rolcreaterole)) \
                   LIMIT 1), false \
            FROM pg_trigger AS t JOIN pg_proc AS p ON p.oid = t.tgfoid \
            JOIN pg_namespace AS n ON n.oid = p.pronamespace \

@@ -86,7 +86,7 @@ BEGIN
              -- A role that may create others can be the group of this one, to which a host gives the schema.
              WHERE n.oid = home
                AND (r.rolsuper OR r.rolcreaterole AND NOT is_superuser OR r.rolname = session_user
-                    OR NOT is_administrator AND pg_has_role(session_user, r.oid, 'MEMBER'))) THEN
+                    OR NOT is_administrator AND r.rolname = current_user)) THEN
         -- Who owns a schema can drop the functions in it, and put others in their place.
         RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = $message$schema @extschema@ belongs to another role$message$,
             HINT = 'Connect as the owner of the database, or name a schema of your own with --schema.';

@@ -232,12 +232,21 @@ fn superuser_installs_where_nobody_else_owns_the_schema() {
         "{error}"
     );
     run_as("owner", "plain uninstall").done();
-    // Nor those of a role that may do no more than create schemas.
+    // Nor those of a role that may create schemas and roles.
     shop.run("CREATE SCHEMA of_tenant AUTHORIZATION tenant");
     install_as("tenant", "--schema of_tenant").done();
-    for role in ["owner", "clerk"] {
-        let error = run_as(role, "tags list").failed(1);
-        assert!(error.contains("what tenant may have written"), "{error}");
+    for so in [
+        "GRANT tenant TO clerk",
+        "REVOKE tenant FROM clerk; ALTER ROLE tenant CREATEROLE",
+    ] {
+        shop.run(so);
+        for role in ["owner", "clerk"] {
+            let error = run_as(role, "tags list").failed(1);
+            assert!(
+                error.contains("what tenant may have written"),
+                "{so}: {error}"
+            );
+        }
     }
     run_as("tenant", "plain uninstall").done();
     install("--schema ids").done();
