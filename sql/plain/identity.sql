@@ -18,25 +18,21 @@ BEGIN
 END
 $$;
 
--- Whether a role still has the name that it has in the snapshot: a session need not have taken note, within
--- a transaction, of what has changed since it began, nor does an older snapshot show it.
-CREATE FUNCTION leaf.is_still(role oid, name name) RETURNS boolean
-    LANGUAGE sql STABLE RETURN role = to_regrole(quote_ident(name));
-
--- The role of this name.
+-- The role of this name: null if it has got the name since the snapshot was taken, or since the session has
+-- taken note of roles, which it need not do within a transaction.
 CREATE FUNCTION leaf.role_of(name name) RETURNS oid
     LANGUAGE plpgsql STABLE AS $$
 BEGIN
-    RETURN (SELECT r.oid FROM pg_roles AS r WHERE r.rolname = name AND leaf.is_still(r.oid, r.rolname));
+    RETURN (SELECT r.oid FROM pg_roles AS r WHERE r.rolname = name AND r.oid = to_regrole(quote_ident(name)));
 END
 $$;
 
 -- Nobody else may write to the system catalogs, whatever is granted.
-CREATE FUNCTION leaf.is_superuser(asker name) RETURNS boolean
+CREATE FUNCTION leaf.is_superuser(asker oid) RETURNS boolean
     LANGUAGE plpgsql STABLE AS $$
 BEGIN
     RETURN has_table_privilege(asker, 'pg_catalog.pg_authid'::regclass, 'UPDATE')
-       AND EXISTS (SELECT FROM pg_roles AS r WHERE r.oid = leaf.role_of(asker) AND r.rolsuper);
+       AND EXISTS (SELECT FROM pg_roles AS r WHERE r.oid = asker AND r.rolsuper);
 END
 $$;
 
@@ -45,32 +41,37 @@ $$;
  * itself runs code of a table's owner, as ANALYZE, REINDEX and REFRESH MATERIALIZED VIEW do, the
  * session's role is not that of the code. UNLISTEN does nothing here, and is refused then.
  */
-CREATE FUNCTION leaf.asker() RETURNS name
+CREATE FUNCTION leaf.asker() RETURNS oid
     LANGUAGE plpgsql AS $$
 DECLARE
-    role name := current_setting('role');
+    session name := session_user;
+    role    name := current_setting('role');
+    asker   oid;
 BEGIN
     UNLISTEN leaf_plain_asker;
-    IF role = 'none' THEN
-        RETURN session_user;
-    ELSIF pg_has_role(session_user, leaf.role_of(role),
-              CASE WHEN current_setting('server_version_num')::integer >= 160000 THEN 'SET' ELSE 'MEMBER' END) IS NOT TRUE THEN
+    asker := leaf.role_of(session);
+    IF role <> 'none' THEN
         -- The name is that of the role when it was set.
-        PERFORM leaf.fail('42501', format('the session has no role "%s"', role), 'Set the role again.',
-            'It was renamed or dropped, or the membership has ended, since SET ROLE.');
+        asker := (SELECT r.oid FROM leaf.role_of(role) AS r(oid) WHERE pg_has_role(asker, r.oid,
+                      CASE WHEN current_setting('server_version_num')::integer >= 160000 THEN 'SET' ELSE 'MEMBER' END));
     END IF;
-    RETURN role;
+    -- Meanwhile the session may have taken note that its own role has another name.
+    IF asker IS NULL OR session <> session_user THEN
+        PERFORM leaf.fail('42501', format('the session has no role "%s"', CASE role WHEN 'none' THEN session ELSE role END),
+            'Set the role again, in another transaction.',
+            'It was renamed or dropped, or the membership has ended, since SET ROLE or since the transaction began.');
+    END IF;
+    RETURN asker;
 END
 $$;
 
 -- Whether a role has the privileges of one of these, of which some may not exist.
-CREATE FUNCTION leaf.has_role(asker name, VARIADIC roles name[]) RETURNS boolean
+CREATE FUNCTION leaf.has_role(asker oid, VARIADIC roles name[]) RETURNS boolean
     LANGUAGE plpgsql STABLE AS $$
 BEGIN
-    RETURN EXISTS (SELECT FROM pg_roles AS a, pg_roles AS r
-                    WHERE a.rolname = asker AND leaf.is_still(a.oid, a.rolname)
-                      AND r.rolname = ANY (roles) AND leaf.is_still(r.oid, r.rolname)
-                      AND pg_has_role(a.oid, r.oid, 'USAGE'))
+    RETURN EXISTS (SELECT FROM pg_roles AS r
+                    WHERE r.rolname = ANY (roles) AND r.oid = to_regrole(quote_ident(r.rolname))
+                      AND pg_has_role(asker, r.oid, 'USAGE'))
         OR leaf.is_superuser(asker);
 END
 $$;
@@ -134,12 +135,17 @@ DECLARE
     present record := leaf.identity();
 BEGIN
     IF present.is_copy THEN
-        PERFORM leaf.fail('55000', 'this database has been restored or copied',
-            'Make sure that the original issues no ids any more, or that the copy is meant to have others, and call leaf_new_history() as the owner of leaf.alloc.',
-            'What the original has granted since is not in its tables.');
+        PERFORM leaf.refuse_copy();
     END IF;
     RETURN present.history;
 END
+$$;
+
+CREATE FUNCTION leaf.refuse_copy() RETURNS void
+    LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
+    SELECT leaf.fail('55000', 'this database has been restored or copied',
+        'Make sure that the original issues no ids any more, or that the copy is meant to have others, and call leaf_new_history() as the owner of leaf.alloc.',
+        'What the original has granted since is not in its tables.');
 $$;
 
 -- What is answered must be durable once the transaction is committed; that a wait for the standby was

@@ -20,16 +20,16 @@ CREATE FUNCTION leaf.no_such_tag(tag text) RETURNS void
         'Check the spelling. If the tag is missing, create it with leaf_tag_create, with a start above the ids of rows that exist.');
 $$;
 
-CREATE FUNCTION leaf.refuse_draw(tag text, asker name) RETURNS boolean
+CREATE FUNCTION leaf.refuse_draw(tag text, asker oid) RETURNS boolean
     LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM leaf.fail('42501', format('permission denied for tag "%s"', tag),
         'The owner of the tag can allow it with leaf_tag_grant.',
-        format('Role "%s" is neither the owner nor a grantee of the tag.', asker));
+        format('Role "%s" is neither the owner nor a grantee of the tag.', pg_get_userbyid(asker)));
 END
 $$;
 
-CREATE FUNCTION leaf.require_draw(tag text, owner name, grantees name[], asker name) RETURNS boolean
+CREATE FUNCTION leaf.require_draw(tag text, owner name, grantees name[], asker oid) RETURNS boolean
     LANGUAGE sql RETURN CASE WHEN 'public' = ANY (grantees) OR leaf.has_role(asker, VARIADIC owner || grantees)
                              THEN true ELSE leaf.refuse_draw(tag, asker) END;
 
@@ -72,7 +72,7 @@ CREATE FUNCTION leaf.row_to_change(tag text) RETURNS leaf.alloc
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     a     leaf.alloc;
-    asker name := leaf.asker();
+    asker oid := leaf.asker();
 BEGIN
     PERFORM leaf.check_tag(tag);
     -- A session can have set the mark.
@@ -87,7 +87,7 @@ BEGIN
     ELSIF NOT leaf.has_role(asker, a.owner) THEN
         PERFORM leaf.fail('42501', format('must be owner of tag "%s"', tag),
             'Use the role of the owner, a member of it, or a superuser.',
-            format('Role "%s" does not have the privileges of the owner.', asker));
+            format('Role "%s" does not have the privileges of the owner.', pg_get_userbyid(asker)));
     END IF;
     RETURN a;
 END
@@ -127,7 +127,7 @@ CREATE FUNCTION leaf_tag_create(...)
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET debug_print_plan = off
     SET lock_timeout = '5s' AS $$
 DECLARE
-    asker name := leaf.asker();
+    asker oid := leaf.asker();
 BEGIN
     PERFORM leaf.require_primary('change tags');
     PERFORM leaf.check_tag(tag);
@@ -148,7 +148,7 @@ BEGIN
     PERFORM leaf.check_numbers(step, max_step, description);
     PERFORM leaf.require_given(if_not_exists::text, 'if_not_exists');
     INSERT INTO leaf.alloc (biz_tag, step, max_id, max_value, description, owner, max_step)
-    VALUES (tag, step, start, max_value, description, asker, nullif(max_step, 0))
+    VALUES (tag, step, start, max_value, description, pg_get_userbyid(asker), nullif(max_step, 0))
         ON CONFLICT (biz_tag) DO NOTHING;
     IF FOUND THEN
         RETURN;

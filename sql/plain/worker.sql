@@ -274,9 +274,9 @@ CREATE FUNCTION leaf.register(node text, wanted integer, clock timestamptz, ahea
 DECLARE
     now     timestamptz := clock_timestamp();
     later   timestamptz;
-    asker   name := leaf.asker();
+    asker   oid := leaf.asker();
     -- Superusers may hold any number.
-    holder  name := CASE WHEN NOT leaf.is_superuser(asker) THEN asker END;
+    holder  name := CASE WHEN NOT leaf.is_superuser(asker) THEN pg_get_userbyid(asker) END;
     call    text := concat_ws(' ', statement_timestamp(), node);
     is_new  boolean;
     w       leaf.worker;
