@@ -124,13 +124,15 @@ async fn measure(
     Ok((summary, is_interrupted))
 }
 
-/// The client library finds leaf by the `search_path`, which the database's owner can set, with
-/// functions of his before leaf's.
+/// The client library finds leaf by the `search_path`, on which everybody who may create schemas, or functions in a
+/// schema, can have put functions before leaf's.
 async fn refuse_others_names(client: &Client) -> Result<(), Failure> {
     let sql = format!(
-        "SELECT o.rolname::text FROM pg_database AS d JOIN pg_roles AS o ON o.oid = d.datdba \
-          WHERE d.datname = current_database() AND NOT o.rolsuper AND o.rolname <> session_user \
-            AND {}",
+        "SELECT o.rolname::text FROM pg_roles AS o \
+          WHERE NOT o.rolsuper AND o.rolname <> session_user AND NOT o.rolname ^@ 'pg_' AND {} \
+            AND (has_database_privilege(o.oid, current_database(), 'CREATE') \
+                 OR EXISTS (SELECT FROM pg_namespace AS n WHERE has_schema_privilege(o.oid, n.oid, 'CREATE'))) \
+          LIMIT 1",
         query::IS_ADMINISTRATOR
     );
     let owner = query::in_transaction(client, "BEGIN READ ONLY", async || {

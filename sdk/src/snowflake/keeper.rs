@@ -347,14 +347,7 @@ pub(super) async fn release(link: Arc<Link>, node: Arc<Node>) -> Result<(), Erro
     // From now on, only the registry can tell whether the lease exists.
     lease.held.is_doubtful = true;
     store(&lease)?;
-    match end_lease(&link, &lease, end).await {
-        Ok(()) => cache.remove().map_err(Error::cache),
-        Err(error @ (Error::Connection(_) | Error::Timeout { .. })) => Err(error),
-        Err(error) => {
-            // It was refused, and the registry has what it had.
-            lease.held.is_doubtful = false;
-            store(&lease)?;
-            Err(error)
-        }
-    }
+    // An error may be that of a pooler, after the lease has ended.
+    end_lease(&link, &lease, end).await?;
+    cache.remove().map_err(Error::cache)
 }

@@ -283,6 +283,29 @@ fn cache_whose_release_was_not_answered_is_for_the_registry_to_decide() {
     ledger.add(numbers(back.next_n(1_000).expect("ids")));
 }
 
+/// An error may be a pooler's, and come after the commit.
+#[test]
+fn cache_whose_release_ended_with_an_error_is_for_the_registry_to_decide() {
+    let mut server = Server::start();
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("worker.json");
+    let mut ledger = Ledger::new();
+    let first = cached(&server, &file);
+    ledger.add(numbers(first.next_n(1_000).expect("ids")));
+    server.connect().run(
+        "CREATE FUNCTION fails() RETURNS trigger LANGUAGE plpgsql AS
+             $$ BEGIN RAISE EXCEPTION USING ERRCODE = 'XX000', MESSAGE = 'connection to database closed'; END $$;
+         CREATE TRIGGER fails BEFORE UPDATE ON leaf.worker FOR EACH ROW
+             WHEN (NEW.ceiling < OLD.ceiling) EXECUTE FUNCTION fails()",
+    );
+    first.close().expect_err("the trigger fails");
+    drop(first);
+    server.stop(Mode::Immediate);
+    let config = SnowflakeConfig::new("cached").cache(&file);
+    let away = again(&handle(&server, HASTE), config);
+    away.next().expect_err("the lease may be another's");
+}
+
 /// As after `kill -9`: its holder has not released it.
 #[test]
 fn fixed_worker_id_is_taken_again_at_once_with_its_cache() {

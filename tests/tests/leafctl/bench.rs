@@ -54,6 +54,17 @@ fn every_kind_of_work_draws_ids_that_differ() {
     assert!(!log.contains("client: "), "clients say goodbye: {log}");
 }
 
+/// Others can put functions before leaf's, which the client library would find.
+#[test]
+fn superuser_measures_no_buffers_where_others_may_create_schemas() {
+    let server = Server::start();
+    server
+        .connect()
+        .run("CREATE ROLE creator; GRANT CREATE ON DATABASE postgres TO creator");
+    let error = bench(&server, &["--buffered"]).failed(1);
+    assert!(error.contains("what creator may have written"), "{error}");
+}
+
 #[test]
 fn id_that_comes_twice_is_found() {
     let server = Server::start();
