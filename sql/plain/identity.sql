@@ -87,16 +87,6 @@ EXCEPTION WHEN OTHERS THEN
 END
 $$;
 
--- Whether the triggers check all rows. A restore with --disable-triggers leaves them as ordinary ones; the
--- owner of a schema can drop a function in it, and so its triggers.
-CREATE FUNCTION leaf.has_triggers() RETURNS boolean
-    LANGUAGE plpgsql STABLE AS $$
-BEGIN
-    RETURN (SELECT count(*) FROM pg_trigger WHERE tgrelid IN ('leaf.alloc'::regclass, 'leaf.worker'::regclass)
-               AND tgname IN ('leaf_check', 'leaf_changed', 'leaf_truncated') AND tgenabled = 'A') = 5;
-END
-$$;
-
 -- Where the tables are: a restored dump is in another place, a promoted standby is not. The history
 -- of this database, which a promotion and leaf_new_history() begin anew. Whether the rows may be a
 -- copy of those of another place.
@@ -111,7 +101,11 @@ BEGIN
         -- The host hides it.
     END;
     SELECT f.place, format('plain/%s/%s', timeline, p.nonce),
-           f.place IS DISTINCT FROM p.place OR NOT leaf.has_triggers()
+           f.place IS DISTINCT FROM p.place
+        -- A restore with --disable-triggers leaves them as ordinary ones; the owner of a schema can drop
+        -- a function in it, and so its triggers.
+        OR (SELECT count(*) FROM pg_trigger WHERE tgrelid IN ('leaf.alloc'::regclass, 'leaf.worker'::regclass)
+                AND tgname IN ('leaf_check', 'leaf_changed', 'leaf_truncated') AND tgenabled = 'A') <> 5
       INTO place, history, is_copy
       FROM (SELECT format('%s/%s/%s', leaf.cluster(), d.oid, 'leaf.alloc'::regclass::oid) AS place
               FROM pg_database AS d WHERE d.datname = current_database()) AS f LEFT JOIN leaf.plain AS p ON true;
@@ -135,17 +129,12 @@ DECLARE
     present record := leaf.identity();
 BEGIN
     IF present.is_copy THEN
-        PERFORM leaf.refuse_copy();
+        PERFORM leaf.fail('55000', 'this database has been restored or copied',
+            'Make sure that the original issues no ids any more, or that the copy is meant to have others, and call leaf_new_history() as the owner of leaf.alloc.',
+            'What the original has granted since is not in its tables.');
     END IF;
     RETURN present.history;
 END
-$$;
-
-CREATE FUNCTION leaf.refuse_copy() RETURNS void
-    LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
-    SELECT leaf.fail('55000', 'this database has been restored or copied',
-        'Make sure that the original issues no ids any more, or that the copy is meant to have others, and call leaf_new_history() as the owner of leaf.alloc.',
-        'What the original has granted since is not in its tables.');
 $$;
 
 -- What is answered must be durable once the transaction is committed; that a wait for the standby was

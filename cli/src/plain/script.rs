@@ -37,9 +37,10 @@ const PLAIN: [&str; 10] = [
 
 const UNINSTALL: &str = include_str!("../../sql/plain/uninstall.sql");
 
-/// What only an extension can have, or does at another time.
-const OF_EXTENSION: [&str; 4] = [
+/// What only an extension can have, or does at another time. The owner of the database can be any role here.
+const OF_EXTENSION: [&str; 5] = [
     "leaf_install_schema",
+    "GRANT SELECT, INSERT ON leaf.alloc, leaf.worker TO pg_database_owner",
     "pg_extension_config_dump",
     "SELECT leaf.take_back",
     "DROP FUNCTION leaf.take_back",

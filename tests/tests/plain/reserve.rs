@@ -335,11 +335,7 @@ fn tag_skips_as_far_as_the_setting_of_now_says() {
 #[test]
 fn no_two_tags_have_one_high_water() {
     let server = Server::options().plain().start();
-    server
-        .connect()
-        .run("CREATE ROLE restorer LOGIN; ALTER DATABASE postgres OWNER TO restorer");
-    let mut owner = server.connect_as(leaf_tests::INSTALLER, "postgres");
-    let mut restorer = server.connect_as("restorer", "postgres");
+    let [mut owner, mut restorer] = [(); 2].map(|()| server.connect_as(INSTALLER, "postgres"));
     restorer.run("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1");
     owner.run("SELECT leaf_tag_create('orders')");
     owner.reserve("orders", 10).expect("a block");

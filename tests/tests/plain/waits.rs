@@ -44,10 +44,7 @@ fn restored_rows_and_first_lease_have_one_layout() {
     for isolation in ["READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"] {
         let server = Server::options().plain().start();
         let mut client = server.connect();
-        // The database's owner restores, who has not installed leaf.
-        client.run("CREATE ROLE restorer LOGIN; ALTER DATABASE postgres OWNER TO restorer");
-        let [mut node, mut restorer] =
-            [INSTALLER, "restorer"].map(|role| server.connect_as(role, "postgres"));
+        let [mut node, mut restorer] = [(); 2].map(|()| server.connect_as(INSTALLER, "postgres"));
         restorer.run(&format!("BEGIN ISOLATION LEVEL {isolation}"));
         restorer.run(row);
         node.run("SET statement_timeout = '200ms'");
