@@ -169,7 +169,9 @@ pub async fn find_leaf(client: &Client) -> Result<Option<String>, Failure> {
             .hint(format!(
                 "Add leaf to shared_preload_libraries and restart the server, or connect as {owner}."
             ))),
-            Some(owner) => Err(code_of(owner).hint(format!("Connect as {owner}."))),
+            Some(owner) => Err(code_of(owner).hint(format!(
+                "Connect as {owner} if it has installed leaf; if not, drop what it has in leaf's schemas."
+            ))),
             None => Ok(row.get(0)),
         };
     }

@@ -46,7 +46,7 @@ struct Common {
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
 
-    /// Owner of the tags; by default the present role, which settings of the database can have set
+    /// Owner of the tags; by default the connected role
     #[arg(long, value_name = "ROLE")]
     owner: Option<String>,
 
