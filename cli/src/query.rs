@@ -106,8 +106,8 @@ pub fn code_of(owner: &str) -> Failure {
 ///
 /// # Errors
 /// If the database has neither the extension `leaf` nor the plain edition, or if the plain edition
-/// is that of another role: of any but a superuser if this one is an administrator, else of a role that has
-/// nothing to say in the database.
+/// is that of another role: of any but a superuser if this one is an administrator, else also of any but the
+/// owner of the database. A role that may create others can be the host's, which has the schema of the functions.
 pub async fn schema_of_leaf(client: &Client) -> Result<String, Failure> {
     if let Some(schema) = find_leaf(client).await? {
         return Ok(schema);
@@ -142,7 +142,10 @@ pub async fn find_leaf(client: &Client) -> Result<Option<String>, Failure> {
                 (SELECT o.rolname::text \
                    FROM (SELECT relowner, false FROM pg_class WHERE relnamespace = h.oid \
                          UNION SELECT proowner, false FROM pg_proc \
-                          WHERE pronamespace = h.oid OR pronamespace = n.oid AND proname ^@ 'leaf_' \
+                          WHERE pronamespace = h.oid \
+                             OR pronamespace = n.oid AND proname ^@ 'leaf_' AND EXISTS ( \
+                                SELECT FROM pg_proc AS its WHERE its.pronamespace = n.oid \
+                                   AND its.proowner = a.relowner AND its.proname = pg_proc.proname) \
                          UNION SELECT h.nspowner, false \
                          UNION SELECT CASE n.nspowner WHEN 'pg_database_owner'::regrole \
                                            THEN d.datdba ELSE n.nspowner END, true \
@@ -170,7 +173,7 @@ pub async fn find_leaf(client: &Client) -> Result<Option<String>, Failure> {
                 "Add leaf to shared_preload_libraries and restart the server, or connect as {owner}."
             ))),
             Some(owner) => Err(code_of(owner).hint(format!(
-                "Connect as {owner} if it has installed leaf; if not, drop what it has in leaf's schemas."
+                "Connect as {owner} if it has installed leaf; if not, take from it what it has in leaf's schemas."
             ))),
             None => Ok(row.get(0)),
         };

@@ -11,6 +11,7 @@
  * whole script again, but of it only functions, views, comments, REVOKE and DO, and the GRANT of this
  * folder: whatever else a version changes stands in a DO that looks at leaf.plain.version.
  */
+-- What is committed while this waits for locks has to be seen.
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 SET LOCAL search_path = pg_catalog, pg_temp;
 SET LOCAL quote_all_identifiers = off;

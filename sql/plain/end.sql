@@ -77,19 +77,17 @@ DECLARE
                    WHERE t.tgrelid = 'leaf.alloc'::regclass AND t.tgname = 'leaf_check');
     other text;
     is_administrator boolean := @is_administrator@;
-    is_superuser boolean := EXISTS (SELECT FROM pg_roles AS r JOIN pg_roles AS m ON m.rolsuper AND pg_has_role(r.oid, m.oid, 'MEMBER')
-                                     WHERE r.rolname IN (current_user, session_user));
 BEGIN
     IF NOT EXISTS (
             SELECT FROM pg_namespace AS n JOIN pg_database AS d ON d.datname = current_database()
               JOIN pg_roles AS r ON r.oid = CASE n.nspowner::regrole::text WHEN 'pg_database_owner' THEN d.datdba ELSE n.nspowner END
-             -- A role that may create others can be the group of this one, to which a host gives the schema.
+             -- A role that may create others can be the host's, whose schema it is.
              WHERE n.oid = home
-               AND (r.rolsuper OR r.rolcreaterole AND NOT is_superuser OR r.rolname = session_user
-                    OR NOT is_administrator AND r.rolname = current_user)) THEN
+               AND (r.rolsuper OR r.rolname = session_user
+                    OR NOT is_administrator AND (r.rolcreaterole OR r.rolname = current_user))) THEN
         -- Who owns a schema can drop the functions in it, and put others in their place.
         RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = $message$schema @extschema@ belongs to another role$message$,
-            HINT = 'Connect as the owner of the database, or name a schema of your own with --schema.';
+            HINT = 'Connect as its owner, or set that role (PGOPTIONS=-crole=...); or name a schema of your own with --schema.';
     END IF;
     SELECT oid::regprocedure INTO other FROM pg_proc
      WHERE pronamespace = home AND proname = ANY ('{leaf_new_history,@functions@}')

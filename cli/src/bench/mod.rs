@@ -124,8 +124,8 @@ async fn measure(
     Ok((summary, is_interrupted))
 }
 
-/// The client library finds leaf by the `search_path`, on which everybody who may create schemas, or functions in a
-/// schema, can have put functions before leaf's.
+/// The client library finds leaf by the `search_path`, on which whoever may create schemas, or functions in one,
+/// can put functions before leaf's.
 async fn refuse_others_names(client: &Client) -> Result<(), Failure> {
     let sql = format!(
         "SELECT o.rolname::text FROM pg_roles AS o \

@@ -73,8 +73,9 @@ pub async fn run(args: &PlainArgs) -> Result<(), Failure> {
     let connection = args.connection.open(Access::ReadWrite).await?;
     interruptible(connection, async |connection| {
         let client = connection.client();
-        // The transaction of a connection that has failed ends with it.
-        query::in_transaction(client, "BEGIN", async || {
+        // The transaction of a connection that has failed ends with it. What the script asks for itself, too,
+        // because others may execute it.
+        query::in_transaction(client, "BEGIN ISOLATION LEVEL READ COMMITTED", async || {
             if matches!(args.command, Command::Upgrade(_)) {
                 // There has to be something to upgrade.
                 query::schema_of_leaf(client).await?;

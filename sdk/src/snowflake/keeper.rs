@@ -312,7 +312,8 @@ async fn end_lease(link: &Link, lease: &Lease, end: WallTime) -> Result<(), Erro
 }
 
 /// Closes the node and releases its lease; the worker id is free from the time of
-/// the last id on. If the server cannot be reached, the cache keeps the lease.
+/// the last id on. If the server cannot be reached, the cache keeps the lease; if the
+/// release ends with an error, only for a start with the server.
 pub(super) async fn release(link: Arc<Link>, node: Arc<Node>) -> Result<(), Error> {
     let lease = {
         let mut state = node.gate.lock();

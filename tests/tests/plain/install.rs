@@ -53,8 +53,10 @@ fn installed_twice_keeps_rows_and_removed_leaves_nothing() {
     });
     // Whatever the role's own transactions see.
     client.run("ALTER ROLE CURRENT_USER SET default_transaction_isolation = 'serializable'");
-    let said = plain(&server, INSTALLER, &["uninstall"]);
-    assert_eq!(said.code, Some(0), "{}", said.err);
+    for command in ["install", "upgrade", "uninstall"] {
+        let said = plain(&server, INSTALLER, &[command]);
+        assert_eq!(said.code, Some(0), "{command}: {}", said.err);
+    }
     assert_eq!(client.number(NOTHING), 0);
 }
 
