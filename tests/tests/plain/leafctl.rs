@@ -226,6 +226,17 @@ fn superuser_installs_where_nobody_else_owns_the_schema() {
         let error = run_as(role, "tags create orders").failed(1);
         assert!(error.contains("what owner may have written"), "{error}");
     }
+    // What is called otherwise, nobody calls.
+    shop.run(
+        "SET ROLE tenant; CREATE FUNCTION leaf_nodes() RETURNS integer LANGUAGE sql AS 'SELECT 1'",
+    );
+    run_as("owner", "tags list").done();
+    shop.run(
+        "CREATE FUNCTION leaf_tag_create(text, text) RETURNS text LANGUAGE sql AS 'SELECT $1'",
+    );
+    let error = run_as("owner", "tags list").failed(1);
+    assert!(error.contains("what tenant may have written"), "{error}");
+    shop.run("DROP FUNCTION leaf_nodes, leaf_tag_create(text, text); RESET ROLE");
     let error = run_as("tenant", "tags list").failed(1);
     assert!(
         error.contains("permission denied for table alloc"),
