@@ -206,7 +206,8 @@ impl Cache {
         remove_durably(&self.path)
     }
 
-    fn begin_generation(&self) -> io::Result<()> {
+    /// Begins another generation: what the file has is not used any more.
+    pub(super) fn begin_generation(&self) -> io::Result<()> {
         let next = Uuid::new_v4().to_string();
         self.lock.write_all_at(next.as_bytes(), 0)?;
         self.lock.set_len(next.len() as u64)?;

@@ -274,6 +274,11 @@ async fn register(link: &Link, node: &Node) -> Result<(), Error> {
     match node.begin(lease, start) {
         Ok(()) => Ok(()),
         Err(error) => {
+            // The registration repeated, also after a restart, would give the same lease, which the release
+            // may still reach.
+            if let Some(cache) = &node.cache {
+                cache.begin_generation().map_err(Error::cache)?;
+            }
             node.gate.lock().guarded.nonce = None;
             // Otherwise each attempt would keep another worker id.
             end_lease(link, &unused, start).await?;

@@ -306,6 +306,38 @@ fn cache_whose_release_ended_with_an_error_is_for_the_registry_to_decide() {
     away.next().expect_err("the lease may be another's");
 }
 
+/// A network can keep the release until the next start has repeated the registration.
+#[test]
+fn lease_that_comes_after_closing_is_never_used() {
+    let server = Server::start();
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("worker.json");
+    let (mut client, mut other) = (server.connect(), server.connect());
+    client.run(
+        "CREATE SEQUENCE releases;
+         CREATE FUNCTION keeps() RETURNS trigger LANGUAGE plpgsql AS
+             $$ BEGIN RAISE EXCEPTION 'release %', nextval('public.releases'); END $$;
+         CREATE TRIGGER keeps BEFORE UPDATE ON leaf.worker FOR EACH ROW
+             WHEN (NEW.leased_until < OLD.leased_until) EXECUTE FUNCTION keeps()",
+    );
+    other.run("BEGIN; LOCK TABLE leaf.worker");
+    let first = cached(&server, &file);
+    assert!(first.try_next().is_none(), "no lease yet");
+    wait_until("the registration waits", || {
+        client.number("SELECT count(*) FROM pg_locks WHERE NOT granted") == 1
+    });
+    first.close().expect("nothing to release");
+    other.run("COMMIT");
+    wait_until("the release is sent", || {
+        client.number("SELECT count(*) FROM releases WHERE is_called") == 1
+    });
+    drop(first);
+    let next = again(&leaf(&server), SnowflakeConfig::new("cached").cache(&file));
+    next.next().expect("an id");
+    let late = client.number("SELECT min(worker_id)::bigint FROM leaf.worker");
+    assert_ne!(next.worker_id().map(i64::from), Some(late));
+}
+
 /// As after `kill -9`: its holder has not released it.
 #[test]
 fn fixed_worker_id_is_taken_again_at_once_with_its_cache() {
