@@ -114,6 +114,19 @@ impl Config {
         self
     }
 
+    /// More settings of the sessions, as `options` in a connection string gives them, which they follow.
+    ///
+    /// ```
+    /// let config = leaf_sdk::Config::new("host=db user=shop")?.options("-c search_path=ids");
+    /// # Ok::<(), leaf_sdk::Error>(())
+    /// ```
+    pub fn options(mut self, options: &str) -> Config {
+        let driver = &mut self.targets.driver;
+        let before = driver.get_options().unwrap_or_default();
+        driver.options(format!("{before} {options}"));
+        self
+    }
+
     /// The name of the user.
     ///
     /// ```

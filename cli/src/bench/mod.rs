@@ -44,10 +44,10 @@ const LAST_LIMIT: Duration = Duration::from_secs(1);
 /// Draws ids, and prints the figures.
 pub async fn run(args: &BenchArgs) -> Result<(), Failure> {
     let earlier = args.compare.as_deref().map(Summary::read).transpose()?;
-    let (config, connection) = args.connection.open_for_many(Access::ReadWrite).await?;
+    let (mut config, connection) = args.connection.open_for_many(Access::ReadWrite).await?;
     let schema = query::require_leaf(connection.client()).await?;
     if args.buffered {
-        refuse_others_names(connection.client()).await?;
+        config = by_own_names(connection.client(), config, &schema).await?;
     }
     let is_own = args.needs_tag() && args.tag.is_none();
     let tag = args.tag.clone().unwrap_or_else(own_tag);
@@ -124,24 +124,19 @@ async fn measure(
     Ok((summary, is_interrupted))
 }
 
-/// The client library finds leaf by the `search_path`, on which whoever may create schemas, or functions in one,
-/// can put functions before leaf's.
-async fn refuse_others_names(client: &Client) -> Result<(), Failure> {
-    let sql = format!(
-        "SELECT o.rolname::text FROM pg_roles AS o \
-          WHERE NOT o.rolsuper AND o.rolname <> session_user AND NOT o.rolname ^@ 'pg_' AND {} \
-            AND (has_database_privilege(o.oid, current_database(), 'CREATE') \
-                 OR EXISTS (SELECT FROM pg_namespace AS n WHERE has_schema_privilege(o.oid, n.oid, 'CREATE'))) \
-          LIMIT 1",
-        query::IS_ADMINISTRATOR
-    );
-    let owner = query::in_transaction(client, "BEGIN READ ONLY", async || {
-        query::first(client, &sql, &[]).await
+/// For an administrator, the client library must not find what others have put before leaf's functions.
+async fn by_own_names(client: &Client, config: Config, schema: &str) -> Result<Config, Failure> {
+    let sql = format!("SELECT {}", query::IS_ADMINISTRATOR);
+    let row = query::in_transaction(client, "BEGIN READ ONLY", async || {
+        query::one(client, &sql, &[]).await
     });
-    match owner.await? {
-        None => Ok(()),
-        Some(row) => Err(query::code_of(row.get(0)).hint("measure as a role that draws ids")),
-    }
+    Ok(match row.await?.get(0) {
+        true => {
+            let escaped = schema.replace('\\', "\\\\").replace(' ', "\\ ");
+            config.options(&format!("-c search_path={escaped}"))
+        }
+        false => config,
+    })
 }
 
 async fn create(connection: &Connection, schema: &str) -> Result<(), Failure> {

@@ -220,7 +220,9 @@ fn database_that_lets_the_role_in_no_more_is_one_that_is_away() {
         .connection_string()
         .replace("user=postgres", "user=shop");
     let serve = Serve::launch(&mut Serve::command(&shop, &["--wait=100ms"]));
-    serve.ids("orders", 1);
+    wait_until("there are ids", || {
+        serve.get("/v1/segment/orders").status == 200
+    });
     client.run("REVOKE CONNECT ON DATABASE postgres FROM PUBLIC");
     client.run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'shop'");
     let draw = || serve.get("/v1/segment/orders?count=1000");
