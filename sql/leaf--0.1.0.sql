@@ -661,7 +661,7 @@ BEGIN
                 UNION ALL
                 SELECT tableoid, oid, 'SCHEMA', 'leaf', nspname, nspacl, nspowner FROM pg_namespace WHERE nspname = 'leaf' AND relation IS NULL) AS o,
                LATERAL aclexplode(o.acl) AS a
-         WHERE a.grantee <> o.owner AND o.owner = (SELECT r.oid FROM pg_roles AS r WHERE r.rolname = current_user)
+         WHERE a.grantee <> o.owner AND pg_get_userbyid(o.owner) = current_user
            -- Something else may have such a name.
            AND (NOT EXISTS (SELECT FROM pg_extension WHERE extname = 'leaf')
                 OR EXISTS (SELECT FROM pg_depend AS d WHERE (d.classid, d.objid, d.deptype) = (o.class, o.oid, 'e')))

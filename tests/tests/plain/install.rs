@@ -160,7 +160,8 @@ fn extension_is_not_created_over_it() {
 fn default_privileges_lend_nothing() {
     let server = without_leaf();
     let mut client = server.connect_as(INSTALLER, "postgres");
-    server.connect().run("CREATE ROLE anon LOGIN");
+    let mut superuser = server.connect();
+    superuser.run("CREATE ROLE anon LOGIN; CREATE ROLE shop LOGIN");
     client.run(
         "ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT EXECUTE ON FUNCTIONS TO anon, pg_monitor;
          ALTER DEFAULT PRIVILEGES GRANT ALL ON TABLES TO anon, PUBLIC;
@@ -168,7 +169,13 @@ fn default_privileges_lend_nothing() {
     );
     let said = plain(&server, INSTALLER, &["install"]);
     assert_eq!(said.code, Some(0), "{}", said.err);
-    client.run("SELECT leaf_tag_create('orders')");
+    client
+        .run("SELECT leaf_tag_create('orders'); GRANT EXECUTE ON FUNCTION leaf_tag_create TO shop");
+    // Nor in a snapshot that knows the owner of the sequences by another name.
+    let mut shop = server.connect_as("shop", "postgres");
+    shop.run("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM pg_roles");
+    superuser.run(&format!("ALTER ROLE {INSTALLER} RENAME TO another"));
+    shop.run("SELECT leaf_tag_create('parcels'); COMMIT");
     let mut anon = server.connect_as("anon", "postgres");
     for call in [
         "leaf_worker_register('node')",
@@ -196,7 +203,7 @@ fn default_privileges_lend_nothing() {
         &[],
     );
     let sequences = sequences.expect("the catalog");
-    assert_eq!(sequences.len(), 3, "that of the tag, and two others");
+    assert_eq!(sequences.len(), 4, "those of the tags, and two others");
     for row in sequences {
         let set = format!("SELECT setval('{}', 1)", row.get::<_, &str>(0));
         failed(anon.simple_query(&set), "42501");
