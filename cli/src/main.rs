@@ -34,6 +34,7 @@ mod output;
 mod plain;
 mod query;
 mod serve;
+mod statements;
 mod status;
 mod tags;
 mod top;

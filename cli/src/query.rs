@@ -5,6 +5,7 @@ use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Row};
 
 use crate::failure::Failure;
+use crate::statements::functions;
 
 /// A parameter and its type.
 pub type Param<'a> = (&'a (dyn ToSql + Sync), Type);
@@ -143,9 +144,7 @@ pub async fn find_leaf(client: &Client) -> Result<Option<String>, Failure> {
                    FROM (SELECT relowner, false FROM pg_class WHERE relnamespace = h.oid \
                          UNION SELECT proowner, false FROM pg_proc \
                           WHERE pronamespace = h.oid \
-                             OR pronamespace = n.oid AND proname ^@ 'leaf_' AND EXISTS ( \
-                                SELECT FROM pg_proc AS its WHERE its.pronamespace = n.oid \
-                                   AND its.proowner = a.relowner AND its.proname = pg_proc.proname) \
+                             OR pronamespace = n.oid AND proname = ANY ('{{{}}}') \
                          UNION SELECT h.nspowner, false \
                          UNION SELECT CASE n.nspowner WHEN 'pg_database_owner'::regrole \
                                            THEN d.datdba ELSE n.nspowner END, true \
@@ -160,7 +159,8 @@ pub async fn find_leaf(client: &Client) -> Result<Option<String>, Failure> {
            JOIN pg_namespace AS n ON n.oid = p.pronamespace \
            JOIN pg_class AS a ON a.oid = t.tgrelid JOIN pg_namespace AS h ON h.oid = a.relnamespace \
           WHERE h.nspname = 'leaf' AND a.relname = 'alloc' AND t.tgname = 'leaf_check' \
-            AND {IS_PLAIN}"
+            AND {IS_PLAIN}",
+        functions()
     );
     if let Some(row) = first(client, &sql, &[]).await? {
         // A database's owner may have put anything in place of leaf's functions and views.

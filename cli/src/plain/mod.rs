@@ -1,10 +1,8 @@
 //! `plain`: installs leaf where no library can be installed, as functions in SQL and PL/pgSQL.
 //!
-//! - [`statements`]: the statements of a script.
 //! - [`script`]: the scripts, composed from that of the extension and the bodies in `sql/plain`.
 
 mod script;
-mod statements;
 
 use clap::{Args, Subcommand};
 

@@ -6,17 +6,11 @@
 
 use std::str::FromStr;
 
-use super::statements::{Statement, split};
 use crate::query::IS_ADMINISTRATOR;
+use crate::statements::{CREATE_FUNCTION, EXTENSION, Statement, functions, split};
 
 /// The version that the scripts install.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
-
-const EXTENSION: &str = include_str!(concat!(
-    "../../sql/leaf--",
-    env!("CARGO_PKG_VERSION"),
-    ".sql"
-));
 
 /// What comes before the extension's script.
 const BEGIN: &str = include_str!("../../sql/plain/begin.sql");
@@ -48,8 +42,6 @@ const OF_EXTENSION: [&str; 5] = [
 
 /// A way out that is always there.
 const HINT: &str = "HINT 'Move the database to a server with the extension leaf.'";
-
-const CREATE_FUNCTION: &str = "CREATE FUNCTION ";
 
 /// The schema of the functions, quoted.
 #[derive(Clone, Debug)]
@@ -100,12 +92,7 @@ pub fn uninstall() -> String {
 
 /// A script with the names of the extension's functions filled in, and with what makes an administrator.
 fn filled_in(script: &str) -> String {
-    let statements = split(EXTENSION).into_iter().filter(is_kept);
-    let names = statements.filter_map(|it| {
-        let signature = it.text.strip_prefix(CREATE_FUNCTION)?;
-        signature.split('(').next().filter(|it| !it.contains('.'))
-    });
-    let script = script.replace("@functions@", &names.collect::<Vec<_>>().join(","));
+    let script = script.replace("@functions@", &functions());
     script.replace("@is_administrator@", IS_ADMINISTRATOR)
 }
 

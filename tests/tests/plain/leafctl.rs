@@ -243,6 +243,22 @@ fn superuser_installs_where_nobody_else_owns_the_schema() {
         "{error}"
     );
     run_as("owner", "plain uninstall").done();
+    // A member of the host's role can replace functions in its schema.
+    shop.run(
+        "CREATE ROLE host CREATEROLE; CREATE SCHEMA of_host AUTHORIZATION host; GRANT CREATE, USAGE ON SCHEMA of_host TO clerk;
+         GRANT CREATE ON DATABASE shop TO clerk",
+    );
+    install_as("clerk", "--schema of_host").done();
+    run_as("clerk", "tags list").done();
+    shop.run(
+        "GRANT host TO tenant; SET ROLE tenant;
+         DROP FUNCTION of_host.leaf_tag_create;
+         CREATE FUNCTION of_host.leaf_tag_create(tag text) RETURNS void LANGUAGE sql AS ''",
+    );
+    let error = run_as("clerk", "tags list").failed(1);
+    assert!(error.contains("what tenant may have written"), "{error}");
+    shop.run("DROP FUNCTION of_host.leaf_tag_create; RESET ROLE; REVOKE host FROM tenant");
+    run_as("clerk", "plain uninstall").done();
     // Nor those of a role that may create schemas and roles.
     shop.run("CREATE SCHEMA of_tenant AUTHORIZATION tenant");
     install_as("tenant", "--schema of_tenant").done();

@@ -1,5 +1,21 @@
 //! The statements of a script, as far as leaf's own scripts use SQL.
 
+/// The script of the extension.
+pub const EXTENSION: &str =
+    include_str!(concat!("../sql/leaf--", env!("CARGO_PKG_VERSION"), ".sql"));
+
+pub const CREATE_FUNCTION: &str = "CREATE FUNCTION ";
+
+/// The names of the functions in the schema of the extension, for an array of SQL.
+pub fn functions() -> String {
+    let names = split(EXTENSION).into_iter().filter_map(|it| {
+        let name = it.text.strip_prefix(CREATE_FUNCTION)?.split('(').next()?;
+        let is_dropped = EXTENSION.contains(&format!("DROP FUNCTION {name}("));
+        (!name.contains('.') && !is_dropped).then_some(name)
+    });
+    names.collect::<Vec<_>>().join(",")
+}
+
 /// A statement without its semicolon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Statement<'s> {
