@@ -84,8 +84,10 @@ pub fn write_secret_durably(path: &Path, content: &[u8]) -> io::Result<()> {
 fn write_with_mode(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     let temporary = temporary(path);
     let write = || {
+        // What is there already has another mode, and may be another user's.
+        ignore_missing(fs::remove_file(&temporary))?;
         let mut options = File::options();
-        let options = options.write(true).create(true).truncate(true);
+        let options = options.write(true).create_new(true);
         let mut file = options.mode(mode).open(&temporary)?;
         file.write_all(content)?;
         file.sync_all()?;

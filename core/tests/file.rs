@@ -4,9 +4,10 @@
 
 use std::fs;
 use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
 use std::process::{Command, Stdio};
 
-use leaf_core::file::{remove_durably, write_durably};
+use leaf_core::file::{remove_durably, write_durably, write_secret_durably};
 
 #[test]
 fn content_is_replaced_as_a_whole_and_nothing_is_left_beside_it() {
@@ -29,8 +30,10 @@ fn what_a_crash_left_behind_is_overwritten() {
     let path = folder.path().join("state");
     let left = format!("state.{}.tmp", std::process::id());
     fs::write(folder.path().join(left), "part of somethi").expect("a file");
-    write_durably(&path, b"all").expect("it can be written");
+    write_secret_durably(&path, b"all").expect("it can be written");
     assert_eq!(fs::read(&path).expect("a file"), b"all");
+    // Nor is it another user's, who could read it.
+    assert_eq!(fs::metadata(&path).expect("a file").mode() & 0o077, 0);
 }
 
 #[test]
