@@ -651,32 +651,40 @@ CREATE FUNCTION leaf.take_back(home oid, relation oid DEFAULT NULL) RETURNS void
 DECLARE
     given record;
 BEGIN
-    FOR given IN
-        SELECT o.kind, o.name, a.privilege_type AS privilege, CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END AS grantee
-          FROM (SELECT tableoid AS class, oid, 'FUNCTION' AS kind, oid::regprocedure::text AS name, proname AS short, proacl AS acl, proowner AS owner FROM pg_proc
-                 WHERE relation IS NULL AND (pronamespace = 'leaf'::regnamespace OR pronamespace = home AND proname ^@ 'leaf_')
-                UNION ALL
-                SELECT tableoid, oid, CASE relkind WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END, oid::regclass::text, relname, relacl, relowner FROM pg_class
-                 WHERE relnamespace = 'leaf'::regnamespace AND relkind IN ('r', 'v', 'S') AND oid = coalesce(relation, oid)
-                UNION ALL
-                SELECT tableoid, oid, 'SCHEMA', 'leaf', nspname, nspacl, nspowner FROM pg_namespace WHERE nspname = 'leaf' AND relation IS NULL) AS o,
-               LATERAL aclexplode(o.acl) AS a
-         WHERE a.grantee <> o.owner AND pg_get_userbyid(o.owner) = current_user
-           -- Something else may have such a name.
-           AND (NOT EXISTS (SELECT FROM pg_extension WHERE extname = 'leaf')
-                OR EXISTS (SELECT FROM pg_depend AS d WHERE (d.classid, d.objid, d.deptype) = (o.class, o.oid, 'e')))
-           AND NOT CASE o.kind
-                   -- Those that are not for all are revoked from PUBLIC.
-                   WHEN 'FUNCTION' THEN a.grantee = 0 OR a.grantee = 'pg_monitor'::regrole::oid
-                       AND o.short IN ('leaf_segment_slots', 'leaf_snowflake_stats', 'leaf_upstream_stats')
-                   WHEN 'SCHEMA' THEN a.grantee = 0 AND a.privilege_type = 'USAGE'
-                   ELSE (o.short, a.grantee, a.privilege_type) IN (
-                       ('plain', 0, 'SELECT'), ('stat_segment', 0, 'SELECT'),
-                       ('stat_snowflake', 'pg_monitor'::regrole::oid, 'SELECT'), ('stat_upstream', 'pg_monitor'::regrole::oid, 'SELECT'),
-                       ('alloc', 'pg_database_owner'::regrole::oid, 'SELECT'), ('alloc', 'pg_database_owner'::regrole::oid, 'INSERT'),
-                       ('worker', 'pg_database_owner'::regrole::oid, 'SELECT'), ('worker', 'pg_database_owner'::regrole::oid, 'INSERT')) END LOOP
-        EXECUTE format('REVOKE %s ON %s %s FROM %s', given.privilege, given.kind, given.name, given.grantee);
+    -- Meanwhile a name can have become that of another role, from which nothing is revoked.
+    FOR attempt IN 1..100 LOOP
+        FOR given IN
+            SELECT o.kind, o.name, a.privilege_type AS privilege, CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END AS grantee
+              FROM (SELECT tableoid AS class, oid, 'FUNCTION' AS kind, oid::regprocedure::text AS name, proname AS short, proacl AS acl, proowner AS owner FROM pg_proc
+                     WHERE relation IS NULL AND (pronamespace = 'leaf'::regnamespace OR pronamespace = home AND proname ^@ 'leaf_')
+                    UNION ALL
+                    SELECT tableoid, oid, CASE relkind WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END, oid::regclass::text, relname, relacl, relowner FROM pg_class
+                     WHERE relnamespace = 'leaf'::regnamespace AND relkind IN ('r', 'v', 'S') AND oid = coalesce(relation, oid)
+                    UNION ALL
+                    SELECT tableoid, oid, 'SCHEMA', 'leaf', nspname, nspacl, nspowner FROM pg_namespace WHERE nspname = 'leaf' AND relation IS NULL) AS o,
+                   LATERAL aclexplode(o.acl) AS a
+             WHERE a.grantee <> o.owner AND pg_get_userbyid(o.owner) = current_user
+               -- Something else may have such a name.
+               AND (NOT EXISTS (SELECT FROM pg_extension WHERE extname = 'leaf')
+                    OR EXISTS (SELECT FROM pg_depend AS d WHERE (d.classid, d.objid, d.deptype) = (o.class, o.oid, 'e')))
+               AND NOT CASE o.kind
+                       -- Those that are not for all are revoked from PUBLIC.
+                       WHEN 'FUNCTION' THEN a.grantee = 0 OR a.grantee = 'pg_monitor'::regrole::oid
+                           AND o.short IN ('leaf_segment_slots', 'leaf_snowflake_stats', 'leaf_upstream_stats')
+                       WHEN 'SCHEMA' THEN a.grantee = 0 AND a.privilege_type = 'USAGE'
+                       ELSE (o.short, a.grantee, a.privilege_type) IN (
+                           ('plain', 0, 'SELECT'), ('stat_segment', 0, 'SELECT'),
+                           ('stat_snowflake', 'pg_monitor'::regrole::oid, 'SELECT'), ('stat_upstream', 'pg_monitor'::regrole::oid, 'SELECT'),
+                           ('alloc', 'pg_database_owner'::regrole::oid, 'SELECT'), ('alloc', 'pg_database_owner'::regrole::oid, 'INSERT'),
+                           ('worker', 'pg_database_owner'::regrole::oid, 'SELECT'), ('worker', 'pg_database_owner'::regrole::oid, 'INSERT')) END LOOP
+            EXECUTE format('REVOKE %s ON %s %s FROM %s', given.privilege, given.kind, given.name, given.grantee);
+        END LOOP;
+        IF NOT FOUND THEN
+            RETURN;
+        END IF;
     END LOOP;
+    RAISE EXCEPTION USING ERRCODE = 'serialization_failure', MESSAGE = 'could not take back default privileges due to concurrent changes of roles',
+        HINT = 'Try again.';
 END
 $$;
 

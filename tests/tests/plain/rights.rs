@@ -1,5 +1,8 @@
 //! Functions run as their owner: nobody gets more by them than was granted.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
 use leaf_tests::postgres::Client;
 use leaf_tests::{Draw, INSTALLER, Server, Snowflake, failed, refused, wait_until};
 
@@ -145,6 +148,32 @@ fn snapshots_keep_no_rights() {
     superuser.run("GRANT pg_write_all_data, pg_read_all_data TO clerk, stranger; GRANT ALL ON pg_authid TO stranger");
     stranger.run("ROLLBACK; RESET ROLE");
     refused(stranger.reserve("orders", 1), "42501");
+}
+
+/// What is revoked from a name must not stay with the role that had it.
+#[test]
+fn default_privileges_are_taken_back_from_roles_that_are_renamed() {
+    let (server, mut installer) = shop();
+    let mut superuser = server.connect();
+    installer.run("ALTER DEFAULT PRIVILEGES GRANT ALL ON SEQUENCES TO clerk");
+    let is_done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_done.load(Ordering::Relaxed) {
+                superuser.run(
+                    "BEGIN; ALTER ROLE clerk RENAME TO another; ALTER ROLE stranger RENAME TO clerk;
+                     ALTER ROLE another RENAME TO stranger; COMMIT",
+                );
+            }
+        });
+        for number in 0..150 {
+            installer.run(&format!("SELECT leaf_tag_create('tag {number}')"));
+        }
+        is_done.store(true, Ordering::Relaxed);
+    });
+    let lent = "SELECT count(*) FROM pg_class, aclexplode(relacl) AS a \
+                 WHERE relnamespace = 'leaf'::regnamespace AND relkind = 'S' AND a.grantee <> relowner";
+    assert_eq!(installer.number(lent), 0);
 }
 
 /// He owns the schema, too, and could drop the triggers that keep the secrets of others out of rows.
