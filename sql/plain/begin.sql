@@ -34,7 +34,7 @@ BEGIN
             HINT = 'Use it as it is: it can do all that the plain edition can.';
     ELSIF owner IS NULL AND to_regnamespace('leaf') IS NOT NULL THEN
         RAISE EXCEPTION USING ERRCODE = 'duplicate_schema', MESSAGE = 'schema "leaf" already exists',
-            HINT = 'Rename it, or install the plain edition in another database.';
+            HINT = 'Rename it, or install the plain edition in another database; "leafctl plain uninstall" drops what it has left.';
     ELSIF current_setting('server_version_num')::integer < 150000 THEN
         RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = 'leaf needs PostgreSQL 15 or later',
             HINT = 'Upgrade the server.';

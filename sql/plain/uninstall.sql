@@ -1,4 +1,8 @@
-/* Removes the plain edition. What the tables say of ids that are in use goes with them. */
+/*
+ * Removes the plain edition. What the tables say of ids that are in use goes with them. The empty schema leaf
+ * stays: transactions that are open can still execute functions that are no more, as their owner, with what
+ * they find in a schema of that name. When these have ended, it can be dropped.
+ */
 -- What is committed while this waits for the locks has to be seen.
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 SET LOCAL search_path = pg_catalog, pg_temp;
@@ -9,10 +13,16 @@ DO $$
 DECLARE
     name text;
     left_over text;
+    what_is_left text := 'what is left of leaf until the transactions have ended that were open when it was removed';
     home oid := (SELECT p.pronamespace FROM pg_trigger AS t JOIN pg_proc AS p ON p.oid = t.tgfoid
                   WHERE t.tgrelid = to_regclass('leaf.alloc') AND t.tgname = 'leaf_check');
 BEGIN
-    IF to_regclass('leaf.plain') IS NULL THEN
+    IF to_regclass('leaf.plain') IS NULL AND EXISTS (
+            SELECT FROM pg_namespace WHERE nspname = 'leaf' AND pg_get_userbyid(nspowner) = current_user
+               AND obj_description(oid, 'pg_namespace') = what_is_left) THEN
+        -- It was removed before.
+        RETURN;
+    ELSIF to_regclass('leaf.plain') IS NULL THEN
         RAISE EXCEPTION USING ERRCODE = 'undefined_table', MESSAGE = 'the plain edition of leaf is not installed in this database',
             HINT = 'Name another database with -d.';
     ELSIF (SELECT count(*) FROM pg_class WHERE oid IN (to_regclass('leaf.plain'), to_regclass('leaf.alloc'), to_regclass('leaf.worker'))
@@ -54,6 +64,6 @@ BEGIN
         -- Any role can have named it in a view.
         EXECUTE format('DROP SEQUENCE %s CASCADE', name);
     END LOOP;
-    DROP SCHEMA leaf;
+    EXECUTE format('COMMENT ON SCHEMA leaf IS %L', what_is_left);
 END
 $$;

@@ -60,6 +60,34 @@ fn installed_twice_keeps_rows_and_removed_leaves_nothing() {
     assert_eq!(client.number(NOTHING), 0);
 }
 
+/// They would execute, as the owner of the removed functions, what somebody else puts into a schema of that name.
+#[test]
+fn schema_stays_until_transactions_have_ended_that_know_the_functions() {
+    let server = without_leaf();
+    let mut superuser = server.connect();
+    superuser.run("CREATE SCHEMA ids; GRANT USAGE ON SCHEMA ids TO PUBLIC");
+    let as_superuser = |arguments: &[&str]| plain(&server, "postgres", arguments);
+    as_superuser(&["install", "--schema", "ids"]).done();
+    let [mut landlord, mut other] = [(); 2].map(|()| server.connect_as(INSTALLER, "postgres"));
+    landlord.run("BEGIN; SELECT ids.leaf_segment_reserve(NULL, 1)");
+    let error = as_superuser(&["uninstall"]).failed(1);
+    assert!(error.contains("open: 1"), "{error}");
+    other.fails("CREATE SCHEMA leaf", "42P06");
+    other.fails("DROP SCHEMA leaf", "42501");
+    landlord
+        .simple_query("SELECT ids.leaf_segment_reserve('orders', 1)")
+        .expect_err("it is removed");
+    // Nor is it dropped for those who have not removed leaf.
+    for arguments in [&["uninstall"][..], &["install"]] {
+        plain(&server, INSTALLER, arguments).failed(1);
+    }
+    landlord.run("ROLLBACK");
+    as_superuser(&["uninstall"]).done();
+    assert_eq!(superuser.number(NOTHING), 0);
+    let error = as_superuser(&["uninstall"]).failed(1);
+    assert!(error.contains("not installed"), "{error}");
+}
+
 /// What a role lacks, and where the functions are, is named with a way out.
 #[test]
 fn install_that_cannot_be_says_what_would_do() {
