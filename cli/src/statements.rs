@@ -6,14 +6,18 @@ pub const EXTENSION: &str =
 
 pub const CREATE_FUNCTION: &str = "CREATE FUNCTION ";
 
-/// The names of the functions in the schema of the extension, for an array of SQL.
+/// The names of the functions in the schema of the extension, and of that which only the plain edition has there,
+/// for an array of SQL.
 pub fn functions() -> String {
     let names = split(EXTENSION).into_iter().filter_map(|it| {
         let name = it.text.strip_prefix(CREATE_FUNCTION)?.split('(').next()?;
         let is_dropped = EXTENSION.contains(&format!("DROP FUNCTION {name}("));
         (!name.contains('.') && !is_dropped).then_some(name)
     });
-    names.collect::<Vec<_>>().join(",")
+    names
+        .chain(["leaf_new_history"])
+        .collect::<Vec<_>>()
+        .join(",")
 }
 
 /// A statement without its semicolon.

@@ -59,7 +59,7 @@ BEGIN
     END IF;
     -- Whoever owns a function can make it another one, also after it was replaced.
     SELECT oid::regprocedure INTO other FROM pg_proc
-     WHERE pronamespace = home AND proname = ANY ('{leaf_new_history,@functions@}') AND proowner IS DISTINCT FROM owner LIMIT 1;
+     WHERE pronamespace = home AND proname = ANY ('{@functions@}') AND proowner IS DISTINCT FROM owner LIMIT 1;
     IF other IS NOT NULL THEN
         RAISE EXCEPTION USING ERRCODE = 'duplicate_function', MESSAGE = format('function %s already exists', other),
             HINT = 'Drop it, or name another schema with --schema.';

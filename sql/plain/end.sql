@@ -28,7 +28,7 @@ DECLARE
     incarnation uuid;
 BEGIN
     -- While a dump is restored, all may execute this.
-    IF NOT leaf.has_role(leaf.asker(), (SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = 'leaf.alloc'::regclass)) THEN
+    IF NOT pg_has_role(leaf.asker(), (SELECT relowner FROM pg_class WHERE oid = 'leaf.alloc'::regclass), 'USAGE') THEN
         PERFORM leaf.fail('42501', 'permission denied for function leaf_new_history', 'Call it as the owner of leaf.alloc.');
     END IF;
     -- What is committed while this waits for the locks has to be seen.
@@ -90,7 +90,7 @@ BEGIN
             HINT = 'Connect as its owner, or set that role (PGOPTIONS=-crole=...); or name a schema of your own with --schema.';
     END IF;
     SELECT oid::regprocedure INTO other FROM pg_proc
-     WHERE pronamespace = home AND proname = ANY ('{leaf_new_history,@functions@}')
+     WHERE pronamespace = home AND proname = ANY ('{@functions@}')
        AND proowner <> (SELECT oid FROM pg_roles WHERE rolname = current_user) LIMIT 1;
     IF other IS NOT NULL THEN
         RAISE EXCEPTION USING ERRCODE = 'duplicate_function', MESSAGE = format('function %s already exists', other),

@@ -44,20 +44,24 @@ $$;
 CREATE FUNCTION leaf.asker() RETURNS oid
     LANGUAGE plpgsql AS $$
 DECLARE
-    session name := session_user;
     role    name := current_setting('role');
+    session oid;
     asker   oid;
 BEGIN
     UNLISTEN leaf_plain_asker;
-    asker := leaf.role_of(session);
-    IF role <> 'none' THEN
+    SELECT a.usesysid INTO session FROM pg_stat_get_activity(pg_backend_pid()) AS a;
+    asker := leaf.role_of(session_user);
+    -- Others than superusers are whom they have authenticated as: within a transaction, the session need not
+    -- note that it has another name now, and that another role has its own.
+    IF asker IS DISTINCT FROM session AND NOT leaf.is_superuser(session) THEN
+        asker := NULL;
+    ELSIF role <> 'none' THEN
         -- The name is that of the role when it was set.
         asker := (SELECT r.oid FROM leaf.role_of(role) AS r(oid) WHERE pg_has_role(asker, r.oid,
                       CASE WHEN current_setting('server_version_num')::integer >= 160000 THEN 'SET' ELSE 'MEMBER' END));
     END IF;
-    -- Meanwhile the session may have taken note that its own role has another name.
-    IF asker IS NULL OR session <> session_user THEN
-        PERFORM leaf.fail('42501', format('the session has no role "%s"', CASE role WHEN 'none' THEN session ELSE role END),
+    IF asker IS NULL THEN
+        PERFORM leaf.fail('42501', format('the session has no role "%s"', CASE role WHEN 'none' THEN session_user ELSE role END),
             'Set the role again, in another transaction.',
             'It was renamed or dropped, or the membership has ended, since SET ROLE or since the transaction began.');
     END IF;

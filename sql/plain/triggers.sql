@@ -135,11 +135,11 @@ CREATE FUNCTION leaf_alloc_changed(...)
 DECLARE
     unused name;
 BEGIN
-    IF TG_OP = 'UPDATE' AND NEW.max_id >= OLD.max_id AND OLD.incarnation = NEW.incarnation THEN
+    IF TG_RELID <> 'leaf.alloc'::regclass THEN
+        PERFORM leaf.fail('39P01', 'leaf_alloc_changed can only be called by the triggers of leaf.alloc', 'Use only the triggers that the extension has created.');
+    ELSIF TG_OP = 'UPDATE' AND NEW.max_id >= OLD.max_id AND OLD.incarnation = NEW.incarnation THEN
         -- A grant, and most other changes.
         RETURN NULL;
-    ELSIF TG_RELID <> 'leaf.alloc'::regclass THEN
-        PERFORM leaf.fail('39P01', 'leaf_alloc_changed can only be called by the triggers of leaf.alloc', 'Use only the triggers that the extension has created.');
     END IF;
     IF TG_OP = 'UPDATE' AND NEW.max_id < OLD.max_id THEN
         -- Another trigger, which fired after leaf's, has changed the row.
@@ -202,7 +202,7 @@ BEGIN
     ELSIF NEW.ceiling < OLD.ceiling
       AND (coalesce(current_setting('leaf_plain.own', true), '') <> 'on'
            -- A session can have set the mark.
-           OR current_user IS DISTINCT FROM (SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = TG_RELID)) THEN
+           OR NOT (SELECT pg_has_role(relowner, 'USAGE') FROM pg_class WHERE oid = TG_RELID)) THEN
         IF NOT is_replica THEN
             PERFORM leaf.fail('22023', format('the ceiling of worker id %s cannot be lowered', OLD.worker_id),
                 'Ids up to the ceiling may have been issued; the next lease starts there.');

@@ -57,7 +57,7 @@ BEGIN
     EXECUTE (SELECT 'DROP FUNCTION ' || string_agg(oid::regprocedure::text, ', ') FROM pg_proc WHERE pronamespace = 'leaf'::regnamespace);
     DROP TABLE leaf.alloc, leaf.worker, leaf.mask_secret, leaf.plain;
     FOR name IN SELECT oid::regprocedure FROM pg_proc
-                 WHERE pronamespace = home AND proname = ANY ('{leaf_new_history,@functions@}') LOOP
+                 WHERE pronamespace = home AND proname = ANY ('{@functions@}') LOOP
         EXECUTE format('DROP FUNCTION %s', name);
     END LOOP;
     FOR name IN SELECT oid::regclass FROM pg_class WHERE relnamespace = 'leaf'::regnamespace AND relkind = 'S' LOOP

@@ -95,6 +95,9 @@ fn open_transaction_gets_nothing_of_the_next_role_of_a_name() {
         "SELECT session_user",
         "SELECT leaf_segment_reserve('common', 1), session_user",
         "SELECT leaf_mask_key('common'), leaf_segment_reserve('common', 1) FROM generate_series(1, 2)",
+        // It forgets what it knows of the role, and learns its name once more, but not whose the name is.
+        "SELECT leaf_mask_key('common'), leaf_segment_reserve('common', 1) FROM pg_roles;
+         SAVEPOINT before; ALTER ROLE member PASSWORD 'secret'; ROLLBACK TO before; SELECT session_user",
     ];
     for (before, call) in before.iter().flat_map(|it| calls.map(|call| (it, call))) {
         for name in ["team", "member"] {

@@ -259,6 +259,7 @@ fn locked_catalog_gives_every_call_a_bounded_wait() {
             );
         }
         admin.run("ROLLBACK");
+        client.run("SET leaf.wait_timeout = '20s'");
         client.next("orders").expect("an id once the lock is gone");
     }
 }
