@@ -36,6 +36,16 @@ BEGIN
 END
 $$;
 
+-- Whom the session has authenticated as. It is the same as long as a session lasts, which is as long as plans are
+-- kept. The name of the role may be another one's by now: within a transaction, the session need not take note
+-- of that.
+CREATE FUNCTION leaf.authenticated() RETURNS oid
+    LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+    RETURN (SELECT a.usesysid FROM pg_stat_get_activity(pg_backend_pid()) AS a);
+END
+$$;
+
 /*
  * The role that asks: that of the session, because functions run as their owner. While the server
  * itself runs code of a table's owner, as ANALYZE, REINDEX and REFRESH MATERIALIZED VIEW do, the
@@ -44,18 +54,17 @@ $$;
 CREATE FUNCTION leaf.asker() RETURNS oid
     LANGUAGE plpgsql AS $$
 DECLARE
-    role    name := current_setting('role');
-    session oid;
-    asker   oid;
+    role         name := current_setting('role');
+    asker        oid;
+    is_superuser boolean;
 BEGIN
     UNLISTEN leaf_plain_asker;
-    SELECT a.usesysid INTO session FROM pg_stat_get_activity(pg_backend_pid()) AS a;
-    asker := leaf.role_of(session_user);
-    -- Others than superusers are whom they have authenticated as: within a transaction, the session need not
-    -- note that it has another name now, and that another role has its own.
-    IF asker IS DISTINCT FROM session AND NOT leaf.is_superuser(session) THEN
-        asker := NULL;
-    ELSIF role <> 'none' THEN
+    SELECT r.oid, r.rolsuper INTO asker, is_superuser FROM pg_roles AS r WHERE r.oid = leaf.authenticated();
+    IF is_superuser THEN
+        -- There may have been SET SESSION AUTHORIZATION.
+        asker := leaf.role_of(session_user);
+    END IF;
+    IF role <> 'none' THEN
         -- The name is that of the role when it was set.
         asker := (SELECT r.oid FROM leaf.role_of(role) AS r(oid) WHERE pg_has_role(asker, r.oid,
                       CASE WHEN current_setting('server_version_num')::integer >= 160000 THEN 'SET' ELSE 'MEMBER' END));
@@ -80,8 +89,7 @@ BEGIN
 END
 $$;
 
--- The cluster, as far as the host shows it. It is the same as long as a session lasts, which is as
--- long as plans are kept.
+-- The cluster, as far as the host shows it: the same as long as plans are kept.
 CREATE FUNCTION leaf.cluster() RETURNS text
     LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
