@@ -70,7 +70,7 @@ BEGIN
                       CASE WHEN current_setting('server_version_num')::integer >= 160000 THEN 'SET' ELSE 'MEMBER' END));
     END IF;
     IF asker IS NULL THEN
-        PERFORM leaf.fail('42501', format('the session has no role "%s"', CASE role WHEN 'none' THEN session_user ELSE role END),
+        PERFORM leaf.fail('42501', format('the session has no role "%s"', coalesce(nullif(role, 'none'), pg_get_userbyid(leaf.authenticated()))),
             'Set the role again, in another transaction.',
             'It was renamed or dropped, or the membership has ended, since SET ROLE or since the transaction began.');
     END IF;

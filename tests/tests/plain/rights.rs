@@ -110,8 +110,12 @@ fn open_transaction_gets_nothing_of_the_next_role_of_a_name() {
                  UPDATE leaf.alloc SET owner = '{name}' WHERE biz_tag = 'theirs'"
             ));
             refused(member.simple_query(&format!("SELECT {call}")), "42501");
+            superuser.run("DROP ROLE former");
+            member.run("ROLLBACK; BEGIN");
+            // Nor when the session's own role is no more.
+            refused(member.simple_query(&format!("SELECT {call}")), "42501");
             drop(member);
-            superuser.run("DROP ROLE IF EXISTS former, member, team");
+            superuser.run("DROP ROLE IF EXISTS member, team");
         }
     }
 }
