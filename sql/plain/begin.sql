@@ -29,12 +29,17 @@ DECLARE
                      WHERE t.tgrelid = to_regclass('leaf.alloc') AND t.tgname = 'leaf_check');
     is_administrator boolean := @is_administrator@;
 BEGIN
+    IF owner IS NULL AND EXISTS (SELECT FROM pg_namespace WHERE nspname = 'leaf' AND pg_get_userbyid(nspowner) = current_user
+                                    AND obj_description(oid, 'pg_namespace') = '@left@') THEN
+        -- It is made anew, and nobody else's meanwhile.
+        DROP SCHEMA leaf;
+    END IF;
     IF EXISTS (SELECT FROM pg_extension WHERE extname = 'leaf') THEN
         RAISE EXCEPTION USING ERRCODE = 'duplicate_object', MESSAGE = 'the extension leaf is installed in this database',
             HINT = 'Use it as it is: it can do all that the plain edition can.';
     ELSIF owner IS NULL AND to_regnamespace('leaf') IS NOT NULL THEN
         RAISE EXCEPTION USING ERRCODE = 'duplicate_schema', MESSAGE = 'schema "leaf" already exists',
-            HINT = 'Rename it, or install the plain edition in another database; "leafctl plain uninstall" drops what it has left.';
+            HINT = 'Rename it, or install the plain edition in another database.';
     ELSIF current_setting('server_version_num')::integer < 150000 THEN
         RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = 'leaf needs PostgreSQL 15 or later',
             HINT = 'Upgrade the server.';

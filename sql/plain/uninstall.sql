@@ -1,7 +1,7 @@
 /*
  * Removes the plain edition. What the tables say of ids that are in use goes with them. The empty schema leaf
- * stays: transactions that are open can still execute functions that are no more, as their owner, with what
- * they find in a schema of that name. When these have ended, it can be dropped.
+ * stays: transactions that are open, also on standbys, can still execute functions that are no more, as their
+ * owner, with what they find in a schema of that name.
  */
 -- What is committed while this waits for the locks has to be seen.
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
@@ -13,16 +13,8 @@ DO $$
 DECLARE
     name text;
     left_over text;
-    what_is_left text := 'what is left of leaf until the transactions have ended that were open when it was removed';
-    home oid := (SELECT p.pronamespace FROM pg_trigger AS t JOIN pg_proc AS p ON p.oid = t.tgfoid
-                  WHERE t.tgrelid = to_regclass('leaf.alloc') AND t.tgname = 'leaf_check');
 BEGIN
-    IF to_regclass('leaf.plain') IS NULL AND EXISTS (
-            SELECT FROM pg_namespace WHERE nspname = 'leaf' AND pg_get_userbyid(nspowner) = current_user
-               AND obj_description(oid, 'pg_namespace') = what_is_left) THEN
-        -- It was removed before.
-        RETURN;
-    ELSIF to_regclass('leaf.plain') IS NULL THEN
+    IF to_regclass('leaf.plain') IS NULL THEN
         RAISE EXCEPTION USING ERRCODE = 'undefined_table', MESSAGE = 'the plain edition of leaf is not installed in this database',
             HINT = 'Name another database with -d.';
     ELSIF (SELECT count(*) FROM pg_class WHERE oid IN (to_regclass('leaf.plain'), to_regclass('leaf.alloc'), to_regclass('leaf.worker'))
@@ -56,14 +48,24 @@ BEGIN
     -- At once, because some are part of others.
     EXECUTE (SELECT 'DROP FUNCTION ' || string_agg(oid::regprocedure::text, ', ') FROM pg_proc WHERE pronamespace = 'leaf'::regnamespace);
     DROP TABLE leaf.alloc, leaf.worker, leaf.mask_secret, leaf.plain;
-    FOR name IN SELECT oid::regprocedure FROM pg_proc
-                 WHERE pronamespace = home AND proname = ANY ('{@functions@}') LOOP
-        EXECUTE format('DROP FUNCTION %s', name);
+    -- Wherever they are, and until there are none: the owner of the schema may have dropped one that tells of the
+    -- others, and can give its name to another schema meanwhile.
+    FOR attempt IN 1..100 LOOP
+        FOR name IN SELECT oid::regprocedure FROM pg_proc
+                     WHERE pg_get_userbyid(proowner) = current_user AND proname = ANY ('{@functions@}') LOOP
+            EXECUTE format('DROP FUNCTION %s', name);
+        END LOOP;
+        -- There was none.
+        EXIT WHEN name IS NULL;
     END LOOP;
+    IF name IS NOT NULL THEN
+        RAISE EXCEPTION USING ERRCODE = 'serialization_failure', MESSAGE = 'could not remove all functions due to concurrent changes of schemas',
+            HINT = 'Try again.';
+    END IF;
     FOR name IN SELECT oid::regclass FROM pg_class WHERE relnamespace = 'leaf'::regnamespace AND relkind = 'S' LOOP
         -- Any role can have named it in a view.
         EXECUTE format('DROP SEQUENCE %s CASCADE', name);
     END LOOP;
-    EXECUTE format('COMMENT ON SCHEMA leaf IS %L', what_is_left);
+    COMMENT ON SCHEMA leaf IS '@left@';
 END
 $$;

@@ -31,6 +31,9 @@ const PLAIN: [&str; 10] = [
 
 const UNINSTALL: &str = include_str!("../../sql/plain/uninstall.sql");
 
+/// How the schema that stays when the edition is removed is known.
+const LEFT: &str = "empty: leaf was removed";
+
 /// What only an extension can have, or does at another time. The owner of the database can be any role here.
 const OF_EXTENSION: [&str; 5] = [
     "leaf_install_schema",
@@ -93,6 +96,7 @@ pub fn uninstall() -> String {
 /// A script with the names of the extension's functions filled in, and with what makes an administrator.
 fn filled_in(script: &str) -> String {
     let script = script.replace("@functions@", &functions());
+    let script = script.replace("@left@", LEFT);
     script.replace("@is_administrator@", IS_ADMINISTRATOR)
 }
 

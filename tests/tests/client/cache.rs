@@ -314,7 +314,7 @@ fn lease_that_comes_after_closing_is_never_used() {
     let file = folder.path().join("worker.json");
     let (mut client, mut other) = (server.connect(), server.connect());
     client.run(
-        "CREATE SEQUENCE releases;
+        "CREATE SEQUENCE releases; GRANT USAGE ON SEQUENCE releases TO PUBLIC;
          CREATE FUNCTION keeps() RETURNS trigger LANGUAGE plpgsql AS
              $$ BEGIN RAISE EXCEPTION 'release %', nextval('public.releases'); END $$;
          CREATE TRIGGER keeps BEFORE UPDATE ON leaf.worker FOR EACH ROW

@@ -57,35 +57,47 @@ fn installed_twice_keeps_rows_and_removed_leaves_nothing() {
         let said = plain(&server, INSTALLER, &[command]);
         assert_eq!(said.code, Some(0), "{command}: {}", said.err);
     }
-    assert_eq!(client.number(NOTHING), 0);
+    assert_eq!(client.number(NOTHING), 1, "an empty schema");
+    client.run("DROP SCHEMA leaf");
 }
 
-/// They would execute, as the owner of the removed functions, what somebody else puts into a schema of that name.
+/// Transactions that are open can execute functions that are no more, as their owner, with what somebody else puts
+/// into a schema of that name.
 #[test]
-fn schema_stays_until_transactions_have_ended_that_know_the_functions() {
+fn nobody_else_gets_the_schema_of_removed_functions() {
     let server = without_leaf();
     let mut superuser = server.connect();
     superuser.run("CREATE SCHEMA ids; GRANT USAGE ON SCHEMA ids TO PUBLIC");
-    let as_superuser = |arguments: &[&str]| plain(&server, "postgres", arguments);
-    as_superuser(&["install", "--schema", "ids"]).done();
+    let as_superuser = |arguments: &[&str]| plain(&server, "postgres", arguments).done();
+    as_superuser(&["install", "--schema", "ids"]);
     let [mut landlord, mut other] = [(); 2].map(|()| server.connect_as(INSTALLER, "postgres"));
     landlord.run("BEGIN; SELECT ids.leaf_segment_reserve(NULL, 1)");
-    let error = as_superuser(&["uninstall"]).failed(1);
-    assert!(error.contains("open: 1"), "{error}");
+    as_superuser(&["uninstall"]);
     other.fails("CREATE SCHEMA leaf", "42P06");
     other.fails("DROP SCHEMA leaf", "42501");
+    plain(&server, INSTALLER, &["install"]).failed(1);
     landlord
         .simple_query("SELECT ids.leaf_segment_reserve('orders', 1)")
         .expect_err("it is removed");
-    // Nor is it dropped for those who have not removed leaf.
-    for arguments in [&["uninstall"][..], &["install"]] {
-        plain(&server, INSTALLER, arguments).failed(1);
-    }
-    landlord.run("ROLLBACK");
-    as_superuser(&["uninstall"]).done();
-    assert_eq!(superuser.number(NOTHING), 0);
-    let error = as_superuser(&["uninstall"]).failed(1);
-    assert!(error.contains("not installed"), "{error}");
+    as_superuser(&["install", "--schema", "ids"]);
+    as_superuser(&["uninstall"]);
+    assert_eq!(superuser.number(NOTHING), 1, "an empty schema");
+}
+
+/// The owner of their schema can drop one.
+#[test]
+fn functions_are_removed_wherever_they_are() {
+    let server = Server::options().plain().bare().start();
+    let mut superuser = server.connect();
+    plain(&server, "postgres", &["install"]).done();
+    superuser.run(&format!(
+        "CREATE ROLE {INSTALLER} LOGIN; ALTER DATABASE postgres OWNER TO {INSTALLER}"
+    ));
+    server
+        .connect_as(INSTALLER, "postgres")
+        .run("DROP FUNCTION leaf_alloc_check() CASCADE");
+    plain(&server, "postgres", &["uninstall"]).done();
+    assert_eq!(superuser.number(NOTHING), 1, "an empty schema");
 }
 
 /// What a role lacks, and where the functions are, is named with a way out.
@@ -298,6 +310,7 @@ fn code_of_strangers_is_not_run_by_who_installs() {
             installer.run("SELECT leaf_tag_drop('orders')");
         }
     }
+    installer.run("DROP SCHEMA leaf");
     stranger.run(
         "CREATE FUNCTION public.note() RETURNS text LANGUAGE plpgsql AS
          $$BEGIN PERFORM nextval('public.runs'); RETURN '0.0.1'; END$$;

@@ -243,6 +243,7 @@ fn superuser_installs_where_nobody_else_owns_the_schema() {
         "{error}"
     );
     run_as("owner", "plain uninstall").done();
+    shop.run("DROP SCHEMA leaf");
     // A member of the host's role can replace functions in its schema.
     shop.run(
         "CREATE ROLE host CREATEROLE; CREATE SCHEMA of_host AUTHORIZATION host; GRANT CREATE, USAGE ON SCHEMA of_host TO clerk;
@@ -259,6 +260,7 @@ fn superuser_installs_where_nobody_else_owns_the_schema() {
     assert!(error.contains("what tenant may have written"), "{error}");
     shop.run("DROP FUNCTION of_host.leaf_tag_create; RESET ROLE; REVOKE host FROM tenant");
     run_as("clerk", "plain uninstall").done();
+    shop.run("DROP SCHEMA leaf");
     // Nor those of a role that may create schemas and roles.
     shop.run("CREATE SCHEMA of_tenant AUTHORIZATION tenant");
     install_as("tenant", "--schema of_tenant").done();
@@ -276,6 +278,7 @@ fn superuser_installs_where_nobody_else_owns_the_schema() {
         }
     }
     run_as("tenant", "plain uninstall").done();
+    shop.run("DROP SCHEMA leaf");
     install("--schema ids").done();
     let list = || {
         let mut leafctl = leafctl_on(&server);
