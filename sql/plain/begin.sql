@@ -39,7 +39,9 @@ BEGIN
             HINT = 'Use it as it is: it can do all that the plain edition can.';
     ELSIF owner IS NULL AND to_regnamespace('leaf') IS NOT NULL THEN
         RAISE EXCEPTION USING ERRCODE = 'duplicate_schema', MESSAGE = 'schema "leaf" already exists',
-            HINT = 'Rename it, or install the plain edition in another database.';
+            HINT = CASE WHEN obj_description(to_regnamespace('leaf'), 'pg_namespace') = '@left@'
+                        THEN 'Connect as the role that has removed leaf, or install the plain edition in another database.'
+                        ELSE 'Rename it, or install the plain edition in another database.' END;
     ELSIF current_setting('server_version_num')::integer < 150000 THEN
         RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = 'leaf needs PostgreSQL 15 or later',
             HINT = 'Upgrade the server.';

@@ -86,7 +86,7 @@ pub async fn run(args: &PlainArgs) -> Result<(), Failure> {
     .await?;
     if matches!(args.command, Command::Uninstall(_)) {
         note(
-            "the empty schema leaf stays: it can be dropped when the transactions have ended that were open meanwhile, also on standbys",
+            "the empty schema leaf stays: it can be dropped when all standbys have the removal, and the transactions have ended that were open then",
         );
     }
     line(&format!("{done} leaf {} (plain)", script::VERSION))

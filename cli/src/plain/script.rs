@@ -77,7 +77,10 @@ pub fn install(schema: &Schema) -> String {
     let bodies: Vec<_> = plain.iter().filter_map(Body::of).collect();
     for Statement { comment, text } in split(EXTENSION).into_iter().filter(is_kept) {
         match text.split_once("LANGUAGE c") {
-            Some((head, _)) => script.add(comment, &function(head, &bodies)),
+            Some((head, _)) => {
+                let (of_body, function) = function(head, &bodies);
+                script.add(&format!("{comment}{of_body}"), &function);
+            }
             None => script.add(comment, text),
         }
     }
@@ -131,20 +134,21 @@ fn without_space(text: &str) -> String {
     text.split_whitespace().collect()
 }
 
-/// The function with this head: with the first body that fits.
-fn function(head: &str, bodies: &[Body<'_>]) -> String {
+/// The function with this head: with the first body that fits, after its comment.
+fn function<'s>(head: &str, bodies: &[Body<'s>]) -> (&'s str, String) {
     let head = head.trim_end();
     let signature = without_space(head.trim_start_matches(CREATE_FUNCTION));
     let body = bodies.iter().find(|it| signature.starts_with(&it.opening));
     let (comment, rest) = body.map_or(("", HINT), |it| (it.comment.trim_start(), it.rest));
     let Some(hint) = rest.strip_prefix("HINT ") else {
-        return format!("{comment}{head}\n    {rest}");
+        return (comment, format!("{head}\n    {rest}"));
     };
     let name = signature.split('(').next().unwrap_or_default();
-    format!(
+    let refusal = format!(
         "{head}\n    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$\nBEGIN\n    RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',\n        \
          MESSAGE = '{name} needs the extension leaf',\n        HINT = {hint};\nEND\n$$"
-    )
+    );
+    ("", refusal)
 }
 
 /// A script that can be executed again.

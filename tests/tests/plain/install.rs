@@ -61,6 +61,25 @@ fn installed_twice_keeps_rows_and_removed_leaves_nothing() {
     client.run("DROP SCHEMA leaf");
 }
 
+#[test]
+fn upgrade_replaces_every_function() {
+    let server = Server::options().plain().start();
+    let mut client = server.connect_as(INSTALLER, "postgres");
+    let functions = "SELECT string_agg(concat(oid::regprocedure, prosrc, prosqlbody, proconfig), '' ORDER BY oid)
+                       FROM pg_proc WHERE proowner = CURRENT_USER::regrole";
+    let before = client.text(functions);
+    client.run(
+        "DO $$ DECLARE it record; BEGIN
+             FOR it IN SELECT oid::regprocedure AS name FROM pg_proc WHERE proowner = CURRENT_USER::regrole LOOP
+                 EXECUTE format('ALTER FUNCTION %s SET lock_timeout = 1', it.name);
+             END LOOP;
+         END $$",
+    );
+    assert_ne!(client.text(functions), before);
+    plain(&server, INSTALLER, &["upgrade"]).done();
+    assert_eq!(client.text(functions), before);
+}
+
 /// Transactions that are open can execute functions that are no more, as their owner, with what somebody else puts
 /// into a schema of that name.
 #[test]
