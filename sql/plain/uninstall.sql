@@ -52,7 +52,9 @@ BEGIN
     -- others, and can give its name to another schema meanwhile.
     FOR attempt IN 1..100 LOOP
         FOR name IN SELECT oid::regprocedure FROM pg_proc
-                     WHERE pg_get_userbyid(proowner) = current_user AND proname = ANY ('{@functions@}') LOOP
+                     WHERE pg_get_userbyid(proowner) = current_user AND proname = ANY ('{@functions@}')
+                       -- The role can have others of such a name.
+                       AND 'search_path=pg_catalog, pg_temp' = ANY (proconfig) LOOP
             EXECUTE format('DROP FUNCTION %s', name);
         END LOOP;
         -- There was none.

@@ -109,6 +109,10 @@ fn functions_are_removed_wherever_they_are() {
     let server = Server::options().plain().bare().start();
     let mut superuser = server.connect();
     plain(&server, "postgres", &["install"]).done();
+    superuser.run(
+        "CREATE SCHEMA app;
+         CREATE FUNCTION app.leaf_id_text(bigint) RETURNS text LANGUAGE sql AS 'SELECT $1::text'",
+    );
     superuser.run(&format!(
         "CREATE ROLE {INSTALLER} LOGIN; ALTER DATABASE postgres OWNER TO {INSTALLER}"
     ));
@@ -116,7 +120,12 @@ fn functions_are_removed_wherever_they_are() {
         .connect_as(INSTALLER, "postgres")
         .run("DROP FUNCTION leaf_alloc_check() CASCADE");
     plain(&server, "postgres", &["uninstall"]).done();
-    assert_eq!(superuser.number(NOTHING), 1, "an empty schema");
+    assert_eq!(
+        superuser.number(NOTHING),
+        2,
+        "an empty schema, and what is not leaf's"
+    );
+    assert_eq!(superuser.text("SELECT app.leaf_id_text(7)"), "7");
 }
 
 /// What a role lacks, and where the functions are, is named with a way out.
