@@ -64,7 +64,8 @@ pub fn restore(shared: &Shared, saved: &SavedSlot) {
         catalog: saved.catalog,
         tag: &saved.tag,
     };
-    let claim = shared.index.claim(key, saved.incarnation, Monotonic::ZERO);
+    let since = Monotonic::ZERO;
+    let claim = (shared.index).claim(key, saved.incarnation, since, &shared.leftovers);
     let Claim::Slot(found, _) = claim else {
         return;
     };

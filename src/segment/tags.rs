@@ -23,7 +23,6 @@ use crate::error::{Error as CommonError, Problem};
 use crate::patience::Patience;
 use crate::pg::{clock, display, inval, process, role, xact};
 use crate::shmem::index::{Claim, FoundSlot};
-use crate::shmem::leftovers::Leftover;
 use crate::shmem::slot::Slot;
 use crate::shmem::{self, Shared};
 
@@ -261,9 +260,11 @@ pub fn no_ids_here(tag: &[u8], permissions: &Permissions) -> ! {
 fn claim(shared: &Shared, tag: &[u8], incarnation: [u8; 16], patience: &Patience<'_>) -> FoundSlot {
     let since = clock::monotonic();
     loop {
-        if let Claim::Slot(found, leftover) = shared.index.claim(key(tag), incarnation, since) {
-            if let Some(leftover) = leftover {
-                leave_to_loader(shared, &leftover);
+        let claim = (shared.index).claim(key(tag), incarnation, since, &shared.leftovers);
+        if let Claim::Slot(found, of_evicted) = claim {
+            let loader = of_evicted.and_then(|database| shared.loaders.latch_of(database));
+            if let Some(latch) = loader {
+                latch.set();
             }
             return found;
         }
@@ -272,15 +273,6 @@ fn claim(shared: &Shared, tag: &[u8], incarnation: [u8; 16], patience: &Patience
             Error::NoSlot { tag: display(tag) }.raise();
         }
         patience.nap();
-    }
-}
-
-/// Leaves unused ids of an evicted slot to the loader of their database, which may be
-/// another one.
-fn leave_to_loader(shared: &Shared, leftover: &Leftover) {
-    shared.leftovers.post(leftover, Monotonic::ZERO);
-    if let Some(latch) = shared.loaders.latch_of(leftover.key.database) {
-        latch.set();
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use leaf_core::time::Monotonic;
 
 use super::key::{Key, KeyRef, OwnedKey};
-use super::leftovers::Leftover;
+use super::leftovers::{Leftover, Leftovers};
 use super::queue::Queue;
 use super::slot::Slot;
 use crate::pg::clock;
@@ -61,8 +61,8 @@ unsafe impl Shareable for Heads {}
 
 /// What a claim of a slot has come to.
 pub enum Claim {
-    /// The slot, and the unused ids of the tag that was evicted from it, if any.
-    Slot(FoundSlot, Option<Leftover>),
+    /// The slot, and the database whose loader has ids of an evicted tag to take back, if any.
+    Slot(FoundSlot, Option<u32>),
     /// No slot can be evicted, or other sessions have waited longer.
     Wait,
 }
@@ -126,8 +126,15 @@ impl Index {
 
     /// The slot that serves `key`; if there is none, a free or idle slot is assigned to
     /// it, in the order in which sessions have begun to wait, each of them at `since`. If
-    /// the slot has ids of another incarnation of the row, they are dropped.
-    pub fn claim(&self, key: KeyRef<'_>, incarnation: [u8; 16], since: Monotonic) -> Claim {
+    /// the slot has ids of another incarnation of the row, they are dropped. The unused ids of
+    /// the tag that is evicted are among the leftovers before the tag can have another slot.
+    pub fn claim(
+        &self,
+        key: KeyRef<'_>,
+        incarnation: [u8; 16],
+        since: Monotonic,
+        leftovers: &Leftovers,
+    ) -> Claim {
         let mut table = self.table.write();
         let (heads, entries) = table.parts();
         if let Some(number) = walk(entries, key) {
@@ -142,13 +149,16 @@ impl Index {
         if !heads.queue.is_turn(since) {
             return Claim::Wait;
         }
-        let mut leftover = None;
+        let mut of_database = None;
         let number = match heads.free {
             NONE => {
-                let Some((number, unused)) = self.evict(heads, entries) else {
+                let Some((number, leftover)) = self.evict(heads, entries) else {
                     return Claim::Wait;
                 };
-                leftover = unused;
+                if let Some(leftover) = leftover {
+                    leftovers.post(&leftover, Monotonic::ZERO);
+                    of_database = Some(leftover.key.database);
+                }
                 number
             }
             free => {
@@ -164,7 +174,7 @@ impl Index {
         entry.key.set(key, incarnation);
         entry.next = first;
         entry.seen = self.slots[number].buffer.drawn();
-        Claim::Slot(self.found(entries, number), leftover)
+        Claim::Slot(self.found(entries, number), of_database)
     }
 
     /// Ends the wait of this session for a slot.

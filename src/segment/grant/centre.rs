@@ -89,13 +89,9 @@ pub fn request_lately_fed(shared: &Shared, database: u32) {
     };
     let claim = |tags: Vec<(OwnedKey, [u8; 16])>| {
         for (key, incarnation) in &tags {
-            match (shared.index).claim(key.as_ref(), *incarnation, Monotonic::ZERO) {
-                Claim::Slot(found, leftover) => {
-                    if let Some(leftover) = leftover {
-                        shared.leftovers.post(&leftover, Monotonic::ZERO);
-                    }
-                    shared.index.request(found.number, database);
-                }
+            let since = Monotonic::ZERO;
+            match (shared.index).claim(key.as_ref(), *incarnation, since, &shared.leftovers) {
+                Claim::Slot(found, _) => shared.index.request(found.number, database),
                 Claim::Wait => return,
             }
         }

@@ -132,13 +132,9 @@ pub fn collect(
     is_under_way: impl Fn(&dyn Fn(&FoundSlot) -> bool) -> bool,
 ) -> Vec<Job> {
     let now = clock::monotonic();
-    // What is taken back can be granted again at once.
-    let leftovers = shared.leftovers.take(database);
     let requests = shared.mailbox.take_of(database, Asked::is_of_tag);
-    let leftovers = leftovers.into_iter().map(What::Leftover);
-    let mut jobs: Vec<What> = leftovers
-        .chain(requests.into_iter().map(|it| What::Request(Box::new(it))))
-        .collect();
+    let requests = requests.into_iter().map(|it| What::Request(Box::new(it)));
+    let mut jobs: Vec<What> = requests.collect();
     for number in shared.index.requests_of(database) {
         let slot = shared.index.slot(number);
         if slot.retry_at.get() > now {
@@ -165,7 +161,11 @@ pub fn collect(
             ),
         }
     }
-    jobs.into_iter().map(Job::new).collect()
+    // What is taken back can be granted again at once. Whatever was evicted before it was asked for again is
+    // among these: they are looked at last, and come first.
+    let leftovers = shared.leftovers.take(database);
+    let leftovers = leftovers.into_iter().map(What::Leftover);
+    leftovers.chain(jobs).map(Job::new).collect()
 }
 
 /// Requests the segments that sessions should have requested but did not.
