@@ -53,8 +53,8 @@ BEGIN
     FOR attempt IN 1..100 LOOP
         FOR name IN SELECT oid::regprocedure FROM pg_proc
                      WHERE pg_get_userbyid(proowner) = current_user AND proname = ANY ('{@functions@}')
-                       -- The role can have others of such a name.
-                       AND 'search_path=pg_catalog, pg_temp' = ANY (proconfig) LOOP
+                       -- The role can have others of such a name. A restore can have quoted all identifiers.
+                       AND EXISTS (SELECT FROM unnest(proconfig) AS it WHERE replace(it, '"', '') = 'search_path=pg_catalog, pg_temp') LOOP
             EXECUTE format('DROP FUNCTION %s', name);
         END LOOP;
         -- There was none.

@@ -111,7 +111,10 @@ fn functions_are_removed_wherever_they_are() {
     plain(&server, "postgres", &["install"]).done();
     superuser.run(
         "CREATE SCHEMA app;
-         CREATE FUNCTION app.leaf_id_text(bigint) RETURNS text LANGUAGE sql AS 'SELECT $1::text'",
+         CREATE FUNCTION app.leaf_id_text(bigint) RETURNS text LANGUAGE sql AS 'SELECT $1::text';
+         SET quote_all_identifiers = on;
+         -- As a restore does.
+         ALTER FUNCTION leaf_tag_incarnation(text) SET search_path = pg_catalog, pg_temp",
     );
     superuser.run(&format!(
         "CREATE ROLE {INSTALLER} LOGIN; ALTER DATABASE postgres OWNER TO {INSTALLER}"
