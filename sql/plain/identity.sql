@@ -174,3 +174,12 @@ CREATE FUNCTION leaf.require_primary(what text) RETURNS boolean
 -- Marks the statements of leaf's own functions for its triggers, until it is taken back.
 CREATE FUNCTION leaf.mark_own(is_own boolean) RETURNS text
     LANGUAGE sql RETURN set_config('leaf_plain.own', CASE WHEN is_own THEN 'on' ELSE 'off' END, true);
+
+-- Whether a trigger of the table is fired by one of these: a session can have set the mark.
+CREATE FUNCTION leaf.is_own(relation oid) RETURNS boolean
+    LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN coalesce(current_setting('leaf_plain.own', true), '') = 'on'
+       AND (SELECT pg_has_role(relowner, 'USAGE') FROM pg_class WHERE oid = relation);
+END
+$$;

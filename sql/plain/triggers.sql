@@ -5,7 +5,7 @@ CREATE FUNCTION leaf_alloc_check(...)
 DECLARE
     is_replica boolean;
 BEGIN
-    IF TG_OP = 'UPDATE' AND current_setting('leaf_plain.own', true) = 'on' AND NEW.max_id >= OLD.max_id THEN
+    IF TG_OP = 'UPDATE' AND NEW.max_id >= OLD.max_id AND leaf.is_own(TG_RELID) THEN
         -- A grant: what all rows need is set there.
         RETURN NEW;
     END IF;
@@ -199,10 +199,7 @@ BEGIN
     ELSIF NEW.worker_id <> OLD.worker_id THEN
         PERFORM leaf.fail('22023', format('worker id %s cannot be changed to %s', OLD.worker_id, NEW.worker_id),
             'Register the node again with leaf_worker_register.');
-    ELSIF NEW.ceiling < OLD.ceiling
-      AND (coalesce(current_setting('leaf_plain.own', true), '') <> 'on'
-           -- A session can have set the mark.
-           OR NOT (SELECT pg_has_role(relowner, 'USAGE') FROM pg_class WHERE oid = TG_RELID)) THEN
+    ELSIF NEW.ceiling < OLD.ceiling AND NOT leaf.is_own(TG_RELID) THEN
         IF NOT is_replica THEN
             PERFORM leaf.fail('22023', format('the ceiling of worker id %s cannot be lowered', OLD.worker_id),
                 'Ids up to the ceiling may have been issued; the next lease starts there.');

@@ -203,7 +203,9 @@ BEGIN
         END IF;
         is_new := w.worker_id IS NULL;
         worker_id := wanted;
-        PERFORM FROM leaf.worker AS l WHERE l.worker_id = wanted AND l.token = w.token AND l.nonce = w.nonce
+        -- As it was seen. Not by token and nonce, which a plan that the host logs would tell the asker.
+        PERFORM FROM leaf.worker AS l
+          WHERE l.worker_id = wanted AND (l.history, l.ceiling, l.leased_until) = (w.history, w.ceiling, w.leased_until)
             FOR NO KEY UPDATE SKIP LOCKED;
         IF NOT (FOUND OR is_new) THEN
             PERFORM leaf.contended();

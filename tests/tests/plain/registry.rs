@@ -174,16 +174,21 @@ fn day_has_24_hours_in_every_session() {
     assert!((hours - 24.0).abs() < 0.1, "{hours} hours");
 }
 
-/// The planner takes what it is kept from for costly, and PostgreSQL before 18 would compile it:
-/// 200 milliseconds for a lease.
-#[test]
-fn leases_are_not_compiled() {
-    let server = Server::options()
+/// A server that logs the plans of all statements.
+fn with_plans() -> Server {
+    Server::options()
         .plain()
         .set("session_preload_libraries", "auto_explain")
         .set("auto_explain.log_min_duration", "0")
         .set("auto_explain.log_nested_statements", "on")
-        .start();
+        .start()
+}
+
+/// The planner takes what it is kept from for costly, and PostgreSQL before 18 would compile it:
+/// 200 milliseconds for a lease.
+#[test]
+fn leases_are_not_compiled() {
+    let server = with_plans();
     let mut client = server.connect_as(INSTALLER, "postgres");
     let lease = client.register("'a'").expect("a lease");
     client.run(&format!(
@@ -194,6 +199,25 @@ fn leases_are_not_compiled() {
     let plans = server.log();
     assert!(plans.contains("leaf.choose_worker_id"), "{plans}");
     assert!(!plans.contains("JIT:"), "{plans}");
+}
+
+/// Sessions can have sent what the server logs.
+#[test]
+fn plans_tell_nothing_of_the_lease_before() {
+    let server = with_plans();
+    let mut client = server.connect_as(INSTALLER, "postgres");
+    let lease = client.register("'a'").expect("a lease");
+    client.run(&format!(
+        "SELECT leaf_worker_release({}, '{}', {});
+         UPDATE leaf.worker SET nonce = gen_random_uuid();
+         SET plan_cache_mode = force_custom_plan",
+        lease.worker_id, lease.nonce, lease.token
+    ));
+    let nonce = client.text("SELECT nonce::text FROM leaf.worker");
+    client.register("'b', 0").expect("a lease");
+    let plans = server.log();
+    assert!(plans.contains("leaf.choose_worker_id"), "{plans}");
+    assert!(!plans.contains(&nonce), "{plans}");
 }
 
 /// In a select list, `.*` calls a function once for each column, which would be those of nine leases.

@@ -395,4 +395,10 @@ fn mark_that_a_session_sets_is_not_believed() {
     shop.run("SET leaf_plain.own = on");
     let lower = "UPDATE leaf.worker SET ceiling = ceiling - interval '1 ms'";
     refused(shop.simple_query(lower), "22023");
+    installer.run("GRANT SELECT, UPDATE ON leaf.alloc TO shop");
+    for (change, code) in [("max_value = 3", "22023"), ("stripes = 2", "55000")] {
+        shop.run("SET leaf_plain.own = on");
+        let change = format!("UPDATE leaf.alloc SET {change}");
+        refused(shop.simple_query(&change), code);
+    }
 }
