@@ -1,7 +1,7 @@
 /* Before rows leave the database, and after they have come from elsewhere. */
 
 CREATE FUNCTION leaf.fold() RETURNS void
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET debug_print_plan = off
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan
     SET lock_timeout = '5s' AS $$
 DECLARE
     a leaf.alloc;
@@ -22,7 +22,7 @@ $$;
 COMMENT ON FUNCTION leaf.fold() IS 'raises max_id past the blocks of transactions that were rolled back: for use before the rows of leaf.alloc leave the database';
 
 CREATE FUNCTION @extschema@.leaf_new_history() RETURNS void
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET debug_print_plan = off
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan
     SET client_min_messages = warning SET lock_timeout = '5s' AS $$
 DECLARE
     incarnation uuid;

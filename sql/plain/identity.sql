@@ -125,12 +125,12 @@ END
 $$;
 
 CREATE FUNCTION leaf.history() RETURNS text
-    LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET debug_print_plan = off AS $$
+    LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
     SELECT history FROM leaf.identity();
 $$;
 
 CREATE FUNCTION leaf.is_copy() RETURNS boolean
-    LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET debug_print_plan = off AS $$
+    LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
     SELECT is_copy FROM leaf.identity();
 $$;
 
@@ -177,7 +177,7 @@ CREATE FUNCTION leaf.mark_own(is_own boolean) RETURNS text
 
 -- Whether a trigger of the table is fired by one of these: a session can have set the mark.
 CREATE FUNCTION leaf.is_own(relation oid) RETURNS boolean
-    LANGUAGE plpgsql STABLE AS $$
+    LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RETURN coalesce(current_setting('leaf_plain.own', true), '') = 'on'
        AND (SELECT pg_has_role(relowner, 'USAGE') FROM pg_class WHERE oid = relation);

@@ -2,7 +2,7 @@
 
 -- The secret that masks of new rows are made of.
 CREATE FUNCTION leaf.any_mask_secret() RETURNS uuid
-    LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET debug_print_plan = off AS $$
+    LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
     SELECT id FROM leaf.mask_secret ORDER BY id LIMIT 1;
 $$;
 
@@ -51,12 +51,12 @@ END
 $$;
 
 CREATE FUNCTION leaf_mask_key(...)
-    LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET debug_print_plan = off AS $$
+    LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
     SELECT * FROM leaf.mask_key($1, $2, $3);
 $$;
 
 CREATE FUNCTION leaf_mask_rotate(...)
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET debug_print_plan = off
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan
     SET lock_timeout = '5s' AS $$
 DECLARE
     a leaf.alloc := leaf.row_to_change(tag);

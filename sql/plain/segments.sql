@@ -119,8 +119,8 @@ $$;
 
 -- One plan for all calls: to plan those again whose arguments the planner could fold cost a fifth of each.
 CREATE FUNCTION leaf_segment_reserve(...)
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET debug_print_plan = off SET lock_timeout = '5s'
-    SET plan_cache_mode = force_generic_plan AS $$
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan
+    SET lock_timeout = '5s' AS $$
 DECLARE
     granted record;
     ignored text;
@@ -139,7 +139,7 @@ $$;
 -- A block that was granted in an open transaction cannot be taken back, and others cannot be told
 -- from it: nothing is.
 CREATE FUNCTION leaf_segment_return(...)
-    LANGUAGE plpgsql STRICT SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET debug_print_plan = off AS $$
+    LANGUAGE plpgsql STRICT SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     hint text := 'Give the unused end of a block that leaf_segment_reserve has returned, such as ''[201,301)''.';
 BEGIN
@@ -156,7 +156,7 @@ END
 $$;
 
 CREATE FUNCTION leaf_tag_incarnation(...)
-    LANGUAGE plpgsql STRICT SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET debug_print_plan = off AS $$
+    LANGUAGE plpgsql STRICT SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
     PERFORM leaf.check_tag(tag);
     PERFORM leaf.require_primary('draw ids');
@@ -196,9 +196,8 @@ END
 $$;
 
 CREATE FUNCTION leaf_segment_feed(...)
-    LANGUAGE plpgsql ROWS 100 SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET debug_print_plan = off
-    SET lock_timeout = '100ms'
-    SET plan_cache_mode = force_generic_plan AS $$
+    LANGUAGE plpgsql ROWS 100 SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan
+    SET lock_timeout = '100ms' AS $$
 DECLARE
     asked   integer := cardinality(tags);
     advice  text := 'Give the arrays an element for each tag.';

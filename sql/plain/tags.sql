@@ -124,7 +124,7 @@ END
 $$;
 
 CREATE FUNCTION leaf_tag_create(...)
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET debug_print_plan = off
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan
     SET lock_timeout = '5s' AS $$
 DECLARE
     asker oid := leaf.asker();
@@ -162,7 +162,7 @@ END
 $$;
 
 CREATE FUNCTION leaf_tag_alter(...)
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET debug_print_plan = off
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan
     SET lock_timeout = '5s' AS $$
 #variable_conflict use_column
 DECLARE
@@ -193,7 +193,7 @@ END
 $$;
 
 CREATE FUNCTION leaf_tag_drop(...)
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET debug_print_plan = off
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan
     SET lock_timeout = '5s' AS $$
 DECLARE
     a leaf.alloc;
@@ -225,7 +225,7 @@ END
 $$;
 
 CREATE FUNCTION leaf_tag_grant(...)
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET debug_print_plan = off
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan
     SET lock_timeout = '5s' AS $$
 DECLARE
     a       leaf.alloc;
@@ -240,7 +240,7 @@ END
 $$;
 
 CREATE FUNCTION leaf_tag_revoke(...)
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET debug_print_plan = off
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan
     SET lock_timeout = '5s' AS $$
 DECLARE
     a leaf.alloc;

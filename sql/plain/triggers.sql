@@ -130,7 +130,7 @@ END
 $$;
 
 CREATE FUNCTION leaf_alloc_changed(...)
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET debug_print_plan = off
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan
     SET client_min_messages = warning AS $$
 DECLARE
     unused name;

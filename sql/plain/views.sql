@@ -1,7 +1,7 @@
 /* What the views show: what the tables have. There are no statistics without shared memory. */
 
 CREATE FUNCTION leaf_alloc_stats(...)
-    LANGUAGE plpgsql ROWS 1000 SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET debug_print_plan = off AS $$
+    LANGUAGE plpgsql ROWS 1000 SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
 DECLARE
     asker oid := leaf.asker();
@@ -28,7 +28,7 @@ CREATE FUNCTION leaf_segment_slots(...)
     LANGUAGE sql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$ SELECT NULL::text WHERE false; $$;
 
 CREATE FUNCTION leaf_snowflake_stats(...)
-    LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET debug_print_plan = off AS $$
+    LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
     SELECT NULL::integer, s.layout, s.epoch, NULL::timestamptz, NULL::timestamptz, NULL::float8, NULL::float8,
            0::bigint, 0::bigint, 0::float8, 0::float8, 0::bigint, leaf.begin_of(s.ticks, s.epoch, s.tick_us),
            least(100, greatest(0, 100.0 * (leaf.unix_us(now()) - leaf.unix_us(s.epoch)) / (s.ticks * s.tick_us)))::float8,

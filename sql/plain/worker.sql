@@ -5,7 +5,7 @@
 
 -- Layout and epoch of the rows, if there is one.
 CREATE FUNCTION leaf.registered_scheme(OUT layout text, OUT epoch timestamptz)
-    LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET debug_print_plan = off AS $$
+    LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
     SELECT layout, epoch FROM leaf.worker ORDER BY worker_id LIMIT 1;
 $$;
 
@@ -13,7 +13,7 @@ $$;
 -- all rows are deleted meanwhile. The first row settles layout and epoch for all others: whoever makes it waits for
 -- any other who does, and fails if its snapshot is older.
 CREATE FUNCTION leaf.settle_scheme(OUT layout text, OUT epoch timestamptz)
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET debug_print_plan = off
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan
     SET lock_timeout = '5s' AS $$
 BEGIN
     IF EXISTS (SELECT FROM leaf.worker) THEN
@@ -30,7 +30,7 @@ $$;
 -- Layout and epoch of this database, with the fields of the layout.
 CREATE FUNCTION leaf.scheme(OUT layout text, OUT epoch timestamptz, OUT tick_us bigint, OUT ticks bigint,
         OUT worker_ids bigint, OUT sequences bigint)
-    LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET debug_print_plan = off AS $$
+    LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     l record;
 BEGIN
@@ -370,7 +370,7 @@ $$;
 -- Indexes answer what a lease asks, also if the planner does not know yet that the registry is large. A
 -- day has 24 hours in UTC. What the planner is kept from would be costly enough to compile (15 to 17).
 CREATE FUNCTION leaf_worker_register(...)
-    LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET debug_print_plan = off
+    LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan
     SET timezone = 'UTC' SET lock_timeout = '5s'
     SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
     SELECT * FROM leaf.register($1, $2, $3, $4, $5);
@@ -443,14 +443,14 @@ END
 $$;
 
 CREATE FUNCTION leaf_worker_renew(...)
-    LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET debug_print_plan = off
+    LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan
     SET timezone = 'UTC' SET lock_timeout = '5s'
     SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
     SELECT * FROM leaf.renew($1, $2, $3, $4, $5, $6);
 $$;
 
 CREATE FUNCTION leaf_worker_release(...)
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET debug_print_plan = off
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan
     SET timezone = 'UTC' SET lock_timeout = '5s' AS $$
 #variable_conflict use_variable
 DECLARE
@@ -479,7 +479,7 @@ END
 $$;
 
 CREATE FUNCTION leaf_worker_take_over(...)
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET debug_print_plan = off
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan
     SET timezone = 'UTC' SET lock_timeout = '5s' AS $$
 DECLARE
     present text;

@@ -129,6 +129,13 @@ fn functions_are_removed_wherever_they_are() {
         "an empty schema, and what is not leaf's"
     );
     assert_eq!(superuser.text("SELECT app.leaf_id_text(7)"), "7");
+    superuser.run("RESET quote_all_identifiers; DROP SCHEMA leaf");
+    plain(&server, INSTALLER, &["install"]).done();
+    superuser.run("DROP SCHEMA leaf CASCADE");
+    plain(&server, INSTALLER, &["uninstall"]).done();
+    assert_eq!(superuser.number(NOTHING), 1, "what is not leaf's");
+    let said = plain(&server, INSTALLER, &["uninstall"]);
+    assert!(said.err.contains("not installed"), "{}", said.err);
 }
 
 /// What a role lacks, and where the functions are, is named with a way out.
