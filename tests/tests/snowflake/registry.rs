@@ -293,6 +293,25 @@ fn one_node_with_a_wrong_clock_blocks_no_registration() {
     }
 }
 
+/// A session can have the planner's estimates shown, which are made before its rights are checked.
+#[test]
+fn there_are_no_statistics_of_secrets_and_names() {
+    let (_server, mut client, _leases) = full_registry();
+    client.run(
+        "INSERT INTO leaf.mask_secret DEFAULT VALUES;
+         SELECT leaf_tag_create(tag) FROM unnest('{a,b,c}'::text[]) AS tag;
+         ANALYZE leaf.mask_secret; ANALYZE leaf.alloc; ANALYZE leaf.worker",
+    );
+    let known = |columns: &str| {
+        format!(
+            "SELECT count(*) FROM pg_stats WHERE schemaname = 'leaf' AND attname = ANY ('{columns}')"
+        )
+    };
+    let secret = "{secret,nonce,token,upstream_nonce,upstream_token,mask_salt,biz_tag,max_id,owner,grantees}";
+    assert_eq!(client.number(&known(secret)), 0);
+    assert_eq!(client.number(&known("{leased_until,step,id}")), 3);
+}
+
 #[test]
 fn infinite_instants_are_22023() {
     let (_server, mut client) = registry();
