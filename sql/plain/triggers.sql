@@ -206,6 +206,11 @@ BEGIN
         END IF;
         NEW.ceiling := OLD.ceiling;
     END IF;
+    -- A release lowers the ceiling as far as that.
+    IF NEW.start_at < OLD.ceiling AND NEW.start_at IS DISTINCT FROM OLD.start_at AND NOT is_replica THEN
+        PERFORM leaf.fail('22023', format('start_at of worker id %s cannot be moved below its ceiling', OLD.worker_id),
+            'Ids up to the ceiling may have been issued; the next lease starts there.');
+    END IF;
     RETURN NEW;
 END
 $$;

@@ -15,6 +15,7 @@ mod column {
     pub const LAYOUT: i16 = 6;
     pub const EPOCH: i16 = 7;
     pub const CEILING: i16 = 8;
+    pub const START_AT: i16 = 13;
 }
 
 /// A row of `leaf.worker` in a trigger.
@@ -41,6 +42,11 @@ impl<'r> WorkerRow<'r> {
 
     pub fn ceiling(&self) -> WallTime {
         self.0.timestamp(column::CEILING).unwrap_or_default()
+    }
+
+    /// Where the ids of the lease begin, if that is known.
+    pub fn start_at(&self) -> Option<WallTime> {
+        self.0.timestamp(column::START_AT)
     }
 
     /// The row with another ceiling.

@@ -93,6 +93,19 @@ fn check_update<'r>(old: &WorkerRow<'_>, new: WorkerRow<'r>) -> WorkerRow<'r> {
             "Register the node again with leaf_worker_register.",
         );
     }
+    // A release lowers the ceiling as far as that.
+    if new.start_at().is_some_and(|at| at < old.ceiling())
+        && new.start_at() != old.start_at()
+        && !trigger::is_replica()
+    {
+        args::bad(
+            format!(
+                "start_at of worker id {} cannot be moved below its ceiling",
+                old.worker_id()
+            ),
+            "Ids up to the ceiling may have been issued; the next lease starts there.",
+        );
+    }
     if new.ceiling() >= old.ceiling() || intent::releases(old.worker_id().into()) {
         return new;
     }

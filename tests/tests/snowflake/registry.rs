@@ -195,6 +195,18 @@ fn ceiling_of_a_row_is_safe_from_plain_sql() {
     client.run("DELETE FROM leaf.worker");
 }
 
+/// A release lowers the ceiling to the start of the lease at most.
+#[test]
+fn start_of_a_lease_is_safe_from_plain_sql() {
+    let (_server, mut client) = registry();
+    client.register("'a'").expect("a lease");
+    let earlier = "UPDATE leaf.worker SET start_at = registered_at - interval '1 min'";
+    refused(client.batch_execute(earlier), "22023");
+    client.run("UPDATE leaf.worker SET start_at = NULL");
+    refused(client.batch_execute(earlier), "22023");
+    client.run("UPDATE leaf.worker SET start_at = ceiling");
+}
+
 /// The holder goes on above it, whatever it knew.
 #[test]
 fn ceiling_raised_by_hand_is_respected() {
