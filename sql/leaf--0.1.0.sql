@@ -91,8 +91,10 @@ CREATE TABLE leaf.alloc (
     CONSTRAINT alloc_stripe_width_check CHECK (stripe_width OPERATOR(pg_catalog.>) 0
         AND stripe_width OPERATOR(pg_catalog.<=) (9223372036854775807 OPERATOR(pg_catalog./) greatest(stripes, earlier_stripes, 1)))
 );
-ALTER TABLE leaf.alloc ALTER biz_tag SET STATISTICS 0, ALTER max_id SET STATISTICS 0, ALTER description SET STATISTICS 0,
-    ALTER owner SET STATISTICS 0, ALTER grantees SET STATISTICS 0, ALTER mask_salt SET STATISTICS 0;
+ALTER TABLE leaf.alloc ALTER biz_tag SET STATISTICS 0, ALTER max_id SET STATISTICS 0,
+    ALTER description SET STATISTICS 0, ALTER max_value SET STATISTICS 0, ALTER owner SET STATISTICS 0,
+    ALTER grantees SET STATISTICS 0, ALTER incarnation SET STATISTICS 0, ALTER last_grant SET STATISTICS 0,
+    ALTER floor SET STATISTICS 0, ALTER mask_salt SET STATISTICS 0, ALTER upstream_tag SET STATISTICS 0;
 COMMENT ON TABLE leaf.alloc IS 'one row per tag: how far its ids are granted';
 COMMENT ON COLUMN leaf.alloc.biz_tag IS 'name of the tag; the ids of each tag are counted separately';
 COMMENT ON COLUMN leaf.alloc.max_id IS 'the first number not yet granted; only grows';
@@ -182,8 +184,9 @@ CREATE TABLE leaf.worker (
     CONSTRAINT worker_pkey PRIMARY KEY (worker_id),
     CONSTRAINT worker_worker_id_check CHECK (worker_id OPERATOR(pg_catalog.>=) 0)
 );
-ALTER TABLE leaf.worker ALTER nonce SET STATISTICS 0, ALTER token SET STATISTICS 0,
-    ALTER upstream_nonce SET STATISTICS 0, ALTER upstream_token SET STATISTICS 0;
+ALTER TABLE leaf.worker ALTER node SET STATISTICS 0, ALTER nonce SET STATISTICS 0, ALTER token SET STATISTICS 0,
+    ALTER leased_by SET STATISTICS 0, ALTER upstream_nonce SET STATISTICS 0,
+    ALTER upstream_token SET STATISTICS 0, ALTER upstream_address SET STATISTICS 0;
 COMMENT ON TABLE leaf.worker IS 'one row per worker id of snowflake ids that was ever leased';
 COMMENT ON COLUMN leaf.worker.node IS 'the node that holds the worker id, or held it last';
 COMMENT ON COLUMN leaf.worker.nonce IS 'made at the registration; with the token it proves that a lease is the caller''s';

@@ -319,7 +319,8 @@ fn there_are_no_statistics_of_secrets_and_names() {
             "SELECT count(*) FROM pg_stats WHERE schemaname = 'leaf' AND attname = ANY ('{columns}')"
         )
     };
-    let secret = "{secret,nonce,token,upstream_nonce,upstream_token,mask_salt,biz_tag,max_id,owner,grantees}";
+    let secret =
+        "{secret,node,nonce,token,leased_by,mask_salt,biz_tag,max_id,owner,grantees,incarnation}";
     assert_eq!(client.number(&known(secret)), 0);
     assert_eq!(client.number(&known("{leased_until,step,id}")), 3);
 }
