@@ -9,7 +9,6 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
 use leaf_core::grant::Grantor;
-use leaf_core::time::Monotonic;
 use pgrx::pg_sys;
 
 use super::auto_create;
