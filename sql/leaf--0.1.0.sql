@@ -32,9 +32,6 @@ CREATE TABLE leaf.mask_secret (
     CONSTRAINT mask_secret_check CHECK (pg_catalog.octet_length(secret) OPERATOR(pg_catalog.=) 64
         AND pg_catalog.substr(secret, 1, 32) OPERATOR(pg_catalog.=) pg_catalog.decode(pg_catalog.repeat('00', 32), 'hex'))
 );
--- Sessions can have the planner's estimates shown without any right to the table (debug_print_plan):
--- there are no statistics of what they must not know.
-ALTER TABLE leaf.mask_secret ALTER secret SET STATISTICS 0;
 INSERT INTO leaf.mask_secret DEFAULT VALUES;
 COMMENT ON TABLE leaf.mask_secret IS 'the secrets of masks: whoever can read them can unmask all ids';
 COMMENT ON COLUMN leaf.mask_secret.id IS 'by which tags name the secret';
@@ -91,10 +88,6 @@ CREATE TABLE leaf.alloc (
     CONSTRAINT alloc_stripe_width_check CHECK (stripe_width OPERATOR(pg_catalog.>) 0
         AND stripe_width OPERATOR(pg_catalog.<=) (9223372036854775807 OPERATOR(pg_catalog./) greatest(stripes, earlier_stripes, 1)))
 );
-ALTER TABLE leaf.alloc ALTER biz_tag SET STATISTICS 0, ALTER max_id SET STATISTICS 0,
-    ALTER description SET STATISTICS 0, ALTER max_value SET STATISTICS 0, ALTER owner SET STATISTICS 0,
-    ALTER grantees SET STATISTICS 0, ALTER incarnation SET STATISTICS 0, ALTER last_grant SET STATISTICS 0,
-    ALTER floor SET STATISTICS 0, ALTER mask_salt SET STATISTICS 0, ALTER upstream_tag SET STATISTICS 0;
 COMMENT ON TABLE leaf.alloc IS 'one row per tag: how far its ids are granted';
 COMMENT ON COLUMN leaf.alloc.biz_tag IS 'name of the tag; the ids of each tag are counted separately';
 COMMENT ON COLUMN leaf.alloc.max_id IS 'the first number not yet granted; only grows';
@@ -184,9 +177,6 @@ CREATE TABLE leaf.worker (
     CONSTRAINT worker_pkey PRIMARY KEY (worker_id),
     CONSTRAINT worker_worker_id_check CHECK (worker_id OPERATOR(pg_catalog.>=) 0)
 );
-ALTER TABLE leaf.worker ALTER node SET STATISTICS 0, ALTER nonce SET STATISTICS 0, ALTER token SET STATISTICS 0,
-    ALTER leased_by SET STATISTICS 0, ALTER upstream_nonce SET STATISTICS 0,
-    ALTER upstream_token SET STATISTICS 0, ALTER upstream_address SET STATISTICS 0;
 COMMENT ON TABLE leaf.worker IS 'one row per worker id of snowflake ids that was ever leased';
 COMMENT ON COLUMN leaf.worker.node IS 'the node that holds the worker id, or held it last';
 COMMENT ON COLUMN leaf.worker.nonce IS 'made at the registration; with the token it proves that a lease is the caller''s';
@@ -233,12 +223,30 @@ CREATE TRIGGER leaf_truncated BEFORE TRUNCATE ON leaf.worker
     FOR EACH STATEMENT EXECUTE FUNCTION leaf_worker_check();
 -- Registering and renewing read few rows, however many there are.
 CREATE INDEX worker_history_leased_until_idx ON leaf.worker (history, leased_until);
-CREATE INDEX worker_nonce_idx ON leaf.worker (nonce);
+-- Of a btree, the planner would read the lowest and the highest.
+CREATE INDEX worker_nonce_idx ON leaf.worker USING hash (nonce);
 CREATE INDEX worker_leased_by_idx ON leaf.worker (leased_by, leased_until) WHERE leased_by IS NOT NULL;
 CREATE INDEX worker_upstream_ceiling_idx ON leaf.worker (upstream_ceiling) WHERE upstream_ceiling IS NOT NULL;
 CREATE INDEX worker_server_idx ON leaf.worker (node) WHERE node OPERATOR(pg_catalog.^@) 'server '::text;
 ALTER TABLE leaf.worker ENABLE ALWAYS TRIGGER leaf_check;
 ALTER TABLE leaf.worker ENABLE ALWAYS TRIGGER leaf_truncated;
+
+/*
+ * Sessions can have the planner's estimates shown (debug_print_plan) before their rights are checked:
+ * there are statistics only of what a lease is chosen by.
+ */
+DO $$
+DECLARE
+    known record;
+BEGIN
+    FOR known IN SELECT attrelid::regclass AS relation, attname FROM pg_attribute
+                  WHERE attrelid = ANY (ARRAY['leaf.alloc'::regclass, 'leaf.worker'::regclass, 'leaf.mask_secret'::regclass]::oid[])
+                    AND attnum > 0 AND NOT attisdropped AND attstattarget IS DISTINCT FROM 0
+                    AND NOT (attrelid = 'leaf.worker'::regclass AND attname = ANY ('{worker_id,history,leased_until}'::name[])) LOOP
+        EXECUTE pg_catalog.format('ALTER TABLE %s ALTER %I SET STATISTICS 0', known.relation, known.attname);
+    END LOOP;
+END
+$$;
 
 /* Drawing ids. */
 CREATE FUNCTION leaf_segment_next(tag text) RETURNS bigint

@@ -20,18 +20,17 @@ CREATE FUNCTION leaf.no_such_tag(tag text) RETURNS void
         'Check the spelling. If the tag is missing, create it with leaf_tag_create, with a start above the ids of rows that exist.');
 $$;
 
-CREATE FUNCTION leaf.refuse_draw(tag text, asker oid) RETURNS boolean
+CREATE FUNCTION leaf.require_draw(tag text, owner name, grantees name[], asker oid) RETURNS boolean
     LANGUAGE plpgsql AS $$
 BEGIN
+    IF 'public' = ANY (grantees) OR leaf.has_role(asker, VARIADIC owner || grantees) THEN
+        RETURN true;
+    END IF;
     PERFORM leaf.fail('42501', format('permission denied for tag "%s"', tag),
         'The owner of the tag can allow it with leaf_tag_grant.',
         format('Role "%s" is neither the owner nor a grantee of the tag.', pg_get_userbyid(asker)));
 END
 $$;
-
-CREATE FUNCTION leaf.require_draw(tag text, owner name, grantees name[], asker oid) RETURNS boolean
-    LANGUAGE sql RETURN CASE WHEN 'public' = ANY (grantees) OR leaf.has_role(asker, VARIADIC owner || grantees)
-                             THEN true ELSE leaf.refuse_draw(tag, asker) END;
 
 -- The row of a tag, which the asker may draw from.
 CREATE FUNCTION leaf.row_to_draw(tag text) RETURNS leaf.alloc
