@@ -239,10 +239,12 @@ DO $$
 DECLARE
     known record;
 BEGIN
-    FOR known IN SELECT attrelid::regclass AS relation, attname FROM pg_attribute
-                  WHERE attrelid = ANY (ARRAY['leaf.alloc'::regclass, 'leaf.worker'::regclass, 'leaf.mask_secret'::regclass]::oid[])
-                    AND attnum > 0 AND NOT attisdropped AND attstattarget IS DISTINCT FROM 0
-                    AND NOT (attrelid = 'leaf.worker'::regclass AND attname = ANY ('{worker_id,history,leased_until}'::name[])) LOOP
+    FOR known IN SELECT attrelid::pg_catalog.regclass AS relation, attname FROM pg_catalog.pg_attribute
+                  WHERE attrelid OPERATOR(pg_catalog.=) ANY (ARRAY['leaf.alloc'::pg_catalog.regclass, 'leaf.worker'::pg_catalog.regclass,
+                                                                   'leaf.mask_secret'::pg_catalog.regclass]::pg_catalog.oid[])
+                    AND attnum OPERATOR(pg_catalog.>) 0 AND NOT attisdropped
+                    AND NOT (attrelid OPERATOR(pg_catalog.=) 'leaf.worker'::pg_catalog.regclass
+                             AND attname OPERATOR(pg_catalog.=) ANY ('{worker_id,history,leased_until}'::pg_catalog.name[])) LOOP
         EXECUTE pg_catalog.format('ALTER TABLE %s ALTER %I SET STATISTICS 0', known.relation, known.attname);
     END LOOP;
 END

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use leaf_core::snowflake::lease::{
-    FIRST_TOKEN, Held, Identity, Nonce, Renewed, Verdict, registration, renewal,
+    Held, Identity, Nonce, Renewed, Verdict, first_token, registration, renewal,
 };
 use leaf_core::snowflake::{Layout, Scheme, Terms};
 use leaf_core::time::WallTime;
@@ -57,7 +57,7 @@ impl Registry {
                 let worker_id = self.rows.len() as i32;
                 let row = Row {
                     nonce,
-                    token: FIRST_TOKEN,
+                    token: first_token(instant(1)),
                     ceiling: AHEAD,
                 };
                 self.rows.insert(worker_id, row);
@@ -285,7 +285,14 @@ fn lost_answer_of_a_registration_costs_no_second_worker_id() {
     // Once it was renewed, its node knows of it: somebody else repeats the registration.
     registry.renew(&first, 5).expect("a renewal");
     assert_eq!(registry.register([7; 16]), None);
-    assert_eq!(registration(Some(FIRST_TOKEN), false), Verdict::Refuse);
+    assert_eq!(registration(Some(first.token), false), Verdict::Refuse);
+}
+
+#[test]
+fn registration_that_arrives_after_its_lease_has_ended_revives_no_holder() {
+    let (first, late) = (first_token(instant(1)), first_token(instant(2)));
+    assert_eq!(renewal(([7; 16], late), [7; 16], first, 5), Verdict::Refuse);
+    assert_eq!(registration(Some(late), true), Verdict::Repeat);
 }
 
 #[test]

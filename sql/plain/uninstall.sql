@@ -37,7 +37,7 @@ BEGIN
             END IF;
             -- What is installed next begins with the default.
             SELECT format('node "%s" may issue ids with worker id %s until %s', w.node, w.worker_id, f.free_at) INTO left_over
-              FROM leaf.plain AS p, leaf.worker AS w, LATERAL (SELECT w.ceiling + greatest(p.max_clock_offset, '5 s') AS free_at) AS f
+              FROM leaf.worker AS w LEFT JOIN leaf.plain AS p ON true, LATERAL (SELECT w.ceiling + greatest(p.max_clock_offset, '5 s') AS free_at) AS f
              WHERE f.free_at > now() ORDER BY f.free_at DESC LIMIT 1;
             IF FOUND THEN
                 RAISE EXCEPTION USING ERRCODE = 'dependent_objects_still_exist', MESSAGE = left_over,
@@ -53,7 +53,7 @@ BEGIN
     -- dropped one that tells of the others, and can give its name to another schema meanwhile.
     FOR attempt IN 1..100 LOOP
         FOR name IN SELECT oid::regprocedure FROM pg_proc
-                     WHERE pg_get_userbyid(proowner) = current_user AND proname = ANY ('{@functions@}')
+                     WHERE pg_get_userbyid(proowner) = current_user AND prokind = 'f' AND proname = ANY ('{@functions@}')
                        -- The role can have others of such a name. A restore can have quoted all identifiers.
                        AND EXISTS (SELECT FROM unnest(proconfig) AS it WHERE replace(it, '"', '') = 'search_path=pg_catalog, pg_temp') LOOP
             EXECUTE format('DROP FUNCTION %s', name);

@@ -302,7 +302,7 @@ BEGIN
     SELECT * INTO s FROM leaf.scheme();
     -- Locked: what an older snapshot shows may have been released since.
     SELECT * INTO w FROM leaf.worker AS l WHERE l.nonce = given LIMIT 1 FOR NO KEY UPDATE;
-    IF FOUND AND (w.token <> 1 OR w.node <> node OR w.start_at IS NULL OR w.worker_id <> wanted) THEN
+    IF FOUND AND (w.token >= 0 OR w.node <> node OR w.start_at IS NULL OR w.worker_id <> wanted) THEN
         PERFORM leaf.fail('55000', 'the nonce has been used for another lease',
             'Make a new nonce for each registration, such as gen_random_uuid() returns; give the same nonce only to repeat the same registration.');
     ELSIF NOT FOUND THEN
@@ -347,7 +347,10 @@ BEGIN
         END IF;
         ceiling := leaf.next_ceiling(clock, start_at, ahead);
         UPDATE leaf.worker AS l SET
-               node = register.node, nonce = coalesce(given, gen_random_uuid()), token = 1, history = register.history,
+               node = register.node, nonce = coalesce(given, gen_random_uuid()),
+               -- That of a lease that was never renewed. If this registration arrives once more after the lease has
+               -- ended, the token is another one.
+               token = - greatest(leaf.unix_us(now), 1), history = register.history,
                layout = s.layout, epoch = s.epoch, ceiling = register.ceiling,
                leased_until = greatest(now, ceiling) + p.worker_lease,
                clock_offset_ms = (leaf.unix_us(clock) - leaf.unix_us(now)) / 1000.0,
@@ -472,7 +475,7 @@ BEGIN
            ceiling = ceiling,
            -- Until the clock comes near the ceiling, no other lease could begin.
            leased_until = CASE WHEN leaf.may_begin(ceiling, now) THEN now ELSE ceiling END,
-           token = l.token + 1
+           token = abs(l.token) + 1
      WHERE l.worker_id = w.worker_id;
     PERFORM leaf.mark_own(false);
 END

@@ -448,7 +448,7 @@ pub fn lock_row(worker_id: i64, nonce: [u8; 16]) -> Option<Registered> {
 pub fn release(worker_id: i64, ceiling: WallTime, leased_until: WallTime) {
     intent::with(Intent::Release { worker_id }, || {
         execute(
-            "UPDATE leaf.worker SET leased_until = $3, ceiling = $2, token = token + 1 \
+            "UPDATE leaf.worker SET leased_until = $3, ceiling = $2, token = abs(token) + 1 \
               WHERE worker_id = $1",
             &[
                 bigint_arg(worker_id),

@@ -3,7 +3,7 @@
 
 use leaf_core::snowflake::Scheme;
 use leaf_core::snowflake::choice::usual_offset;
-use leaf_core::snowflake::lease::{self, FIRST_TOKEN, Verdict};
+use leaf_core::snowflake::lease::{self, Verdict};
 use leaf_core::time::WallTime;
 use uuid::Uuid;
 
@@ -140,7 +140,7 @@ fn write(
     let lease = Lease {
         worker_id,
         nonce: claimant.nonce.unwrap_or_else(|| *Uuid::new_v4().as_bytes()),
-        token: FIRST_TOKEN,
+        token: lease::first_token(claimant.now),
         from,
         ceiling: claimant.next_ceiling(&scheme, from),
     };

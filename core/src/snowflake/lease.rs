@@ -18,16 +18,20 @@ use crate::time::WallTime;
 /// Distinguishes a registration from all others.
 pub type Nonce = [u8; 16];
 
-/// The token of a lease that was never renewed. Nodes choose larger ones.
-pub const FIRST_TOKEN: i64 = 1;
+/// The token of a lease that was registered at this instant and never renewed: a negative one. A
+/// registration that arrives once more after its lease has ended makes another lease with the same
+/// nonce, maybe of the same worker id, which must not be renewed with the token of the first.
+pub fn first_token(now: WallTime) -> i64 {
+    -now.unix_us().max(1)
+}
 
 /// What a renewal may propose: no registration gives these tokens, and a release adds one.
-pub const PROPOSED: std::ops::RangeInclusive<i64> = FIRST_TOKEN + 1..=i64::MAX - 1;
+pub const PROPOSED: std::ops::RangeInclusive<i64> = 2..=i64::MAX - 1;
 
 /// A token, made of a random number, with which nobody else can renew: a copy of its holder does
 /// not guess it. Has at most 53 bits, which a double can represent.
 pub const fn random_token(random: u64) -> i64 {
-    FIRST_TOKEN + 1 + (random >> 12) as i64
+    *PROPOSED.start() + (random >> 12) as i64
 }
 
 /// Which registry has granted a lease.
@@ -137,7 +141,7 @@ pub fn renewal(row: (Nonce, i64), nonce: Nonce, token: i64, next_token: i64) -> 
 pub fn registration(row: Option<i64>, is_same_request: bool) -> Verdict {
     match row {
         None => Verdict::Do,
-        Some(FIRST_TOKEN) if is_same_request => Verdict::Repeat,
+        Some(token) if token < 0 && is_same_request => Verdict::Repeat,
         Some(_) => Verdict::Refuse,
     }
 }

@@ -44,9 +44,14 @@ fn installed_twice_keeps_rows_and_removed_leaves_nothing() {
     let lease = client.register(late).expect("a lease");
     client.release(&lease).expect("a release");
     // What is installed next has the default.
-    client.run("UPDATE leaf.plain SET max_clock_offset = '0'");
-    let said = plain(&server, INSTALLER, &["uninstall"]);
-    assert!(said.err.contains("node \"checkout\" may"), "{}", said.err);
+    for change in [
+        "UPDATE leaf.plain SET max_clock_offset = '0'",
+        "DELETE FROM leaf.plain",
+    ] {
+        client.run(change);
+        let said = plain(&server, INSTALLER, &["uninstall"]);
+        assert!(said.err.contains("node \"checkout\" may"), "{}", said.err);
+    }
     wait_until("no clock is below the ceiling", || {
         client.number("SELECT count(*) FROM leaf.worker WHERE ceiling + interval '5 s' > now()")
             == 0

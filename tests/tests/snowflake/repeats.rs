@@ -46,6 +46,20 @@ fn nonce_of_another_lease_is_55000() {
     assert_eq!(client.number("SELECT count(*) FROM leaf.worker"), 2);
 }
 
+/// Its worker id may have been somebody else's meanwhile.
+#[test]
+fn registration_that_arrives_after_its_lease_has_ended_revives_no_holder() {
+    let (_server, mut client) = registry();
+    let arguments = format!("'a', 0, nonce => '{}'", uuid(1));
+    let mut first = client.register(&arguments).expect("a lease");
+    client.run("UPDATE leaf.worker SET leased_until = clock_timestamp() - interval '1 s'");
+    let other = client.register("'b', 0").expect("the same worker id");
+    client.release(&other).expect("a release");
+    let late = client.register(&arguments).expect("another lease");
+    assert_eq!(late.nonce, first.nonce);
+    refused(client.renew(&mut first), "55000");
+}
+
 /// `leaf_worker_renew` with a proposed token: token and ceiling.
 fn propose(client: &mut Client, lease: &Lease, next: i64) -> Result<(i64, String), Error> {
     let row = client.query_one(
