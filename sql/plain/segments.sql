@@ -80,7 +80,7 @@ BEGIN
     IF first <= most AND (a.history IS DISTINCT FROM present OR a.is_copy) THEN
         -- As it is now: it may have been raised for what this snapshot does not show.
         first := least(most + 1, first + (SELECT history_skip FROM leaf.plain FOR SHARE)
-            * (coalesce(nullif(a.last_grant, 0), a.step)::numeric + a.largest_reserve));
+            * (CASE WHEN a.last_grant > 0 THEN a.last_grant ELSE a.step END::numeric + greatest(a.largest_reserve, 0)));
     END IF;
     -- Of no numbers, it begins where the tag stands.
     last := greatest(first, -9223372036854775807) - 1;

@@ -331,6 +331,23 @@ fn tag_skips_as_far_as_the_setting_of_now_says() {
     );
 }
 
+/// Whatever a row says of earlier grants.
+#[test]
+fn tag_of_a_new_history_never_skips_backwards() {
+    let server = Server::options().plain().start();
+    let mut owner = server.connect_as(INSTALLER, "postgres");
+    owner.run("SELECT leaf_tag_create('orders')");
+    let mut last = owner.reserve("orders", 1000).expect("a block").last;
+    for nonsense in ["largest_reserve = -5000", "last_grant = -5000"] {
+        owner.run(&format!(
+            "UPDATE leaf.alloc SET {nonsense}; SELECT leaf_new_history()"
+        ));
+        let block = owner.reserve("orders", 1000).expect("a block");
+        assert!(block.first > last, "{} after {last}", block.first);
+        last = block.last;
+    }
+}
+
 /// Rows that do not see each other as well: two tags with one identity would share their high water.
 #[test]
 fn no_two_tags_have_one_high_water() {
