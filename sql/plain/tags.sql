@@ -245,9 +245,10 @@ DECLARE
     a leaf.alloc;
 BEGIN
     a := leaf.row_to_change(tag);
-    -- By the name that is stored, whether or not a role still has it.
+    -- By the name that is stored, whether or not a role still has it, or has it by now.
     UPDATE leaf.alloc
-       SET grantees = array_remove(grantees, CASE WHEN role = ANY (a.grantees) THEN role ELSE leaf.grantee(role) END)
+       SET grantees = array_remove(grantees, CASE WHEN role = ANY (a.grantees) THEN role WHEN lower(role) = 'public' THEN 'public'
+                                                  ELSE leaf.grantee(role) END)
      WHERE biz_tag = a.biz_tag;
 END
 $$;

@@ -186,11 +186,16 @@ pub fn grantee(role: Option<&CStr>) -> CString {
     if role::by_name(name).is_some() {
         return name.to_owned();
     }
-    if name.to_bytes().eq_ignore_ascii_case(b"public") {
+    if is_public(name) {
         return PUBLIC.to_owned();
     }
     let role = display(name.to_bytes());
     TagError::NoSuchRole { role }.raise()
+}
+
+/// Whether a name stands for all roles, unless a role has it.
+pub fn is_public(name: &CStr) -> bool {
+    name.to_bytes().eq_ignore_ascii_case(PUBLIC.to_bytes())
 }
 
 /// The number of ids in a block.

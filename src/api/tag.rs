@@ -7,6 +7,7 @@ use leaf_core::grant::{MAX_ID, OwnNumbers, Position, Stripe};
 use super::args;
 use crate::catalog;
 use crate::catalog::alloc::{self, Changes, NewTag};
+use crate::catalog::permissions::PUBLIC;
 use crate::error::Problem;
 use crate::pg::call::{Call, sql_functions};
 use crate::pg::{display, encoding, report, role};
@@ -206,8 +207,11 @@ fn leaf_tag_revoke(call: Call<'_>) {
     let (tag, role) = (args::tag(call.text(0)), call.name(1));
     require_owner(tag);
     let remove = |grantee: &CStr| catalog::as_owner(|| alloc::remove_grantee(tag, grantee));
-    // By the name that is stored, whether or not a role still has it.
+    // By the name that is stored, whether or not a role still has it, or has it by now.
     if !role.is_some_and(remove) {
-        remove(&args::grantee(role));
+        match role.is_some_and(args::is_public) {
+            true => remove(PUBLIC),
+            false => remove(&args::grantee(role)),
+        };
     }
 }

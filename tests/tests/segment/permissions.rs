@@ -437,4 +437,10 @@ fn name_of_a_dropped_role_is_revoked() {
     }
     let revoke = "SELECT leaf_tag_revoke('orders', 'joe')";
     refused(client.batch_execute(revoke), "42704");
+    // A role that has got such a name since keeps nobody's right.
+    client.run(
+        r#"SELECT leaf_tag_grant('orders', 'PUBLIC');
+           CREATE ROLE "PUBLIC"; SELECT leaf_tag_revoke('orders', 'PUBLIC'); DROP ROLE "PUBLIC""#,
+    );
+    assert_eq!(client.text("SELECT grantees::text FROM leaf.alloc"), "{}");
 }
