@@ -1,7 +1,7 @@
 //! The client library's snowflake generator in a process whose clock is moved,
 //! over restarts from its cache: no id twice, ascending while it lives.
 
-use leaf_tests::{Clock, Draw, Ledger, Server, Service, Snowflake, wait_until};
+use leaf_tests::{Clock, Ledger, Server, Service, Snowflake, wait_until};
 use std::process::Command;
 use std::time::Duration;
 use tempfile::TempDir;
