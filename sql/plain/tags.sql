@@ -216,7 +216,8 @@ BEGIN
         PERFORM leaf.fail('22023', 'role must not be null', 'Specify a role, or use PUBLIC for all roles.');
     ELSIF leaf.role_of(role) IS NOT NULL THEN
         RETURN role;
-    ELSIF lower(role) <> 'public' THEN
+    ELSIF lower(role) <> 'public' OR to_regrole(quote_ident(role)) IS NOT NULL THEN
+        -- A role that this snapshot does not show is not all roles.
         PERFORM leaf.fail('42704', format('role "%s" does not exist', role), 'Create the role first, or use PUBLIC for all roles.');
     END IF;
     RETURN 'public';

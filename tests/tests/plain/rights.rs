@@ -157,6 +157,19 @@ fn snapshots_keep_no_rights() {
     refused(stranger.reserve("orders", 1), "42501");
 }
 
+/// Which a snapshot from before need not show.
+#[test]
+fn role_that_is_called_public_is_not_all_roles() {
+    let (server, _installer) = shop();
+    let mut shop = server.connect_as("shop", "postgres");
+    shop.run("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1");
+    server.connect().run(r#"CREATE ROLE "Public""#);
+    refused(
+        shop.simple_query("SELECT leaf_tag_grant('orders', 'Public')"),
+        "42704",
+    );
+}
+
 /// What is revoked from a name must not stay with the role that had it.
 #[test]
 fn default_privileges_are_taken_back_from_roles_that_are_renamed() {
