@@ -46,7 +46,9 @@ BEGIN
         END LOOP;
         DROP VIEW leaf.stat_segment, leaf.stat_snowflake, leaf.stat_upstream;
         -- At once, because some are part of others.
-        EXECUTE (SELECT 'DROP FUNCTION ' || string_agg(oid::regprocedure::text, ', ') FROM pg_proc WHERE pronamespace = 'leaf'::regnamespace);
+        EXECUTE (SELECT 'DROP FUNCTION ' || string_agg(oid::regprocedure::text, ', ') FROM pg_proc
+                  -- An extension may have been created there.
+                  WHERE pronamespace = 'leaf'::regnamespace AND prokind = 'f' AND pg_get_userbyid(proowner) = current_user);
         DROP TABLE leaf.alloc, leaf.worker, leaf.mask_secret, leaf.plain;
     END IF;
     -- Wherever they are, also without their tables, and until there are none: the owner of the schema may have

@@ -124,6 +124,7 @@ fn functions_are_removed_wherever_they_are() {
     superuser.run(&format!(
         "CREATE ROLE {INSTALLER} LOGIN; ALTER DATABASE postgres OWNER TO {INSTALLER}"
     ));
+    superuser.run("CREATE AGGREGATE leaf.largest(bigint) (SFUNC = int8larger, STYPE = bigint)");
     server
         .connect_as(INSTALLER, "postgres")
         .run("DROP FUNCTION leaf_alloc_check() CASCADE");
@@ -134,7 +135,7 @@ fn functions_are_removed_wherever_they_are() {
         "an empty schema, and what is not leaf's"
     );
     assert_eq!(superuser.text("SELECT app.leaf_id_text(7)"), "7");
-    superuser.run("RESET quote_all_identifiers; DROP SCHEMA leaf");
+    superuser.run("RESET quote_all_identifiers; DROP SCHEMA leaf CASCADE");
     plain(&server, INSTALLER, &["install"]).done();
     superuser.run("DROP SCHEMA leaf CASCADE");
     plain(&server, INSTALLER, &["uninstall"]).done();
