@@ -106,7 +106,8 @@ REVOKE EXECUTE ON FUNCTION @extschema@.leaf_new_history() FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION leaf.fail(text, text, text, text), leaf.history(), leaf.is_copy(),
     leaf.any_mask_secret(), leaf.registered_scheme(), leaf.scheme(), leaf.require_scheme(text, timestamptz, text, timestamptz),
     leaf.layout(text), leaf.unix_us(timestamptz), leaf.instant(bigint), leaf.tick_at(timestamptz, timestamptz, bigint),
-    leaf.begin_of(bigint, timestamptz, bigint), leaf.ids_left(bigint, bigint), leaf.high_water(uuid), leaf.high_water_of(uuid), leaf.is_own(oid) TO PUBLIC;
+    leaf.begin_of(bigint, timestamptz, bigint), leaf.ids_left(bigint, bigint),
+    leaf.high_water(uuid), leaf.high_water_of(uuid), leaf.is_own(oid) TO PUBLIC;
 
 INSERT INTO leaf.plain (version, place) VALUES ('@version@', (leaf.identity()).place);
 UPDATE leaf.plain SET version = '@version@';

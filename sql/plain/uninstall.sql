@@ -37,7 +37,8 @@ BEGIN
             END IF;
             -- What is installed next begins with the default.
             SELECT format('node "%s" may issue ids with worker id %s until %s', w.node, w.worker_id, f.free_at) INTO left_over
-              FROM leaf.worker AS w LEFT JOIN leaf.plain AS p ON true, LATERAL (SELECT w.ceiling + greatest(p.max_clock_offset, '5 s') AS free_at) AS f
+              FROM leaf.worker AS w LEFT JOIN leaf.plain AS p ON true,
+                   LATERAL (SELECT w.ceiling + greatest(p.max_clock_offset, '5 s') AS free_at) AS f
              WHERE f.free_at > now() ORDER BY f.free_at DESC LIMIT 1;
             IF FOUND THEN
                 RAISE EXCEPTION USING ERRCODE = 'dependent_objects_still_exist', MESSAGE = left_over,

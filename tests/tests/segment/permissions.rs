@@ -444,3 +444,25 @@ fn name_of_a_dropped_role_is_revoked() {
     );
     assert_eq!(client.text("SELECT grantees::text FROM leaf.alloc"), "{}");
 }
+
+/// A session can have the planner's estimates shown, which are made before its rights are checked.
+#[test]
+fn there_are_no_statistics_of_secrets_and_names() {
+    let (_server, mut client) = Server::with_orders(1000);
+    client.run(
+        "INSERT INTO leaf.mask_secret DEFAULT VALUES;
+         SELECT leaf_tag_create('parcels');
+         SELECT FROM generate_series(1, 2) AS n, leaf_worker_register('node ' || n);
+         ANALYZE leaf.mask_secret; ANALYZE leaf.alloc; ANALYZE leaf.worker",
+    );
+    let known = "SELECT coalesce(string_agg(attname, ' ' ORDER BY attname), '') FROM pg_stats WHERE schemaname = 'leaf'";
+    assert_eq!(client.text(known), "history leased_until worker_id");
+    // Nor are there other means to learn what a column contains: the planner reads the ends of btrees.
+    let ends = "SELECT string_agg(DISTINCT a.attname, ' ' ORDER BY a.attname) FROM pg_index AS i, pg_class AS c, pg_am, pg_attribute AS a
+                 WHERE c.oid = i.indexrelid AND pg_am.oid = c.relam AND amname = 'btree' AND a.attrelid = i.indrelid
+                   AND a.attnum = ANY (i.indkey) AND i.indrelid = 'leaf.worker'::regclass";
+    assert_eq!(
+        client.text(ends),
+        "history leased_by leased_until node upstream_ceiling worker_id"
+    );
+}
