@@ -47,9 +47,10 @@ BEGIN
         END LOOP;
         DROP VIEW leaf.stat_segment, leaf.stat_snowflake, leaf.stat_upstream;
         -- At once, because some are part of others.
-        EXECUTE (SELECT 'DROP FUNCTION ' || string_agg(oid::regprocedure::text, ', ') FROM pg_proc
-                  -- An extension may have been created there.
-                  WHERE pronamespace = 'leaf'::regnamespace AND prokind = 'f' AND pg_get_userbyid(proowner) = current_user);
+        EXECUTE (SELECT 'DROP FUNCTION ' || string_agg(oid::regprocedure::text, ', ') FROM pg_proc AS p
+                  WHERE pronamespace = 'leaf'::regnamespace AND prokind = 'f' AND pg_get_userbyid(proowner) = current_user
+                    -- An extension may have been created there.
+                    AND NOT EXISTS (SELECT FROM pg_depend AS d WHERE (d.classid, d.objid, d.deptype) = (p.tableoid, p.oid, 'e')));
         DROP TABLE leaf.alloc, leaf.worker, leaf.mask_secret, leaf.plain;
     END IF;
     -- Wherever they are, also without their tables, and until there are none: the owner of the schema may have
