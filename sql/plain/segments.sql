@@ -46,7 +46,7 @@ CREATE FUNCTION leaf.grant_block(tag text, count bigint, required uuid, is_exact
     LANGUAGE plpgsql AS $$
 DECLARE
     a       leaf.alloc;
-    before  leaf.alloc;
+    asker   oid := leaf.asker();
     present text;
     most    bigint;
     stored  bigint;
@@ -55,11 +55,10 @@ DECLARE
 BEGIN
     ignored := leaf.insist_on_durable_commit();
     -- Whoever may not draw does not lock the row: the error could wait for a client that does not read.
-    before := leaf.row_to_draw(tag);
+    a := leaf.row_seen_to_draw(tag, asker);
     a := leaf.lock_row(tag);
-    IF (a.owner, a.grantees) IS DISTINCT FROM (before.owner, before.grantees) THEN
-        ignored := leaf.require_draw(tag, a.owner, a.grantees, leaf.asker());
-    END IF;
+    -- While this waited, its names, or those of roles, can have become others.
+    ignored := leaf.require_draw(leaf.may_draw(a.owner, a.grantees, asker), tag, asker);
     incarnation := a.incarnation;
     present := leaf.require_history();
     IF required <> a.incarnation THEN

@@ -20,10 +20,13 @@ CREATE FUNCTION leaf.no_such_tag(tag text) RETURNS void
         'Check the spelling. If the tag is missing, create it with leaf_tag_create, with a start above the ids of rows that exist.');
 $$;
 
-CREATE FUNCTION leaf.require_draw(tag text, owner name, grantees name[], asker oid) RETURNS boolean
+CREATE FUNCTION leaf.may_draw(owner name, grantees name[], asker oid) RETURNS boolean
+    LANGUAGE sql RETURN 'public' = ANY (grantees) OR leaf.has_role(asker, VARIADIC owner || grantees);
+
+CREATE FUNCTION leaf.require_draw(may_draw boolean, tag text, asker oid) RETURNS boolean
     LANGUAGE plpgsql AS $$
 BEGIN
-    IF 'public' = ANY (grantees) OR leaf.has_role(asker, VARIADIC owner || grantees) THEN
+    IF may_draw THEN
         RETURN true;
     END IF;
     PERFORM leaf.fail('42501', format('permission denied for tag "%s"', tag),
@@ -32,19 +35,39 @@ BEGIN
 END
 $$;
 
+-- The row of a tag, if the asker may draw from it. That is asked in the statement that reads the row: in a later one, the
+-- names there can be those of other roles, and a client that does not read puts it off as long as it likes.
+CREATE FUNCTION leaf.row_seen_to_draw(tag text, asker oid) RETURNS leaf.alloc
+    LANGUAGE plpgsql AS $$
+DECLARE
+    seen record;
+BEGIN
+    -- Not by a collation of the caller's.
+    SELECT a AS it, leaf.may_draw(a.owner, a.grantees, asker) AS may_draw INTO seen
+      FROM leaf.alloc AS a WHERE a.biz_tag = leaf.check_tag(tag) COLLATE "C";
+    IF NOT FOUND THEN
+        PERFORM leaf.no_such_tag(tag);
+    END IF;
+    PERFORM leaf.require_draw(seen.may_draw, tag, asker);
+    RETURN seen.it;
+END
+$$;
+
 -- The row of a tag, which the asker may draw from.
 CREATE FUNCTION leaf.row_to_draw(tag text) RETURNS leaf.alloc
     LANGUAGE plpgsql AS $$
 DECLARE
-    a leaf.alloc;
+    asker oid := leaf.asker();
+    a     leaf.alloc;
 BEGIN
-    -- Not by a collation of the caller's.
-    SELECT * INTO a FROM leaf.alloc WHERE biz_tag = leaf.check_tag(tag) COLLATE "C";
-    IF NOT FOUND THEN
-        PERFORM leaf.no_such_tag(tag);
-    END IF;
-    PERFORM leaf.require_draw(tag, a.owner, a.grantees, leaf.asker());
-    RETURN a;
+    LOOP
+        a := leaf.row_seen_to_draw(tag, asker);
+        -- A membership is that of now: it may have begun after another role was denied the tag.
+        IF EXISTS (SELECT FROM leaf.alloc AS present WHERE present.biz_tag = a.biz_tag
+                      AND (present.incarnation, present.owner, present.grantees) = (a.incarnation, a.owner, a.grantees)) THEN
+            RETURN a;
+        END IF;
+    END LOOP;
 END
 $$;
 
@@ -70,25 +93,28 @@ $$;
 CREATE FUNCTION leaf.row_to_change(tag text) RETURNS leaf.alloc
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    a     leaf.alloc;
-    asker oid := leaf.asker();
+    a        leaf.alloc;
+    asker    oid := leaf.asker();
+    is_owner boolean;
 BEGIN
     PERFORM leaf.check_tag(tag);
     -- A session can have set the mark.
     PERFORM leaf.require_primary('change tags'), leaf.mark_own(false);
-    SELECT * INTO a FROM leaf.alloc WHERE biz_tag = tag COLLATE "C";
-    -- Nobody else locks it: the error could wait for a client that does not read.
-    IF leaf.has_role(asker, a.owner) THEN
-        a := leaf.lock_row(tag);
-    END IF;
-    IF a.owner IS NULL THEN
+    SELECT leaf.has_role(asker, of_tag.owner) INTO is_owner FROM leaf.alloc AS of_tag WHERE biz_tag = tag COLLATE "C";
+    IF NOT FOUND THEN
         PERFORM leaf.no_such_tag(tag);
-    ELSIF NOT leaf.has_role(asker, a.owner) THEN
-        PERFORM leaf.fail('42501', format('must be owner of tag "%s"', tag),
-            'Use the role of the owner, a member of it, or a superuser.',
-            format('Role "%s" does not have the privileges of the owner.', pg_get_userbyid(asker)));
     END IF;
-    RETURN a;
+    -- Nobody else locks it: the error could wait for a client that does not read.
+    IF is_owner THEN
+        a := leaf.lock_row(tag);
+        is_owner := leaf.has_role(asker, a.owner);
+    END IF;
+    IF is_owner THEN
+        RETURN a;
+    END IF;
+    PERFORM leaf.fail('42501', format('must be owner of tag "%s"', tag),
+        'Use the role of the owner, a member of it, or a superuser.',
+        format('Role "%s" does not have the privileges of the owner.', pg_get_userbyid(asker)));
 END
 $$;
 

@@ -170,6 +170,58 @@ fn role_that_is_called_public_is_not_all_roles() {
     );
 }
 
+/// Nor does a call that waits have the rights of what roles and tags have become meanwhile. A client that does not read makes
+/// it wait, anywhere; here, catalogs are locked.
+#[test]
+fn call_that_waits_gets_nothing_of_the_next_role_of_a_name() {
+    let taken = "SELECT leaf_tag_revoke('orders', 'clerk')";
+    for (role, call, lock, meanwhile) in [
+        (
+            "clerk",
+            "leaf_segment_reserve('orders', 1)",
+            "SELECT FROM leaf.alloc FOR UPDATE",
+            "ALTER ROLE clerk RENAME TO former; CREATE ROLE clerk",
+        ),
+        (
+            "stranger",
+            "leaf_mask_key('orders')",
+            "LOCK TABLE pg_authid",
+            "ALTER ROLE clerk RENAME TO former; ALTER ROLE stranger RENAME TO clerk",
+        ),
+        (
+            "stranger",
+            "leaf_mask_key('orders')",
+            "LOCK TABLE pg_auth_members",
+            "GRANT clerk TO stranger",
+        ),
+    ] {
+        let (server, _) = shop();
+        let mut holder = server.connect();
+        holder.run("SET ROLE shop; SELECT leaf_tag_grant('orders', 'clerk'); RESET ROLE");
+        let mut caller = server.connect_as(role, "postgres");
+        if role == "stranger" {
+            // From now on, it does not wait for plans, but for the memberships, which have changed.
+            refused(
+                caller.simple_query("SELECT leaf_mask_key('orders')"),
+                "42501",
+            );
+            holder.run("CREATE ROLE another IN ROLE shop");
+        }
+        holder.run(&format!("BEGIN; {lock}"));
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| caller.simple_query(&format!("SELECT {call}")));
+            wait_until("the call waits", || {
+                holder.number("SELECT count(*) FROM pg_locks WHERE NOT granted") == 1
+            });
+            if role == "stranger" {
+                holder.run(taken);
+            }
+            holder.run(&format!("{meanwhile}; COMMIT"));
+            refused(waiting.join().expect("an answer"), "42501");
+        });
+    }
+}
+
 /// What is revoked from a name must not stay with the role that had it.
 #[test]
 fn default_privileges_are_taken_back_from_roles_that_are_renamed() {
