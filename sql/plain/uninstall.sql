@@ -45,7 +45,8 @@ BEGIN
                     HINT = 'Stop the services, and try again after that time.';
             END IF;
         END LOOP;
-        DROP VIEW leaf.stat_segment, leaf.stat_snowflake, leaf.stat_upstream;
+        -- The owner of the schema of the functions can drop views with them.
+        DROP VIEW IF EXISTS leaf.stat_segment, leaf.stat_snowflake, leaf.stat_upstream;
         -- At once, because some are part of others.
         EXECUTE (SELECT 'DROP FUNCTION ' || string_agg(oid::regprocedure::text, ', ') FROM pg_proc AS p
                   WHERE pronamespace = 'leaf'::regnamespace AND prokind = 'f' AND pg_get_userbyid(proowner) = current_user

@@ -127,7 +127,8 @@ fn functions_are_removed_wherever_they_are() {
     superuser.run("CREATE AGGREGATE leaf.largest(bigint) (SFUNC = int8larger, STYPE = bigint)");
     server.connect_as(INSTALLER, "postgres").run(
         // Its functions are a superuser's.
-        "CREATE EXTENSION hstore SCHEMA leaf; DROP FUNCTION leaf_alloc_check() CASCADE",
+        "CREATE EXTENSION hstore SCHEMA leaf;
+         DROP FUNCTION leaf_alloc_check() CASCADE; DROP FUNCTION leaf_alloc_stats() CASCADE",
     );
     plain(&server, "postgres", &["uninstall"]).done();
     superuser.run("DROP EXTENSION hstore");
