@@ -89,13 +89,13 @@ BEGIN
 END
 $$;
 
--- The cluster, as far as the host shows it: the same as long as plans are kept.
+-- The cluster, as far as the host shows it: the same as long as plans are kept. pg_upgrade makes another one.
 CREATE FUNCTION leaf.cluster() RETURNS text
     LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
     RETURN (pg_control_system()).system_identifier;
 EXCEPTION WHEN OTHERS THEN
-    RETURN '?';
+    RETURN format('? %s', current_setting('server_version_num')::integer / 10000);
 END
 $$;
 

@@ -268,6 +268,25 @@ fn kinds_of_transactions_and_servers() {
     assert_eq!(client.number(id), 42);
 }
 
+/// Also where the host hides the identity of the cluster, which pg_upgrade makes another one.
+#[test]
+fn server_of_another_version_grants_nothing_until_a_new_history_begins() {
+    let server = Server::options().plain().start();
+    let mut owner = server.connect_as(INSTALLER, "postgres");
+    server
+        .connect()
+        .run("REVOKE EXECUTE ON FUNCTION pg_control_system FROM PUBLIC");
+    owner.run("SELECT leaf_tag_create('orders')");
+    refused(owner.reserve("orders", 1), "55000");
+    owner.run("SELECT leaf_new_history()");
+    owner.reserve("orders", 1).expect("a block");
+    let earlier = "regexp_replace(place, '^[?] [0-9]+', '? 14')";
+    owner.run(&format!("UPDATE leaf.plain SET place = {earlier}"));
+    refused(owner.reserve("orders", 1), "55000");
+    owner.run("SELECT leaf_new_history()");
+    owner.reserve("orders", 1).expect("a block");
+}
+
 /// What a dump brings along is not enough to go on: somebody has to say that the original issues no
 /// ids any more, or that the copy is to have others.
 #[test]
