@@ -130,7 +130,8 @@ BEGIN
     ignored := leaf.check_tag(tag);
     ignored := leaf.check_count(count, (SELECT max_reserve FROM leaf.plain));
     ignored := leaf.require_primary('draw ids');
-    granted := leaf.grant_block(tag, count, incarnation, true, false);
+    -- Variables there have the collation of the argument: by one of the caller's, all histories could be equal.
+    granted := leaf.grant_block(tag COLLATE "C", count, incarnation, true, false);
     RETURN int8range(granted.first, granted.last + 1);
 END
 $$;
@@ -224,6 +225,6 @@ BEGIN
               FROM unnest(tags, counts, leaf_segment_feed.exact) WITH ORDINALITY AS u(tag, count, exact, n)
              -- Rows are locked in one order, so that calls do not wait for each other in a circle.
              ORDER BY u.tag COLLATE "C", u.n) AS o,
-            LATERAL leaf.feed(o.tag, o.count, o.exact) AS f ORDER BY o.n;
+            LATERAL leaf.feed(o.tag COLLATE "C", o.count, o.exact) AS f ORDER BY o.n;
 END
 $$;

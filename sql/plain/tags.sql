@@ -255,10 +255,10 @@ CREATE FUNCTION leaf_tag_grant(...)
     SET lock_timeout = '5s' AS $$
 DECLARE
     a       leaf.alloc;
-    grantee name;
+    grantee name COLLATE "C";
 BEGIN
     PERFORM leaf.check_tag(tag);
-    grantee := leaf.grantee(role);
+    grantee := leaf.grantee(role COLLATE "C");
     a := leaf.row_to_change(tag);
     UPDATE leaf.alloc SET grantees = array_append(grantees, grantee)
      WHERE biz_tag = a.biz_tag AND grantee <> ALL (grantees);
@@ -269,13 +269,14 @@ CREATE FUNCTION leaf_tag_revoke(...)
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan
     SET lock_timeout = '5s' AS $$
 DECLARE
-    a leaf.alloc;
+    a      leaf.alloc;
+    stored name COLLATE "C" := role;
 BEGIN
     a := leaf.row_to_change(tag);
     -- By the name that is stored, whether or not a role still has it, or has it by now.
-    UPDATE leaf.alloc
-       SET grantees = array_remove(grantees, CASE WHEN role = ANY (a.grantees) THEN role WHEN lower(role) = 'public' THEN 'public'
-                                                  ELSE leaf.grantee(role) END)
-     WHERE biz_tag = a.biz_tag;
+    IF (stored = ANY (a.grantees)) IS NOT TRUE THEN
+        stored := CASE WHEN lower(stored) = 'public' THEN 'public' ELSE leaf.grantee(stored) END;
+    END IF;
+    UPDATE leaf.alloc SET grantees = array_remove(grantees, stored) WHERE biz_tag = a.biz_tag;
 END
 $$;

@@ -376,7 +376,7 @@ CREATE FUNCTION leaf_worker_register(...)
     LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan
     SET timezone = 'UTC' SET lock_timeout = '5s'
     SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
-    SELECT * FROM leaf.register($1, $2, $3, $4, $5);
+    SELECT * FROM leaf.register($1 COLLATE "C", $2, $3, $4, $5);
 $$;
 
 -- The row of a lease, locked until the transaction ends.

@@ -1,7 +1,8 @@
 //! No block twice: kills, rollbacks, and tags that change meanwhile.
 
 use leaf_tests::{
-    Block, Draw, INSTALLER, Ledger, Mode, Server, Stop, failed, pipe, refused, wait_until,
+    Block, Draw, INSTALLER, Ledger, Mode, Server, Snowflake, Stop, failed, pipe, refused,
+    wait_until,
 };
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -266,6 +267,37 @@ fn kinds_of_transactions_and_servers() {
     );
     let id = "SELECT leaf_id_parse(leaf_id_text(42))";
     assert_eq!(client.number(id), 42);
+}
+
+/// Texts of leaf's own are not compared by a collation of the caller's, for which all histories could be equal.
+#[test]
+fn collations_of_callers_change_nothing() {
+    let (server, mut client) = Server::options().plain().start_with_orders(1000);
+    let mut superuser = server.connect();
+    superuser.run("CREATE ROLE node LOGIN; GRANT EXECUTE ON FUNCTION leaf_worker_register TO node");
+    let mut node = server.connect_as("node", "postgres");
+    for name in ["a", "b"] {
+        let argument = format!(r#"'{name}' COLLATE "POSIX""#);
+        node.register(&argument).expect("a lease");
+    }
+    for call in [
+        r#"leaf_tag_grant('orders' COLLATE "POSIX", 'node' COLLATE "POSIX")"#,
+        r#"leaf_tag_revoke('orders' COLLATE "POSIX", 'node' COLLATE "POSIX")"#,
+    ] {
+        client.run(&format!("SELECT {call}"));
+    }
+    if superuser.number("SELECT count(*) FROM pg_collation WHERE collprovider = 'i'") == 0 {
+        // There is none without ICU for which different texts are equal.
+        return;
+    }
+    superuser.run(
+        "CREATE COLLATION whatever_case (provider = icu, locale = 'und-u-ks-level2', deterministic = false);
+         UPDATE leaf.alloc SET history = upper(history)",
+    );
+    let max_id = superuser.number("SELECT max_id FROM leaf.alloc");
+    let first =
+        client.number("SELECT lower(leaf_segment_reserve('orders' COLLATE whatever_case, 1))");
+    assert!(first >= max_id + 1000, "{first} after {max_id}");
 }
 
 /// Also where the host hides the identity of the cluster, which pg_upgrade makes another one.
