@@ -54,7 +54,7 @@ DECLARE
     ignored text;
 BEGIN
     ignored := leaf.insist_on_durable_commit();
-    -- Whoever may not draw does not lock the row: the error could wait for a client that does not read.
+    -- Only who may draw locks the row: an error could wait for a client that does not read.
     a := leaf.row_seen_to_draw(tag, asker);
     a := leaf.lock_row(tag);
     -- While this waited, its names, or those of roles, can have become others.

@@ -62,7 +62,7 @@ DECLARE
 BEGIN
     LOOP
         a := leaf.row_seen_to_draw(tag, asker);
-        -- A membership is that of now: it may have begun after another role was denied the tag.
+        -- Memberships are those of now: one may have begun after its role had lost the tag.
         IF EXISTS (SELECT FROM leaf.alloc AS present WHERE present.biz_tag = a.biz_tag
                       AND (present.incarnation, present.owner, present.grantees) = (a.incarnation, a.owner, a.grantees)) THEN
             RETURN a;
