@@ -179,7 +179,7 @@ CREATE TABLE leaf.worker (
 );
 COMMENT ON TABLE leaf.worker IS 'one row per worker id of snowflake ids that was ever leased';
 COMMENT ON COLUMN leaf.worker.node IS 'the node that holds the worker id, or held it last';
-COMMENT ON COLUMN leaf.worker.nonce IS 'made at the registration; with the token it proves that a lease is the caller''s';
+COMMENT ON COLUMN leaf.worker.nonce IS 'made at the registration: the secret that proves, with the token, that a lease is the caller''s';
 COMMENT ON COLUMN leaf.worker.token IS 'changes with each renewal, so that only one of two copies of a node can renew';
 COMMENT ON COLUMN leaf.worker.history IS 'history of this database (system identifier, timeline, nonce, OID) of the last renewal';
 COMMENT ON COLUMN leaf.worker.layout IS 'layout of the ids, the same in all rows';
