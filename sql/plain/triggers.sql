@@ -115,8 +115,8 @@ BEGIN
                    leaf.high_water(incarnation));
     -- Whoever could set it could have blocks granted again.
     PERFORM leaf.take_back(NULL, leaf.high_water_of(incarnation));
-    -- Default privileges can take it from the owner, who would see no value.
-    EXECUTE format('GRANT USAGE ON SEQUENCE leaf.%I TO CURRENT_USER', leaf.high_water(incarnation));
+    -- Default privileges can take them from the owner: without USAGE, no value would be seen.
+    EXECUTE format('GRANT ALL ON SEQUENCE leaf.%I TO CURRENT_USER', leaf.high_water(incarnation));
 END
 $$;
 

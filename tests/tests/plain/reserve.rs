@@ -42,14 +42,17 @@ impl Blocks {
 fn owner_who_has_taken_rights_from_himself_repeats_nothing() {
     let server = Server::options().plain().start();
     let mut owner = server.connect_as(INSTALLER, "postgres");
-    owner.run(
-        "ALTER DEFAULT PRIVILEGES REVOKE SELECT, USAGE ON SEQUENCES FROM CURRENT_USER;
-         SELECT leaf_tag_create('orders')",
-    );
-    owner.run("BEGIN");
-    let rolled_back = owner.reserve("orders", 10).expect("a block");
-    owner.run("ROLLBACK");
-    assert!(owner.reserve("orders", 10).expect("a block").first > rolled_back.last);
+    for taken in ["SELECT, USAGE", "UPDATE"] {
+        owner.run(&format!(
+            "ALTER DEFAULT PRIVILEGES GRANT ALL ON SEQUENCES TO CURRENT_USER;
+             ALTER DEFAULT PRIVILEGES REVOKE {taken} ON SEQUENCES FROM CURRENT_USER;
+             SELECT leaf_tag_create('{taken}')"
+        ));
+        owner.run("BEGIN");
+        let rolled_back = owner.reserve(taken, 10).expect("a block");
+        owner.run("ROLLBACK");
+        assert!(owner.reserve(taken, 10).expect("a block").first > rolled_back.last);
+    }
 }
 
 /// What the original has fed since is known to shards only.
