@@ -148,6 +148,8 @@ async fn with_similar(client: &Client, command: &Command, failure: Failure) -> F
     const SIMILAR: f64 = 0.8;
     let sql = "SELECT biz_tag::text FROM leaf.stat_segment";
     let tags = query::in_transaction(client, "BEGIN READ ONLY", async || {
+        // What has failed may have been this: the view could run the code of whoever has made it.
+        schema_of_leaf(client).await?;
         query::all(client, sql, &[]).await
     });
     let (Some(tag), Ok(tags)) = (command.tag(), tags.await) else {

@@ -138,6 +138,37 @@ fn leafctl_runs_nothing_of_the_owners_as_a_superuser() {
     assert!(server.log().contains("it ran as installer"));
 }
 
+/// What has failed may have been the look at who owns leaf: the owner of a database can give sessions a role that is
+/// dropped meanwhile.
+#[test]
+fn leafctl_suggests_no_tag_of_an_owner_whom_it_does_not_know() {
+    let server = Server::options().plain().start();
+    let mut owner = server.connect_as(INSTALLER, "postgres");
+    owner.run(HOSTILE);
+    owner.run(
+        "DROP VIEW leaf.stat_segment;
+         CREATE VIEW leaf.stat_segment AS SELECT 'orders' AS biz_tag WHERE evil.ran();
+         GRANT SELECT ON leaf.stat_segment TO PUBLIC",
+    );
+    let [mut admin, mut holder] = [(); 2].map(|()| server.connect());
+    admin.run("CREATE ROLE passing");
+    owner.run("ALTER DATABASE postgres SET role = 'passing'");
+    holder.run("BEGIN; LOCK TABLE pg_catalog.pg_extension IN ACCESS EXCLUSIVE MODE");
+    let said = thread::scope(|scope| {
+        let command =
+            scope.spawn(|| Said::by(leafctl_on(&server).args(["tags", "drop", "orderz"])));
+        wait_until("leafctl looks who owns leaf", || {
+            admin.number("SELECT count(*) FROM pg_locks WHERE NOT granted") > 0
+        });
+        admin.run("DROP ROLE passing");
+        holder.run("COMMIT");
+        command.join().expect("leafctl")
+    });
+    assert!(said.err.contains("invalid role OID"), "{said:?}");
+    let log = server.log();
+    assert!(!log.contains("it ran as postgres"), "{log}");
+}
+
 /// Nor in a database with the library, or without leaf, that belongs to somebody else.
 #[test]
 fn leafctl_looks_up_names_where_no_owner_has_put_any() {
