@@ -6,7 +6,7 @@ use std::process::Command;
 use leaf_sdk::{Config, IdSource, Leaf};
 use leaf_tests::page::Page;
 use leaf_tests::postgres::Client;
-use leaf_tests::{Draw, Ledger, Said, Server, Snowflake, wait_until};
+use leaf_tests::{Draw, Ledger, Said, Server, Snowflake, failed, wait_until};
 
 /// A server of each edition, the first of which is the source.
 fn pairs() -> [[Server; 2]; 2] {
@@ -69,6 +69,10 @@ impl Source {
     }
 }
 
+fn is_plain(client: &mut Client) -> bool {
+    client.number("SELECT count(*) FROM pg_proc WHERE proname = 'leaf_new_history'") > 0
+}
+
 /// The code of the block of docs/managed-hosts.md with this text.
 fn block(text: &str) -> String {
     let page = Page::read("docs/managed-hosts.md");
@@ -76,10 +80,13 @@ fn block(text: &str) -> String {
     block.expect("a block").code
 }
 
-/// Runs the block of docs/managed-hosts.md that makes a file, but for what an owner does before.
+/// Runs the block of docs/managed-hosts.md that makes a file.
 fn run_as_the_page_says(file: &str, source: &Server, target: &Server) {
     let code = block(file);
-    let lines = code.lines().filter(|it| !it.contains("leaf.fold()"));
+    let is_plain = is_plain(&mut source.connect());
+    // All but what is said to be for a plain source only.
+    let begins = if is_plain { "" } else { "pg_dump" };
+    let lines = code.lines().skip_while(|it| !it.starts_with(begins));
     let psql = source.program("psql");
     let programs = Path::new(psql.get_program()).parent().expect("a folder");
     let folder = tempfile::tempdir().expect("a folder");
@@ -99,14 +106,13 @@ fn dumped_rows_go_on_in_the_other_edition() {
     for [source, target] in pairs() {
         let mut client = source.connect();
         let mut begun = Source::begin(&source, &mut client);
-        let is_plain = "SELECT count(*) FROM pg_proc WHERE proname = 'leaf_new_history'";
-        if client.number(is_plain) > 0 {
+        if is_plain(&mut client) {
             // A block that only the sequence knows.
             client.run("BEGIN");
             begun
                 .ids
                 .add(client.reserve("orders", 500).expect("a block").ids());
-            client.run("ROLLBACK; SELECT leaf.fold()");
+            client.run("ROLLBACK");
         }
         client.run("CREATE TABLE own (id bigint PRIMARY KEY); INSERT INTO own VALUES (7)");
         let mut moved = target.connect();
@@ -114,6 +120,16 @@ fn dumped_rows_go_on_in_the_other_edition() {
             run_as_the_page_says(file, &source, &target);
         }
         assert_eq!(moved.number("SELECT id FROM own"), 7);
+        if is_plain(&mut client) {
+            failed(
+                client.simple_query("SELECT leaf_segment_reserve('orders', 1)"),
+                "55000",
+            );
+            failed(
+                client.simple_query("SELECT * FROM leaf_worker_register('late')"),
+                "55000",
+            );
+        }
         begun.goes_on_at(&mut moved);
     }
 }
@@ -153,8 +169,7 @@ fn subscriber_of_the_other_edition_takes_over() {
             subscriber.number(&has_all) == 1
         });
         subscriber.run("DROP SUBSCRIPTION all_ids");
-        if subscriber.number("SELECT count(*) FROM pg_proc WHERE proname = 'leaf_new_history'") > 0
-        {
+        if is_plain(&mut subscriber) {
             subscriber.run("SELECT leaf_new_history()");
         }
         begun.goes_on_at(&mut subscriber);
