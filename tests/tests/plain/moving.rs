@@ -115,20 +115,27 @@ fn dumped_rows_go_on_in_the_other_edition() {
             client.run("ROLLBACK");
         }
         client.run("CREATE TABLE own (id bigint PRIMARY KEY); INSERT INTO own VALUES (7)");
+        // Also of a tag that is as its sequence is.
+        client.run("SELECT leaf_tag_create('parcels')");
+        client.reserve("parcels", 10).expect("a block");
+        let late = [
+            "SELECT leaf_segment_reserve('parcels', 1)",
+            "SELECT * FROM leaf_worker_register('late')",
+        ];
+        let mut of_before = [(); 2].map(|()| source.connect());
+        for client in &mut of_before {
+            client.run("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM leaf.alloc");
+        }
         let mut moved = target.connect();
         for file in ["leaf-rows.sql", "own.dump"] {
             run_as_the_page_says(file, &source, &target);
         }
         assert_eq!(moved.number("SELECT id FROM own"), 7);
         if is_plain(&mut client) {
-            failed(
-                client.simple_query("SELECT leaf_segment_reserve('orders', 1)"),
-                "55000",
-            );
-            failed(
-                client.simple_query("SELECT * FROM leaf_worker_register('late')"),
-                "55000",
-            );
+            for (call, of_before) in late.iter().zip(&mut of_before) {
+                failed(client.simple_query(call), "55000");
+                failed(of_before.simple_query(call), "40001");
+            }
         }
         begun.goes_on_at(&mut moved);
     }
