@@ -121,8 +121,9 @@ fn dumped_rows_go_on_in_the_other_edition() {
         let late = [
             "SELECT leaf_segment_reserve('parcels', 1)",
             "SELECT * FROM leaf_worker_register('late')",
+            "SELECT r.* FROM leaf.worker AS w, leaf_worker_renew(w.worker_id, w.nonce, w.token) AS r",
         ];
-        let mut of_before = [(); 2].map(|()| source.connect());
+        let mut of_before = [(); 3].map(|()| source.connect());
         for client in &mut of_before {
             client.run("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM leaf.alloc");
         }
