@@ -6,7 +6,7 @@ CREATE FUNCTION leaf.fold() RETURNS void
 DECLARE
     a leaf.alloc;
 BEGIN
-    PERFORM leaf.asker();
+    PERFORM leaf.asker(), leaf.insist_on_durable_commit();
     FOR a IN SELECT * FROM leaf.alloc ORDER BY biz_tag COLLATE "C" FOR NO KEY UPDATE LOOP
         CONTINUE WHEN a.upstream_tag IS NOT NULL;
         PERFORM leaf.mark_own(true);

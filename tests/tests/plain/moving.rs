@@ -114,6 +114,9 @@ fn dumped_rows_go_on_in_the_other_edition() {
             begun
                 .ids
                 .add(client.reserve("orders", 500).expect("a block").ids());
+            client.run("ROLLBACK; SET synchronous_commit = off; BEGIN; SELECT leaf.fold()");
+            // What leaves the source must not be more than it has after a crash.
+            assert_eq!(client.text("SHOW synchronous_commit"), "on");
             client.run("ROLLBACK");
         }
         client.run("CREATE TABLE own (id bigint PRIMARY KEY); INSERT INTO own VALUES (7)");
