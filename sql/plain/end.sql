@@ -51,7 +51,7 @@ BEGIN
     PERFORM leaf.fold();
     -- From now on, all rows are of another history: grants skip, and other worker ids are leased. A
     -- restored schema has no rows.
-    INSERT INTO leaf.plain (version, place) VALUES ('@version@', (leaf.identity()).place)
+    INSERT INTO leaf.plain (version, place) SELECT '@version@', place FROM leaf.identity()
         ON CONFLICT ((true)) DO UPDATE SET nonce = gen_random_uuid(), place = excluded.place;
     INSERT INTO leaf.mask_secret SELECT WHERE NOT EXISTS (SELECT FROM leaf.mask_secret);
     UPDATE leaf.alloc SET may_lack_feeds = true WHERE upstream_tag IS NULL;
@@ -107,7 +107,7 @@ GRANT EXECUTE ON FUNCTION leaf.fail(text, text, text, text), leaf.history(), lea
     leaf.any_mask_secret(), leaf.registered_scheme(), leaf.scheme(), leaf.require_scheme(text, timestamptz, text, timestamptz),
     leaf.layout(text), leaf.unix_us(timestamptz), leaf.instant(bigint), leaf.tick_at(timestamptz, timestamptz, bigint),
     leaf.begin_of(bigint, timestamptz, bigint), leaf.ids_left(bigint, bigint),
-    leaf.high_water(uuid), leaf.high_water_of(uuid), leaf.is_own(oid) TO PUBLIC;
+    leaf.high_water(uuid), leaf.high_water_of(uuid), leaf.is_own() TO PUBLIC;
 
-INSERT INTO leaf.plain (version, place) VALUES ('@version@', (leaf.identity()).place);
+INSERT INTO leaf.plain (version, place) SELECT '@version@', place FROM leaf.identity();
 UPDATE leaf.plain SET version = '@version@';

@@ -18,13 +18,11 @@ BEGIN
 END
 $$;
 
--- The role of this name: null if it has got the name since the snapshot was taken, or since the session has
+-- The role of this name: none if it has got the name since the snapshot was taken, or since the session has
 -- taken note of roles, which it need not do within a transaction.
-CREATE FUNCTION leaf.role_of(name name) RETURNS oid
-    LANGUAGE plpgsql STABLE AS $$
-BEGIN
-    RETURN (SELECT r.oid FROM pg_roles AS r WHERE r.rolname = name AND r.oid = to_regrole(quote_ident(name)));
-END
+CREATE FUNCTION leaf.role_of(name name) RETURNS SETOF oid
+    LANGUAGE sql STABLE AS $$
+    SELECT r.oid FROM pg_roles AS r WHERE r.rolname = name AND r.oid = to_regrole(quote_ident(name));
 $$;
 
 -- Nobody else may write to the system catalogs, whatever is granted.
@@ -54,16 +52,13 @@ $$;
 CREATE FUNCTION leaf.asker() RETURNS oid
     LANGUAGE plpgsql AS $$
 DECLARE
-    role         name := current_setting('role');
-    asker        oid;
-    is_superuser boolean;
+    role  name := current_setting('role');
+    asker oid;
 BEGIN
     UNLISTEN leaf_plain_asker;
-    SELECT r.oid, r.rolsuper INTO asker, is_superuser FROM pg_roles AS r WHERE r.oid = leaf.authenticated();
-    IF is_superuser THEN
-        -- There may have been SET SESSION AUTHORIZATION.
-        asker := leaf.role_of(session_user);
-    END IF;
+    -- If it is a superuser, there may have been SET SESSION AUTHORIZATION.
+    SELECT CASE WHEN r.rolsuper THEN (SELECT s.oid FROM leaf.role_of(session_user) AS s(oid)) ELSE r.oid END
+      INTO asker FROM pg_roles AS r WHERE r.oid = leaf.authenticated();
     IF role <> 'none' THEN
         -- The name is that of the role when it was set.
         asker := (SELECT r.oid FROM leaf.role_of(role) AS r(oid) WHERE pg_has_role(asker, r.oid,
@@ -79,49 +74,62 @@ END
 $$;
 
 -- Whether a role has the privileges of one of these, of which some may not exist.
-CREATE FUNCTION leaf.has_role(asker oid, VARIADIC roles name[]) RETURNS boolean
-    LANGUAGE plpgsql STABLE AS $$
-BEGIN
-    RETURN EXISTS (SELECT FROM pg_roles AS r
+CREATE FUNCTION leaf.has_role(asker oid, VARIADIC roles name[]) RETURNS SETOF boolean
+    LANGUAGE sql STABLE AS $$
+    SELECT EXISTS (SELECT FROM pg_roles AS r
                     WHERE r.rolname = ANY (roles) AND r.oid = to_regrole(quote_ident(r.rolname))
                       AND pg_has_role(asker, r.oid, 'USAGE'))
         OR leaf.is_superuser(asker);
+$$;
+
+-- The database and its cluster, as far as the host shows it: the same as long as plans are kept. pg_upgrade makes another one.
+CREATE FUNCTION leaf.database() RETURNS text
+    LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+    database oid := (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database());
+BEGIN
+    RETURN format('%s/%s', (pg_control_system()).system_identifier, database);
+EXCEPTION WHEN program_limit_exceeded OR insufficient_resources THEN
+    RAISE;
+WHEN OTHERS THEN
+    RETURN format('? %s/%s', current_setting('server_version_num')::integer / 10000, database);
 END
 $$;
 
--- The cluster, as far as the host shows it: the same as long as plans are kept. pg_upgrade makes another one.
-CREATE FUNCTION leaf.cluster() RETURNS text
+-- The timeline of a primary, as far as the host shows it: the same as long as sessions last, once it is a primary.
+CREATE FUNCTION leaf.primary_timeline() RETURNS text
     LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
-    RETURN (pg_control_system()).system_identifier;
-EXCEPTION WHEN OTHERS THEN
-    RETURN format('? %s', current_setting('server_version_num')::integer / 10000);
+    RETURN left(pg_walfile_name(pg_current_wal_lsn()), 8);
+EXCEPTION WHEN program_limit_exceeded OR insufficient_resources THEN
+    RAISE;
+WHEN OTHERS THEN
+    RETURN '?';
+END
+$$;
+
+CREATE FUNCTION leaf.timeline() RETURNS text
+    LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    IF pg_is_in_recovery() THEN
+        RETURN '?';
+    END IF;
+    RETURN leaf.primary_timeline();
 END
 $$;
 
 -- Where the tables are: a restored dump is in another place, a promoted standby is not. The history
 -- of this database, which a promotion and leaf_new_history() begin anew. Whether the rows may be a
 -- copy of those of another place.
-CREATE FUNCTION leaf.identity(OUT place text, OUT history text, OUT is_copy boolean)
-    LANGUAGE plpgsql STABLE AS $$
-DECLARE
-    timeline text := '?';
-BEGIN
-    BEGIN
-        timeline := left(pg_walfile_name(pg_current_wal_lsn()), 8);
-    EXCEPTION WHEN OTHERS THEN
-        -- The host hides it.
-    END;
-    SELECT f.place, format('plain/%s/%s', timeline, p.nonce),
+CREATE FUNCTION leaf.identity() RETURNS TABLE (place text, history text, is_copy boolean)
+    LANGUAGE sql STABLE AS $$
+    SELECT f.place, format('plain/%s/%s', leaf.timeline(), p.nonce),
            f.place IS DISTINCT FROM p.place
         -- A restore with --disable-triggers leaves them as ordinary ones; the owner of a schema can drop
         -- a function in it, and so its triggers.
         OR (SELECT count(*) FROM pg_trigger WHERE tgrelid IN ('leaf.alloc'::regclass, 'leaf.worker'::regclass)
                 AND tgname IN ('leaf_check', 'leaf_changed', 'leaf_truncated') AND tgenabled = 'A') <> 5
-      INTO place, history, is_copy
-      FROM (SELECT format('%s/%s/%s', leaf.cluster(), d.oid, 'leaf.alloc'::regclass::oid) AS place
-              FROM pg_database AS d WHERE d.datname = current_database()) AS f LEFT JOIN leaf.plain AS p ON true;
-END
+      FROM (SELECT format('%s/%s', leaf.database(), 'leaf.alloc'::regclass::oid) AS place) AS f LEFT JOIN leaf.plain AS p ON true;
 $$;
 
 CREATE FUNCTION leaf.history() RETURNS text
@@ -134,19 +142,11 @@ CREATE FUNCTION leaf.is_copy() RETURNS boolean
     SELECT is_copy FROM leaf.identity();
 $$;
 
--- The history, before a grant or a lease.
-CREATE FUNCTION leaf.require_history() RETURNS text
-    LANGUAGE plpgsql STABLE AS $$
-DECLARE
-    present record := leaf.identity();
-BEGIN
-    IF present.is_copy THEN
-        PERFORM leaf.fail('55000', 'this database has been restored or copied',
-            'Make sure that the original issues no ids any more, or that the copy is meant to have others, and call leaf_new_history() as the owner of leaf.alloc.',
-            'What the original has granted since is not in its tables.');
-    END IF;
-    RETURN present.history;
-END
+CREATE FUNCTION leaf.refuse_copy() RETURNS void
+    LANGUAGE sql AS $$
+    SELECT leaf.fail('55000', 'this database has been restored or copied',
+        'Make sure that the original issues no ids any more, or that the copy is meant to have others, and call leaf_new_history() as the owner of leaf.alloc.',
+        'What the original has granted since is not in its tables.');
 $$;
 
 -- What is answered must be durable once the transaction is committed; that a wait for the standby was
@@ -175,11 +175,7 @@ CREATE FUNCTION leaf.require_primary(what text) RETURNS boolean
 CREATE FUNCTION leaf.mark_own(is_own boolean) RETURNS text
     LANGUAGE sql RETURN set_config('leaf_plain.own', CASE WHEN is_own THEN 'on' ELSE 'off' END, true);
 
--- Whether a trigger of the table is fired by one of these: a session can have set the mark.
-CREATE FUNCTION leaf.is_own(relation oid) RETURNS boolean
-    LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-    RETURN coalesce(current_setting('leaf_plain.own', true), '') = 'on'
-       AND (SELECT pg_has_role(relowner, 'USAGE') FROM pg_class WHERE oid = relation);
-END
-$$;
+-- Whether a trigger is fired by one of these: a session can have set the mark, but only leaf may execute what sets it.
+CREATE FUNCTION leaf.is_own() RETURNS boolean
+    LANGUAGE sql STABLE RETURN coalesce(current_setting('leaf_plain.own', true), '') = 'on'
+        AND has_function_privilege('leaf.mark_own(boolean)'::regprocedure, 'EXECUTE');

@@ -4,34 +4,14 @@
  * the next grant does not repeat the block.
  */
 
-CREATE FUNCTION leaf.bad_count(count bigint) RETURNS bigint
+CREATE FUNCTION leaf.refuse_count(count bigint, most bigint) RETURNS void
     LANGUAGE plpgsql AS $$
-DECLARE
-    most bigint := (SELECT max_reserve FROM leaf.plain);
 BEGIN
     IF count < 1 THEN
         PERFORM leaf.fail('22023', format('count must be at least 1, not %s', count), 'Ask for one id or more.');
     END IF;
     PERFORM leaf.fail('22023', format('count must be at most %s, not %s', most, count),
         'Reserve several blocks; max_reserve in leaf.plain sets how many ids one block can have.');
-END
-$$;
-
-CREATE FUNCTION leaf.check_count(count bigint, most bigint) RETURNS bigint
-    LANGUAGE sql RETURN CASE WHEN count < 1 OR count > most THEN leaf.bad_count(count) ELSE count END;
-
--- The high-water sequence of a row.
-CREATE FUNCTION leaf.require_high_water(incarnation uuid) RETURNS regclass
-    LANGUAGE plpgsql AS $$
-DECLARE
-    sequence regclass := leaf.high_water_of(incarnation);
-BEGIN
-    IF sequence IS NULL THEN
-        -- It must not be made here: a rollback would take it away.
-        PERFORM leaf.fail('55000', 'the tables of leaf were restored or replicated without their sequences',
-            'Make sure that the original issues no ids any more, and call leaf_new_history() as the owner of leaf.alloc.');
-    END IF;
-    RETURN sequence;
 END
 $$;
 
@@ -45,22 +25,34 @@ CREATE FUNCTION leaf.grant_block(tag text, count bigint, required uuid, is_exact
         OUT first bigint, OUT last bigint, OUT incarnation uuid)
     LANGUAGE plpgsql AS $$
 DECLARE
-    a       leaf.alloc;
-    asker   oid := leaf.asker();
-    present text;
-    most    bigint;
-    stored  bigint;
-    water   regclass;
-    ignored text;
+    a        leaf.alloc;
+    asker    oid := leaf.asker();
+    may_draw boolean;
+    is_other boolean;
+    is_short boolean;
+    present  text;
+    most     bigint;
+    stored   bigint;
+    water    regclass;
+    ignored  text;
 BEGIN
     ignored := leaf.insist_on_durable_commit();
     -- Only who may draw locks the row: an error could wait for a client that does not read.
-    a := leaf.row_seen_to_draw(tag, asker);
-    a := leaf.lock_row(tag);
-    -- While this waited, its names, or those of roles, can have become others.
-    ignored := leaf.require_draw(leaf.may_draw(a.owner, a.grantees, asker), tag, asker);
+    SELECT (SELECT max_reserve FROM leaf.plain), (SELECT seen.may_draw FROM leaf.seen_to_draw(tag, asker) AS seen) INTO most, may_draw;
+    IF count > most OR count < 1 AND NOT (feeds AND count = 0) THEN
+        PERFORM leaf.refuse_count(count, most);
+    ELSIF may_draw THEN
+        a := leaf.lock_row(tag);
+        -- While this waited, its names, or those of roles, can have become others, and the history another one.
+        SELECT i.history, i.is_copy, may.draw INTO present, is_other, may_draw
+          FROM leaf.identity() AS i, leaf.may_draw(a.owner, a.grantees, asker) AS may(draw);
+    END IF;
+    IF may_draw IS NOT TRUE THEN
+        PERFORM leaf.refuse_draw(may_draw, tag, asker);
+    ELSIF is_other THEN
+        PERFORM leaf.refuse_copy();
+    END IF;
     incarnation := a.incarnation;
-    present := leaf.require_history();
     IF required <> a.incarnation THEN
         PERFORM leaf.fail('55000', format('tag "%s" is another one: it was dropped and created again', tag),
             'Discard its unused ids, and get the new incarnation from leaf_tag_incarnation.');
@@ -71,7 +63,12 @@ BEGIN
         PERFORM leaf.fail('0A000', format('tag "%s" is fed or has a stripe, which needs the extension leaf', tag),
             'Draw from the centre, or move the tag to a server with the extension.');
     END IF;
-    water := leaf.require_high_water(a.incarnation);
+    water := leaf.high_water_of(a.incarnation);
+    IF water IS NULL THEN
+        -- It must not be made here: a rollback would take it away.
+        PERFORM leaf.fail('55000', 'the tables of leaf were restored or replicated without their sequences',
+            'Make sure that the original issues no ids any more, and call leaf_new_history() as the owner of leaf.alloc.');
+    END IF;
     most := least(a.max_value, 9223372036854775806);
     stored := pg_sequence_last_value(water);
     first := leaf.first_free(a.max_id, stored);
@@ -81,19 +78,20 @@ BEGIN
         first := least(most + 1, first + (SELECT history_skip FROM leaf.plain FOR SHARE)
             * (CASE WHEN a.last_grant > 0 THEN a.last_grant ELSE a.step END::numeric + greatest(a.largest_reserve, 0)));
     END IF;
+    is_short := CASE WHEN first > most THEN true WHEN first > 0 THEN count - 1 > most - first ELSE first + count - 1 > most END;
     -- Of no numbers, it begins where the tag stands.
-    last := greatest(first, -9223372036854775807) - 1;
     IF count = 0 THEN
+        last := greatest(first, -9223372036854775807) - 1;
         RETURN;
     ELSIF feeds AND (a.may_lack_feeds OR a.fed_in IS DISTINCT FROM present AND (a.fed_unreplicated OR a.is_copy)) THEN
         PERFORM leaf.fail('55000', format('tag "%s" may have fed numbers that are not in its row', tag),
             'Find the highest number that any shard has got (max_id in leaf.alloc there), and move the tag past it with leaf_tag_alter(advance_to => ...).',
             'The row was restored from a backup or a dump, or numbers were fed without a synchronous standby before a failover.');
-    ELSIF first > most OR is_exact AND count > most::numeric - first + 1 THEN
+    ELSIF first > most OR is_exact AND is_short THEN
         PERFORM leaf.fail('2200H', format('tag "%s" has reached its maximum value', tag),
             'Raise max_value with leaf_tag_alter, or ask for fewer ids at once.');
     END IF;
-    last := least(first::numeric + count - 1, most);
+    last := CASE WHEN is_short THEN most ELSE first + count - 1 END;
     ignored := setval(water, last);
     ignored := leaf.mark_own(true);
     UPDATE leaf.alloc SET
@@ -128,7 +126,6 @@ BEGIN
         RETURN NULL;
     END IF;
     ignored := leaf.check_tag(tag);
-    ignored := leaf.check_count(count, (SELECT max_reserve FROM leaf.plain));
     ignored := leaf.require_primary('draw ids');
     -- Variables there have the collation of the argument: by one of the caller's, all histories could be equal.
     granted := leaf.grant_block(tag COLLATE "C", count, incarnation, true, false);
@@ -174,8 +171,6 @@ BEGIN
     PERFORM leaf.check_tag(tag);
     IF count IS NULL OR exact IS NULL THEN
         PERFORM leaf.fail('22023', format('%s must not be null', CASE WHEN count IS NULL THEN 'count' ELSE 'exact' END), 'Give one for each tag.');
-    ELSIF count <> 0 THEN
-        PERFORM leaf.check_count(count, (SELECT max_reserve FROM leaf.plain));
     END IF;
     SELECT * INTO granted FROM leaf.grant_block(tag, count, NULL, exact, true);
     first := granted.first;

@@ -20,36 +20,29 @@ CREATE FUNCTION leaf.no_such_tag(tag text) RETURNS void
         'Check the spelling. If the tag is missing, create it with leaf_tag_create, with a start above the ids of rows that exist.');
 $$;
 
-CREATE FUNCTION leaf.may_draw(owner name, grantees name[], asker oid) RETURNS boolean
-    LANGUAGE sql RETURN 'public' = ANY (grantees) OR leaf.has_role(asker, VARIADIC owner || grantees);
+CREATE FUNCTION leaf.may_draw(owner name, grantees name[], asker oid) RETURNS SETOF boolean
+    LANGUAGE sql STABLE AS $$
+    SELECT ('public' = ANY (grantees)) IS TRUE OR has_role FROM leaf.has_role(asker, VARIADIC owner || grantees) AS has_role;
+$$;
 
-CREATE FUNCTION leaf.require_draw(may_draw boolean, tag text, asker oid) RETURNS boolean
+-- The row of a tag, and whether the asker may draw from it. That is asked in the statement that reads the row: in a later one,
+-- the names there can be those of other roles, and a client that does not read puts it off as long as it likes.
+CREATE FUNCTION leaf.seen_to_draw(tag text, asker oid) RETURNS TABLE (it leaf.alloc, may_draw boolean)
+    LANGUAGE sql STABLE AS $$
+    -- Not by a collation of the caller's.
+    SELECT a, may_draw FROM leaf.alloc AS a, leaf.may_draw(a.owner, a.grantees, asker) AS may_draw WHERE a.biz_tag = tag COLLATE "C";
+$$;
+
+-- Why the asker may not draw: there is no such tag if that is null.
+CREATE FUNCTION leaf.refuse_draw(may_draw boolean, tag text, asker oid) RETURNS void
     LANGUAGE plpgsql AS $$
 BEGIN
-    IF may_draw THEN
-        RETURN true;
+    IF may_draw IS NULL THEN
+        PERFORM leaf.no_such_tag(tag);
     END IF;
     PERFORM leaf.fail('42501', format('permission denied for tag "%s"', tag),
         'The owner of the tag can allow it with leaf_tag_grant.',
         format('Role "%s" is neither the owner nor a grantee of the tag.', pg_get_userbyid(asker)));
-END
-$$;
-
--- The row of a tag, if the asker may draw from it. That is asked in the statement that reads the row: in a later one, the
--- names there can be those of other roles, and a client that does not read puts it off as long as it likes.
-CREATE FUNCTION leaf.row_seen_to_draw(tag text, asker oid) RETURNS leaf.alloc
-    LANGUAGE plpgsql AS $$
-DECLARE
-    seen record;
-BEGIN
-    -- Not by a collation of the caller's.
-    SELECT a AS it, leaf.may_draw(a.owner, a.grantees, asker) AS may_draw INTO seen
-      FROM leaf.alloc AS a WHERE a.biz_tag = leaf.check_tag(tag) COLLATE "C";
-    IF NOT FOUND THEN
-        PERFORM leaf.no_such_tag(tag);
-    END IF;
-    PERFORM leaf.require_draw(seen.may_draw, tag, asker);
-    RETURN seen.it;
 END
 $$;
 
@@ -58,10 +51,15 @@ CREATE FUNCTION leaf.row_to_draw(tag text) RETURNS leaf.alloc
     LANGUAGE plpgsql AS $$
 DECLARE
     asker oid := leaf.asker();
+    seen  record;
     a     leaf.alloc;
 BEGIN
     LOOP
-        a := leaf.row_seen_to_draw(tag, asker);
+        SELECT * INTO seen FROM leaf.seen_to_draw(tag, asker);
+        IF seen.may_draw IS NOT TRUE THEN
+            PERFORM leaf.refuse_draw(seen.may_draw, tag, asker);
+        END IF;
+        a := seen.it;
         -- Memberships are those of now: one may have begun after its role had lost the tag.
         IF EXISTS (SELECT FROM leaf.alloc AS present WHERE present.biz_tag = a.biz_tag
                       AND (present.incarnation, present.owner, present.grantees) = (a.incarnation, a.owner, a.grantees)) THEN
@@ -100,14 +98,14 @@ BEGIN
     PERFORM leaf.check_tag(tag);
     -- A session can have set the mark.
     PERFORM leaf.require_primary('change tags'), leaf.mark_own(false);
-    SELECT leaf.has_role(asker, of_tag.owner) INTO is_owner FROM leaf.alloc AS of_tag WHERE biz_tag = tag COLLATE "C";
+    SELECT has_role INTO is_owner FROM leaf.alloc AS of_tag, leaf.has_role(asker, of_tag.owner) AS has_role WHERE biz_tag = tag COLLATE "C";
     IF NOT FOUND THEN
         PERFORM leaf.no_such_tag(tag);
     END IF;
     -- Nobody else locks it: the error could wait for a client that does not read.
     IF is_owner THEN
         a := leaf.lock_row(tag);
-        is_owner := leaf.has_role(asker, a.owner);
+        is_owner := (SELECT has_role FROM leaf.has_role(asker, a.owner) AS has_role);
     END IF;
     IF is_owner THEN
         RETURN a;
@@ -240,7 +238,7 @@ CREATE FUNCTION leaf.grantee(role name) RETURNS name
 BEGIN
     IF role IS NULL THEN
         PERFORM leaf.fail('22023', 'role must not be null', 'Specify a role, or use PUBLIC for all roles.');
-    ELSIF leaf.role_of(role) IS NOT NULL THEN
+    ELSIF EXISTS (SELECT FROM leaf.role_of(role)) THEN
         RETURN role;
     ELSIF lower(role) <> 'public' OR to_regrole(quote_ident(role)) IS NOT NULL THEN
         -- A role that this snapshot does not show is not all roles.

@@ -5,7 +5,7 @@ CREATE FUNCTION leaf_alloc_check(...)
 DECLARE
     is_replica boolean;
 BEGIN
-    IF TG_OP = 'UPDATE' AND NEW.max_id >= OLD.max_id AND leaf.is_own(TG_RELID) THEN
+    IF TG_OP = 'UPDATE' AND NEW.max_id >= OLD.max_id AND leaf.is_own() THEN
         -- A grant: what all rows need is set there.
         RETURN NEW;
     END IF;
@@ -121,7 +121,7 @@ END
 $$;
 
 CREATE FUNCTION leaf.drop_high_water(high_water name) RETURNS void
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET lock_timeout = '100ms' AS $$
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET client_min_messages = warning SET lock_timeout = '100ms' AS $$
 BEGIN
     EXECUTE format('DROP SEQUENCE IF EXISTS leaf.%I', high_water);
 EXCEPTION WHEN lock_not_available OR dependent_objects_still_exist THEN
@@ -130,8 +130,7 @@ END
 $$;
 
 CREATE FUNCTION leaf_alloc_changed(...)
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan
-    SET client_min_messages = warning AS $$
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     unused name;
 BEGIN
@@ -199,7 +198,7 @@ BEGIN
     ELSIF NEW.worker_id <> OLD.worker_id THEN
         PERFORM leaf.fail('22023', format('worker id %s cannot be changed to %s', OLD.worker_id, NEW.worker_id),
             'Register the node again with leaf_worker_register.');
-    ELSIF NEW.ceiling < OLD.ceiling AND NOT leaf.is_own(TG_RELID) THEN
+    ELSIF NEW.ceiling < OLD.ceiling AND NOT leaf.is_own() THEN
         IF NOT is_replica THEN
             PERFORM leaf.fail('22023', format('the ceiling of worker id %s cannot be lowered', OLD.worker_id),
                 'Ids up to the ceiling may have been issued; the next lease starts there.');

@@ -10,7 +10,7 @@ BEGIN
         -- Each sequence would be locked: rolled-back blocks do not show.
         SELECT a.biz_tag, a.max_id, a.max_value, a.step, a.upstream_tag,
                a.stripes, a.stripe, a.stripe_width, a.striped_from, a.earlier_stripes, a.earlier_stripe
-          FROM leaf.alloc AS a WHERE leaf.has_role(asker, 'pg_monitor', a.owner);
+          FROM leaf.alloc AS a, leaf.has_role(asker, 'pg_monitor', a.owner) AS is_shown WHERE is_shown;
 END
 $$;
 

@@ -69,17 +69,19 @@ $$;
 CREATE FUNCTION leaf.begin_lease() RETURNS text
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    present text;
+    present record;
 BEGIN
     -- A session can have set the mark.
     PERFORM leaf.require_primary('draw ids'), leaf.mark_own(false), leaf.insist_on_durable_commit();
     -- What has waited for leaf_new_history() is of the new history.
     LOCK TABLE leaf.worker IN ROW EXCLUSIVE MODE;
-    present := leaf.require_history();
-    IF EXISTS (SELECT FROM leaf.worker WHERE upstream_ceiling IS NOT NULL) THEN
+    SELECT * INTO present FROM leaf.identity();
+    IF present.is_copy THEN
+        PERFORM leaf.refuse_copy();
+    ELSIF EXISTS (SELECT FROM leaf.worker WHERE upstream_ceiling IS NOT NULL) THEN
         PERFORM leaf.fail('55000', 'this server leases no worker ids, because its own comes from a centre', 'Register the node at the centre.');
     END IF;
-    RETURN present;
+    RETURN present.history;
 END
 $$;
 
