@@ -21,24 +21,46 @@ END
 $$;
 COMMENT ON FUNCTION leaf.fold() IS 'raises max_id past the blocks of transactions that were rolled back: for use before the rows of leaf.alloc leave the database';
 
+-- For its owner, locks all that grants and leases read or write, until the transaction ends.
+CREATE FUNCTION leaf.hold_all(caller text) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    -- While a dump is restored, all may execute what calls this.
+    IF NOT pg_has_role(leaf.asker(), (SELECT relowner FROM pg_class WHERE oid = 'leaf.alloc'::regclass), 'USAGE') THEN
+        PERFORM leaf.fail('42501', format('permission denied for function %s', caller), 'Call it as the owner of leaf.alloc.');
+    END IF;
+    -- What is committed while this waits for the locks has to be seen.
+    IF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
+        PERFORM leaf.fail('25001', format('%s cannot run at isolation level %s', caller, upper(current_setting('transaction_isolation'))),
+            'Call it in a transaction at READ COMMITTED.');
+    END IF;
+    -- In the order in which others lock them; what waits for a lease holds up no grant.
+    LOCK TABLE leaf.worker, leaf.alloc, leaf.plain IN EXCLUSIVE MODE;
+    PERFORM leaf.insist_on_durable_commit();
+END
+$$;
+
+CREATE FUNCTION leaf.close() RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan
+    SET lock_timeout = '5s' AS $$
+BEGIN
+    PERFORM leaf.hold_all('leaf.close');
+    UPDATE leaf.plain SET place = 'moved';
+    -- Older snapshots do not show that: what they grant or renew fails at its row.
+    UPDATE leaf.alloc SET step = step;
+    UPDATE leaf.worker SET node = node;
+    PERFORM leaf.fold();
+END
+$$;
+COMMENT ON FUNCTION leaf.close() IS 'before the rows leave for another database: no ids are granted and no worker ids leased here until leaf_new_history() is called, and max_id is raised as leaf.fold() does';
+
 CREATE FUNCTION @extschema@.leaf_new_history() RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan
     SET client_min_messages = warning SET lock_timeout = '5s' AS $$
 DECLARE
     incarnation uuid;
 BEGIN
-    -- While a dump is restored, all may execute this.
-    IF NOT pg_has_role(leaf.asker(), (SELECT relowner FROM pg_class WHERE oid = 'leaf.alloc'::regclass), 'USAGE') THEN
-        PERFORM leaf.fail('42501', 'permission denied for function leaf_new_history', 'Call it as the owner of leaf.alloc.');
-    END IF;
-    -- What is committed while this waits for the locks has to be seen.
-    IF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
-        PERFORM leaf.fail('25001', format('leaf_new_history cannot run at isolation level %s', upper(current_setting('transaction_isolation'))),
-            'Call it in a transaction at READ COMMITTED.');
-    END IF;
-    -- In the order in which others lock them; what waits for a lease holds up no grant.
-    LOCK TABLE leaf.worker, leaf.alloc, leaf.plain IN EXCLUSIVE MODE;
-    PERFORM leaf.insist_on_durable_commit();
+    PERFORM leaf.hold_all('leaf_new_history');
     -- A restore may have left them as ordinary ones.
     ALTER TABLE leaf.alloc ENABLE ALWAYS TRIGGER leaf_check;
     ALTER TABLE leaf.alloc ENABLE ALWAYS TRIGGER leaf_changed;

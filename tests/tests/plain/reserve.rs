@@ -270,6 +270,15 @@ fn kinds_of_transactions_and_servers() {
     );
     let id = "SELECT leaf_id_parse(leaf_id_text(42))";
     assert_eq!(client.number(id), 42);
+    // A session of the standby knows the history that a promotion begins.
+    let history = "SELECT leaf.history()";
+    assert!(client.text(history).starts_with("plain/?/"));
+    let mut later = standby.promote();
+    client.reserve("orders", 10).expect("a block");
+    let present = later.text(history);
+    assert!(present.starts_with("plain/00000002/"), "{present}");
+    assert_eq!(client.text(history), present);
+    assert_eq!(later.text("SELECT history FROM leaf.alloc"), present);
 }
 
 /// Texts of leaf's own are not compared by a collation of the caller's, for which all histories could be equal.

@@ -50,10 +50,13 @@ fn owners_and_grantees_alone_draw() {
     );
     failed(stranger.simple_query("SELECT * FROM leaf.alloc"), "42501");
     failed(stranger.register("'node'"), "42501");
-    failed(stranger.simple_query("SELECT leaf_new_history()"), "42501");
-    // While a dump is restored, it is everybody's.
-    installer.run("GRANT EXECUTE ON FUNCTION leaf_new_history TO PUBLIC");
-    refused(stranger.simple_query("SELECT leaf_new_history()"), "42501");
+    for function in ["leaf_new_history", "leaf.close"] {
+        let call = format!("SELECT {function}()");
+        failed(stranger.simple_query(&call), "42501");
+        // While a dump is restored, it is everybody's.
+        installer.run(&format!("GRANT EXECUTE ON FUNCTION {function} TO PUBLIC"));
+        refused(stranger.simple_query(&call), "42501");
+    }
 
     // The role that was set counts, as PostgREST sets it.
     let mut superuser = server.connect();

@@ -32,8 +32,11 @@ fn registrations_that_are_open_at_the_same_time_have_one_layout() {
     first.run("COMMIT");
     owner.run(change);
     refused(owner.register("'b'"), "55000");
-    owner.run("BEGIN ISOLATION LEVEL REPEATABLE READ");
-    failed(owner.simple_query("SELECT leaf_new_history()"), "25001");
+    for function in ["leaf_new_history", "leaf.close"] {
+        owner.run("BEGIN ISOLATION LEVEL REPEATABLE READ");
+        failed(owner.simple_query(&format!("SELECT {function}()")), "25001");
+        owner.run("ROLLBACK");
+    }
 }
 
 /// Adds the record of a worker id that was used elsewhere.
