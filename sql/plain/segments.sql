@@ -78,12 +78,13 @@ BEGIN
         first := least(most + 1, first + (SELECT history_skip FROM leaf.plain FOR SHARE)
             * (CASE WHEN a.last_grant > 0 THEN a.last_grant ELSE a.step END::numeric + greatest(a.largest_reserve, 0)));
     END IF;
-    is_short := CASE WHEN first > most THEN true WHEN first > 0 THEN count - 1 > most - first ELSE first + count - 1 > most END;
     -- Of no numbers, it begins where the tag stands.
     IF count = 0 THEN
         last := greatest(first, -9223372036854775807) - 1;
         RETURN;
-    ELSIF feeds AND (a.may_lack_feeds OR a.fed_in IS DISTINCT FROM present AND (a.fed_unreplicated OR a.is_copy)) THEN
+    END IF;
+    is_short := CASE WHEN first > most THEN true WHEN first > 0 THEN count - 1 > most - first ELSE first + count - 1 > most END;
+    IF feeds AND (a.may_lack_feeds OR a.fed_in IS DISTINCT FROM present AND (a.fed_unreplicated OR a.is_copy)) THEN
         PERFORM leaf.fail('55000', format('tag "%s" may have fed numbers that are not in its row', tag),
             'Find the highest number that any shard has got (max_id in leaf.alloc there), and move the tag past it with leaf_tag_alter(advance_to => ...).',
             'The row was restored from a backup or a dump, or numbers were fed without a synchronous standby before a failover.');

@@ -128,7 +128,7 @@ fn dumped_rows_go_on_in_the_other_edition() {
             "SELECT * FROM leaf_worker_register('late')",
             "SELECT r.* FROM leaf.worker AS w, leaf_worker_renew(w.worker_id, w.nonce, w.token) AS r",
         ];
-        let mut of_before = [(); 3].map(|()| source.connect());
+        let mut of_before = [(); 4].map(|()| source.connect());
         for client in &mut of_before {
             client.run("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM leaf.alloc");
         }
@@ -146,6 +146,8 @@ fn dumped_rows_go_on_in_the_other_edition() {
                 failed(client.simple_query(call), "55000");
                 failed(of_before.simple_query(call), "40001");
             }
+            let create = "SELECT leaf_tag_create('late')";
+            failed(of_before[3].simple_query(create), "40001");
         }
         begun.goes_on_at(&mut moved);
     }

@@ -1,5 +1,6 @@
 //! No block twice: kills, rollbacks, and tags that change meanwhile.
 
+use leaf_tests::postgres::Client;
 use leaf_tests::{
     Block, Draw, INSTALLER, Ledger, Mode, Server, Snowflake, Stop, failed, pipe, refused,
     wait_until,
@@ -279,6 +280,42 @@ fn kinds_of_transactions_and_servers() {
     assert!(present.starts_with("plain/00000002/"), "{present}");
     assert_eq!(client.text(history), present);
     assert_eq!(later.text("SELECT history FROM leaf.alloc"), present);
+}
+
+#[test]
+fn ranges_at_the_ends_of_bigint_are_granted_to_the_last_number() {
+    let server = Server::options().plain().start();
+    let mut client = server.connect();
+    client.run(
+        "UPDATE leaf.plain SET is_replicated = true;
+         SELECT leaf_tag_create('lowest', start => -9223372036854775808, max_value => -9223372036854775800),
+                leaf_tag_create('middle', start => -5, max_value => 5),
+                leaf_tag_create('highest', start => 9223372036854775800)",
+    );
+    let fed = |client: &mut Client, tag: &str, count: i64| {
+        client.text(&format!(
+            "SELECT concat_ws(' ', first, last, error_code) FROM leaf_segment_feed('{{{tag}}}', '{{{count}}}')"
+        ))
+    };
+    for (tag, none, all) in [
+        (
+            "lowest",
+            "-9223372036854775808 -9223372036854775808",
+            "-9223372036854775808 -9223372036854775800",
+        ),
+        ("middle", "-5 -6", "-5 5"),
+        (
+            "highest",
+            "9223372036854775800 9223372036854775799",
+            "9223372036854775800 9223372036854775806",
+        ),
+    ] {
+        assert_eq!(fed(&mut client, tag, 0), none);
+        failed(client.reserve(tag, 12), "2200H");
+        assert_eq!(fed(&mut client, tag, 1_000_000_000), all);
+        assert_eq!(fed(&mut client, tag, 1), "2200H");
+        failed(client.reserve(tag, 1), "2200H");
+    }
 }
 
 /// Texts of leaf's own are not compared by a collation of the caller's, for which all histories could be equal.
