@@ -669,7 +669,7 @@ REVOKE EXECUTE ON FUNCTION leaf_stat_reset(text) FROM PUBLIC;
 CREATE FUNCTION leaf.take_back(home oid, relation oid DEFAULT NULL) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    given record;
+    given pg_catalog.record;
 BEGIN
     -- Meanwhile a name can have become that of another role, from which nothing is revoked.
     FOR attempt IN 1..100 LOOP

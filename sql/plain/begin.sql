@@ -79,6 +79,10 @@ BEGIN
                 HINT = 'Use the leafctl of that version.';
         END IF;
     END IF;
+    -- Their results were others before the first release.
+    IF EXISTS (SELECT FROM pg_proc WHERE oid = to_regprocedure('leaf.has_role(oid, name[])') AND NOT proretset) THEN
+        DROP FUNCTION leaf.may_draw(name, name[], oid), leaf.has_role(oid, name[]), leaf.role_of(name), leaf.identity();
+    END IF;
     -- Until the transaction ends, all that follows knows by this whether it has to be done.
     PERFORM set_config('leaf_plain.is_new', (owner IS NULL)::text, true);
 END

@@ -58,7 +58,7 @@ CREATE FUNCTION @extschema@.leaf_new_history() RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan
     SET client_min_messages = warning SET lock_timeout = '5s' AS $$
 DECLARE
-    incarnation uuid;
+    incarnation pg_catalog.uuid;
 BEGIN
     PERFORM leaf.hold_all('leaf_new_history');
     -- A restore may have left them as ordinary ones.

@@ -1,6 +1,7 @@
 /*
  * Who asks, which database this is, and errors. Functions that only leaf's own call run with the
- * search_path of those; a draw calls so many that each SET counts. Functions in SQL are planned at
+ * search_path of those; a draw calls so many that each SET counts. The types of variables are qualified
+ * in all: PL/pgSQL looks them up once in a session, also for plpgsql_validator(), which does not SET. Functions in SQL are planned at
  * each call, except those that become part of the statement that calls them: without SET, and with
  * RETURN or, if they are STABLE, with a set as result.
  */
@@ -53,8 +54,8 @@ $$;
 CREATE FUNCTION leaf.asker() RETURNS oid
     LANGUAGE plpgsql AS $$
 DECLARE
-    role  name := current_setting('role');
-    asker oid;
+    role  pg_catalog.name := current_setting('role');
+    asker pg_catalog.oid;
 BEGIN
     UNLISTEN leaf_plain_asker;
     -- If it is a superuser, there may have been SET SESSION AUTHORIZATION.
@@ -87,7 +88,7 @@ $$;
 CREATE FUNCTION leaf.database() RETURNS text
     LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
-    database oid := (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database());
+    database pg_catalog.oid := (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database());
 BEGIN
     RETURN format('%s/%s', (pg_control_system()).system_identifier, database);
 EXCEPTION WHEN program_limit_exceeded OR insufficient_resources THEN
@@ -97,15 +98,21 @@ WHEN OTHERS THEN
 END
 $$;
 
--- The timeline of a primary, as far as the host shows it: the same as long as sessions last, once it is a primary.
+-- The timeline, as far as the host shows it.
+CREATE FUNCTION leaf.shown_timeline() RETURNS text
+    LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN left(pg_walfile_name(pg_current_wal_lsn()), 8);
+EXCEPTION WHEN OTHERS THEN
+    RETURN '?';
+END
+$$;
+
+-- The same as long as sessions last, once the server is a primary; null if the host has hidden it from this one.
 CREATE FUNCTION leaf.primary_timeline() RETURNS text
     LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
-    RETURN left(pg_walfile_name(pg_current_wal_lsn()), 8);
-EXCEPTION WHEN program_limit_exceeded OR insufficient_resources THEN
-    RAISE;
-WHEN OTHERS THEN
-    RETURN '?';
+    RETURN nullif(leaf.shown_timeline(), '?');
 END
 $$;
 
@@ -115,7 +122,7 @@ BEGIN
     IF pg_is_in_recovery() THEN
         RETURN '?';
     END IF;
-    RETURN leaf.primary_timeline();
+    RETURN coalesce(leaf.primary_timeline(), leaf.shown_timeline());
 END
 $$;
 

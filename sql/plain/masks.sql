@@ -9,8 +9,8 @@ $$;
 CREATE FUNCTION leaf.hmac_sha256(key bytea, message bytea) RETURNS bytea
     LANGUAGE plpgsql IMMUTABLE STRICT SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    inner_key bytea := substr(key || decode(repeat('00', 64), 'hex'), 1, 64);
-    outer_key bytea := inner_key;
+    inner_key pg_catalog.bytea := substr(key || decode(repeat('00', 64), 'hex'), 1, 64);
+    outer_key pg_catalog.bytea := inner_key;
 BEGIN
     FOR n IN 0..63 LOOP
         inner_key := set_byte(inner_key, n, get_byte(inner_key, n) # 54);
@@ -24,7 +24,7 @@ CREATE FUNCTION leaf.mask_key(tag text, bits integer, wanted integer, OUT versio
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     a         leaf.alloc;
-    zeros_and bytea;
+    zeros_and pg_catalog.bytea;
 BEGIN
     PERFORM leaf.check_tag(tag), leaf.require_given(bits::text, 'bits');
     IF bits NOT IN (53, 63) THEN

@@ -35,11 +35,11 @@ CREATE FUNCTION leaf.layout(INOUT name text, OUT tick_us bigint, OUT ticks bigin
         OUT sequences bigint, OUT epoch_us bigint)
     LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    given text   := btrim(name, E' \t\n\r\f\v');
-    parts text[] := ARRAY(SELECT btrim(part, E' \t\n\r\f\v') FROM string_to_table(substr(given, 8), ',') AS part);
+    given pg_catalog.text   := btrim(name, E' \t\n\r\f\v');
+    parts pg_catalog.text[] := ARRAY(SELECT btrim(part, E' \t\n\r\f\v') FROM string_to_table(substr(given, 8), ',') AS part);
     bits  bigint[];
-    tick  text[];
-    wrong text;
+    tick  pg_catalog.text[];
+    wrong pg_catalog.text;
 BEGIN
     IF name IS NULL THEN
         PERFORM leaf.fail('22023', 'layout must not be null', 'Leave the argument out to get its default.');
@@ -88,7 +88,7 @@ $$;
 CREATE FUNCTION leaf_snowflake_decode(id bigint, layout text, ...)
     LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    l record;
+    l pg_catalog.record;
 BEGIN
     SELECT * INTO l FROM leaf.layout(layout);
     IF id < 0 OR id / l.sequences / l.worker_ids >= l.ticks THEN
@@ -140,7 +140,7 @@ $$;
 CREATE FUNCTION leaf_id_text(...)
     LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    symbols text := '0123456789ABCDEFGHJKMNPQRSTVWXYZ*~$=U';
+    symbols pg_catalog.text := '0123456789ABCDEFGHJKMNPQRSTVWXYZ*~$=U';
 BEGIN
     IF id < 0 THEN
         PERFORM leaf.fail('22003', format('%s has no text, because it is negative', id),
@@ -155,12 +155,12 @@ CREATE FUNCTION leaf_id_parse(...)
     LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     -- By bytes, as places are counted.
-    bytes   bytea := convert_to($1, getdatabaseencoding());
+    bytes   pg_catalog.bytea := convert_to($1, getdatabaseencoding());
     number  numeric := 0;
     symbols integer := 0;
     value   integer;
     checked integer;
-    wrong   text;
+    wrong   pg_catalog.text;
 BEGIN
     FOR place IN 1..octet_length(bytes) LOOP
         CONTINUE WHEN get_byte(bytes, place - 1) = ascii('-');

@@ -26,19 +26,21 @@ CREATE FUNCTION leaf.grant_block(tag text, count bigint, required uuid, is_exact
     LANGUAGE plpgsql AS $$
 DECLARE
     a        leaf.alloc;
-    asker    oid := leaf.asker();
+    asker    pg_catalog.oid := leaf.asker();
     may_draw boolean;
     is_other boolean;
     is_short boolean;
-    present  text;
+    present  pg_catalog.text;
     most     bigint;
     stored   bigint;
-    water    regclass;
-    ignored  text;
+    water    pg_catalog.regclass;
+    ignored  pg_catalog.text;
 BEGIN
     ignored := leaf.insist_on_durable_commit();
     -- Only who may draw locks the row: an error could wait for a client that does not read.
-    SELECT (SELECT max_reserve FROM leaf.plain), (SELECT seen.may_draw FROM leaf.seen_to_draw(tag, asker) AS seen) INTO most, may_draw;
+    -- In an older snapshot, there can be two of the name.
+    SELECT (SELECT max_reserve FROM leaf.plain), (SELECT seen.may_draw FROM leaf.seen_to_draw(tag, asker) AS seen LIMIT 1)
+      INTO most, may_draw;
     IF count > most OR count < 1 AND NOT (feeds AND count = 0) THEN
         PERFORM leaf.refuse_count(count, most);
     ELSIF may_draw THEN
@@ -120,8 +122,8 @@ CREATE FUNCTION leaf_segment_reserve(...)
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan
     SET lock_timeout = '5s' AS $$
 DECLARE
-    granted record;
-    ignored text;
+    granted pg_catalog.record;
+    ignored pg_catalog.text;
 BEGIN
     IF tag IS NULL OR count IS NULL THEN
         RETURN NULL;
@@ -139,7 +141,7 @@ $$;
 CREATE FUNCTION leaf_segment_return(...)
     LANGUAGE plpgsql STRICT SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
-    hint text := 'Give the unused end of a block that leaf_segment_reserve has returned, such as ''[201,301)''.';
+    hint pg_catalog.text := 'Give the unused end of a block that leaf_segment_reserve has returned, such as ''[201,301)''.';
 BEGIN
     PERFORM leaf.check_tag(tag);
     IF isempty(block) THEN
@@ -167,7 +169,7 @@ CREATE FUNCTION leaf.feed(tag text, count bigint, exact boolean, OUT first bigin
         OUT error_code text, OUT message text, OUT detail text, OUT hint text)
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    granted record;
+    granted pg_catalog.record;
 BEGIN
     PERFORM leaf.check_tag(tag);
     IF count IS NULL OR exact IS NULL THEN
@@ -197,7 +199,7 @@ CREATE FUNCTION leaf_segment_feed(...)
     SET enable_memoize = off SET lock_timeout = '100ms' AS $$
 DECLARE
     asked   integer := cardinality(tags);
-    advice  text := 'Give the arrays an element for each tag.';
+    advice  pg_catalog.text := 'Give the arrays an element for each tag.';
 BEGIN
     IF tags IS NULL THEN
         PERFORM leaf.fail('22023', 'tags must not be null', 'Specify tags, such as ''{orders,parcels}''.');

@@ -50,8 +50,8 @@ $$;
 CREATE FUNCTION leaf.row_to_draw(tag text) RETURNS leaf.alloc
     LANGUAGE plpgsql AS $$
 DECLARE
-    asker oid := leaf.asker();
-    seen  record;
+    asker pg_catalog.oid := leaf.asker();
+    seen  pg_catalog.record;
     a     leaf.alloc;
 BEGIN
     LOOP
@@ -92,7 +92,7 @@ CREATE FUNCTION leaf.row_to_change(tag text) RETURNS leaf.alloc
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     a        leaf.alloc;
-    asker    oid := leaf.asker();
+    asker    pg_catalog.oid := leaf.asker();
     is_owner boolean;
 BEGIN
     PERFORM leaf.check_tag(tag);
@@ -150,7 +150,7 @@ CREATE FUNCTION leaf_tag_create(...)
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan
     SET lock_timeout = '5s' AS $$
 DECLARE
-    asker oid := leaf.asker();
+    asker pg_catalog.oid := leaf.asker();
 BEGIN
     PERFORM leaf.require_primary('change tags');
     PERFORM leaf.check_tag(tag);
@@ -255,7 +255,7 @@ CREATE FUNCTION leaf_tag_grant(...)
     SET lock_timeout = '5s' AS $$
 DECLARE
     a       leaf.alloc;
-    grantee name COLLATE "C";
+    grantee pg_catalog.name COLLATE "C";
 BEGIN
     PERFORM leaf.check_tag(tag);
     grantee := leaf.grantee(role COLLATE "C");
@@ -270,7 +270,7 @@ CREATE FUNCTION leaf_tag_revoke(...)
     SET lock_timeout = '5s' AS $$
 DECLARE
     a      leaf.alloc;
-    stored name COLLATE "C" := role;
+    stored pg_catalog.name COLLATE "C" := role;
 BEGIN
     a := leaf.row_to_change(tag);
     -- By the name that is stored, whether or not a role still has it, or has it by now.

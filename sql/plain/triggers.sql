@@ -132,7 +132,7 @@ $$;
 CREATE FUNCTION leaf_alloc_changed(...)
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
-    unused name;
+    unused pg_catalog.name;
 BEGIN
     IF TG_RELID <> 'leaf.alloc'::regclass THEN
         PERFORM leaf.fail('39P01', 'leaf_alloc_changed can only be called by the triggers of leaf.alloc', 'Use only the triggers that the extension has created.');
@@ -167,7 +167,7 @@ CREATE FUNCTION leaf_worker_check(...)
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET timezone = 'UTC' AS $$
 DECLARE
     is_replica boolean := current_setting('session_replication_role') = 'replica';
-    registered record;
+    registered pg_catalog.record;
 BEGIN
     IF TG_RELID <> 'leaf.worker'::regclass THEN
         PERFORM leaf.fail('39P01', 'leaf_worker_check can only be called by the triggers of leaf.worker', 'Use only the triggers that the extension has created.');

@@ -4,7 +4,7 @@ CREATE FUNCTION leaf_alloc_stats(...)
     LANGUAGE plpgsql ROWS 1000 SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
 DECLARE
-    asker oid := leaf.asker();
+    asker pg_catalog.oid := leaf.asker();
 BEGIN
     RETURN QUERY
         -- Each sequence would be locked: rolled-back blocks do not show.

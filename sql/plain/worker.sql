@@ -32,7 +32,7 @@ CREATE FUNCTION leaf.scheme(OUT layout text, OUT epoch timestamptz, OUT tick_us 
         OUT worker_ids bigint, OUT sequences bigint)
     LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
-    l record;
+    l pg_catalog.record;
 BEGIN
     SELECT * INTO layout, epoch FROM leaf.registered_scheme();
     IF layout IS NULL THEN
@@ -69,7 +69,7 @@ $$;
 CREATE FUNCTION leaf.begin_lease() RETURNS text
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    present record;
+    present pg_catalog.record;
 BEGIN
     -- A session can have set the mark.
     PERFORM leaf.require_primary('draw ids'), leaf.mark_own(false), leaf.insist_on_durable_commit();
@@ -181,10 +181,10 @@ CREATE FUNCTION leaf.choose_worker_id(wanted integer, present text, now timestam
     LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
-    s     record;
+    s     pg_catalog.record;
     p     leaf.plain;
     w     leaf.worker;
-    until timestamptz;
+    until pg_catalog.timestamptz;
 BEGIN
     SELECT * INTO s FROM leaf.scheme();
     SELECT * INTO p FROM leaf.plain;
@@ -276,15 +276,15 @@ CREATE FUNCTION leaf.register(node text, wanted integer, clock timestamptz, ahea
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
-    now     timestamptz := clock_timestamp();
-    later   timestamptz;
-    asker   oid := leaf.asker();
+    now     pg_catalog.timestamptz := clock_timestamp();
+    later   pg_catalog.timestamptz;
+    asker   pg_catalog.oid := leaf.asker();
     -- Superusers may hold any number.
-    holder  name := CASE WHEN NOT leaf.is_superuser(asker) THEN pg_get_userbyid(asker) END;
-    call    text := concat_ws(' ', statement_timestamp(), node);
+    holder  pg_catalog.name := CASE WHEN NOT leaf.is_superuser(asker) THEN pg_get_userbyid(asker) END;
+    call    pg_catalog.text := concat_ws(' ', statement_timestamp(), node);
     is_new  boolean;
     w       leaf.worker;
-    s       record;
+    s       pg_catalog.record;
     p       leaf.plain;
 BEGIN
     IF node IS NULL OR char_length(node) NOT BETWEEN 1 AND 256 THEN
@@ -407,8 +407,8 @@ CREATE FUNCTION leaf.renew(lease_of integer, given uuid, present bigint, clock t
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
-    now   timestamptz := clock_timestamp();
-    later timestamptz;
+    now   pg_catalog.timestamptz := clock_timestamp();
+    later pg_catalog.timestamptz;
     w     leaf.worker;
 BEGIN
     PERFORM leaf.asker();
@@ -459,10 +459,10 @@ CREATE FUNCTION leaf_worker_release(...)
     SET timezone = 'UTC' SET lock_timeout = '5s' AS $$
 #variable_conflict use_variable
 DECLARE
-    now     timestamptz := clock_timestamp();
+    now     pg_catalog.timestamptz := clock_timestamp();
     w       leaf.worker;
     tick_us bigint;
-    ceiling timestamptz;
+    ceiling pg_catalog.timestamptz;
 BEGIN
     PERFORM leaf.asker();
     PERFORM leaf.check_instant(used_until, 'used_until');
@@ -487,7 +487,7 @@ CREATE FUNCTION leaf_worker_take_over(...)
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan
     SET timezone = 'UTC' SET lock_timeout = '5s' AS $$
 DECLARE
-    present text;
+    present pg_catalog.text;
     taken   integer;
 BEGIN
     PERFORM leaf.asker();

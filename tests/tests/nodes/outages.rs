@@ -108,8 +108,11 @@ fn views_say_how_long_a_fed_tag_can_go_on_without_the_centre() {
     attach(&shard, "orders", 1000);
     let mut client = shard.connect();
     draw_many(&mut client, "orders", 800);
-    wait_until("the next segment is there", || {
-        client.stat("orders", "next_left") > 0
+    wait_until("the next segment is there, and the rate is known", || {
+        client.stat(
+            "orders",
+            "(next_left > 0 AND time_left IS NOT NULL)::int::bigint",
+        ) == 1
     });
     centre.0.stop(Mode::Fast);
     let (left, buffered) = (

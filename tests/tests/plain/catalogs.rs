@@ -107,6 +107,39 @@ fn no_function_that_others_call_is_exposed_to_their_settings() {
     assert!(without.is_empty(), "{without:?}");
 }
 
+/// Types of variables are looked up when a session first compiles a function, which anybody can have done with any
+/// search_path: a type of his would run his code as the owner.
+#[test]
+fn variables_have_no_types_of_the_callers_search_path() {
+    let server = Server::options().plain().start();
+    let mut client = server.connect();
+    // Whatever finds one of these fails.
+    client.run(
+        "CREATE SCHEMA planted;
+         DO $$ DECLARE type name; BEGIN
+             FOR type IN SELECT typname FROM pg_type WHERE typnamespace = 'pg_catalog'::regnamespace AND typtype <> 'c' AND typcategory <> 'A' LOOP
+                 EXECUTE format('CREATE TYPE planted.%I', type);
+             END LOOP;
+         END $$;
+         SET search_path = planted, pg_catalog",
+    );
+    let functions = client
+        .query(
+            "SELECT p.oid, p.oid::pg_catalog.regprocedure::pg_catalog.text FROM pg_proc AS p JOIN pg_language AS l ON l.oid = p.prolang
+              WHERE l.lanname = 'plpgsql'
+                AND pronamespace IN ('leaf'::pg_catalog.regnamespace, 'public'::pg_catalog.regnamespace)",
+            &[],
+        )
+        .expect("functions");
+    assert!(functions.len() > 50, "{}", functions.len());
+    for row in functions {
+        let (oid, name): (u32, String) = (row.get(0), row.get(1));
+        client
+            .execute("SELECT pg_catalog.plpgsql_validator($1)", &[&oid])
+            .unwrap_or_else(|error| panic!("{name}: {error:?}"));
+    }
+}
+
 /// Functions that need the library say so, and name a way out.
 #[test]
 fn what_needs_the_library_says_so() {

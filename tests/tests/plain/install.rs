@@ -83,6 +83,17 @@ fn upgrade_replaces_every_function() {
     assert_ne!(client.text(functions), before);
     plain(&server, INSTALLER, &["upgrade"]).done();
     assert_eq!(client.text(functions), before);
+    // As they were before the first release.
+    client.run(
+        "DROP FUNCTION leaf.may_draw, leaf.has_role, leaf.role_of, leaf.identity;
+         CREATE FUNCTION leaf.has_role(asker oid, VARIADIC roles name[]) RETURNS boolean LANGUAGE sql AS 'SELECT true';
+         CREATE FUNCTION leaf.may_draw(owner name, grantees name[], asker oid) RETURNS boolean
+             LANGUAGE sql RETURN leaf.has_role(asker, owner);
+         CREATE FUNCTION leaf.role_of(name name) RETURNS oid LANGUAGE sql AS 'SELECT 1::oid';
+         CREATE FUNCTION leaf.identity(OUT a text, OUT b text, OUT c boolean) LANGUAGE sql AS 'SELECT NULL, NULL, true'",
+    );
+    plain(&server, INSTALLER, &["upgrade"]).done();
+    client.run("SELECT leaf_tag_create('orders'), leaf_segment_reserve('orders', 1)");
 }
 
 /// Transactions that are open can execute functions that are no more, as their owner, with what somebody else puts

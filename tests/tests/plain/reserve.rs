@@ -259,6 +259,12 @@ fn kinds_of_transactions_and_servers() {
         failed(client.reserve("orders", 10), "40001");
         client.run("ROLLBACK");
     }
+    // A snapshot with a tag that was dropped, and another one of the name.
+    client.run("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1");
+    other.run("SELECT leaf_tag_drop('orders')");
+    client.run("SELECT leaf_tag_create('orders')");
+    failed(client.reserve("orders", 10), "40001");
+    client.run("ROLLBACK; SELECT leaf_tag_create('orders')");
     client.run("BEGIN READ ONLY");
     failed(client.reserve("orders", 10), "25006");
     client.run("ROLLBACK");
@@ -280,6 +286,24 @@ fn kinds_of_transactions_and_servers() {
     assert!(present.starts_with("plain/00000002/"), "{present}");
     assert_eq!(client.text(history), present);
     assert_eq!(later.text("SELECT history FROM leaf.alloc"), present);
+}
+
+#[test]
+fn timeline_that_a_host_hides_for_a_while_is_known_afterwards() {
+    let server = Server::options().plain().start();
+    let mut superuser = server.connect();
+    let shown = "EXECUTE ON FUNCTION pg_walfile_name(pg_lsn)";
+    let mut client = server.connect_as(INSTALLER, "postgres");
+    client.run("SELECT leaf_tag_create('orders')");
+    superuser.run(&format!("REVOKE {shown} FROM PUBLIC"));
+    drop(client);
+    let history = "SELECT history FROM leaf.alloc";
+    let mut client = server.connect_as(INSTALLER, "postgres");
+    client.reserve("orders", 10).expect("a block");
+    assert!(superuser.text(history).starts_with("plain/?/"));
+    superuser.run(&format!("GRANT {shown} TO PUBLIC"));
+    client.reserve("orders", 10).expect("a block");
+    assert!(superuser.text(history).starts_with("plain/00000001/"));
 }
 
 #[test]

@@ -142,6 +142,8 @@ fn statistics_are_reset_by_those_who_may() {
     refused(other.batch("orders", 100_000), "55P03");
     admin.run("COMMIT");
     assert_eq!(admin.stat("orders", "timeouts"), 1);
+    // What it has asked for comes all the same, and counts.
+    wait_until("it has come", || admin.stat("orders", "current_left") > 0);
     let mut watcher = server.connect_as("watcher", "postgres");
     watcher.fails("SELECT leaf_stat_reset()", "42501");
 
