@@ -103,7 +103,10 @@ CREATE FUNCTION leaf.shown_timeline() RETURNS text
     LANGUAGE plpgsql STABLE AS $$
 BEGIN
     RETURN left(pg_walfile_name(pg_current_wal_lsn()), 8);
-EXCEPTION WHEN OTHERS THEN
+EXCEPTION WHEN program_limit_exceeded OR insufficient_resources THEN
+    -- It is not hidden: the stack may be at its end.
+    RAISE;
+WHEN OTHERS THEN
     RETURN '?';
 END
 $$;
