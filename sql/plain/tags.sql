@@ -255,7 +255,7 @@ CREATE FUNCTION leaf_tag_grant(...)
     SET lock_timeout = '5s' AS $$
 DECLARE
     a       leaf.alloc;
-    grantee pg_catalog.name COLLATE "C";
+    grantee pg_catalog.name COLLATE pg_catalog."C";
 BEGIN
     PERFORM leaf.check_tag(tag);
     grantee := leaf.grantee(role COLLATE "C");
@@ -270,7 +270,7 @@ CREATE FUNCTION leaf_tag_revoke(...)
     SET lock_timeout = '5s' AS $$
 DECLARE
     a      leaf.alloc;
-    stored pg_catalog.name COLLATE "C" := role;
+    stored pg_catalog.name COLLATE pg_catalog."C" := role;
 BEGIN
     a := leaf.row_to_change(tag);
     -- By the name that is stored, whether or not a role still has it, or has it by now.
