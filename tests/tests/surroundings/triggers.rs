@@ -59,7 +59,9 @@ fn row_lowered_behind_the_triggers_backs_repeats_no_id() {
     assert!(detail.contains("below"), "{error:?}");
     // The way out that it names.
     admin.run("UPDATE leaf.alloc SET max_id = 10000000");
-    assert_eq!(warm.next("orders").expect("an id"), 10_000_000);
+    // A grant that the change has overtaken is thrown away: here, it is of one id.
+    let first = warm.next("orders").expect("an id");
+    assert!((10_000_000..10_000_010).contains(&first), "{first}");
 }
 
 #[test]
