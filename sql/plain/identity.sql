@@ -1,9 +1,10 @@
 /*
  * Who asks, which database this is, and errors. Functions that only leaf's own call run with the
- * search_path of those; a draw calls so many that each SET counts. The types of variables are qualified
- * in all: PL/pgSQL looks them up once in a session, also for plpgsql_validator(), which does not SET. Functions in SQL are planned at
- * each call, except those that become part of the statement that calls them: without SET, and with
- * RETURN or, if they are STABLE, with a set as result.
+ * search_path of those; a draw calls so many that each SET counts. The types of variables are
+ * qualified in all functions: PL/pgSQL looks them up once in a session, also for
+ * plpgsql_validator(), which does not SET. Functions in SQL are planned at each call, except those
+ * that become part of the statement that calls them: without SET, and with RETURN or, if they are
+ * STABLE, with a set as result.
  */
 -- What is parsed now, as the bodies with RETURN are, must not find what others have in the schema of
 -- the functions.
