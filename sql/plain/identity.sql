@@ -56,12 +56,18 @@ CREATE FUNCTION leaf.asker() RETURNS oid
     LANGUAGE plpgsql AS $$
 DECLARE
     role  pg_catalog.name := current_setting('role');
+    -- Empty where the server runs code without a login.
+    login pg_catalog.name := nullif(current_setting('session_authorization'), '');
     asker pg_catalog.oid;
 BEGIN
     UNLISTEN leaf_plain_asker;
-    -- If it is a superuser, there may have been SET SESSION AUTHORIZATION.
-    SELECT CASE WHEN r.rolsuper THEN (SELECT s.oid FROM leaf.role_of(session_user) AS s(oid)) ELSE r.oid END
-      INTO asker FROM pg_roles AS r WHERE r.oid = leaf.authenticated();
+    -- If the authenticated role is a superuser, there may have been SET SESSION AUTHORIZATION.
+    IF to_regrole(quote_ident(login))::oid = leaf.authenticated() AND session_user = login THEN
+        asker := leaf.authenticated();
+    ELSE
+        SELECT CASE WHEN r.rolsuper THEN (SELECT s.oid FROM leaf.role_of((SELECT session_user)) AS s(oid)) ELSE r.oid END
+          INTO asker FROM pg_roles AS r WHERE r.oid = leaf.authenticated();
+    END IF;
     IF role <> 'none' THEN
         -- The name is that of the role when it was set.
         asker := (SELECT r.oid FROM leaf.role_of(role) AS r(oid) WHERE pg_has_role(asker, r.oid,

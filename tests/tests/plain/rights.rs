@@ -80,6 +80,24 @@ fn role_that_was_renamed_since_it_was_set_gets_nothing_of_the_next_one_of_that_n
     refused(installer.reserve("orders", 1), "42501");
 }
 
+/// With SET SESSION AUTHORIZATION, a superuser draws as another role, whatever the two are called by now.
+#[test]
+fn session_of_another_role_draws_as_that() {
+    let (server, _) = shop();
+    let mut superuser = server.connect();
+    superuser.run("CREATE ROLE boss LOGIN SUPERUSER");
+    let mut boss = server.connect_as("boss", "postgres");
+    boss.reserve("orders", 1).expect("a block");
+    boss.run("SET SESSION AUTHORIZATION shop");
+    boss.reserve("orders", 1).expect("a block");
+    boss.run("SET SESSION AUTHORIZATION stranger");
+    refused(boss.reserve("orders", 1), "42501");
+    superuser.run("ALTER ROLE stranger RENAME TO former; ALTER ROLE boss RENAME TO stranger");
+    refused(boss.reserve("orders", 1), "42501");
+    boss.run("RESET SESSION AUTHORIZATION");
+    boss.reserve("orders", 1).expect("a block");
+}
+
 /// A session need not take note of what becomes of roles, its own too, while its transaction is open, in which it reads
 /// the tags of now; nor need it know of it when a function begins.
 #[test]
@@ -197,17 +215,22 @@ fn call_that_waits_gets_nothing_of_the_next_role_of_a_name() {
             "LOCK TABLE pg_auth_members",
             "GRANT clerk TO stranger",
         ),
+        // The row that is locked then is another one than that whose grantees were looked at.
+        (
+            "clerk",
+            "leaf_segment_reserve('orders', 1)",
+            "LOCK TABLE pg_auth_members",
+            taken,
+        ),
     ] {
         let (server, _) = shop();
         let mut holder = server.connect();
         holder.run("SET ROLE shop; SELECT leaf_tag_grant('orders', 'clerk'); RESET ROLE");
         let mut caller = server.connect_as(role, "postgres");
-        if role == "stranger" {
+        if lock.starts_with("LOCK TABLE") {
             // From now on, it does not wait for plans, but for the memberships, which have changed.
-            refused(
-                caller.simple_query("SELECT leaf_mask_key('orders')"),
-                "42501",
-            );
+            let before = caller.simple_query(&format!("SELECT {call}"));
+            assert_eq!(before.is_ok(), role == "clerk");
             holder.run("CREATE ROLE another IN ROLE shop");
         }
         holder.run(&format!("BEGIN; {lock}"));

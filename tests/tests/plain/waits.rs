@@ -137,6 +137,30 @@ fn registration_that_waited_for_a_new_history_is_of_it() {
     assert_ne!(lease.worker_id, 0, "the original may have it");
 }
 
+/// What waits for the source of a move to be closed gets nothing there.
+#[test]
+fn what_waited_for_the_close_is_refused() {
+    let server = Server::options().plain().start();
+    let mut owner = server.connect_as(INSTALLER, "postgres");
+    owner.run("SELECT leaf_tag_create('orders')");
+    for call in [
+        "leaf_segment_reserve('orders', 1)",
+        "leaf_worker_register('a')",
+    ] {
+        owner.run("BEGIN; SELECT leaf.close()");
+        thread::scope(|scope| {
+            let mut service = server.connect_as(INSTALLER, "postgres");
+            let waiting =
+                scope.spawn(move || service.simple_query(&format!("SELECT * FROM {call}")));
+            let waits = "SELECT count(*) FROM pg_locks WHERE NOT granted";
+            wait_until("it waits", || server.connect().number(waits) > 0);
+            owner.run("COMMIT");
+            refused(waiting.join().expect("no panic"), "55000");
+        });
+        owner.run("SELECT leaf_new_history()");
+    }
+}
+
 /// Rows are deleted once no clock that is credible lies below their ceiling; a registration that
 /// waited meanwhile begins above it, also if an older row was put back.
 #[test]
