@@ -475,8 +475,8 @@ BEGIN
     PERFORM leaf.mark_own(true);
     UPDATE leaf.worker AS l SET
            ceiling = ceiling,
-           -- Until the clock comes near the ceiling, no other lease could begin.
-           leased_until = CASE WHEN leaf.may_begin(ceiling, now) THEN now ELSE ceiling END,
+           -- Until the clock comes near the ceiling, no other lease could begin. A lease that has ended is not prolonged.
+           leased_until = least(l.leased_until, CASE WHEN leaf.may_begin(ceiling, now) THEN now ELSE ceiling END),
            token = abs(l.token) + 1
      WHERE l.worker_id = w.worker_id;
     PERFORM leaf.mark_own(false);

@@ -444,11 +444,11 @@ pub fn lock_row(worker_id: i64, nonce: [u8; 16]) -> Option<Registered> {
 }
 
 /// Ends a lease, whose row is locked: from the instant `leased_until` on, the worker id may be
-/// leased to another node, which begins at `ceiling`.
+/// leased to another node, which begins at `ceiling`. A lease that has ended is not prolonged.
 pub fn release(worker_id: i64, ceiling: WallTime, leased_until: WallTime) {
     intent::with(Intent::Release { worker_id }, || {
         execute(
-            "UPDATE leaf.worker SET leased_until = $3, ceiling = $2, token = abs(token) + 1 \
+            "UPDATE leaf.worker SET leased_until = least(leased_until, $3), ceiling = $2, token = abs(token) + 1 \
               WHERE worker_id = $1",
             &[
                 bigint_arg(worker_id),

@@ -330,6 +330,19 @@ fn release_gives_back_nothing_that_an_earlier_lease_may_have_used() {
     assert_eq!(third.start_at, first.ceiling);
 }
 
+/// Its row would count as that of a lease for longer, in another history too.
+#[test]
+fn release_that_is_repeated_prolongs_nothing() {
+    let (_server, mut client) = registry();
+    let mut lease = client.register("'a'").expect("a lease");
+    client.release(&lease).expect("a release");
+    let ended = "SELECT leased_until::text FROM leaf.worker";
+    let until = client.text(ended);
+    lease.token = lease.token.abs() + 1;
+    client.release(&lease).expect("the same");
+    assert_eq!(client.text(ended), until);
+}
+
 /// Where the lease began is not known then.
 #[test]
 fn release_of_a_row_written_by_hand_keeps_its_ceiling() {
