@@ -98,7 +98,8 @@ DECLARE
     database pg_catalog.oid := (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database());
 BEGIN
     RETURN format('%s/%s', (pg_control_system()).system_identifier, database);
-EXCEPTION WHEN program_limit_exceeded OR insufficient_resources THEN
+EXCEPTION WHEN program_limit_exceeded OR insufficient_resources OR lock_not_available OR transaction_rollback
+    OR operator_intervention OR system_error THEN
     RAISE;
 WHEN OTHERS THEN
     RETURN format('? %s/%s', current_setting('server_version_num')::integer / 10000, database);
@@ -110,8 +111,9 @@ CREATE FUNCTION leaf.shown_timeline() RETURNS text
     LANGUAGE plpgsql STABLE AS $$
 BEGIN
     RETURN left(pg_walfile_name(pg_current_wal_lsn()), 8);
-EXCEPTION WHEN program_limit_exceeded OR insufficient_resources THEN
-    -- It is not hidden: the stack may be at its end.
+EXCEPTION WHEN program_limit_exceeded OR insufficient_resources OR lock_not_available OR transaction_rollback
+    OR operator_intervention OR system_error THEN
+    -- It is not hidden: the stack may be at its end, or the catalogs locked.
     RAISE;
 WHEN OTHERS THEN
     RETURN '?';

@@ -170,12 +170,12 @@ BEGIN
     END IF;
     PERFORM leaf.check_numbers(step, max_step, description);
     PERFORM leaf.require_given(if_not_exists::text, 'if_not_exists');
-    -- In a snapshot older than leaf.close(), nothing else would fail.
-    PERFORM FROM leaf.plain FOR SHARE;
     INSERT INTO leaf.alloc (biz_tag, step, max_id, max_value, description, owner, max_step)
     VALUES (tag, step, start, max_value, description, pg_get_userbyid(asker), nullif(max_step, 0))
         ON CONFLICT (biz_tag) DO NOTHING;
     IF FOUND THEN
+        -- In a snapshot older than leaf.close(), nothing else would fail.
+        PERFORM FROM leaf.plain FOR SHARE;
         RETURN;
     ELSIF if_not_exists THEN
         RAISE NOTICE 'tag "%" already exists, skipping', tag;

@@ -3,6 +3,7 @@
 //! here is what compares them, and what only one of them has.
 
 mod catalogs;
+mod identity;
 mod install;
 mod leafctl;
 mod likeness;

@@ -289,24 +289,6 @@ fn kinds_of_transactions_and_servers() {
 }
 
 #[test]
-fn timeline_that_a_host_hides_for_a_while_is_known_afterwards() {
-    let server = Server::options().plain().start();
-    let mut superuser = server.connect();
-    let shown = "EXECUTE ON FUNCTION pg_walfile_name(pg_lsn)";
-    let mut client = server.connect_as(INSTALLER, "postgres");
-    client.run("SELECT leaf_tag_create('orders')");
-    superuser.run(&format!("REVOKE {shown} FROM PUBLIC"));
-    drop(client);
-    let history = "SELECT history FROM leaf.alloc";
-    let mut client = server.connect_as(INSTALLER, "postgres");
-    client.reserve("orders", 10).expect("a block");
-    assert!(superuser.text(history).starts_with("plain/?/"));
-    superuser.run(&format!("GRANT {shown} TO PUBLIC"));
-    client.reserve("orders", 10).expect("a block");
-    assert!(superuser.text(history).starts_with("plain/00000001/"));
-}
-
-#[test]
 fn ranges_at_the_ends_of_bigint_are_granted_to_the_last_number() {
     let server = Server::options().plain().start();
     let mut client = server.connect();

@@ -357,3 +357,28 @@ fn new_history_waits_before_it_locks_tags() {
         waiting.join().expect("no panic");
     });
 }
+
+/// Both lock the tags, and then leaf.plain.
+#[test]
+fn new_history_and_new_tag_do_not_wait_for_each_other() {
+    let server = Server::options().plain().start();
+    let [mut holder, mut owner, mut shop] =
+        [(); 3].map(|()| server.connect_as(INSTALLER, "postgres"));
+    holder.run("BEGIN; LOCK TABLE leaf.alloc IN SHARE MODE");
+    let mut observer = server.connect();
+    let mut until_waiting = |sessions| {
+        wait_until("they wait", || {
+            observer.number("SELECT count(*) FROM pg_locks WHERE NOT granted") == sessions
+        });
+    };
+    thread::scope(|scope| {
+        let history = scope.spawn(|| owner.simple_query("SELECT leaf_new_history()"));
+        until_waiting(1);
+        let tag = scope.spawn(|| shop.simple_query("SELECT leaf_tag_create('orders')"));
+        until_waiting(2);
+        holder.run("COMMIT");
+        for waiting in [history, tag] {
+            waiting.join().expect("no panic").expect("no deadlock");
+        }
+    });
+}
