@@ -41,13 +41,14 @@ BEGIN
     IF count < 1 AND NOT (feeds AND count = 0) THEN
         PERFORM leaf.refuse_count(count, NULL);
     END IF;
-    LOOP
-        -- Only who may draw locks the row: an error could wait for a client that does not read. As one value, the row costs
-        -- less than as columns.
-        SELECT of_tag AS it INTO locked FROM leaf.alloc AS of_tag
-         WHERE of_tag.biz_tag = tag COLLATE "C" AND (SELECT may.draw FROM leaf.may_draw(of_tag.owner, of_tag.grantees, asker) AS may(draw))
-           FOR NO KEY UPDATE SKIP LOCKED;
-        EXIT WHEN FOUND;
+    -- Only who may draw locks the row: an error could wait for a client that does not read. As one value, the row costs
+    -- less than as columns.
+    SELECT of_tag AS it INTO locked FROM leaf.alloc AS of_tag
+     WHERE of_tag.biz_tag = tag COLLATE "C" AND (SELECT may.draw FROM leaf.may_draw(of_tag.owner, of_tag.grantees, asker) AS may(draw))
+       FOR NO KEY UPDATE SKIP LOCKED;
+    IF FOUND THEN
+        a := locked.it;
+    ELSE
         -- In an older snapshot, there can be two of the name.
         SELECT (SELECT max_reserve FROM leaf.plain), (SELECT seen.may_draw FROM leaf.seen_to_draw(tag, asker) AS seen LIMIT 1)
           INTO most, may_draw;
@@ -56,13 +57,14 @@ BEGIN
         ELSIF may_draw IS NOT TRUE THEN
             PERFORM leaf.refuse_draw(may_draw, tag, asker);
         END IF;
-        -- While this waits, its names, or those of roles, can become others: they are asked for again.
-        PERFORM FROM leaf.alloc WHERE biz_tag = tag COLLATE "C" FOR NO KEY UPDATE;
-    END LOOP;
-    a := locked.it;
-    -- Also the history can have become another one.
-    SELECT i.history, i.is_copy, (SELECT max_reserve FROM leaf.plain) INTO present, is_other, most FROM leaf.identity() AS i;
-    IF count > most THEN
+        a := leaf.lock_row(tag);
+    END IF;
+    -- While a call stands still, names of roles can become those of others, and the history another one.
+    SELECT i.history, i.is_copy, may.draw, (SELECT max_reserve FROM leaf.plain) INTO present, is_other, may_draw, most
+      FROM leaf.identity() AS i, leaf.may_draw(a.owner, a.grantees, asker) AS may(draw);
+    IF may_draw IS NOT TRUE THEN
+        PERFORM leaf.refuse_draw(may_draw, tag, asker);
+    ELSIF count > most THEN
         PERFORM leaf.refuse_count(count, most);
     ELSIF is_other THEN
         PERFORM leaf.refuse_copy();
