@@ -45,12 +45,17 @@ fn statements(server: &Server) -> i64 {
     )
 }
 
-/// Requests ids of the locked tag until the server has the statement.
+/// Requests ids of the locked tag until its statement waits at the server: a request to cancel that comes while the
+/// server still reads would be ignored.
 #[must_use = "a tag that has no source and no ids is forgotten"]
 fn wait_for_the_lock(server: &Server, leaf: &Leaf) -> SegmentSource {
     let locked = leaf.segment("locked");
     assert!(locked.try_next().is_none());
-    wait_until("the statement waits", || statements(server) == 1);
+    let waits = "SELECT count(*) FROM pg_stat_activity
+                  WHERE application_name = 'leaf-sdk' AND state = 'active' AND wait_event_type <> 'Client'";
+    wait_until("the statement waits", || {
+        server.connect().number(waits) == 1
+    });
     locked
 }
 
