@@ -694,9 +694,10 @@ BEGIN
                        WHEN 'SCHEMA' THEN a.grantee = 0 AND a.privilege_type = 'USAGE'
                        ELSE (o.short, a.grantee, a.privilege_type) IN (
                            ('plain', 0, 'SELECT'), ('stat_segment', 0, 'SELECT'),
-                           ('stat_snowflake', 'pg_monitor'::regrole::oid, 'SELECT'), ('stat_upstream', 'pg_monitor'::regrole::oid, 'SELECT'),
-                           ('alloc', 'pg_database_owner'::regrole::oid, 'SELECT'), ('alloc', 'pg_database_owner'::regrole::oid, 'INSERT'),
-                           ('worker', 'pg_database_owner'::regrole::oid, 'SELECT'), ('worker', 'pg_database_owner'::regrole::oid, 'INSERT')) END LOOP
+                           ('stat_snowflake', 'pg_monitor'::regrole::oid, 'SELECT'), ('stat_upstream', 'pg_monitor'::regrole::oid, 'SELECT'))
+                           -- Without the extension, the owner of the database can be any role.
+                           OR a.grantee = 'pg_database_owner'::regrole AND o.short IN ('alloc', 'worker') AND a.privilege_type IN ('SELECT', 'INSERT')
+                               AND EXISTS (SELECT FROM pg_extension WHERE extname = 'leaf') END LOOP
             EXECUTE format('REVOKE %s ON %s %s FROM %s', given.privilege, given.kind, given.name, given.grantee);
         END LOOP;
         IF NOT FOUND THEN

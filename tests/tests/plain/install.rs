@@ -262,7 +262,7 @@ fn default_privileges_lend_nothing() {
     superuser.run("CREATE ROLE anon LOGIN; CREATE ROLE shop LOGIN");
     client.run(
         "ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT EXECUTE ON FUNCTIONS TO anon, pg_monitor;
-         ALTER DEFAULT PRIVILEGES GRANT ALL ON TABLES TO anon, PUBLIC;
+         ALTER DEFAULT PRIVILEGES GRANT ALL ON TABLES TO anon, PUBLIC, pg_database_owner;
          ALTER DEFAULT PRIVILEGES GRANT ALL ON SEQUENCES TO anon",
     );
     let said = plain(&server, INSTALLER, &["install"]);
@@ -290,6 +290,9 @@ fn default_privileges_lend_nothing() {
     let lent = "SELECT count(*) FROM pg_proc, aclexplode(proacl) AS a WHERE a.grantee = 'pg_monitor'::regrole \
                  AND (proname ^@ 'leaf_' OR pronamespace = 'leaf'::regnamespace)";
     assert_eq!(client.number(lent), 3);
+    let lent = "SELECT count(*) FROM pg_class, aclexplode(relacl) AS a
+                 WHERE relnamespace = 'leaf'::regnamespace AND a.grantee = 'pg_database_owner'::regrole";
+    assert_eq!(client.number(lent), 0);
     for change in [
         "DELETE FROM leaf.alloc",
         "UPDATE leaf.plain SET history_skip = 0",
