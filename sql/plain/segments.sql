@@ -86,6 +86,12 @@ BEGIN
         PERFORM leaf.fail('55000', 'the tables of leaf were restored or replicated without their sequences',
             'Make sure that the original issues no ids any more, and call leaf_new_history() as the owner of leaf.alloc.');
     END IF;
+    -- Of no numbers, it begins where the row stands: what a new history is to skip, or a rolled-back grant has, may be forgotten.
+    IF count = 0 THEN
+        first := a.max_id;
+        last := greatest(first, -9223372036854775807) - 1;
+        RETURN;
+    END IF;
     most := least(a.max_value, 9223372036854775806);
     stored := pg_sequence_last_value(water);
     first := leaf.first_free(a.max_id, stored);
@@ -94,11 +100,6 @@ BEGIN
         -- As it is now: it may have been raised for what this snapshot does not show.
         first := least(most + 1, first + (SELECT history_skip FROM leaf.plain FOR SHARE)
             * (CASE WHEN a.last_grant > 0 THEN a.last_grant ELSE a.step END::numeric + greatest(a.largest_reserve, 0)));
-    END IF;
-    -- Of no numbers, it begins where the tag stands.
-    IF count = 0 THEN
-        last := greatest(first, -9223372036854775807) - 1;
-        RETURN;
     END IF;
     is_short := CASE WHEN first > most THEN true WHEN first > 0 THEN count - 1 > most - first ELSE first + count - 1 > most END;
     IF feeds AND (a.may_lack_feeds OR a.fed_in IS DISTINCT FROM present AND (a.fed_unreplicated OR a.is_copy)) THEN

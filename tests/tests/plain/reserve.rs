@@ -75,6 +75,17 @@ fn copied_row_feeds_nothing_after_a_block_either() {
     owner.feed("orders", 10).expect("numbers");
 }
 
+/// A shard's tag is attached if its own numbers lie below: what no row keeps does not count.
+#[test]
+fn position_is_that_of_the_row() {
+    let (_server, mut owner) = Server::options().plain().start_with_orders(1000);
+    owner.run("UPDATE leaf.plain SET is_replicated = true");
+    owner.reserve("orders", 10).expect("a block");
+    owner.run("SELECT leaf_new_history()");
+    owner.run("BEGIN; SELECT leaf_segment_reserve('orders', 50); ROLLBACK");
+    assert_eq!(owner.feed("orders", 0).expect("a position").last, 10);
+}
+
 /// Reserves until it is told to stop, and connects again after each end of the server.
 fn reserve(
     server: &leaf_tests::postgres::Config,
