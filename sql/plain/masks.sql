@@ -51,7 +51,8 @@ END
 $$;
 
 CREATE FUNCTION leaf_mask_key(...)
-    LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
+    LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan
+    SET lock_timeout = '5s' AS $$
     SELECT * FROM leaf.mask_key($1, $2, $3);
 $$;
 

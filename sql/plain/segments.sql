@@ -155,7 +155,8 @@ $$;
 -- A block that was granted in an open transaction cannot be taken back, and others cannot be told
 -- from it: nothing is.
 CREATE FUNCTION leaf_segment_return(...)
-    LANGUAGE plpgsql STRICT SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
+    LANGUAGE plpgsql STRICT SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan
+    SET lock_timeout = '5s' AS $$
 DECLARE
     hint pg_catalog.text := 'Give the unused end of a block that leaf_segment_reserve has returned, such as ''[201,301)''.';
 BEGIN
@@ -172,7 +173,8 @@ END
 $$;
 
 CREATE FUNCTION leaf_tag_incarnation(...)
-    LANGUAGE plpgsql STRICT SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
+    LANGUAGE plpgsql STRICT SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan
+    SET lock_timeout = '5s' AS $$
 BEGIN
     PERFORM leaf.check_tag(tag);
     PERFORM leaf.require_primary('draw ids');

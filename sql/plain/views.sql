@@ -1,7 +1,8 @@
 /* What the views show: what the tables have. There are no statistics without shared memory. */
 
 CREATE FUNCTION leaf_alloc_stats(...)
-    LANGUAGE plpgsql ROWS 1000 SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
+    LANGUAGE plpgsql ROWS 1000 SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan
+    SET lock_timeout = '5s' AS $$
 #variable_conflict use_column
 DECLARE
     asker pg_catalog.oid := leaf.asker();

@@ -382,3 +382,40 @@ fn new_history_and_new_tag_do_not_wait_for_each_other() {
         }
     });
 }
+
+/// Any role can ask for such a lock on a catalog of PostgreSQL, although it is refused once it has it.
+#[test]
+fn lock_on_a_catalog_is_waited_for_as_long_as_one_on_a_row() {
+    let (server, _) = Server::options().plain().start_with_orders(1000);
+    let mut superuser = server.connect();
+    superuser.run("CREATE ROLE stranger LOGIN");
+    let [mut reader, mut locker] = [(); 2].map(|()| server.connect_as("stranger", "postgres"));
+    reader.run("BEGIN; SELECT FROM pg_roles");
+    let calls = [
+        "leaf_segment_reserve('orders', 1)",
+        "leaf_segment_return('orders', '[1,2)')",
+        "leaf_tag_incarnation('orders')",
+        "leaf_worker_register('a')",
+        "leaf_mask_key('orders', 63)",
+        "leaf_alloc_stats()",
+    ];
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let rule = "CREATE RULE r AS ON INSERT TO pg_catalog.pg_roles DO NOTHING";
+            failed(locker.simple_query(rule), "42501");
+        });
+        wait_until("the lock is asked for", || {
+            superuser.number("SELECT count(*) FROM pg_locks WHERE relation = 'pg_roles'::regclass AND NOT granted") > 0
+        });
+        let waiting = calls.map(|call| {
+            let mut client = server.connect_as(INSTALLER, "postgres");
+            scope.spawn(move || {
+                client.run("SET statement_timeout = '60s'");
+                failed(client.simple_query(&format!("SELECT FROM {call}")), "55P03");
+            })
+        });
+        let ended = waiting.map(|call| call.join());
+        reader.run("ROLLBACK");
+        assert!(ended.iter().all(Result::is_ok));
+    });
+}
