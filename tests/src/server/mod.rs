@@ -204,6 +204,10 @@ impl Server {
         wait_until("the settings are reloaded", || {
             self.connect().text(loaded) != before
         });
+        if name == "synchronous_standby_names" {
+            // Commits wait once the checkpointer has seen it, which it looks for before a checkpoint.
+            client.run("CHECKPOINT");
+        }
     }
 
     /// Starts a server that was stopped and waits until it accepts sessions.
