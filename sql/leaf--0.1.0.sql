@@ -223,32 +223,12 @@ CREATE TRIGGER leaf_truncated BEFORE TRUNCATE ON leaf.worker
     FOR EACH STATEMENT EXECUTE FUNCTION leaf_worker_check();
 -- Registering and renewing read few rows, however many there are.
 CREATE INDEX worker_history_leased_until_idx ON leaf.worker (history, leased_until);
--- Of a btree, the planner would read the lowest and the highest.
-CREATE INDEX worker_nonce_idx ON leaf.worker USING hash (nonce);
+CREATE INDEX worker_nonce_idx ON leaf.worker (nonce);
 CREATE INDEX worker_leased_by_idx ON leaf.worker (leased_by, leased_until) WHERE leased_by IS NOT NULL;
 CREATE INDEX worker_upstream_ceiling_idx ON leaf.worker (upstream_ceiling) WHERE upstream_ceiling IS NOT NULL;
 CREATE INDEX worker_server_idx ON leaf.worker (node) WHERE node OPERATOR(pg_catalog.^@) 'server '::text;
 ALTER TABLE leaf.worker ENABLE ALWAYS TRIGGER leaf_check;
 ALTER TABLE leaf.worker ENABLE ALWAYS TRIGGER leaf_truncated;
-
-/*
- * Sessions can have the planner's estimates shown (debug_print_plan) before their rights are checked:
- * there are statistics only of what a lease is chosen by.
- */
-DO $$
-DECLARE
-    known record;
-BEGIN
-    FOR known IN SELECT attrelid::pg_catalog.regclass AS relation, attname FROM pg_catalog.pg_attribute
-                  WHERE attrelid OPERATOR(pg_catalog.=) ANY (ARRAY['leaf.alloc'::pg_catalog.regclass, 'leaf.worker'::pg_catalog.regclass,
-                                                                   'leaf.mask_secret'::pg_catalog.regclass]::pg_catalog.oid[])
-                    AND attnum OPERATOR(pg_catalog.>) 0 AND NOT attisdropped
-                    AND NOT (attrelid OPERATOR(pg_catalog.=) 'leaf.worker'::pg_catalog.regclass
-                             AND attname OPERATOR(pg_catalog.=) ANY ('{worker_id,history,leased_until}'::pg_catalog.name[])) LOOP
-        EXECUTE pg_catalog.format('ALTER TABLE %s ALTER %I SET STATISTICS 0', known.relation, known.attname);
-    END LOOP;
-END
-$$;
 
 /* Drawing ids. */
 CREATE FUNCTION leaf_segment_next(tag text) RETURNS bigint
@@ -671,41 +651,33 @@ CREATE FUNCTION leaf.take_back(home oid, relation oid DEFAULT NULL) RETURNS void
 DECLARE
     given pg_catalog.record;
 BEGIN
-    -- Meanwhile a name can have become that of another role, from which nothing is revoked.
-    FOR attempt IN 1..100 LOOP
-        FOR given IN
-            SELECT o.kind, o.name, a.privilege_type AS privilege, CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END AS grantee
-              FROM (SELECT tableoid AS class, oid, 'FUNCTION' AS kind, oid::regprocedure::text AS name, proname AS short, proacl AS acl, proowner AS owner FROM pg_proc
-                     WHERE relation IS NULL AND (pronamespace = 'leaf'::regnamespace OR pronamespace = home AND proname ^@ 'leaf_')
-                    UNION ALL
-                    SELECT tableoid, oid, CASE relkind WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END, oid::regclass::text, relname, relacl, relowner FROM pg_class
-                     WHERE relnamespace = 'leaf'::regnamespace AND relkind IN ('r', 'v', 'S') AND oid = coalesce(relation, oid)
-                    UNION ALL
-                    SELECT tableoid, oid, 'SCHEMA', 'leaf', nspname, nspacl, nspowner FROM pg_namespace WHERE nspname = 'leaf' AND relation IS NULL) AS o,
-                   LATERAL aclexplode(o.acl) AS a
-             WHERE a.grantee <> o.owner AND pg_get_userbyid(o.owner) = current_user
-               -- Something else may have such a name.
-               AND (NOT EXISTS (SELECT FROM pg_extension WHERE extname = 'leaf')
-                    OR EXISTS (SELECT FROM pg_depend AS d WHERE (d.classid, d.objid, d.deptype) = (o.class, o.oid, 'e')))
-               AND NOT CASE o.kind
-                       -- Those that are not for all are revoked from PUBLIC.
-                       WHEN 'FUNCTION' THEN a.grantee = 0 OR a.grantee = 'pg_monitor'::regrole::oid
-                           AND o.short IN ('leaf_segment_slots', 'leaf_snowflake_stats', 'leaf_upstream_stats')
-                       WHEN 'SCHEMA' THEN a.grantee = 0 AND a.privilege_type = 'USAGE'
-                       ELSE (o.short, a.grantee, a.privilege_type) IN (
-                           ('plain', 0, 'SELECT'), ('stat_segment', 0, 'SELECT'),
-                           ('stat_snowflake', 'pg_monitor'::regrole::oid, 'SELECT'), ('stat_upstream', 'pg_monitor'::regrole::oid, 'SELECT'))
-                           -- Without the extension, the owner of the database can be any role.
-                           OR a.grantee = 'pg_database_owner'::regrole AND o.short IN ('alloc', 'worker') AND a.privilege_type IN ('SELECT', 'INSERT')
-                               AND EXISTS (SELECT FROM pg_extension WHERE extname = 'leaf') END LOOP
-            EXECUTE format('REVOKE %s ON %s %s FROM %s', given.privilege, given.kind, given.name, given.grantee);
-        END LOOP;
-        IF NOT FOUND THEN
-            RETURN;
-        END IF;
+    FOR given IN
+        SELECT o.kind, o.name, a.privilege_type AS privilege, CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END AS grantee
+          FROM (SELECT tableoid AS class, oid, 'FUNCTION' AS kind, oid::regprocedure::text AS name, proname AS short, proacl AS acl, proowner AS owner FROM pg_proc
+                 WHERE relation IS NULL AND (pronamespace = 'leaf'::regnamespace OR pronamespace = home AND proname ^@ 'leaf_')
+                UNION ALL
+                SELECT tableoid, oid, CASE relkind WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END, oid::regclass::text, relname, relacl, relowner FROM pg_class
+                 WHERE relnamespace = 'leaf'::regnamespace AND relkind IN ('r', 'v', 'S') AND oid = coalesce(relation, oid)
+                UNION ALL
+                SELECT tableoid, oid, 'SCHEMA', 'leaf', nspname, nspacl, nspowner FROM pg_namespace WHERE nspname = 'leaf' AND relation IS NULL) AS o,
+               LATERAL aclexplode(o.acl) AS a
+         WHERE a.grantee <> o.owner AND pg_get_userbyid(o.owner) = current_user
+           -- Something else may have such a name.
+           AND (NOT EXISTS (SELECT FROM pg_extension WHERE extname = 'leaf')
+                OR EXISTS (SELECT FROM pg_depend AS d WHERE (d.classid, d.objid, d.deptype) = (o.class, o.oid, 'e')))
+           AND NOT CASE o.kind
+                   -- Those that are not for all are revoked from PUBLIC.
+                   WHEN 'FUNCTION' THEN a.grantee = 0 OR a.grantee = 'pg_monitor'::regrole::oid
+                       AND o.short IN ('leaf_segment_slots', 'leaf_snowflake_stats', 'leaf_upstream_stats')
+                   WHEN 'SCHEMA' THEN a.grantee = 0 AND a.privilege_type = 'USAGE'
+                   ELSE (o.short, a.grantee, a.privilege_type) IN (
+                       ('plain', 0, 'SELECT'), ('stat_segment', 0, 'SELECT'),
+                       ('stat_snowflake', 'pg_monitor'::regrole::oid, 'SELECT'), ('stat_upstream', 'pg_monitor'::regrole::oid, 'SELECT'))
+                       -- Without the extension, the owner of the database can be any role.
+                       OR a.grantee = 'pg_database_owner'::regrole AND o.short IN ('alloc', 'worker') AND a.privilege_type IN ('SELECT', 'INSERT')
+                           AND EXISTS (SELECT FROM pg_extension WHERE extname = 'leaf') END LOOP
+        EXECUTE format('REVOKE %s ON %s %s FROM %s', given.privilege, given.kind, given.name, given.grantee);
     END LOOP;
-    RAISE EXCEPTION USING ERRCODE = 'serialization_failure', MESSAGE = 'could not take back default privileges due to concurrent changes of roles',
-        HINT = 'Try again.';
 END
 $$;
 

@@ -5,7 +5,6 @@ use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Row};
 
 use crate::failure::Failure;
-use crate::statements::functions;
 
 /// A parameter and its type.
 pub type Param<'a> = (&'a (dyn ToSql + Sync), Type);
@@ -31,10 +30,11 @@ pub async fn one(client: &Client, sql: &str, params: &[Param<'_>]) -> Result<Row
 }
 
 /// Begins a transaction, such as `BEGIN READ ONLY`, in which names and operators are those of
-/// `pg_catalog`: a database's owner can give it another `search_path`, and put anything there. Nor can
-/// the owner let it wait for a snapshot. Names that are read are quoted only if they have to be.
+/// `pg_catalog`: the database can have another `search_path`. Names that are read are quoted only if
+/// they have to be.
 pub async fn begin(client: &Client, begin: &str) -> Result<(), Failure> {
-    let settings = "SET LOCAL TRANSACTION NOT DEFERRABLE; SET LOCAL search_path = pg_catalog, pg_temp; SET LOCAL quote_all_identifiers = off";
+    let settings =
+        "SET LOCAL search_path = pg_catalog, pg_temp; SET LOCAL quote_all_identifiers = off";
     Ok(client
         .batch_execute(&format!("{begin}; {settings}"))
         .await?)
@@ -58,8 +58,7 @@ pub async fn in_transaction<T>(
     Ok(done)
 }
 
-/// Whether there is the plain edition's table, and not a view, which would run its author's code. By the names of
-/// the snapshot: `to_regclass()` knows those of now, which a database's owner can change meanwhile.
+/// Whether there is the plain edition's table. Roles that may not use its schema can ask, too.
 const IS_PLAIN: &str = "EXISTS (SELECT FROM pg_class AS c JOIN pg_namespace AS h ON h.oid = c.relnamespace \
      WHERE h.nspname = 'leaf' AND c.relname = 'plain' AND c.relkind = 'r')";
 
@@ -98,17 +97,10 @@ pub const IS_ADMINISTRATOR: &str = "(NOT EXISTS (SELECT FROM pg_roles AS r \
             OR m.rolname ^@ 'pg_' AND m.rolname NOT IN ('pg_monitor', 'pg_read_all_settings', \
                'pg_read_all_stats', 'pg_stat_scan_tables', 'pg_database_owner'))))";
 
-/// That this role would run code of another one.
-pub fn code_of(owner: &str) -> Failure {
-    Failure::failed(format!("this would run what {owner} may have written"))
-}
-
 /// The schema of leaf's functions, quoted. To be called in a transaction that [`begin`] has begun.
 ///
 /// # Errors
-/// If the database has neither the extension `leaf` nor the plain edition, or if the plain edition
-/// is that of another role: of any but a superuser if this one is an administrator, else also of any but the
-/// owner of the database. A role that may create others can be the host's, which has the schema of the functions.
+/// If the database has neither the extension `leaf` nor the plain edition.
 pub async fn schema_of_leaf(client: &Client) -> Result<String, Failure> {
     if let Some(schema) = find_leaf(client).await? {
         return Ok(schema);
@@ -131,52 +123,16 @@ pub async fn require_leaf(client: &Client) -> Result<String, Failure> {
 /// As [`schema_of_leaf`]; `None` if the database has neither.
 pub async fn find_leaf(client: &Client) -> Result<Option<String>, Failure> {
     let sql = format!(
-        "SELECT quote_ident(n.nspname), \
-                (SELECT o.rolname::text FROM pg_database AS d JOIN pg_roles AS o ON o.oid = d.datdba \
-                  WHERE d.datname = current_database() AND NOT o.rolsuper AND o.rolname <> session_user \
-                    AND {IS_ADMINISTRATOR} \
-                    AND NOT EXISTS (SELECT FROM pg_settings WHERE name = 'leaf.max_tags')), true \
+        "SELECT quote_ident(n.nspname) \
            FROM pg_extension AS e JOIN pg_namespace AS n ON n.oid = e.extnamespace \
           WHERE e.extname = 'leaf' \
           UNION ALL \
-         SELECT quote_ident(n.nspname), \
-                (SELECT o.rolname::text \
-                   FROM (SELECT relowner, false FROM pg_class WHERE relnamespace = h.oid \
-                         UNION SELECT proowner, false FROM pg_proc \
-                          WHERE pronamespace = h.oid \
-                             OR pronamespace = n.oid AND proname = ANY ('{{{}}}') \
-                         UNION SELECT h.nspowner, false \
-                         UNION SELECT CASE n.nspowner WHEN 'pg_database_owner'::regrole \
-                                           THEN d.datdba ELSE n.nspowner END, true \
-                           FROM pg_database AS d WHERE d.datname = current_database()) AS of_leaf (owner, is_place) \
-                   JOIN pg_roles AS o ON o.oid = of_leaf.owner \
-                   CROSS JOIN pg_database AS d \
-                  WHERE d.datname = current_database() AND NOT o.rolsuper AND o.rolname <> session_user \
-                    AND ({IS_ADMINISTRATOR} \
-                         OR o.oid <> d.datdba AND o.rolname <> current_user AND NOT (is_place AND o.rolcreaterole)) \
-                  LIMIT 1), false \
+         SELECT quote_ident(n.nspname) \
            FROM pg_trigger AS t JOIN pg_proc AS p ON p.oid = t.tgfoid \
            JOIN pg_namespace AS n ON n.oid = p.pronamespace \
            JOIN pg_class AS a ON a.oid = t.tgrelid JOIN pg_namespace AS h ON h.oid = a.relnamespace \
           WHERE h.nspname = 'leaf' AND a.relname = 'alloc' AND t.tgname = 'leaf_check' \
-            AND {IS_PLAIN}",
-        functions()
+            AND {IS_PLAIN}"
     );
-    if let Some(row) = first(client, &sql, &[]).await? {
-        // A database's owner may have put anything in place of leaf's functions and views.
-        let (owner, is_extension) = (row.get::<_, Option<&str>>(1), row.get(2));
-        return match owner {
-            Some(owner) if is_extension => Err(Failure::failed(format!(
-                "leaf is not loaded by the server, and without it, {owner} may have put other functions in place of leaf's"
-            ))
-            .hint(format!(
-                "Add leaf to shared_preload_libraries and restart the server, or connect as {owner}."
-            ))),
-            Some(owner) => Err(code_of(owner).hint(format!(
-                "Connect as {owner} if it has installed leaf; if not, take from it what it has in leaf's schemas."
-            ))),
-            None => Ok(row.get(0)),
-        };
-    }
-    Ok(None)
+    Ok(first(client, &sql, &[]).await?.map(|row| row.get(0)))
 }

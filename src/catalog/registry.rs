@@ -429,8 +429,7 @@ pub fn lock_at_once(worker_id: i64) -> bool {
     !query(sql, &args, |row| bigint(row, 1)).is_empty() || row(worker_id).is_none()
 }
 
-/// The row of the lease with this nonce, locked until the transaction ends. The row of another
-/// lease is not locked: the error could wait for a client that does not read.
+/// The row of the lease with this nonce, locked until the transaction ends.
 pub fn lock_row(worker_id: i64, nonce: [u8; 16]) -> Option<Registered> {
     query(
         concat!(

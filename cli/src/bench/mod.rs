@@ -18,7 +18,6 @@ use std::time::{Duration, Instant};
 
 use leaf_sdk::{Config, Connection};
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio_postgres::Client;
 use tokio_postgres::types::{ToSql, Type};
 
 use crate::connection::{Access, close};
@@ -44,11 +43,8 @@ const LAST_LIMIT: Duration = Duration::from_secs(1);
 /// Draws ids, and prints the figures.
 pub async fn run(args: &BenchArgs) -> Result<(), Failure> {
     let earlier = args.compare.as_deref().map(Summary::read).transpose()?;
-    let (mut config, connection) = args.connection.open_for_many(Access::ReadWrite).await?;
+    let (config, connection) = args.connection.open_for_many(Access::ReadWrite).await?;
     let schema = query::require_leaf(connection.client()).await?;
-    if args.buffered {
-        config = by_own_names(connection.client(), config, &schema).await?;
-    }
     let is_own = args.needs_tag() && args.tag.is_none();
     let tag = args.tag.clone().unwrap_or_else(own_tag);
     // Before there is a tag: an interrupted run drops it.
@@ -122,21 +118,6 @@ async fn measure(
     })??;
     let summary = Summary::of(&work, args, lasted, tally);
     Ok((summary, is_interrupted))
-}
-
-/// For an administrator, the client library must not find what others have put before leaf's functions.
-async fn by_own_names(client: &Client, config: Config, schema: &str) -> Result<Config, Failure> {
-    let sql = format!("SELECT {}", query::IS_ADMINISTRATOR);
-    let row = query::in_transaction(client, "BEGIN READ ONLY", async || {
-        query::one(client, &sql, &[]).await
-    });
-    Ok(match row.await?.get(0) {
-        true => {
-            let escaped = schema.replace('\\', "\\\\").replace(' ', "\\ ");
-            config.options(&format!("-c search_path={escaped}"))
-        }
-        false => config,
-    })
 }
 
 async fn create(connection: &Connection, schema: &str) -> Result<(), Failure> {

@@ -46,7 +46,7 @@ struct Common {
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
 
-    /// Owner of the tags; by default the present role, or of an administrator, the role that connects
+    /// Owner of the tags; by default the present role
     #[arg(long, value_name = "ROLE")]
     owner: Option<String>,
 

@@ -25,12 +25,8 @@ async fn within(client: &Client, tags: &[Tag], owner: Option<&str>) -> Result<()
 }
 
 async fn write(client: &Client, tags: &[Tag], owner: Option<&str>) -> Result<(), Failure> {
-    // The database's owner can have set the present role.
-    let sql = format!(
-        "INSERT INTO leaf.alloc (biz_tag, max_id, step, description, owner) \
-         VALUES ($1, $2, $3, $4, coalesce($5, CASE WHEN {} THEN session_user ELSE current_user END)::name)",
-        query::IS_ADMINISTRATOR
-    );
+    let sql = "INSERT INTO leaf.alloc (biz_tag, max_id, step, description, owner) \
+         VALUES ($1, $2, $3, $4, coalesce($5, current_user)::name)";
     for tag in tags {
         let values: [Param<'_>; 5] = [
             (&tag.name, Type::TEXT),
@@ -39,7 +35,7 @@ async fn write(client: &Client, tags: &[Tag], owner: Option<&str>) -> Result<(),
             (&tag.description, Type::TEXT),
             (&owner, Type::TEXT),
         ];
-        let written = client.query_typed(&sql, &values).await;
+        let written = client.query_typed(sql, &values).await;
         written.map_err(|error| {
             let is_duplicate = error.code().is_some_and(|code| code.code() == "23505");
             match is_duplicate {

@@ -54,31 +54,6 @@ fn every_kind_of_work_draws_ids_that_differ() {
     assert!(!log.contains("client: "), "clients say goodbye: {log}");
 }
 
-/// Others can put functions before leaf's, or may have left them there.
-#[test]
-fn superuser_measures_buffers_by_leafs_own_functions() {
-    let server = Server::start();
-    server.connect().run(
-        r#"CREATE ROLE stranger;
-           CREATE ROLE shop LOGIN;
-           CREATE SCHEMA stranger AUTHORIZATION stranger;
-           GRANT USAGE ON SCHEMA stranger TO shop;
-           SET ROLE stranger;
-           CREATE FUNCTION stranger.leaf_tag_incarnation(tag text) RETURNS uuid LANGUAGE plpgsql AS
-               $$ BEGIN RAISE EXCEPTION 'a stranger''s'; END $$;
-           RESET ROLE;
-           CREATE SCHEMA "of leaf";
-           GRANT USAGE ON SCHEMA "of leaf" TO shop;
-           DROP EXTENSION leaf;
-           CREATE EXTENSION leaf SCHEMA "of leaf";
-           GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA "of leaf" TO shop;
-           ALTER DATABASE postgres SET search_path = stranger, "of leaf""#,
-    );
-    bench(&server, &["--buffered"]).done();
-    let error = bench(&server, &["--buffered", "-U", "shop"]).failed(1);
-    assert!(error.contains("a stranger's"), "{error}");
-}
-
 #[test]
 fn id_that_comes_twice_is_found() {
     let server = Server::start();

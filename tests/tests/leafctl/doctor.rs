@@ -3,7 +3,7 @@
 mod centre;
 mod settings;
 
-use leaf_tests::{Draw, Mode, Said, Server, draw_many, leafctl_on, wait_until};
+use leaf_tests::{Draw, Said, Server, draw_many, leafctl_on, wait_until};
 use serde_json::Value;
 use std::time::Duration;
 
@@ -361,24 +361,6 @@ fn doctor_executes_nothing_of_a_tables_owner() {
     assert_eq!(other.number(highest), 1000);
     stranger.run("ALTER TABLE stranger.t ENABLE ROW LEVEL SECURITY");
     assert_eq!(other.number(highest), -1);
-}
-
-/// Without the library, nothing keeps him from putting his own views in place of those of leaf.
-#[test]
-fn superuser_does_not_read_what_the_owner_of_a_database_can_replace() {
-    let mut server = Server::start();
-    let mut client = server.connect();
-    client.run("CREATE ROLE owner LOGIN");
-    client.run("ALTER DATABASE postgres OWNER TO owner");
-    Said::by(leafctl_on(&server).arg("status")).done();
-    server.configure("shared_preload_libraries = ''\n");
-    server.restart(Mode::Fast);
-    let said = Said::by(leafctl_on(&server).arg("status"));
-    assert_eq!(said.code, Some(1), "{said:?}");
-    assert!(
-        said.err.contains("leaf is not loaded by the server"),
-        "{said:?}"
-    );
 }
 
 #[test]

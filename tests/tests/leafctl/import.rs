@@ -183,18 +183,3 @@ fn output_that_is_not_whole_or_not_text_is_refused() {
     let tickets = planned(&["tickets", "--tag", "t"], b"next_id\ttotal\n42\t1\n").done();
     assert!(tickets.contains("\nt,42,"), "{tickets}");
 }
-
-/// The owner of a database can set the role in which a superuser works there.
-#[test]
-fn superuser_imports_nothing_for_another_role_unasked() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("leaf.tsv");
-    std::fs::write(&file, TAGS).expect("a file");
-    let server = Server::start();
-    server.connect().run(
-        "CREATE ROLE landlord; ALTER DATABASE postgres OWNER TO landlord; ALTER DATABASE postgres SET role = landlord",
-    );
-    Said::by(leafctl_on(&server).args(["import", "leaf"]).arg(file)).done();
-    let owners = "SELECT string_agg(DISTINCT owner, ', ') FROM leaf.alloc";
-    assert_eq!(server.connect().text(owners), "postgres");
-}

@@ -131,21 +131,6 @@ fn stranger_to_a_lease_can_neither_renew_nor_release_it() {
     client.renew(&mut lease).expect("it still holds the lease");
 }
 
-/// Its error could wait for a client that does not read, while the row stays locked.
-#[test]
-fn stranger_to_a_lease_does_not_lock_its_row() {
-    let (server, mut client) = registry();
-    let lease = client.register("'a'").expect("a lease");
-    let mut forged = Lease {
-        nonce: "00000000-0000-4000-8000-000000000000".to_owned(),
-        ..lease
-    };
-    client.run("BEGIN; SELECT FROM leaf.worker FOR UPDATE");
-    let mut stranger = server.connect();
-    refused(stranger.renew(&mut forged), "55000");
-    refused(stranger.release(&forged), "55000");
-}
-
 #[test]
 fn released_worker_id_is_reused_from_its_ceiling_on() {
     let (_server, mut client, [mut lease, _]) = full_registry();
