@@ -63,7 +63,7 @@ async fn show(args: &StatusArgs, connection: &Connection) -> Result<(), Failure>
             }
             return Err(
                 Failure::failed(format!("there is no tag \"{missing}\"")).hint(
-                    match look.server.is_monitor {
+                    match look.server.is_monitor || look.server.is_plain {
                         true => "leafctl status lists all tags",
                         false => "only members of pg_monitor see the tags of other roles",
                     },
@@ -94,7 +94,7 @@ fn table(look: &Look) -> Result<(), Failure> {
         line(&about_upstream(upstream))?;
     }
     if look.tags.is_empty() {
-        return line(match look.server.is_monitor {
+        return line(match look.server.is_monitor || look.server.is_plain {
             true => "There are no tags.",
             false => "There are no tags that this role owns.",
         });

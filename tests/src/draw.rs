@@ -28,6 +28,8 @@ pub trait Draw {
     fn batch(&mut self, tag: &str, count: i32) -> Result<Vec<i64>, postgres::Error>;
     /// `leaf_segment_reserve`.
     fn reserve(&mut self, tag: &str, count: i64) -> Result<Block, postgres::Error>;
+    /// Lets a role draw from a tag, or, in the plain edition, from all.
+    fn let_draw(&mut self, tag: &str, role: &str);
     /// What `leaf_segment_feed` gives a shard of one tag; its SQLSTATE if that is nothing.
     fn feed(&mut self, tag: &str, count: i64) -> Result<Block, String>;
     /// `leaf_segment_next` for each of `count` rows.
@@ -72,6 +74,9 @@ impl Draw for Client {
     }
 
     fn reserve(&mut self, tag: &str, count: i64) -> Result<Block, postgres::Error> {
+        if is_plain() {
+            return reserve_by_call(self, tag, count);
+        }
         let row = self.query_one(
             "SELECT lower(block), upper(block) - 1 FROM leaf_segment_reserve($1, $2) AS block",
             &[&tag, &count],
@@ -80,6 +85,16 @@ impl Draw for Client {
             first: row.get(0),
             last: row.get(1),
         })
+    }
+
+    fn let_draw(&mut self, tag: &str, role: &str) {
+        self.run(&match is_plain() {
+            true => format!(
+                "GRANT EXECUTE ON ALL ROUTINES IN SCHEMA leaf TO {role};
+                 GRANT EXECUTE ON ROUTINE leaf_tag_incarnation, leaf_segment_reserve TO {role}"
+            ),
+            false => format!("SELECT leaf_tag_grant('{tag}', '{role}')"),
+        });
     }
 
     fn feed(&mut self, tag: &str, count: i64) -> Result<Block, String> {
@@ -147,6 +162,20 @@ impl Draw for Client {
         // There is a line of WAL only where there was some.
         assert!(!plan.contains("WAL"), "{plan}");
     }
+}
+
+/// What the plain edition answers.
+pub fn reserve_by_call(
+    client: &mut Client,
+    tag: &str,
+    count: i64,
+) -> Result<Block, postgres::Error> {
+    let row = client.query_one("CALL leaf_segment_reserve($1, $2)", &[&tag, &count])?;
+    let block: leaf_sdk::Block = row.get(0);
+    Ok(Block {
+        first: block.first.get(),
+        last: block.last.get(),
+    })
 }
 
 /// What `leaf_segment_feed` gives a shard of each tag, or the SQLSTATE of its row; the SQLSTATE

@@ -14,13 +14,9 @@ pub fn is_plain() -> bool {
 }
 
 /// Settings of the library that are columns of `leaf.plain`.
-const SETTINGS: [&str; 10] = [
-    "leaf.ceiling_ahead",
+const SETTINGS: [&str; 6] = [
     "leaf.history_skip",
-    "leaf.max_clock_lead",
     "leaf.max_clock_offset",
-    "leaf.max_leases",
-    "leaf.max_reserve",
     "leaf.snowflake_epoch",
     "leaf.snowflake_layout",
     "leaf.worker_lease",

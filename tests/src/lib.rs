@@ -54,7 +54,7 @@ pub use centre::{Centre, attach};
 pub use clock::Clock;
 pub use copies::{feed, pipe};
 pub use disk::Disk;
-pub use draw::{Block, Draw, draw_many, failed, feed_all, refused};
+pub use draw::{Block, Draw, draw_many, failed, feed_all, refused, reserve_by_call};
 pub use edition::{INSTALLER, is_plain};
 pub use exporter::Exporter;
 pub use installation::Installation;

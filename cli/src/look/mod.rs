@@ -28,7 +28,7 @@ pub use upstream::Upstream;
 pub struct Look {
     pub server: Server,
     pub tags: Vec<Tag>,
-    /// `None` if the role may not see it.
+    /// `None` if the role may not see it, and in the plain edition.
     pub snowflake: Option<Snowflake>,
     /// `None` if there is no centre, or if the role may not see it.
     pub upstream: Option<Upstream>,
@@ -50,8 +50,9 @@ impl Look {
     pub async fn within(client: &Client) -> Result<Look, Failure> {
         query::schema_of_leaf(client).await?;
         let server = Server::look(client).await?;
-        let tags = Tag::look(client).await?;
-        let (snowflake, upstream) = match server.is_monitor {
+        let tags = Tag::look(client, server.is_plain).await?;
+        // Of the plain edition, there is nothing more to see.
+        let (snowflake, upstream) = match server.is_monitor && !server.is_plain {
             true => (
                 Some(Snowflake::look(client).await?),
                 Upstream::look(client).await?,

@@ -1,16 +1,26 @@
-//! `plain`: installs leaf where no library can be installed, as functions in SQL and PL/pgSQL.
-//!
-//! - [`script`]: the scripts, composed from that of the extension and the bodies in `sql/plain`.
-
-mod script;
+//! `plain`: installs leaf where no library can be installed, in PL/pgSQL: `sql/plain`, and the tables
+//! of the extension's script.
 
 use clap::{Args, Subcommand};
 
 use crate::connection::{self, Access, interruptible};
 use crate::failure::Failure;
-use crate::output::{line, note, progress, write};
+use crate::output::{line, progress, write};
 use crate::query;
-use script::Schema;
+use crate::statements::{EXTENSION, split};
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+const BEGIN: &str = include_str!("../../sql/plain/begin.sql");
+const SETTINGS: &str = include_str!("../../sql/plain/settings.sql");
+const ROUTINES: &str = concat!(
+    include_str!("../../sql/plain/history.sql"),
+    include_str!("../../sql/plain/readers.sql"),
+    include_str!("../../sql/plain/segments.sql"),
+    include_str!("../../sql/plain/tags.sql"),
+    include_str!("../../sql/plain/worker.sql"),
+);
+const END: &str = include_str!("../../sql/plain/end.sql");
+const UNINSTALL: &str = include_str!("../../sql/plain/uninstall.sql");
 
 /// Install leaf without its library, for services that draw ids
 ///
@@ -27,67 +37,85 @@ pub struct PlainArgs {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Install(Install),
+    /// Create the tables and functions
+    Install {
+        /// Schema of the functions
+        #[arg(long, value_name = "SCHEMA", default_value = "public")]
+        schema: String,
+        /// Print the script instead, for psql -1 -v ON_ERROR_STOP=1 -f
+        #[arg(long)]
+        dry_run: bool,
+    },
     /// Bring the functions up to date
-    Upgrade(Install),
-    Uninstall(Uninstall),
-}
-
-/// Create the tables and functions, or bring the functions up to date
-#[derive(Debug, Args)]
-struct Install {
-    /// Schema of the functions
-    #[arg(long, value_name = "SCHEMA", default_value = "public")]
-    schema: Schema,
-
-    #[command(flatten)]
-    output: Output,
-}
-
-/// Remove the tables and functions, if there are no tags and no leases of worker ids; the empty schema stays
-#[derive(Debug, Args)]
-struct Uninstall {
-    #[command(flatten)]
-    output: Output,
-}
-
-#[derive(Debug, Args)]
-struct Output {
-    /// Print the script instead, for psql -1 -v ON_ERROR_STOP=1 -f
-    #[arg(long)]
-    dry_run: bool,
+    Upgrade,
+    /// Remove the tables and functions, if there are no tags and no leases of worker ids
+    Uninstall,
 }
 
 /// Carries out a command.
 pub async fn run(args: &PlainArgs) -> Result<(), Failure> {
-    let (script, output, done) = match &args.command {
-        Command::Install(it) => (script::install(&it.schema), &it.output, "installed"),
-        Command::Upgrade(it) => (script::install(&it.schema), &it.output, "upgraded to"),
-        Command::Uninstall(it) => (script::uninstall(), &it.output, "removed"),
-    };
-    if output.dry_run {
-        return write(script.as_bytes());
+    if let Command::Install {
+        schema,
+        dry_run: true,
+    } = &args.command
+    {
+        return write(install(schema).as_bytes());
     }
     let connection = args.connection.open(Access::ReadWrite).await?;
-    interruptible(connection, async |connection| {
+    let done = interruptible(connection, async |connection| {
         let client = connection.client();
-        // The transaction of a connection that has failed ends with it. What the script asks for itself, too,
-        // because others may execute it.
         query::in_transaction(client, "BEGIN ISOLATION LEVEL READ COMMITTED", async || {
-            if matches!(args.command, Command::Upgrade(_)) {
-                // There has to be something to upgrade.
-                query::schema_of_leaf(client).await?;
-            }
-            let changed = async { Ok(client.batch_execute(&script).await?) };
-            progress::waiting("changing the catalog", changed).await
+            let (script, done) = match &args.command {
+                Command::Install { schema, .. } => (install(schema), "installed"),
+                _ if !query::is_plain(client).await? => {
+                    let missing = "the plain edition of leaf is not installed in this database";
+                    return Err(Failure::failed(missing).hint("name another database with -d"));
+                }
+                Command::Upgrade => {
+                    let schema = query::schema_of_leaf(client).await?;
+                    (script(&[ROUTINES, END], &schema, false), "upgraded to")
+                }
+                Command::Uninstall => (script(&[UNINSTALL], "", false), "removed"),
+            };
+            let changed = client.batch_execute(&script);
+            progress::waiting("changing the catalog", changed).await?;
+            Ok(done)
         })
         .await
     })
     .await?;
-    if matches!(args.command, Command::Uninstall(_)) {
-        note(
-            "the empty schema leaf stays: it can be dropped when all standbys have the removal, and the transactions have ended that were open then",
-        );
-    }
-    line(&format!("{done} leaf {} (plain)", script::VERSION))
+    line(&format!("{done} leaf {VERSION} (plain)"))
+}
+
+fn install(schema: &str) -> String {
+    // Of the extension's script, the two tables and their comments.
+    let kinds = [
+        "CREATE TABLE leaf.",
+        "COMMENT ON TABLE leaf.",
+        "COMMENT ON COLUMN leaf.",
+    ];
+    let is_kept = |text: &str| {
+        let name = kinds.iter().find_map(|kind| text.strip_prefix(kind));
+        name.is_some_and(|name| name.starts_with("alloc") || name.starts_with("worker"))
+    };
+    let statements = split(EXTENSION).into_iter();
+    let tables: Vec<_> = statements
+        .map(|it| it.text)
+        .filter(|it| is_kept(it))
+        .collect();
+    let tables = format!("{};\n", tables.join(";\n"));
+    let schema = format!("\"{}\"", schema.replace('"', "\"\""));
+    script(&[SETTINGS, &tables, ROUTINES, END], &schema, true)
+}
+
+/// What `parts` have, with the schema of the functions, quoted, and their names there filled in.
+fn script(parts: &[&str], schema: &str, is_new: bool) -> String {
+    let routines = ROUTINES.split("@extschema@.").skip(1);
+    let routines: Vec<_> = routines.filter_map(|it| it.split('(').next()).collect();
+    [BEGIN, &parts.concat()]
+        .concat()
+        .replace("@routines@", &routines.join(","))
+        .replace("@extschema@", schema)
+        .replace("@is_new@", &is_new.to_string())
+        .replace("@version@", VERSION)
 }

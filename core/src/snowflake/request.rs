@@ -46,9 +46,9 @@ pub fn register<P: From<String>>(
     let worker_id = worker_id.map_or_else(String::new, |id| id.to_string());
     Request {
         sql: "SELECT nonce::text, token::text, registry::text, history, worker_id::text, layout, \
-                  (extract(epoch FROM epoch) OPERATOR(pg_catalog.*) 1000000)::bigint::text, \
-                  (extract(epoch FROM start_at) OPERATOR(pg_catalog.*) 1000000)::bigint::text, \
-                  (extract(epoch FROM ceiling) OPERATOR(pg_catalog.*) 1000000)::bigint::text \
+                  (extract(epoch FROM epoch) OPERATOR(pg_catalog.*) 1000000)::bigint::text AS epoch, \
+                  (extract(epoch FROM start_at) OPERATOR(pg_catalog.*) 1000000)::bigint::text AS start_at, \
+                  (extract(epoch FROM ceiling) OPERATOR(pg_catalog.*) 1000000)::bigint::text AS ceiling \
               FROM leaf_worker_register($1::text, nullif($2::text, '')::integer, \
                   'epoch'::timestamptz OPERATOR(pg_catalog.+) ($3::bigint OPERATOR(pg_catalog.*) interval '1 microsecond'), \
                   $4::bigint OPERATOR(pg_catalog.*) interval '1 microsecond', $5::uuid)",
@@ -74,7 +74,7 @@ pub fn renew<P: From<String>>(
 ) -> Request<P> {
     Request {
         sql: "SELECT token::text, registry::text, history, \
-                  (extract(epoch FROM ceiling) OPERATOR(pg_catalog.*) 1000000)::bigint::text \
+                  (extract(epoch FROM ceiling) OPERATOR(pg_catalog.*) 1000000)::bigint::text AS ceiling \
               FROM leaf_worker_renew($1::integer, $2::uuid, $3::bigint, \
                   'epoch'::timestamptz OPERATOR(pg_catalog.+) ($4::bigint OPERATOR(pg_catalog.*) interval '1 microsecond'), \
                   $5::bigint OPERATOR(pg_catalog.*) interval '1 microsecond', $6::bigint)",

@@ -4,14 +4,14 @@ use std::time::SystemTime;
 
 use bytes::BytesMut;
 use leaf_core::snowflake::lease::{Held, Nonce};
-use leaf_core::snowflake::request::{self, Renewal};
+use leaf_core::snowflake::request::{self, Renewal, Request};
 use tokio_postgres::Row;
-use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
+use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 
 use super::rows::{Record, get, row};
 use super::statement::{Kind, Statement, statements};
 use super::types::{Block, Incarnation};
-use crate::time::now;
+use crate::time::{now, wall_time};
 use crate::{Error, SegmentId};
 
 statements! {
@@ -45,6 +45,7 @@ pub(crate) fn segment_fetch(tag: &str, count: i64, may_create: bool) -> Statemen
             (Box::new(may_create), Type::BOOL),
         ],
     )
+    .or_call("CALL leaf.fetch_block($1, $2)")
 }
 
 /// The identity of a tag; `may_create` as for [`segment_fetch`].
@@ -63,20 +64,14 @@ pub(crate) fn tag_incarnation(tag: &str, may_create: bool) -> Statement<Option<S
 row! {
     /// A block and the incarnation of its tag.
     pub(crate) struct Fetched {
-        incarnation: String = "incarnation::text",
-        first: SegmentId = "pg_catalog.lower(block)",
-        last: SegmentId = "pg_catalog.upper(block) OPERATOR(pg_catalog.-) 1",
+        incarnation: Text,
+        block: Block,
     }
 }
 
 impl Fetched {
     pub(crate) fn parts(self) -> (Incarnation, Block) {
-        let Fetched {
-            incarnation,
-            first,
-            last,
-        } = self;
-        (Incarnation(incarnation), Block { first, last })
+        (Incarnation(self.incarnation.0), self.block)
     }
 }
 
@@ -113,20 +108,77 @@ impl ToSql for Parameter {
     to_sql_checked!();
 }
 
+/// A registration.
+pub(crate) fn register(request: Request<Parameter>) -> Statement<Held> {
+    Statement::of(request).or_call(
+        "CALL leaf_worker_register($1::text, nullif($2::text, '')::integer, \
+             'epoch'::timestamptz OPERATOR(pg_catalog.+) ($3::bigint OPERATOR(pg_catalog.*) interval '1 microsecond'), \
+             $4::bigint OPERATOR(pg_catalog.*) interval '1 microsecond', $5::uuid)",
+    )
+}
+
+/// A renewal.
+pub(crate) fn renew(request: Request<Parameter>) -> Statement<Renewal> {
+    Statement::of(request).or_call(
+        "CALL leaf_worker_renew($1::integer, $2::uuid, $3::bigint, \
+             'epoch'::timestamptz OPERATOR(pg_catalog.+) ($4::bigint OPERATOR(pg_catalog.*) interval '1 microsecond'), \
+             $5::bigint OPERATOR(pg_catalog.*) interval '1 microsecond', $6::bigint)",
+    )
+}
+
 impl Record for Held {
     fn of(row: &Row) -> Result<Self, Error> {
-        request::leased(&texts(row)?).map_err(|bad| Error::Protocol(bad.to_string()))
+        const COLUMNS: [&str; 9] = [
+            "nonce",
+            "token",
+            "registry",
+            "history",
+            "worker_id",
+            "layout",
+            "epoch",
+            "start_at",
+            "ceiling",
+        ];
+        request::leased(&texts(row, &COLUMNS)?).map_err(|bad| Error::Protocol(bad.to_string()))
     }
 }
 
 impl Record for Renewal {
     fn of(row: &Row) -> Result<Self, Error> {
-        request::renewed(&texts(row)?).map_err(|bad| Error::Protocol(bad.to_string()))
+        const COLUMNS: [&str; 4] = ["token", "registry", "history", "ceiling"];
+        request::renewed(&texts(row, &COLUMNS)?).map_err(|bad| Error::Protocol(bad.to_string()))
     }
 }
 
-fn texts(row: &Row) -> Result<Vec<String>, Error> {
-    (0..row.len()).map(|column| get(row, column)).collect()
+fn texts(row: &Row, columns: &[&str]) -> Result<Vec<String>, Error> {
+    let text = |name: &&str| get::<Text>(row, *name).map(|text| text.0);
+    columns.iter().map(text).collect()
+}
+
+/// The text of a value, which procedures do not answer as such. Of an instant, it is in microseconds
+/// since 1970.
+#[derive(Debug)]
+struct Text(String);
+
+impl<'r> FromSql<'r> for Text {
+    fn from_sql(
+        of: &Type,
+        raw: &'r [u8],
+    ) -> Result<Self, Box<dyn std::error::Error + Sync + Send>> {
+        Ok(Text(match *of {
+            Type::INT4 => i32::from_sql(of, raw)?.to_string(),
+            Type::INT8 => i64::from_sql(of, raw)?.to_string(),
+            Type::UUID => uuid::Uuid::from_slice(raw)?.to_string(),
+            Type::TIMESTAMPTZ => wall_time(SystemTime::from_sql(of, raw)?)
+                .unix_us()
+                .to_string(),
+            _ => String::from_sql(of, raw)?,
+        }))
+    }
+
+    fn accepts(_: &Type) -> bool {
+        true
+    }
 }
 
 #[cfg(feature = "mask")]

@@ -16,12 +16,22 @@ use crate::Error;
 /// A statement that returns a `T`.
 #[allow(missing_debug_implementations)]
 pub struct Statement<T> {
-    pub(super) sql: String,
+    sql: String,
+    /// The same for the plain edition, where functions that grant are procedures.
+    call: Option<String>,
     params: Vec<(Value, Type)>,
     read: fn(&[Row]) -> Result<T, Error>,
 }
 
 type Value = Box<dyn ToSql + Sync + Send>;
+
+/// Functions of the library that are procedures of the plain edition.
+const PROCEDURES: [&str; 2] = ["leaf_segment_reserve", "leaf_worker_release"];
+
+/// Whether a database has the plain edition.
+pub(crate) const IS_PLAIN: &str = "EXISTS (SELECT FROM pg_catalog.pg_proc AS p \
+     WHERE p.proname OPERATOR(pg_catalog.=) 'leaf_segment_reserve' AND p.prokind OPERATOR(pg_catalog.=) 'p' \
+       AND pg_catalog.pg_function_is_visible(p.oid))";
 
 /// The type of a function's parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,8 +86,10 @@ impl<T: Answer> Statement<T> {
             None => format!("SELECT {call}"),
             Some(columns) => format!("SELECT {columns} FROM {call} AS answer"),
         };
+        let is_procedure = PROCEDURES.contains(&function);
         Statement {
             sql,
+            call: is_procedure.then(|| format!("CALL {call}")),
             params,
             read: T::read,
         }
@@ -88,6 +100,7 @@ impl<T: Answer> Statement<T> {
         let columns = T::columns().unwrap_or_default();
         Statement {
             sql: format!("SELECT {columns} FROM {from}"),
+            call: None,
             params,
             read: T::read,
         }
@@ -98,6 +111,7 @@ impl<T: Answer> Statement<T> {
         let params = request.parameters.into_iter();
         Statement {
             sql: request.sql.to_owned(),
+            call: None,
             params: params
                 .map(|value| (Box::new(value) as Value, Type::TEXT))
                 .collect(),
@@ -112,6 +126,25 @@ fn is_null(value: &Value, kind: &Kind) -> bool {
 }
 
 impl<T> Statement<T> {
+    /// With what the plain edition executes instead.
+    pub(crate) fn or_call(mut self, call: &str) -> Statement<T> {
+        self.call = Some(call.to_owned());
+        self
+    }
+
+    /// What asks which edition there is, if the statement depends on that.
+    pub(super) fn question(&self) -> Option<String> {
+        self.call.is_some().then(|| format!("SELECT {IS_PLAIN}"))
+    }
+
+    /// The text of the statement.
+    pub(super) fn text(&self, is_plain: bool) -> &str {
+        match &self.call {
+            Some(call) if is_plain => call,
+            _ => &self.sql,
+        }
+    }
+
     pub(super) fn params(&self) -> Vec<(&(dyn ToSql + Sync), Type)> {
         let each = self.params.iter();
         each.map(|(value, type_)| (&**value as &(dyn ToSql + Sync), type_.clone()))
@@ -125,7 +158,25 @@ impl<T> Statement<T> {
 
     /// Executes the statement.
     pub async fn execute(&self, client: &impl tokio_postgres::GenericClient) -> Result<T, Error> {
-        let rows = client.query_typed(&self.sql, &self.params()).await?;
+        let is_plain = match self.question() {
+            Some(question) => {
+                let rows = client.query_typed(&question, &[]).await?;
+                rows.first().is_some_and(|row| row.get(0))
+            }
+            None => false,
+        };
+        self.execute_in(client, is_plain).await
+    }
+
+    /// Executes the statement in a database with the plain edition, or without. Its answer is there once
+    /// the server is ready again: what a procedure has committed is committed by then.
+    pub(crate) async fn execute_in(
+        &self,
+        client: &impl tokio_postgres::GenericClient,
+        is_plain: bool,
+    ) -> Result<T, Error> {
+        let params = self.params();
+        let rows = client.query_typed(self.text(is_plain), &params).await?;
         self.answer(&rows)
     }
 }

@@ -7,7 +7,14 @@ use super::statement::{self, Statement};
 use crate::Error;
 
 fn query<T>(client: &mut impl GenericClient, statement: Statement<T>) -> Result<T, Error> {
-    let rows = client.query_typed(&statement.sql, &statement.params())?;
+    let is_plain = match statement.question() {
+        Some(question) => {
+            let rows = client.query_typed(&question, &[])?;
+            rows.first().is_some_and(|row| row.get(0))
+        }
+        None => false,
+    };
+    let rows = client.query_typed(statement.text(is_plain), &statement.params())?;
     statement.answer(&rows)
 }
 

@@ -4,30 +4,49 @@ use std::error::Error as StdError;
 use std::time::SystemTime;
 
 use bytes::BytesMut;
-use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
+use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 
 use super::rows::row;
 use crate::SegmentId;
 use crate::time::wall_time;
 
-row! {
-    /// Consecutive ids that are granted to this caller only.
-    ///
-    /// ```no_run
-    /// # #[cfg(feature = "sync")]
-    /// # fn example(client: &mut postgres::Client) -> Result<(), leaf_sdk::Error> {
-    /// let block = leaf_sdk::sync::segment_reserve(client, "orders", 10_000)?;
-    /// for id in block.first.get()..=block.last.get() {
-    ///     println!("{id}");
-    /// }
-    /// # Ok(()) }
-    /// ```
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub struct Block {
-        /// The first id.
-        pub first: SegmentId = "pg_catalog.lower(answer)",
-        /// The last id.
-        pub last: SegmentId = "pg_catalog.upper(answer) OPERATOR(pg_catalog.-) 1",
+/// Consecutive ids that are granted to this caller only.
+///
+/// ```no_run
+/// # #[cfg(feature = "sync")]
+/// # fn example(client: &mut postgres::Client) -> Result<(), leaf_sdk::Error> {
+/// let block = leaf_sdk::sync::segment_reserve(client, "orders", 10_000)?;
+/// for id in block.first.get()..=block.last.get() {
+///     println!("{id}");
+/// }
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// The first id.
+    pub first: SegmentId,
+    /// The last id.
+    pub last: SegmentId,
+}
+
+/// Of a range as the server writes it, whose first bound is included and whose last one is not.
+impl<'r> FromSql<'r> for Block {
+    fn from_sql(_: &Type, raw: &'r [u8]) -> Result<Self, Box<dyn StdError + Sync + Send>> {
+        const FIRST_IS_INCLUDED: u8 = 2;
+        // After the flags, each bound follows its length.
+        let bytes: [u8; 25] = raw.try_into()?;
+        if bytes[0] != FIRST_IS_INCLUDED {
+            return Err("it is no block of ids".into());
+        }
+        let bound = |at| i64::from_be_bytes(std::array::from_fn(|n| bytes[at + n]));
+        Ok(Block {
+            first: SegmentId::new(bound(5)),
+            last: SegmentId::new(bound(17) - 1),
+        })
+    }
+
+    fn accepts(of: &Type) -> bool {
+        *of == Type::INT8_RANGE
     }
 }
 

@@ -21,6 +21,7 @@ use backon::{BackoffBuilder, ExponentialBuilder};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 use tokio::task::JoinSet;
+use tokio_postgres::error::SqlState;
 
 use crate::calls::statement::Statement;
 use crate::connection::Needs;
@@ -106,7 +107,8 @@ impl Link {
         }
         let session = session?;
         let answer = self.execute(&session, statement).await;
-        if !session.is_closed() && !is_given_up(&answer) {
+        // Whether there are functions or procedures is asked again, by another session.
+        if !session.is_closed() && !is_given_up(&answer) && !has_no_function(&answer) {
             self.free.lock().push(session.clone());
         }
         Ok((answer?, session))
@@ -269,6 +271,13 @@ async fn permit(semaphore: &Semaphore) -> Result<SemaphorePermit<'_>, Error> {
 /// Whether the answer did not come in time.
 fn is_given_up<T>(answer: &Result<T, Error>) -> bool {
     matches!(answer, Err(Error::Timeout { .. }))
+}
+
+/// Whether the database has no such function, or a procedure instead.
+fn has_no_function<T>(answer: &Result<T, Error>) -> bool {
+    let codes = [&SqlState::UNDEFINED_FUNCTION, &SqlState::WRONG_OBJECT_TYPE];
+    let code = answer.as_ref().err().and_then(Error::sqlstate);
+    code.is_some_and(|code| codes.contains(&code))
 }
 
 /// A statement that a session is executing. If this is dropped with the session, the

@@ -16,7 +16,7 @@ use tokio_postgres::tls::TlsConnect;
 use tokio_postgres::{AsyncMessage, Client, NoTls};
 
 use super::stream::Stream;
-use crate::calls::statement::Statement;
+use crate::calls::statement::{IS_PLAIN, Statement};
 use crate::cause::{Cause, text};
 use crate::connection::{Needs, Target};
 use crate::events::TARGET;
@@ -37,6 +37,8 @@ pub(crate) struct Session {
     tls: Option<Connector>,
     /// The server's warning that no standby has confirmed a commit.
     unconfirmed: Arc<Mutex<Option<DbError>>>,
+    /// Whether the database has the plain edition, as far as was asked.
+    is_plain: bool,
     /// Locked while a statement is executed: a request to cancel is meant for that one.
     pub(super) alone: tokio::sync::Mutex<()>,
 }
@@ -70,6 +72,10 @@ impl Session {
         format!("{} {:?}", self.host, self.host.address)
     }
 
+    pub(crate) fn is_plain(&self) -> bool {
+        self.is_plain
+    }
+
     pub(crate) fn is_closed(&self) -> bool {
         self.client.is_closed()
     }
@@ -87,16 +93,18 @@ impl Session {
         let _ = self.connection.await;
     }
 
-    /// Whether the server is what is needed; an error otherwise.
-    async fn check(&self, needs: Needs) -> Result<(), Error> {
-        let sql = match needs {
+    /// Whether the server is what is needed; an error otherwise. Also asks which edition it has.
+    async fn check(&mut self, needs: Needs) -> Result<(), Error> {
+        let refuses = match needs {
             Needs::Any => return Ok(()),
             // A role whose transactions are read-only by default gets ids nevertheless.
-            Needs::Primary => "SELECT pg_catalog.pg_is_in_recovery()",
-            Needs::Writes => "SELECT pg_catalog.current_setting('transaction_read_only')::boolean",
+            Needs::Primary => "pg_catalog.pg_is_in_recovery()",
+            Needs::Writes => "pg_catalog.current_setting('transaction_read_only')::boolean",
         };
-        let row = self.client.query_typed(sql, &[]).await?;
-        let refuses = row.first().is_none_or(|row| row.get(0));
+        let sql = format!("SELECT {refuses}, {IS_PLAIN}");
+        let rows = self.client.query_typed(&sql, &[]).await?;
+        let refuses = rows.first().is_none_or(|row| row.get(0));
+        self.is_plain = rows.first().is_some_and(|row| row.get(1));
         match (refuses, needs) {
             (false, _) => Ok(()),
             (true, Needs::Writes) => Err(not_it("the session takes no writes")),
@@ -111,7 +119,7 @@ impl Session {
     /// cancelled the wait for the synchronous standby.
     pub(super) async fn query<T>(&self, statement: Statement<T>) -> Result<T, Error> {
         *self.unconfirmed.lock() = None;
-        let answer = statement.execute(&self.client).await?;
+        let answer = statement.execute_in(&self.client, self.is_plain).await?;
         self.confirmed().map(|()| answer)
     }
 
@@ -173,7 +181,7 @@ async fn connect(host: &Target, config: &Config, needs: Needs) -> Result<Session
     for &mode in config.targets.ssl_modes(host, config.use_of_tls) {
         let driver = config.targets.driver(host, mode);
         match in_time(limit, login(host, driver, config)).await {
-            Ok(session) => {
+            Ok(mut session) => {
                 in_time(limit, session.check(needs)).await?;
                 tracing::debug!(target: TARGET, %host, "connected");
                 return Ok(session);
@@ -259,6 +267,7 @@ where
         #[cfg(feature = "tls")]
         tls: None,
         unconfirmed,
+        is_plain: false,
         alone: tokio::sync::Mutex::default(),
     })
 }

@@ -150,8 +150,8 @@ async fn hand_back_rest(link: &Link, tag: &str, rest: Rest) -> Result<bool, Erro
         last,
         session,
     } = rest;
-    // Only the session that has reserved the ids can return them.
-    let is_taken = !session.is_closed() && {
+    // Only the session that has reserved the ids can return them, if the edition takes any back.
+    let is_taken = !session.is_closed() && !session.is_plain() && {
         let statement = internal::segment_return("", tag, first, last);
         link.query_in(&session, statement).await?
     };

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use leaf_core::snowflake::lease::{Held, Nonce, Renewed};
-use leaf_core::snowflake::request::{self, Renewal};
+use leaf_core::snowflake::lease::{Nonce, Renewed};
+use leaf_core::snowflake::request;
 use leaf_core::time::WallTime;
 use tokio_postgres::error::SqlState;
 
@@ -19,7 +19,6 @@ use super::lease::{Lease, new_nonce, new_token};
 use super::node::Node;
 use crate::Error;
 use crate::calls::internal::{self, Parameter};
-use crate::calls::statement::Statement;
 use crate::events::TARGET;
 use crate::gate::Attempt;
 use crate::link::Link;
@@ -204,7 +203,7 @@ async fn ask_to_renew(
     let (worker_id, next_token) = (held.terms.worker_id, held.propose(new_token));
     let (clock, ahead) = (Parameter::Clock, node.config.lease);
     let asked = request::renew(worker_id, held.nonce, held.token, clock, ahead, next_token);
-    let answer = match link.query(Statement::<Renewal>::of(asked)).await {
+    let answer = match link.query(internal::renew(asked)).await {
         Err(error) if is_lost(&error) => {
             tracing::warn!(target: TARGET, worker_id, %error, "lease lost");
             return Ok(false);
@@ -256,7 +255,7 @@ async fn register(link: &Link, node: &Node) -> Result<(), Error> {
     let nonce = registration_nonce(node)?;
     let (clock, ahead) = (Parameter::Clock, config.lease);
     let asked = request::register(&config.node, config.worker_id, nonce, clock, ahead);
-    let answer = link.query(Statement::<Held>::of(asked)).await;
+    let answer = link.query(internal::register(asked)).await;
     let granted = answer.inspect_err(|error| {
         if error.sqlstate().is_some() && !matches!(error, Error::Connection(_)) {
             // It was refused, so there is nothing to repeat.

@@ -4,12 +4,17 @@ package main
 
 import (
 	"context"
+	"os"
 	"sync"
 
+	"github.com/jackc/pgtype"
 	"github.com/jackc/pgx/v4/pgxpool"
 )
 
 // region buffer
+// In the plain edition: "CALL leaf_segment_reserve($1, $2, NULL)"
+var reserve = "SELECT leaf_segment_reserve($1, $2)"
+
 // IdBuffer hands out ids of a tag from a block that it reserves. Goroutines can share it.
 type IdBuffer struct {
 	Pool *pgxpool.Pool
@@ -25,12 +30,11 @@ func (b *IdBuffer) Next(ctx context.Context) (int64, error) {
 	b.mutex.Lock()
 	defer b.mutex.Unlock()
 	if b.next == b.end {
-		var first, end int64
-		sql := "SELECT lower(block), upper(block) FROM leaf_segment_reserve($1, $2) AS block"
-		if err := b.Pool.QueryRow(ctx, sql, b.Tag, b.Size).Scan(&first, &end); err != nil {
+		var block pgtype.Int8range
+		if err := b.Pool.QueryRow(ctx, reserve, b.Tag, b.Size).Scan(&block); err != nil {
 			return 0, err
 		}
-		b.next, b.end = first, end
+		b.next, b.end = block.Lower.Int, block.Upper.Int
 	}
 	id := b.next
 	b.next++
@@ -41,6 +45,9 @@ func (b *IdBuffer) Next(ctx context.Context) (int64, error) {
 
 func main() {
 	ctx := context.Background()
+	if os.Getenv("PGDATABASE") == "client_plain" {
+		reserve = "CALL leaf_segment_reserve($1, $2, NULL)"
+	}
 	pool := must(pgxpool.Connect(ctx, ""))
 	defer pool.Close()
 

@@ -7,6 +7,9 @@ import javax.sql.DataSource;
 
 /** Hands out ids of a tag from a block that it reserves. Threads can share it. */
 public class IdBuffer {
+    /** In the plain edition: CALL leaf_segment_reserve(?, ?, NULL) */
+    static String sql = "SELECT leaf_segment_reserve(?, ?)";
+
     private final DataSource source;
     private final String tag;
     private final long size;
@@ -28,16 +31,15 @@ public class IdBuffer {
 
     /** The pool's connections are in autocommit mode, which is the default. */
     private void reserve() throws SQLException {
-        String sql = "SELECT lower(block), upper(block) FROM leaf_segment_reserve(?, ?) AS block";
         try (Connection connection = source.getConnection();
                 PreparedStatement statement = connection.prepareStatement(sql)) {
             statement.setString(1, tag);
             statement.setLong(2, size);
-            try (ResultSet block = statement.executeQuery()) {
-                block.next();
-                long first = block.getLong(1);
-                end = block.getLong(2);
-                next = first;
+            try (ResultSet row = statement.executeQuery()) {
+                row.next();
+                String[] block = row.getString(1).split("[\\[,)]"); // of "[1,1001)"
+                next = Long.parseLong(block[1]);
+                end = Long.parseLong(block[2]);
             }
         }
     }

@@ -28,6 +28,9 @@ public class WithBuffer extends Checks {
         source.setUser(System.getenv("PGUSER"));
         source.setPassword(System.getenv("PGPASSWORD"));
         Connection connection = connect("");
+        if (System.getenv("PGDATABASE").equals("client_plain")) {
+            IdBuffer.sql = "CALL leaf_segment_reserve(?, ?, NULL)";
+        }
 
         promise("java buffer: 64 threads draw 32,000 ids, no id comes twice, with a statement per 1,000", () -> {
             IdBuffer buffer = new IdBuffer(source, "orders", 1000);

@@ -8,6 +8,8 @@ const pool = new pg.Pool()
 // region buffer
 /** Hands out ids of a tag, as BigInt, from a block that it reserves. */
 class IdBuffer {
+  // In the plain edition: 'CALL leaf_segment_reserve($1, $2, NULL)'
+  static sql = 'SELECT leaf_segment_reserve($1, $2) AS block'
   #next = 0n
   #end = 0n
   #reserving = null
@@ -25,13 +27,17 @@ class IdBuffer {
   }
 
   async #reserve() {
-    const sql = 'SELECT lower(block), upper(block) FROM leaf_segment_reserve($1, $2) AS block'
-    const { rows: [block] } = await this.pool.query(sql, [this.tag, this.size])
-    this.#next = BigInt(block.lower)
-    this.#end = BigInt(block.upper)
+    const { rows: [{ block }] } = await this.pool.query(IdBuffer.sql, [this.tag, this.size])
+    const [first, end] = block.match(/-?\d+/g).map(BigInt) // of '[1,1001)'
+    this.#next = first
+    this.#end = end
   }
 }
 // endregion
+
+if (process.env.PGDATABASE === 'client_plain') {
+  IdBuffer.sql = 'CALL leaf_segment_reserve($1, $2, NULL)'
+}
 
 const reserves = () =>
   scalar(`SELECT coalesce(sum(calls), 0)::int FROM stats.pg_stat_statements

@@ -1,6 +1,7 @@
 """Buffers of ids in a service: for threads on psycopg, for tasks on asyncpg."""
 
 import asyncio
+import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -14,6 +15,9 @@ from checks import main, promise
 # region threads
 class IdBuffer:
     """Hands out ids of a tag from a block that it reserves. Threads can share it."""
+
+    # In the plain edition: "CALL leaf_segment_reserve(%s, %s, NULL)"
+    SQL = "SELECT leaf_segment_reserve(%s, %s)"
 
     def __init__(self, pool, tag, size=1000):
         self.pool, self.tag, self.size = pool, tag, size
@@ -29,16 +33,18 @@ class IdBuffer:
             return id
 
     def reserve(self):
-        sql = "SELECT lower(block), upper(block) FROM leaf_segment_reserve(%s, %s) AS block"
-        with self.pool.connection() as conn:  # commits at its end
-            first, end = conn.execute(sql, [self.tag, self.size]).fetchone()
-        return range(first, end)
+        with self.pool.connection() as conn:  # in autocommit mode: ConnectionPool(kwargs={"autocommit": True})
+            [block] = conn.execute(self.SQL, [self.tag, self.size]).fetchone()
+        return range(block.lower, block.upper)
 # endregion
 
 
 # region tasks
 class AsyncIdBuffer:
     """Hands out ids of a tag from a block that it reserves. Tasks can share it."""
+
+    # In the plain edition: "CALL leaf_segment_reserve($1, $2, NULL)"
+    SQL = "SELECT leaf_segment_reserve($1, $2)"
 
     def __init__(self, pool, tag, size=1000):
         self.pool, self.tag, self.size = pool, tag, size
@@ -54,10 +60,14 @@ class AsyncIdBuffer:
             return id
 
     async def reserve(self):
-        sql = "SELECT lower(block), upper(block) FROM leaf_segment_reserve($1, $2) AS block"
-        first, end = await self.pool.fetchrow(sql, self.tag, self.size)
-        return range(first, end)
+        block = await self.pool.fetchval(self.SQL, self.tag, self.size)
+        return range(block.lower, block.upper)
 # endregion
+
+
+if os.environ["PGDATABASE"] == "client_plain":
+    IdBuffer.SQL = "CALL leaf_segment_reserve(%s, %s, NULL)"
+    AsyncIdBuffer.SQL = "CALL leaf_segment_reserve($1, $2, NULL)"
 
 
 def reserves():
@@ -78,7 +88,7 @@ def verify(drawn, before):
 
 @promise("64 threads draw 32,000 ids, no id comes twice, with a statement per 1,000")
 def _():
-    with ConnectionPool() as pool, ThreadPoolExecutor(64) as threads:
+    with ConnectionPool(kwargs={"autocommit": True}) as pool, ThreadPoolExecutor(64) as threads:
         buffer, before = IdBuffer(pool, "orders"), reserves()
         drawn = threads.map(lambda _: [buffer.next() for _ in range(500)], range(64))
         verify(list(drawn), before)
@@ -86,7 +96,7 @@ def _():
 
 @promise("after an error, the buffer for threads goes on")
 def _():
-    with ConnectionPool() as pool:
+    with ConnectionPool(kwargs={"autocommit": True}) as pool:
         buffer = IdBuffer(pool, "later_python", 10)
         try:
             buffer.next()

@@ -110,10 +110,9 @@ fn lease_that_another_registry_has_as_well_is_replaced_at_its_first_answer() {
 #[test]
 fn registry_at_another_address_is_asked_at_once_and_one_without_the_lease_ends_it() {
     let (mut first, second) = (Server::start(), Server::start());
-    second.connect().run(
-        "SELECT leaf_tag_create('orders'); CREATE ROLE poor LOGIN;
-              SELECT leaf_tag_grant('orders', 'poor')",
-    );
+    let mut admin = second.connect();
+    admin.run("SELECT leaf_tag_create('orders'); CREATE ROLE poor LOGIN");
+    admin.let_draw("orders", "poor");
     first.connect().run("CREATE ROLE poor LOGIN SUPERUSER");
     let leaf = of_hosts(&[&first, &second], "user=poor", HASTE);
     let config = SnowflakeConfig::new("a").lease(LONG);

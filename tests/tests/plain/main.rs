@@ -1,15 +1,22 @@
-//! leaf without its library, on servers on which none can be installed: functions in SQL that
-//! `leafctl plain install` creates. What both editions promise, the other subjects test on both;
-//! here is what compares them, and what only one of them has.
+//! leaf without its library, on servers on which none can be installed: what a service needs, in
+//! PL/pgSQL that `leafctl plain install` creates. What services do with either edition, the subjects
+//! `client` and `serve` test on both.
 
-mod catalogs;
-mod identity;
+mod copies;
 mod install;
-mod leafctl;
-mod likeness;
 mod moving;
 mod registry;
 mod reserve;
-mod rights;
 mod services;
-mod waits;
+
+use leaf_tests::postgres::Client;
+use leaf_tests::{Ledger, reserve_by_call};
+
+/// Reserves a block, whose ids nobody else may have got, and returns its first.
+#[track_caller]
+fn reserve(client: &mut Client, tag: &str, count: i64, ids: &mut Ledger) -> i64 {
+    let block = reserve_by_call(client, tag, count).expect("a block");
+    assert_eq!(block.last - block.first + 1, count);
+    ids.add(block.ids());
+    block.first
+}

@@ -1,86 +1,22 @@
-//! From one edition to the other: by a dump of the rows, and by logical replication.
+//! From one edition to the other, as the page says.
 
 use std::path::Path;
 use std::process::Command;
 
 use leaf_sdk::{Config, IdSource, Leaf};
 use leaf_tests::page::Page;
-use leaf_tests::postgres::Client;
-use leaf_tests::{Draw, Ledger, Said, Server, Snowflake, failed, wait_until};
+use leaf_tests::{Draw, INSTALLER, Ledger, Said, Server, failed, reserve_by_call};
 
-/// A server of each edition, the first of which is the source.
-fn pairs() -> [[Server; 2]; 2] {
-    let of = |is_plain: bool| {
-        let options = Server::options().set("wal_level", "logical");
-        match is_plain {
-            true => options.plain().start(),
-            false => options.start(),
-        }
-    };
-    [[of(true), of(false)], [of(false), of(true)]]
-}
+use crate::reserve;
 
-/// What was drawn, and what the target must keep.
-struct Source {
-    leaf: Leaf,
-    ids: Ledger,
-    worker_id: i32,
-    mask: String,
-}
-
-const MASK: &str = "SELECT encode(key, 'hex') FROM leaf_mask_key('orders')";
-
-impl Source {
-    /// Services that draw from it.
-    fn begin(server: &Server, client: &mut Client) -> Source {
-        client.run("SELECT leaf_tag_create('orders', step => 100)");
-        let config = Config::new(&server.connection_string()).expect("a connection string");
-        let mut source = Source {
-            leaf: Leaf::new(config).expect("a handle"),
-            ids: Ledger::new(),
-            worker_id: client.register("'node'").expect("a lease").worker_id,
-            mask: client.text(MASK),
-        };
-        source.draw(150);
-        let blocks = (0..3).map(|_| client.reserve("orders", 70).expect("a block"));
-        source.ids.add(blocks.flat_map(|block| block.ids()));
-        source
-    }
-
-    /// What services have in their buffers is theirs.
-    fn draw(&mut self, count: usize) {
-        let orders = self.leaf.segment("orders");
-        self.ids
-            .add((0..count).map(|_| orders.next().expect("an id").get()));
-    }
-
-    /// The target goes on where the source has ended, and services with what they have.
-    fn goes_on_at(mut self, target: &mut Client) {
-        let highest = self.ids.highest();
-        for _ in 0..3 {
-            let block = target.reserve("orders", 50).expect("a block");
-            assert!(block.first > highest);
-            self.ids.add(block.ids());
-        }
-        self.draw(20);
-        assert_eq!(target.text(MASK), self.mask);
-        let lease = target.register("'another node'").expect("a lease");
-        assert_ne!(lease.worker_id, self.worker_id);
-    }
-}
-
-fn is_plain(client: &mut Client) -> bool {
-    client.number("SELECT count(*) FROM pg_proc WHERE proname = 'leaf_new_history'") > 0
-}
-
-/// The code of the block of docs/managed-hosts.md with this text.
+/// The code of the block of the page with this text.
 fn block(text: &str) -> String {
     let page = Page::read("docs/managed-hosts.md");
     let block = page.blocks.into_iter().find(|it| it.code.contains(text));
     block.expect("a block").code
 }
 
-/// Runs lines of the page.
+/// Runs lines of the page, with the connection strings of source and target.
 fn run_as_the_page_says(lines: &str, source: &Server, target: &Server) {
     let psql = source.program("psql");
     let programs = Path::new(psql.get_program()).parent().expect("a folder");
@@ -96,104 +32,65 @@ fn run_as_the_page_says(lines: &str, source: &Server, target: &Server) {
     assert_eq!(said.code, Some(0), "{}", said.err);
 }
 
-/// What closes a plain source, and what copies the rows.
-fn closing_and_copying() -> (String, String) {
-    let code = block("leaf-rows.sql");
-    let (closing, copying) = code.split_at(code.find("pg_dump").expect("a dump"));
-    (closing.to_owned(), copying.to_owned())
+/// How a service connects.
+fn of_service(server: &Server) -> Leaf {
+    let connection = server
+        .connection_string()
+        .replace("user=postgres", "user=checkout");
+    Leaf::new(Config::new(&connection).expect("a connection string")).expect("a handle")
 }
 
 #[test]
-fn dumped_rows_go_on_in_the_other_edition() {
-    for [source, target] in pairs() {
-        let mut client = source.connect();
-        let mut begun = Source::begin(&source, &mut client);
-        if is_plain(&mut client) {
-            // A block that only the sequence knows.
-            client.run("BEGIN");
-            begun
-                .ids
-                .add(client.reserve("orders", 500).expect("a block").ids());
-            client.run("ROLLBACK; SET synchronous_commit = off; BEGIN; SELECT leaf.fold()");
-            // What leaves the source must not be more than it has after a crash.
-            assert_eq!(client.text("SHOW synchronous_commit"), "on");
-            client.run("ROLLBACK");
-        }
-        client.run("CREATE TABLE own (id bigint PRIMARY KEY); INSERT INTO own VALUES (7)");
-        // Also of a tag that is as its sequence is.
-        client.run("SELECT leaf_tag_create('parcels')");
-        client.reserve("parcels", 10).expect("a block");
-        let late = [
-            "SELECT leaf_segment_reserve('parcels', 1)",
-            "SELECT * FROM leaf_worker_register('late')",
-            "SELECT r.* FROM leaf.worker AS w, leaf_worker_renew(w.worker_id, w.nonce, w.token) AS r",
-        ];
-        let mut of_before = [(); 4].map(|()| source.connect());
-        for client in &mut of_before {
-            client.run("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM leaf.alloc");
-        }
-        let mut moved = target.connect();
-        let (closing, copying) = closing_and_copying();
-        if is_plain(&mut client) {
-            run_as_the_page_says(&closing, &source, &target);
-        }
-        for lines in [copying, block("own.dump")] {
-            run_as_the_page_says(&lines, &source, &target);
-        }
-        assert_eq!(moved.number("SELECT id FROM own"), 7);
-        if is_plain(&mut client) {
-            for (call, of_before) in late.iter().zip(&mut of_before) {
-                failed(client.simple_query(call), "55000");
-                failed(of_before.simple_query(call), "40001");
-            }
-            let create = "SELECT leaf_tag_create('late')";
-            failed(of_before[3].simple_query(create), "40001");
-        }
-        begun.goes_on_at(&mut moved);
+fn rows_go_on_in_the_library_and_come_back() {
+    let plain = Server::options().plain().fresh().start();
+    let library = Server::options().fresh().start();
+    let back = Server::options().plain().fresh().start();
+    for server in [&plain, &library, &back] {
+        server.connect().run("CREATE ROLE checkout LOGIN");
     }
-}
+    let mut owner = plain.connect_as(INSTALLER, "postgres");
+    let grants = block("GRANT EXECUTE ON ALL ROUTINES IN SCHEMA leaf TO checkout");
+    let grants: String = grants
+        .lines()
+        .filter(|line| !line.starts_with("CREATE ROLE"))
+        .collect::<Vec<_>>()
+        .join("\n");
+    owner.run(&grants);
+    let mut ids = Ledger::new();
+    let service = of_service(&plain);
+    let orders = service.segment("orders");
+    ids.add((0..1500).map(|_| orders.next().expect("an id").get()));
+    reserve(&mut plain.connect(), "orders", 5000, &mut ids);
+    owner.run("CALL leaf_worker_register('node')");
 
-#[test]
-fn subscriber_of_the_other_edition_takes_over() {
-    for [source, target] in pairs() {
-        let (mut client, mut subscriber) = (source.connect(), target.connect());
-        let mut begun = Source::begin(&source, &mut client);
-        client
-            .run("CREATE PUBLICATION all_ids FOR TABLE leaf.alloc, leaf.worker, leaf.mask_secret");
-        // The copy of the tags fails while there is one of the name.
-        subscriber.run("SELECT leaf_tag_create('orders')");
-        subscriber.run(&format!(
-            "CREATE SUBSCRIPTION all_ids CONNECTION '{}' PUBLICATION all_ids",
-            source.connection_string()
-        ));
-        begun.draw(300);
-        let last = client.reserve("orders", 10).expect("a block");
-        begun.ids.add(last.ids());
-        let not_copied = format!(
-            "SELECT coalesce(string_agg(c.srrelid::text, ' '), 'none') FROM ({}) AS c",
-            block("srsubstate").trim_end_matches([';', '\n'])
-        );
-        wait_until("the other tables are copied", || {
-            subscriber.text(&not_copied) == "leaf.alloc"
-        });
-        subscriber.run("SELECT leaf_tag_drop('orders')");
-        wait_until("all tables are copied", || {
-            subscriber.text(&not_copied) == "none"
-        });
-        if is_plain(&mut client) {
-            run_as_the_page_says(&closing_and_copying().0, &source, &target);
-        }
-        let has_all = format!(
-            "SELECT count(*) FROM leaf.alloc WHERE max_id > {}",
-            last.last
-        );
-        wait_until("the subscriber has all", || {
-            subscriber.number(&has_all) == 1
-        });
-        subscriber.run("DROP SUBSCRIPTION all_ids");
-        if is_plain(&mut subscriber) {
-            subscriber.run("SELECT leaf_new_history()");
-        }
-        begun.goes_on_at(&mut subscriber);
+    // Its buffers are the service's, whatever becomes of the row.
+    run_as_the_page_says(&block("leaf-rows.sql"), &plain, &library);
+    ids.add((0..100).map(|_| orders.next().expect("an id").get()));
+    failed(
+        reserve_by_call(&mut plain.connect_as("checkout", "postgres"), "orders", 1),
+        "42501",
+    );
+    let mut moved = library.connect_as("checkout", "postgres");
+    ids.add(moved.batch("orders", 3000).expect("ids"));
+    ids.add(moved.reserve("orders", 100).expect("a block").ids());
+    let service = of_service(&library);
+    let orders = service.segment("orders");
+    ids.add((0..1500).map(|_| orders.next().expect("an id").get()));
+    service.close().expect("the server answers");
+    moved.run("SELECT leaf_snowflake_next()");
+
+    run_as_the_page_says(&block("leaf-rows-back.sql"), &library, &back);
+    let mut client = back.connect_as(INSTALLER, "postgres");
+    for _ in 0..5 {
+        reserve(&mut client, "orders", 1000, &mut ids);
     }
+    // The worker ids of before are not free here.
+    let used = client.numbers("SELECT worker_id::bigint FROM leaf.worker");
+    let row = client
+        .query_one("CALL leaf_worker_register('node')", &[])
+        .expect("a lease");
+    assert!(
+        !used.contains(&row.get::<_, i32>("worker_id").into()),
+        "{used:?}"
+    );
 }

@@ -1,257 +1,350 @@
-//! The registry of worker ids: that every one is found, and what clocks do to services.
+//! Worker ids: whom they are leased to, and from when on; and random calls, after which no worker id
+//! was anybody's twice for one instant.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use leaf_tests::{Clock, Draw, INSTALLER, Serve, Server, Snowflake, failed, refused, wait_until};
+use leaf_tests::postgres::{Client, Error, Row};
+use leaf_tests::{Draw, Ledger, Server, refused};
 
-/// A layout with 32 worker ids: also those that copies of the registry choose at random, and those
-/// of registrations that are open at the same time.
-#[test]
-fn every_worker_id_is_leased_once_and_no_other() {
-    for history in ["history", "'elsewhere'"] {
-        let server = Server::options().plain().start();
-        let mut client = server.connect_as(INSTALLER, "postgres");
-        client.run("UPDATE leaf.plain SET snowflake_layout = 'js53'");
-        let mut open: Vec<_> = (0..3)
-            .map(|_| server.connect_as(INSTALLER, "postgres"))
-            .collect();
-        let first = client.register("'first'").expect("a lease");
-        let mut leased = BTreeSet::from([first.worker_id]);
-        for (number, other) in open.iter_mut().enumerate() {
-            other.run("BEGIN");
-            let lease = other
-                .register(&format!("'open {number}'"))
-                .expect("a lease");
-            assert!(leased.insert(lease.worker_id), "{leased:?} {lease:?}");
-        }
-        open.iter_mut().for_each(|other| other.run("COMMIT"));
-        let highest = client.register("'highest', 31").expect("a lease");
-        leased.insert(highest.worker_id);
-        client.run(&format!(
-            "UPDATE leaf.worker SET history = {history} WHERE node = 'open 1'"
-        ));
-        for number in leased.len()..32 {
-            let lease = client
-                .register(&format!("'node {number}'"))
-                .expect("a lease");
-            assert!(leased.insert(lease.worker_id), "{leased:?} {lease:?}");
-        }
-        refused(client.register("'one more'"), "53400");
-        assert_eq!(leased, (0..32).collect());
-    }
+use crate::reserve;
+
+/// A lease, with instants in microseconds since 1970.
+#[derive(Clone, Debug)]
+pub struct Lease {
+    pub worker_id: i32,
+    nonce: String,
+    token: i64,
+    start: i64,
+    ceiling: i64,
 }
 
-/// Nodes with the machine's clock, the server's and one of their own, and new ones meanwhile.
-#[test]
-fn stepped_clocks_repeat_no_id() {
-    let server = Server::options().plain().clock().start();
-    let folder = tempfile::tempdir().expect("a folder");
-    let own = Clock::new(folder.path());
-    let serve = |node: &str, clock: Option<&Clock>| {
-        let node = format!("--node={node}");
-        let mut command = Serve::command(&server.connection_string(), &[&node, "--wait=100ms"]);
-        if let Some(clock) = clock {
-            clock.drive(&mut command);
-        }
-        Serve::launch(&mut command)
-    };
-    let nodes = [
-        serve("a", None),
-        serve("b", Some(server.clock())),
-        serve("c", Some(&own)),
-    ];
-    // By worker id: whoever has one issues higher ids than all before.
-    let mut highest = BTreeMap::new();
-    let mut drawn = 0;
-    let mut draw = |serve: &Serve| {
-        let answer = serve.get("/v1/snowflake?count=100");
-        assert!([200, 503].contains(&answer.status), "{answer:?}");
-        answer.status == 200 && {
-            for id in answer.ids() {
-                let worker_id = id >> 12 & 1023;
-                let before = highest.insert(worker_id, id);
-                assert!(
-                    before < Some(id),
-                    "{id} of worker id {worker_id} after {before:?}"
-                );
-                drawn += 1;
-            }
-            true
-        }
-    };
-    for seconds in [30, 600] {
-        for is_back in [true, false] {
-            for clock in [server.clock(), &own] {
-                // Node b has issued ids of a time to come, once both clocks have been ahead.
-                for node in [&nodes[0], &nodes[2]] {
-                    wait_until("ids come", || draw(node));
-                }
-                // Twice over the same time: the second gets the worker id of the first.
-                for over in [0, 10] {
-                    let by = Duration::from_secs(seconds);
-                    let over = Duration::from_secs(over);
-                    match is_back {
-                        true => clock.behind(by + over),
-                        false => clock.ahead(by - over),
-                    }
-                    let new = serve("new", Some(clock));
-                    for _ in 0..8 {
-                        nodes.iter().for_each(|node| _ = draw(node));
-                        _ = draw(&new);
-                    }
-                    new.stop();
-                }
-                clock.right();
-            }
-        }
-    }
-    assert!(drawn > 2_000, "{drawn} ids");
+fn us(row: &Row, column: &str) -> i64 {
+    let at: SystemTime = row.get(column);
+    let after = at.duration_since(UNIX_EPOCH).expect("after 1970");
+    i64::try_from(after.as_micros()).expect("of this age")
 }
 
-/// PostgreSQL 18 looks a name such as UTC up in the session's time zone first.
-#[test]
-fn time_zone_of_the_session_changes_no_instant() {
-    let server = Server::options().plain().start();
-    let mut client = server.connect_as(INSTALLER, "postgres");
-    let instants =
-        "SELECT extract(epoch FROM leaf_snowflake_time(1 << 40, 'leaf', 'epoch'))::bigint";
-    let right = client.number(instants);
-    client.run("SET TimeZone = 'UTC-5'");
-    assert_eq!(client.number(instants), right);
-    let lease = client.register("'a', ahead => '30 s'").expect("a lease");
-    assert_eq!(lease.epoch, 1_288_834_974_657);
-    let used = lease.start_at + 20_000;
+fn nonce() -> String {
+    format!("{:032x}", fastrand::u128(..))
+}
+
+/// `leaf_worker_register` with a nonce; other arguments as SQL has them.
+pub fn lease_with(client: &mut Client, nonce: &str, arguments: &str) -> Result<Lease, Error> {
+    let call = format!("CALL leaf_worker_register({arguments}, nonce => '{nonce}')");
+    let row = client.query_one(&call, &[])?;
+    Ok(Lease {
+        worker_id: row.get("worker_id"),
+        nonce: nonce.to_owned(),
+        token: row.get("token"),
+        start: us(&row, "start_at"),
+        ceiling: us(&row, "ceiling"),
+    })
+}
+
+/// The same with a nonce of its own.
+pub fn lease(client: &mut Client, arguments: &str) -> Result<Lease, Error> {
+    lease_with(client, &nonce(), arguments)
+}
+
+/// `leaf_worker_renew`; the lease is brought up to date.
+pub fn renew(client: &mut Client, lease: &mut Lease) -> Result<(), Error> {
+    renew_with(client, lease, "")
+}
+
+fn renew_with(client: &mut Client, lease: &mut Lease, arguments: &str) -> Result<(), Error> {
+    let Lease {
+        worker_id,
+        nonce,
+        token,
+        ..
+    } = &lease;
+    let call = format!("CALL leaf_worker_renew({worker_id}, '{nonce}', {token}{arguments})");
+    let row = client.query_one(&call, &[])?;
+    lease.token = row.get("token");
+    lease.ceiling = us(&row, "ceiling");
+    Ok(())
+}
+
+fn release(client: &mut Client, lease: &Lease, used_until: &str) -> Result<(), Error> {
+    let Lease {
+        worker_id,
+        nonce,
+        token,
+        ..
+    } = lease;
+    let call = format!("CALL leaf_worker_release({worker_id}, '{nonce}', {token}, {used_until})");
+    client.batch_execute(&call)
+}
+
+/// How much instants are moved in the rows, instead of waiting.
+fn let_pass(client: &mut Client, time: &str) {
     client.run(&format!(
-        "SELECT leaf_worker_release({}, '{}', {}, 'epoch'::timestamptz + {used} * interval '1 ms')",
-        lease.worker_id, lease.nonce, lease.token
+        "UPDATE leaf.worker SET ceiling = ceiling - interval '{time}', start_at = start_at - interval '{time}',
+                                leased_until = leased_until - interval '{time}'"
     ));
-    client.run("SET TimeZone = 'UTC'");
-    assert!(client.ceiling(lease.worker_id) >= used);
 }
 
-/// A quotient of long ticks since an old epoch has more digits than numeric keeps.
 #[test]
-fn end_of_a_lease_is_rounded_up_to_a_tick() {
+fn lowest_free_or_expired_worker_id_is_leased_above_its_ceiling() {
     let server = Server::options().plain().start();
-    let mut owner = server.connect_as(INSTALLER, "postgres");
-    owner.run(
-        "UPDATE leaf.plain SET snowflake_layout = 'custom:30,10,20,300s',
-                               snowflake_epoch = '0001-01-01 00:00:00+00', max_clock_lead = '1 h'",
-    );
-    let first = owner.register("'a', 5").expect("a lease");
-    owner.run("SELECT leaf_worker_release(worker_id, nonce, token, start_at + interval '1 us') FROM leaf.worker");
-    let second = owner.register("'b', 5").expect("a lease");
-    assert_eq!(second.start_at, first.start_at + 300_000);
-}
-
-/// Of the owner's own, such as one that returns NULL.
-#[test]
-fn lease_that_triggers_keep_from_being_stored_is_an_error() {
-    let server = Server::options().plain().start();
-    let mut owner = server.connect_as(INSTALLER, "postgres");
-    let mut lease = owner.register("'a', 5").expect("a lease");
-    owner.run(
-        "CREATE FUNCTION nothing() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
-         CREATE TRIGGER nothing BEFORE UPDATE ON leaf.worker FOR EACH ROW EXECUTE FUNCTION nothing()",
-    );
-    failed(owner.renew(&mut lease), "09000");
-    failed(owner.register("'b', 6"), "09000");
-}
-
-/// In a time zone in which a day can have more than 24 hours.
-#[test]
-fn day_has_24_hours_in_every_session() {
-    let server = Server::options().plain().start();
-    let mut client = server.connect_as(INSTALLER, "postgres");
-    // Twelve hours from now, clocks are set back by 300 hours.
-    let change = client.text(
-        "SELECT to_char(at, 'FMDDD/HH24:MI:SS') FROM (SELECT now() AT TIME ZONE 'UTC' + interval '162 h') AS change(at)",
-    );
-    client.run(&format!("SET TimeZone = 'AAA150BBB-150,J1/0,J{change}'"));
-    let lease = client.register("'a', ahead => '1 day'").expect("a lease");
-    let hours = (lease.ceiling - lease.start_at) as f64 / 3_600_000.0;
-    assert!((hours - 24.0).abs() < 0.1, "{hours} hours");
-}
-
-/// A server that logs the plans of all statements.
-fn with_plans() -> Server {
-    Server::options()
-        .plain()
-        .set("session_preload_libraries", "auto_explain")
-        .set("auto_explain.log_min_duration", "0")
-        .set("auto_explain.log_nested_statements", "on")
-        .start()
-}
-
-/// The planner takes what it is kept from for costly, and PostgreSQL before 18 would compile it:
-/// 200 milliseconds for a lease.
-#[test]
-fn leases_are_not_compiled() {
-    let server = with_plans();
-    let mut client = server.connect_as(INSTALLER, "postgres");
-    let lease = client.register("'a'").expect("a lease");
-    client.run(&format!(
-        "SELECT leaf_worker_renew({}, '{}', {});
-         SELECT leaf_worker_release({0}, '{1}', token) FROM leaf.worker",
-        lease.worker_id, lease.nonce, lease.token
-    ));
-    let plans = server.log();
-    assert!(plans.contains("leaf.choose_worker_id"), "{plans}");
-    assert!(!plans.contains("JIT:"), "{plans}");
-}
-
-/// Sessions can have sent what the server logs.
-#[test]
-fn plans_tell_nothing_of_the_lease_before() {
-    let server = with_plans();
-    let mut client = server.connect_as(INSTALLER, "postgres");
-    let lease = client.register("'a'").expect("a lease");
-    client.run(&format!(
-        "SELECT leaf_worker_release({}, '{}', {});
-         UPDATE leaf.worker SET nonce = gen_random_uuid();
-         SET plan_cache_mode = force_custom_plan",
-        lease.worker_id, lease.nonce, lease.token
-    ));
-    let nonce = client.text("SELECT nonce::text FROM leaf.worker");
-    client.register("'b', 0").expect("a lease");
-    let plans = server.log();
-    assert!(plans.contains("leaf.choose_worker_id"), "{plans}");
-    assert!(!plans.contains(&nonce), "{plans}");
-}
-
-/// In a select list, `.*` calls a function once for each column, which would be those of nine leases.
-#[test]
-fn node_is_registered_once_in_a_statement() {
-    let server = Server::options().plain().start();
-    let mut client = server.connect_as(INSTALLER, "postgres");
-    for nonce in ["NULL", "gen_random_uuid()"] {
-        let expanded = format!("SELECT (leaf_worker_register('a', nonce => {nonce})).*");
-        refused(client.simple_query(&expanded), "0A000");
-        assert_eq!(client.number("SELECT count(*) FROM leaf.worker"), 0);
-    }
-    client.run("BEGIN");
-    client.register("'a'").expect("a lease");
-    client.register("'a'").expect("another statement");
+    let mut client = server.connect();
+    let leases: Vec<_> = (0..3)
+        .map(|n| lease(&mut client, &format!("'node {n}'")).expect("a lease"))
+        .collect();
+    let ids: Vec<_> = leases.iter().map(|lease| lease.worker_id).collect();
+    assert_eq!(ids, [0, 1, 2]);
+    // What a node with a longer ceiling has used is not used again.
     client.run(
-        "COMMIT; SELECT FROM generate_series(1, 3) AS n, leaf_worker_register('node ' || n);
-         SELECT (leaf_worker_register('a', nonce => '11111111-1111-1111-1111-111111111111')).*",
+        "UPDATE leaf.worker SET leased_until = now() - interval '1 h' WHERE worker_id IN (1, 2)",
     );
-    assert_eq!(client.number("SELECT count(*) FROM leaf.worker"), 6);
+    let next = lease(&mut client, "'next'").expect("a lease");
+    assert_eq!(
+        next.worker_id, 3,
+        "a ceiling ahead of the clock is not expired"
+    );
+    client.run("UPDATE leaf.worker SET ceiling = now() - interval '1 ms' WHERE worker_id = 1");
+    let ceiling = client.number("SELECT (extract(epoch FROM ceiling) * 1000000)::bigint FROM leaf.worker WHERE worker_id = 1");
+    let next = lease(
+        &mut client,
+        "'next', clock => clock_timestamp() - interval '4 s'",
+    )
+    .expect("a lease");
+    assert_eq!(next.worker_id, 1);
+    assert!(next.start >= ceiling, "{next:?}");
+    // A certain one, too.
+    refused(lease(&mut client, "'other', 1"), "55006");
+    refused(lease(&mut client, "'other', 1024"), "22023");
+    assert_eq!(
+        lease(&mut client, "'other', 700")
+            .expect("a lease")
+            .worker_id,
+        700
+    );
 }
 
-/// A publication of all tables wants to know which row an update means.
 #[test]
-fn publication_of_all_tables_stops_no_lease() {
+fn nonce_and_token_show_whose_lease_it_is() {
+    let server = Server::options().plain().start();
+    let mut client = server.connect();
+    let given = nonce();
+    let mut held = lease_with(&mut client, &given, "'node'").expect("a lease");
+    // An answer may be lost: the same call gets the same lease.
+    let again = lease_with(&mut client, &given, "'node'").expect("the same lease");
+    assert_eq!(
+        (again.worker_id, again.token, again.start),
+        (held.worker_id, held.token, held.start)
+    );
+    refused(lease_with(&mut client, &given, "'other'"), "55000");
+    let before = held.clone();
+    renew_with(&mut client, &mut held, ", next_token => 17").expect("a renewal");
+    assert!(held.ceiling > before.ceiling && held.token == 17);
+    let mut again = before.clone();
+    renew_with(&mut client, &mut again, ", next_token => 17").expect("the same renewal");
+    assert_eq!(again.ceiling, held.ceiling);
+    // A copy of the node that goes on with the token of before.
+    let mut copy = before.clone();
+    let error = refused(renew(&mut client, &mut copy), "55000");
+    assert!(
+        error
+            .hint()
+            .expect("a hint")
+            .contains("leaf_worker_register")
+    );
+    let mut stranger = Lease {
+        nonce: nonce(),
+        ..held.clone()
+    };
+    refused(renew(&mut client, &mut stranger), "55000");
+    refused(release(&mut client, &stranger, "NULL"), "55000");
+    refused(release(&mut client, &before, "NULL"), "55000");
+    refused(lease_with(&mut client, &given, "'node'"), "55000");
+    release(&mut client, &held, "clock_timestamp()").expect("a release");
+    refused(renew(&mut client, &mut held), "55000");
+    let next = lease(&mut client, "'next'").expect("a lease");
+    assert_eq!(next.worker_id, before.worker_id);
+}
+
+/// A release lowers a ceiling to what was used, but not below where the lease has begun.
+#[test]
+fn release_keeps_what_was_used() {
+    let server = Server::options().plain().start();
+    let mut client = server.connect();
+    for (used_until, is_lowered) in [
+        ("NULL", false),
+        ("'infinity'", false),
+        ("'2020-01-01'", true),
+        ("'-infinity'", true),
+    ] {
+        let held = lease(&mut client, "'node', ahead => '1 h'").expect("a lease");
+        release(&mut client, &held, used_until).expect("a release");
+        let ceiling = format!(
+            "SELECT (extract(epoch FROM ceiling) * 1000000)::bigint FROM leaf.worker WHERE worker_id = {}",
+            held.worker_id
+        );
+        let expected = if is_lowered { held.start } else { held.ceiling };
+        assert_eq!(client.number(&ceiling), expected, "{used_until}");
+    }
+}
+
+#[test]
+fn wrong_clocks_and_arguments_lease_nothing() {
+    let server = Server::options().plain().start();
+    let mut client = server.connect();
+    let mut held = lease(&mut client, "'node'").expect("a lease");
+    for clock in [
+        "clock_timestamp() - interval '6 s'",
+        "clock_timestamp() + interval '1 h'",
+        "'infinity'",
+    ] {
+        refused(
+            lease(&mut client, &format!("'other', clock => {clock}")),
+            "58000",
+        );
+        refused(
+            renew_with(&mut client, &mut held, &format!(", clock => {clock}")),
+            "58000",
+        );
+    }
+    for arguments in [
+        "''",
+        "'node', ahead => '1 ms'",
+        "'node', ahead => '2 d'",
+        "'node', worker_id => -1",
+        "NULL",
+    ] {
+        refused(lease(&mut client, arguments), "22023");
+    }
+    let own = format!(", next_token => {}", held.token);
+    for arguments in [&own, ", next_token => 1", ", ahead => '30 h'"] {
+        refused(renew_with(&mut client, &mut held, arguments), "22023");
+    }
+    assert_eq!(client.number("SELECT count(*) FROM leaf.worker"), 1);
+    renew(&mut client, &mut held).expect("a renewal");
+}
+
+#[test]
+fn layout_and_epoch_are_those_of_the_first_lease() {
     let server = Server::options()
         .plain()
-        .set("wal_level", "logical")
+        .set("leaf.snowflake_layout", "custom:41,1,12")
         .start();
-    server
-        .connect()
-        .run("CREATE PUBLICATION everything FOR ALL TABLES");
-    let mut client = server.connect_as(INSTALLER, "postgres");
-    client.register("'a'").expect("a lease");
-    client.run("SELECT leaf_new_history()");
-    client.register("'b'").expect("a lease");
+    let mut client = server.connect();
+    for _ in 0..2 {
+        lease(&mut client, "'node'").expect("a lease");
+    }
+    let error = refused(lease(&mut client, "'node'"), "53400");
+    assert!(error.hint().expect("a hint").contains("leaf.worker"));
+    for change in [
+        "snowflake_layout = 'leaf'",
+        "snowflake_epoch = '2020-01-01'",
+        "snowflake_layout = 'nosuch'",
+    ] {
+        client.run(&format!("BEGIN; UPDATE leaf.plain SET {change}; COMMIT"));
+        let code = if change.contains("nosuch") {
+            "22023"
+        } else {
+            "55000"
+        };
+        refused(lease(&mut client, "'node'"), code);
+        client.run(
+            "UPDATE leaf.plain SET snowflake_layout = 'custom:41,1,12', snowflake_epoch = NULL",
+        );
+    }
+    let_pass(&mut client, "1 d");
+    lease(&mut client, "'node'").expect("a lease that had ended");
+}
+
+/// A node, and until when the ids of its lease may have been issued.
+struct Node {
+    lease: Lease,
+    until: i64,
+    is_over: bool,
+}
+
+/// Random calls of nodes and services, while the server's clock goes as it likes and histories end.
+#[test]
+fn two_thousand_random_calls_repeat_nothing() {
+    let seed = fastrand::u64(..);
+    println!("seed {seed}");
+    let mut random = fastrand::Rng::with_seed(seed);
+    let server = Server::options()
+        .plain()
+        .clock()
+        .set("leaf.snowflake_layout", "custom:41,2,12")
+        .start();
+    let mut client = server.connect();
+    client.run("SELECT leaf_tag_create('orders', step => 10)");
+    let (mut nodes, mut ids, mut served) = (Vec::<Node>::new(), Ledger::new(), [0; 4]);
+    let mut now = 1_790_000_000;
+    for call in 0..2000 {
+        now += [0, 0, 0, 1, 3, 20, 700, -1, -30, -2000, 100_000, 2_700_000][random.usize(..12)];
+        server.clock().stand_at(now);
+        let off = [0, 0, 1, -4, 4, 6, -6, -3600][random.usize(..8)];
+        let clock = format!("clock => clock_timestamp() + interval '{off} s'");
+        let ahead = ["5 s", "100 ms", "1 h", "20 h", "30 h"][random.usize(..5)];
+        let arguments = format!("{clock}, ahead => '{ahead}'");
+        match random.usize(..20) {
+            0..8 => {
+                let nonce = nonce();
+                let wanted =
+                    [String::new(), format!("{}, ", random.usize(..5))][random.usize(..2)].clone();
+                let arguments = format!("'node', {wanted}{arguments}");
+                if let Ok(lease) = lease_with(&mut client, &nonce, &arguments) {
+                    let again = lease_with(&mut client, &nonce, &arguments).expect("the same");
+                    assert_eq!(again.start, lease.start);
+                    nodes.push(Node {
+                        until: lease.ceiling,
+                        lease,
+                        is_over: false,
+                    });
+                    served[0] += 1;
+                }
+            }
+            // Also of leases that were lost, released or copied long ago.
+            8..15 if !nodes.is_empty() => {
+                let recent = nodes.len().saturating_sub(6);
+                let at = [
+                    random.usize(..nodes.len()),
+                    random.usize(recent..nodes.len()),
+                ][random.usize(..2)];
+                let node = &mut nodes[at];
+                let next = format!(", {arguments}, next_token => {}", 1000 + call);
+                if renew_with(&mut client, &mut node.lease, &next).is_ok() {
+                    assert!(!node.is_over, "it was released: {:?}", node.lease);
+                    node.until = node.until.max(node.lease.ceiling);
+                    served[1] += 1;
+                }
+            }
+            15..17 if !nodes.is_empty() => {
+                let at = random.usize(nodes.len().saturating_sub(6)..nodes.len());
+                let node = &mut nodes[at];
+                let used = random.i64(node.lease.start..=node.lease.ceiling);
+                let used_until =
+                    format!("'epoch'::timestamptz + {used} * interval '1 microsecond'");
+                if release(&mut client, &node.lease, &used_until).is_ok() {
+                    (node.until, node.is_over) = (used, true);
+                    served[2] += 1;
+                }
+            }
+            17 if random.usize(..20) == 0 => client.run("SELECT leaf_new_history()"),
+            _ => {
+                reserve(&mut client, "orders", random.i64(1..50), &mut ids);
+                served[3] += 1;
+            }
+        }
+    }
+    assert!(served.iter().all(|count| *count > 20), "{served:?}");
+    nodes.sort_by_key(|node| (node.lease.worker_id, node.lease.start));
+    for pair in nodes.windows(2) {
+        let [one, next] = pair else {
+            unreachable!("windows of two")
+        };
+        assert!(
+            one.lease.worker_id != next.lease.worker_id || one.until <= next.lease.start,
+            "{:?} until {}, and {:?}",
+            one.lease,
+            one.until,
+            next.lease
+        );
+    }
 }

@@ -1,489 +1,349 @@
-//! No block twice: kills, rollbacks, and tags that change meanwhile.
+//! No block twice: open transactions, pools, kills, and tags that change meanwhile.
 
-use leaf_tests::postgres::Client;
-use leaf_tests::{
-    Block, Draw, INSTALLER, Ledger, Mode, Server, Snowflake, Stop, failed, pipe, refused,
-    wait_until,
-};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
-/// Blocks that were returned, with the tag's incarnation where it matters: none may have an id of
-/// another.
-#[derive(Default)]
-struct Blocks(Mutex<Vec<(String, Block)>>);
+use leaf_tests::postgres::{Client, NoTls};
+use leaf_tests::{
+    Draw, INSTALLER, Ledger, Mode, Pooler, Server, failed, refused, reserve_by_call, wait_until,
+};
 
-impl Blocks {
-    fn add(&self, block: Block) {
-        self.add_of("", block);
-    }
+use crate::reserve;
 
-    fn add_of(&self, incarnation: &str, block: Block) {
-        let mut blocks = self.0.lock().expect("no panic");
-        blocks.push((incarnation.to_owned(), block));
+fn with_orders(settings: &[(&str, &str)]) -> (Server, Client) {
+    let mut options = Server::options().plain();
+    for (name, value) in settings {
+        options = options.set(name, value);
     }
-
-    /// How many ids they have; panics if one comes twice.
-    fn assert_distinct(self) -> i64 {
-        let mut blocks = self.0.into_inner().expect("no panic");
-        blocks.sort_by_key(|(incarnation, block)| (incarnation.clone(), block.first));
-        for pair in blocks.windows(2) {
-            let [(one, before), (other, after)] = pair else {
-                unreachable!("windows of two");
-            };
-            assert!(one != other || before.last < after.first, "{pair:?}");
-        }
-        blocks.iter().map(|(_, it)| it.last - it.first + 1).sum()
-    }
+    options.start_with_orders(1000)
 }
 
-/// Without the right to read its own sequence, the owner would see no value.
+/// What drivers and pools do by default.
 #[test]
-fn owner_who_has_taken_rights_from_himself_repeats_nothing() {
-    let server = Server::options().plain().start();
-    let mut owner = server.connect_as(INSTALLER, "postgres");
-    for taken in ["SELECT, USAGE", "UPDATE"] {
-        owner.run(&format!(
-            "ALTER DEFAULT PRIVILEGES GRANT ALL ON SEQUENCES TO CURRENT_USER;
-             ALTER DEFAULT PRIVILEGES REVOKE {taken} ON SEQUENCES FROM CURRENT_USER;
-             SELECT leaf_tag_create('{taken}')"
-        ));
-        owner.run("BEGIN");
-        let rolled_back = owner.reserve(taken, 10).expect("a block");
-        owner.run("ROLLBACK");
-        assert!(owner.reserve(taken, 10).expect("a block").first > rolled_back.last);
+fn open_transaction_reserves_nothing_and_says_how_to() {
+    let (_server, mut client) = with_orders(&[]);
+    let mut ids = Ledger::new();
+    let max_id = "SELECT max_id FROM leaf.alloc";
+    let call = "CALL leaf_segment_reserve('orders', 10, NULL)";
+    for (begin, end) in [
+        ("BEGIN", "ROLLBACK"),
+        ("BEGIN ISOLATION LEVEL SERIALIZABLE READ ONLY", "COMMIT"),
+        ("BEGIN; SAVEPOINT one", "ROLLBACK TO one; COMMIT"),
+    ] {
+        let before = client.number(max_id);
+        client.run(begin);
+        let error = refused(reserve_by_call(&mut client, "orders", 10), "2D000");
+        assert!(error.hint().expect("a hint").contains("autocommit"));
+        client.run(end);
+        assert_eq!(client.number(max_id), before, "{begin}");
+        reserve(&mut client, "orders", 10, &mut ids);
     }
-}
-
-/// What the original has fed since is known to shards only.
-#[test]
-fn copied_row_feeds_nothing_after_a_block_either() {
-    let server = Server::options().plain().start();
-    let mut owner = server.connect_as(INSTALLER, "postgres");
-    owner.run(
-        "UPDATE leaf.plain SET is_replicated = true;
-         SELECT leaf_tag_create('orders');
-         CREATE TABLE copied AS SELECT * FROM leaf.alloc;
-         SELECT leaf_tag_drop('orders');
-         INSERT INTO leaf.alloc SELECT * FROM copied",
+    // Several statements at once are a transaction, as are functions and blocks with EXCEPTION.
+    let in_block = format!(
+        "DO $$ BEGIN {} ; EXCEPTION WHEN division_by_zero THEN END $$",
+        call.replace("NULL", "'empty'")
     );
-    assert_eq!(owner.feed("orders", 10), Err("55000".into()));
-    owner.reserve("orders", 1).expect("a block");
-    assert_eq!(owner.feed("orders", 10), Err("55000".into()));
-    owner.run("SELECT leaf_tag_alter('orders', advance_to => 100000)");
-    owner.feed("orders", 10).expect("numbers");
-}
-
-/// A shard's tag is attached if its own numbers lie below: what no row keeps does not count.
-#[test]
-fn position_is_that_of_the_row() {
-    let (_server, mut owner) = Server::options().plain().start_with_orders(1000);
-    owner.run("UPDATE leaf.plain SET is_replicated = true");
-    owner.reserve("orders", 10).expect("a block");
-    owner.run("SELECT leaf_new_history()");
-    owner.run("BEGIN; SELECT leaf_segment_reserve('orders', 50); ROLLBACK");
-    assert_eq!(owner.feed("orders", 0).expect("a position").last, 10);
-}
-
-/// Reserves until it is told to stop, and connects again after each end of the server.
-fn reserve(
-    server: &leaf_tests::postgres::Config,
-    setting: &str,
-    blocks: &Blocks,
-    stop: &AtomicBool,
-) {
-    while !stop.load(Ordering::Relaxed) {
-        let Ok(mut client) = server.connect(leaf_tests::postgres::NoTls) else {
-            continue;
-        };
-        if client.batch_execute(setting).is_err() {
-            continue;
-        }
-        while !stop.load(Ordering::Relaxed) {
-            match client.reserve("orders", 20_000) {
-                Ok(block) => blocks.add(block),
-                Err(_) => break,
-            }
-        }
+    client.run("CREATE FUNCTION draws() RETURNS void LANGUAGE plpgsql AS $$
+                DECLARE block int8range; BEGIN CALL leaf_segment_reserve('orders', 10, block); END $$");
+    let before = client.number(max_id);
+    for statement in [
+        &format!("SELECT 1; {call}"),
+        "SELECT draws()",
+        &in_block.replace("'empty'", "NULL"),
+    ] {
+        let error = client.batch_execute(statement).expect_err("a transaction");
+        let error = error.as_db_error().expect("an error of the server");
+        assert!(
+            ["2D000", "42601"].contains(&error.code().code()),
+            "{error:?}"
+        );
     }
+    for call in [
+        "CALL leaf_worker_register('node')",
+        "CALL leaf_worker_renew(0, gen_random_uuid(), 1)",
+        "CALL leaf_worker_release(0, gen_random_uuid(), 1)",
+    ] {
+        client.run("BEGIN");
+        client.fails(call, "2D000");
+        client.run("ROLLBACK");
+    }
+    assert_eq!(client.number(max_id), before);
+    assert_eq!(client.number("SELECT count(*) FROM leaf.worker"), 0);
 }
 
+/// A procedure without a transaction of its caller's may loop; each block is committed at once.
 #[test]
-fn killed_again_and_again_no_id_comes_twice() {
-    kill_again_and_again("SET synchronous_commit = on");
+fn procedures_in_autocommit_mode_reserve_whatever_the_role_has_set() {
+    let (server, mut client) = with_orders(&[]);
+    client.run(
+        "ALTER DATABASE postgres SET default_transaction_isolation = 'serializable';
+         ALTER DATABASE postgres SET default_transaction_read_only = on;
+         ALTER DATABASE postgres SET lc_messages = 'C'",
+    );
+    let mut ids = Ledger::new();
+    let mut client = server.connect();
+    client.run(
+        "DO $$ DECLARE block int8range; BEGIN
+                    FOR n IN 1..3 LOOP CALL leaf_segment_reserve('orders', 10, block); END LOOP;
+                END $$",
+    );
+    assert_eq!(reserve(&mut client, "orders", 10, &mut ids), 31);
+    // Its own transactions are as before.
+    client.fails("CREATE TABLE own (id int)", "25006");
 }
 
+/// Prepared statements or not, and one server connection for all.
 #[test]
-fn killed_again_and_again_without_waiting_for_the_disk_no_id_comes_twice() {
-    kill_again_and_again("SET synchronous_commit = off");
-}
-
-fn kill_again_and_again(setting: &str) {
-    let mut server = Server::options().plain().start();
-    server.connect().run("SELECT leaf_tag_create('orders')");
-    let (blocks, stop) = (Blocks::default(), AtomicBool::new(false));
-    let config = server.config("postgres", "postgres");
+fn sessions_behind_a_pooler_share_no_block() {
+    let (server, _client) = with_orders(&[]);
+    let pooler = Pooler::start(&server, 2);
+    let ids = Mutex::new(Ledger::new());
     thread::scope(|scope| {
-        let _stop = Stop(&stop);
-        for _ in 0..4 {
-            scope.spawn(|| reserve(&config, setting, &blocks, &stop));
-        }
-        for round in 1..=30 {
-            wait_until("blocks are reserved", || {
-                blocks.0.lock().expect("no panic").len() > round * 9
-            });
-            server.restart(Mode::Immediate);
-        }
-        stop.store(true, Ordering::Relaxed);
-    });
-    let ids = blocks.assert_distinct();
-    assert!(ids > 5_000_000, "{ids} ids");
-}
-
-/// Half of the blocks are of transactions and savepoints that are rolled back: no other is like
-/// them.
-#[test]
-fn rolled_back_blocks_are_not_granted_again() {
-    let (server, mut client) = Server::options().plain().start_with_orders(1000);
-    let (blocks, calls) = (Blocks::default(), 60);
-    thread::scope(|scope| {
-        for _ in 0..4 {
+        for _ in 0..6 {
             scope.spawn(|| {
-                let mut client = server.connect();
-                for call in 0..calls {
-                    let (before, after) = match call % 4 {
-                        0 => ("", ""),
-                        1 => ("BEGIN", "ROLLBACK"),
-                        2 => ("BEGIN; SAVEPOINT s", "ROLLBACK TO s; COMMIT"),
-                        _ => ("BEGIN; SAVEPOINT s", "RELEASE s; COMMIT"),
-                    };
-                    client.run(before);
-                    blocks.add(client.reserve("orders", 7).expect("a block"));
-                    client.run(after);
+                let mut client =
+                    Client::connect(&pooler.connection_string(), NoTls).expect("a session");
+                for n in 0..30 {
+                    if n % 5 == 0 {
+                        client.run("BEGIN");
+                        let call = "CALL leaf_segment_reserve('orders', 7, NULL)";
+                        client.fails(call, "2D000");
+                        client.run("ROLLBACK");
+                    }
+                    let sql = "CALL leaf_segment_reserve('orders', 7, NULL)";
+                    let rows = client.query_typed(sql, &[]).expect("a block");
+                    let block: leaf_sdk::Block = rows[0].get(0);
+                    let mut ids = ids.lock().expect("no panic");
+                    ids.add(block.first.get()..=block.last.get());
                 }
             });
         }
     });
-    assert_eq!(blocks.assert_distinct(), 4 * calls * 7);
-    let next = client.reserve("orders", 1).expect("a block");
-    assert!(next.first > 4 * calls * 7);
+    assert_eq!(ids.into_inner().expect("no panic").len(), 6 * 30 * 7);
 }
 
-/// While others rename, drop and create the tag, and change their minds.
+fn goes_on(blocks: &AtomicUsize) {
+    let before = blocks.load(Ordering::SeqCst);
+    wait_until("blocks are reserved", || {
+        blocks.load(Ordering::SeqCst) > before + 40
+    });
+}
+
 #[test]
-fn tags_that_change_meanwhile_repeat_nothing() {
-    let (server, _) = Server::options().plain().start_with_orders(1000);
-    let (blocks, stop) = (Blocks::default(), AtomicBool::new(false));
-    thread::scope(|scope| {
-        let _stop = Stop(&stop);
-        let drawing: Vec<_> = (0..3)
-            .map(|_| {
+fn killed_sessions_and_servers_repeat_no_block() {
+    for commits in ["on", "off"] {
+        let (mut server, _client) = with_orders(&[("synchronous_commit", commits)]);
+        let config = &server.config("postgres", "postgres");
+        let (is_over, blocks, ids) = (
+            AtomicBool::new(false),
+            AtomicUsize::new(0),
+            Mutex::new(Ledger::new()),
+        );
+        thread::scope(|scope| {
+            for _ in 0..4 {
                 scope.spawn(|| {
-                    let mut client = server.connect();
-                    let mut drawn = 0;
-                    while !stop.load(Ordering::Relaxed) {
-                        let row = client.query_one(
-                            "SELECT incarnation::text, lower(block), upper(block) - 1
-                               FROM leaf_tag_incarnation('orders') AS incarnation,
-                                    LATERAL leaf_segment_reserve('orders', 10, incarnation) AS block",
-                            &[],
-                        );
-                        match row {
-                            Ok(row) => {
-                                let block = Block { first: row.get(1), last: row.get(2) };
-                                blocks.add_of(row.get(0), block);
-                                drawn += 1;
-                            }
-                            // It is gone for a moment, or another one.
-                            Err(error) => assert!(
-                                error.code().is_some_and(|code| {
-                                    ["42704", "55000", "40P01"].contains(&code.code())
-                                }),
-                                "{error:?}"
-                            ),
+                    while !is_over.load(Ordering::SeqCst) {
+                        let Ok(mut client) = config.connect(NoTls) else {
+                            continue;
+                        };
+                        while !is_over.load(Ordering::SeqCst)
+                            && let Ok(block) = reserve_by_call(&mut client, "orders", 5)
+                        {
+                            ids.lock().expect("no panic").add(block.ids());
+                            blocks.fetch_add(1, Ordering::SeqCst);
                         }
                     }
-                    drawn
-                })
-            })
-            .collect();
-        let mut client = server.connect();
-        for round in 0..100 {
-            let (change, end) = match round % 5 {
-                0 => (
-                    "UPDATE leaf.alloc SET biz_tag = 'others' WHERE biz_tag = 'orders'",
-                    "ROLLBACK",
-                ),
-                1 => (
-                    "SELECT leaf_tag_drop('orders'), leaf_tag_create('orders')",
-                    "COMMIT",
-                ),
-                2 => ("SELECT leaf_tag_drop('orders')", "ROLLBACK"),
-                3 => (
-                    "UPDATE leaf.alloc SET biz_tag = 'others' WHERE biz_tag = 'orders';
-                     UPDATE leaf.alloc SET biz_tag = 'orders' WHERE biz_tag = 'others'",
-                    "COMMIT",
-                ),
-                _ => (
-                    "SELECT leaf_tag_alter('orders', advance_to => max_id + 100) FROM leaf.alloc",
-                    "ROLLBACK",
-                ),
-            };
-            client.run(&format!("BEGIN; {change}; {end}"));
-        }
-        stop.store(true, Ordering::Relaxed);
-        for drawing in drawing {
-            assert!(drawing.join().expect("no panic") > 10);
-        }
-    });
-    assert!(blocks.assert_distinct() > 300);
-}
-
-/// A transaction that has reserved holds the row: others of the tag get 55P03, those of other tags
-/// do not wait.
-#[test]
-fn open_transaction_holds_up_its_own_tag_alone() {
-    let (server, mut client) = Server::options().plain().start_with_orders(1000);
-    client.run("SELECT leaf_tag_create('parcels')");
-    let mut open = server.connect();
-    open.run("BEGIN");
-    let held = open.reserve("orders", 10).expect("a block");
-    client.reserve("parcels", 10).expect("a block");
-    failed(client.reserve("orders", 10), "55P03");
-    // It holds rows of other tags while it waits.
-    failed(client.simple_query("SELECT leaf.fold()"), "55P03");
-    open.run("ROLLBACK");
-    let next = client.reserve("orders", 10).expect("a block");
-    assert!(next.first > held.last);
-}
-
-/// Transactions that see one snapshot get an error that is worth another try, and read-only ones
-/// and standbys none at all.
-#[test]
-fn kinds_of_transactions_and_servers() {
-    let (server, mut client) = Server::options().plain().start_with_orders(1000);
-    let mut other = server.connect();
-    for level in ["REPEATABLE READ", "SERIALIZABLE"] {
-        client.run(&format!("BEGIN ISOLATION LEVEL {level}; SELECT 1"));
-        other.reserve("orders", 10).expect("a block");
-        failed(client.reserve("orders", 10), "40001");
-        client.run("ROLLBACK");
+                });
+            }
+            for round in 0..6 {
+                goes_on(&blocks);
+                match round % 3 {
+                    0 => server.restart(Mode::Immediate),
+                    1 => {
+                        server.kill_postmaster();
+                        server.start_again();
+                    }
+                    _ => {
+                        let kill = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+                                     WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'";
+                        server.connect().number(kill);
+                    }
+                }
+            }
+            goes_on(&blocks);
+            is_over.store(true, Ordering::SeqCst);
+        });
+        assert!(ids.into_inner().expect("no panic").len() > 1000);
     }
-    // A snapshot with a tag that was dropped, and another one of the name.
-    client.run("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1");
-    other.run("SELECT leaf_tag_drop('orders')");
-    client.run("SELECT leaf_tag_create('orders')");
-    failed(client.reserve("orders", 10), "40001");
-    client.run("ROLLBACK; SELECT leaf_tag_create('orders')");
-    client.run("BEGIN READ ONLY");
-    failed(client.reserve("orders", 10), "25006");
-    client.run("ROLLBACK");
-    let standby = Server::options().plain().start_standby_of(&server);
-    let mut client = standby.connect();
-    refused(client.reserve("orders", 10), "25006");
-    refused(
-        client.simple_query("SELECT leaf_worker_register('node')"),
-        "25006",
-    );
-    let id = "SELECT leaf_id_parse(leaf_id_text(42))";
-    assert_eq!(client.number(id), 42);
-    // A session of the standby knows the history that a promotion begins.
-    let history = "SELECT leaf.history()";
-    assert!(client.text(history).starts_with("plain/?/"));
-    let mut later = standby.promote();
-    client.reserve("orders", 10).expect("a block");
-    let present = later.text(history);
-    assert!(present.starts_with("plain/00000002/"), "{present}");
-    assert_eq!(client.text(history), present);
-    assert_eq!(later.text("SELECT history FROM leaf.alloc"), present);
 }
 
+/// A stronger value is kept, and a weaker one is the session's again.
 #[test]
-fn ranges_at_the_ends_of_bigint_are_granted_to_the_last_number() {
-    let server = Server::options().plain().start();
-    let mut client = server.connect();
+fn commits_are_durable_whatever_the_session_has_set() {
+    let (server, mut client) = with_orders(&[]);
     client.run(
-        "UPDATE leaf.plain SET is_replicated = true;
-         SELECT leaf_tag_create('lowest', start => -9223372036854775808, max_value => -9223372036854775800),
-                leaf_tag_create('middle', start => -5, max_value => 5),
-                leaf_tag_create('highest', start => 9223372036854775800)",
+        "CREATE TABLE seen (value text); GRANT ALL ON seen TO PUBLIC;
+         CREATE FUNCTION see() RETURNS trigger LANGUAGE plpgsql AS
+             $$ BEGIN INSERT INTO public.seen VALUES (current_setting('synchronous_commit')); RETURN NEW; END $$;
+         CREATE TRIGGER see AFTER UPDATE ON leaf.alloc FOR EACH ROW EXECUTE FUNCTION see();
+         CREATE TRIGGER see AFTER INSERT ON leaf.worker FOR EACH ROW EXECUTE FUNCTION see()",
     );
-    let fed = |client: &mut Client, tag: &str, count: i64| {
-        client.text(&format!(
-            "SELECT concat_ws(' ', first, last, error_code) FROM leaf_segment_feed('{{{tag}}}', '{{{count}}}')"
-        ))
-    };
-    for (tag, none, all) in [
-        (
-            "lowest",
-            "-9223372036854775808 -9223372036854775808",
-            "-9223372036854775808 -9223372036854775800",
-        ),
-        ("middle", "-5 -6", "-5 5"),
-        (
-            "highest",
-            "9223372036854775800 9223372036854775799",
-            "9223372036854775800 9223372036854775806",
-        ),
+    for (set, seen) in [
+        ("off", "on"),
+        ("local", "on"),
+        ("remote_write", "on"),
+        ("on", "on"),
+        ("remote_apply", "remote_apply"),
     ] {
-        assert_eq!(fed(&mut client, tag, 0), none);
-        failed(client.reserve(tag, 12), "2200H");
-        assert_eq!(fed(&mut client, tag, 1_000_000_000), all);
-        assert_eq!(fed(&mut client, tag, 1), "2200H");
-        failed(client.reserve(tag, 1), "2200H");
+        let mut client = server.connect();
+        client.run(&format!("SET synchronous_commit = {set}"));
+        client.run("TRUNCATE seen");
+        reserve(&mut client, "orders", 1, &mut Ledger::new());
+        client.run("CALL leaf_worker_register('node')");
+        assert_eq!(
+            client.text("SELECT string_agg(value, ' ') FROM seen"),
+            format!("{seen} {seen}")
+        );
+        assert_eq!(client.text("SHOW synchronous_commit"), set);
     }
 }
 
-/// Texts of leaf's own are not compared by a collation of the caller's, for which all histories could be equal.
+/// The owner's search_path, and that of a role that may create functions and operators, lead nowhere.
 #[test]
-fn collations_of_callers_change_nothing() {
-    let (server, mut client) = Server::options().plain().start_with_orders(1000);
-    let mut superuser = server.connect();
-    superuser.run("CREATE ROLE node LOGIN; GRANT EXECUTE ON FUNCTION leaf_worker_register TO node");
-    let mut node = server.connect_as("node", "postgres");
-    for name in ["a", "b"] {
-        let argument = format!(r#"'{name}' COLLATE "POSIX""#);
-        node.register(&argument).expect("a lease");
-    }
-    for call in [
-        r#"leaf_tag_grant('orders' COLLATE "POSIX", 'node' COLLATE "POSIX")"#,
-        r#"leaf_tag_revoke('orders' COLLATE "POSIX", 'node' COLLATE "POSIX")"#,
-    ] {
-        client.run(&format!("SELECT {call}"));
-    }
-    let collation = "CREATE COLLATION whatever_case (provider = icu, locale = 'und-u-ks-level2', deterministic = false)";
-    let created = superuser.batch_execute(collation);
-    if created.is_err() {
-        // Without ICU, there is none for which different texts are equal.
-        failed(created, "0A000");
-        return;
-    }
-    superuser.run("UPDATE leaf.alloc SET history = upper(history)");
-    let max_id = superuser.number("SELECT max_id FROM leaf.alloc");
-    let first =
-        client.number("SELECT lower(leaf_segment_reserve('orders' COLLATE whatever_case, 1))");
-    assert!(first >= max_id + 1000, "{first} after {max_id}");
+fn hostile_search_path_is_not_followed() {
+    let (server, mut client) = with_orders(&[]);
+    client.run("CREATE ROLE mallory LOGIN; CREATE SCHEMA mallory AUTHORIZATION mallory");
+    let mut mallory = server.connect_as("mallory", "postgres");
+    mallory.run(
+        "CREATE FUNCTION mallory.harm(text, text) RETURNS boolean LANGUAGE plpgsql AS
+             $$ BEGIN RAISE EXCEPTION 'this was executed as %', current_user; END $$;
+         CREATE OPERATOR mallory.= (LEFTARG = text, RIGHTARG = text, FUNCTION = mallory.harm);
+         CREATE FUNCTION mallory.pg_is_in_recovery() RETURNS boolean LANGUAGE plpgsql AS
+             $$ BEGIN RAISE EXCEPTION 'this was executed as %', current_user; END $$;
+         CREATE DOMAIN mallory.text AS int",
+    );
+    client.run("SET search_path = mallory, pg_catalog, public");
+    client.run("CALL leaf_segment_reserve('orders'::pg_catalog.text, 10, NULL); CALL leaf_worker_register('node'::pg_catalog.text)"
+        .split(';').next().expect("a statement"));
+    client.run("CALL leaf_worker_register('node'::pg_catalog.text)");
 }
 
-/// Also where the host hides the identity of the cluster, which pg_upgrade makes another one.
 #[test]
-fn server_of_another_version_grants_nothing_until_a_new_history_begins() {
-    let server = Server::options().plain().start();
-    let mut owner = server.connect_as(INSTALLER, "postgres");
+fn bad_arguments_and_used_up_tags_are_refused_with_a_way_out() {
+    let (_server, mut client) = with_orders(&[]);
+    let mut ids = Ledger::new();
+    for count in [0, -1, 1_000_000_001] {
+        refused(reserve_by_call(&mut client, "orders", count), "22023");
+    }
+    refused(reserve_by_call(&mut client, "nosuch", 1), "42704");
+    client.run(
+        "SELECT leaf_tag_create('small', start => -5, max_value => 4);
+                SELECT leaf_tag_create('last', start => 9223372036854775800)",
+    );
+    assert_eq!(reserve(&mut client, "small", 8, &mut ids), -5);
+    refused(reserve_by_call(&mut client, "small", 3), "2200H");
+    assert_eq!(reserve(&mut client, "small", 2, &mut ids), 3);
+    refused(reserve_by_call(&mut client, "small", 1), "2200H");
+    client.run("SELECT leaf_tag_alter('small', max_value => 10)");
+    assert_eq!(reserve(&mut client, "small", 1, &mut Ledger::new()), 5);
+    assert_eq!(
+        reserve(&mut client, "last", 7, &mut ids),
+        9_223_372_036_854_775_800
+    );
+    refused(reserve_by_call(&mut client, "last", 1), "2200H");
+    let name = "x".repeat(129);
+    for (call, code) in [
+        ("leaf_tag_create('')", "22023"),
+        (&format!("leaf_tag_create('{name}')"), "22023"),
+        ("leaf_tag_create('a', step => 0)", "22023"),
+        (
+            "leaf_tag_create('a', start => 9223372036854775807)",
+            "22023",
+        ),
+        ("leaf_tag_create('a', start => 5, max_value => 4)", "22023"),
+        ("leaf_tag_create('a', step => NULL)", "22023"),
+        ("leaf_tag_create('orders')", "42710"),
+        ("leaf_tag_alter('nosuch')", "42704"),
+        ("leaf_tag_alter('orders', advance_to => -1)", "22023"),
+        ("leaf_tag_alter('small', advance_to => 100)", "22023"),
+        ("leaf_tag_alter('small', max_value => 3)", "22023"),
+        ("leaf_tag_drop('nosuch')", "42704"),
+        ("leaf_tag_incarnation('nosuch')", "42704"),
+    ] {
+        refused(client.simple_query(&format!("SELECT {call}")), code);
+    }
+    client.run("SELECT leaf_tag_create('orders', if_not_exists => true), leaf_tag_drop('nosuch', if_exists => true)");
+}
+
+/// Neither by functions nor by plain SQL; a replica's older row does not move one back either.
+#[test]
+fn tag_never_moves_backwards() {
+    let (_server, mut client) = with_orders(&[]);
+    let mut ids = Ledger::new();
+    reserve(&mut client, "orders", 100, &mut ids);
+    client.fails("UPDATE leaf.alloc SET max_id = 100", "22023");
+    client.run("SET session_replication_role = replica; UPDATE leaf.alloc SET max_id = 1; RESET session_replication_role");
+    assert_eq!(reserve(&mut client, "orders", 100, &mut ids), 101);
+    client.run("SELECT leaf_tag_alter('orders', advance_to => 5000)");
+    assert_eq!(reserve(&mut client, "orders", 1, &mut ids), 5000);
+    client.run("UPDATE leaf.alloc SET max_id = 9000");
+    assert_eq!(reserve(&mut client, "orders", 1, &mut ids), 9000);
+}
+
+/// A service's buffer of a dropped tag is not filled up from another one of its name.
+#[test]
+fn tag_that_was_created_again_is_told_from_the_one_before() {
+    let (server, mut client) = with_orders(&[]);
+    let incarnation = client.text("SELECT leaf_tag_incarnation('orders')::text");
+    let call = format!("CALL leaf_segment_reserve('orders', 10, incarnation => '{incarnation}')");
+    client.run(&call);
     server
         .connect()
-        .run("REVOKE EXECUTE ON FUNCTION pg_control_system FROM PUBLIC");
-    owner.run("SELECT leaf_tag_create('orders')");
-    refused(owner.reserve("orders", 1), "55000");
-    owner.run("SELECT leaf_new_history()");
-    owner.reserve("orders", 1).expect("a block");
-    let earlier = "regexp_replace(place, '^[?] [0-9]+', '? 14')";
-    owner.run(&format!("UPDATE leaf.plain SET place = {earlier}"));
-    refused(owner.reserve("orders", 1), "55000");
-    owner.run("SELECT leaf_new_history()");
-    owner.reserve("orders", 1).expect("a block");
+        .run("SELECT leaf_tag_drop('orders'), leaf_tag_create('orders')");
+    let error = refused(client.simple_query(&call), "55000");
+    assert!(
+        error
+            .hint()
+            .expect("a hint")
+            .contains("leaf_tag_incarnation")
+    );
+    assert_eq!(reserve(&mut client, "orders", 1, &mut Ledger::new()), 1);
 }
 
-/// What a dump brings along is not enough to go on: somebody has to say that the original issues no
-/// ids any more, or that the copy is to have others.
+/// Rows of the library that belong to others.
 #[test]
-fn restored_rows_grant_nothing_until_a_new_history_begins() {
-    let (server, mut client) = Server::options().plain().start_with_orders(1000);
-    let whole: &[&[&str]] = &[&[]];
-    let in_parts: &[&[&str]] = &[&["--schema-only"], &["--data-only", "--disable-triggers"]];
-    for (number, dumps) in [whole, in_parts, &in_parts[..1]].into_iter().enumerate() {
-        let mut ids = Ledger::new();
-        ids.add(client.reserve("orders", 500).expect("a block").ids());
-        client.run(&format!("CREATE DATABASE copy{number}"));
-        for arguments in dumps {
-            pipe(
-                server.program("pg_dump").args(*arguments).arg("postgres"),
-                server
-                    .program("psql")
-                    .args(["-X", "-q", "-v", "ON_ERROR_STOP=1"])
-                    .arg(format!("copy{number}")),
-            );
-        }
-        let mut copy = server.connect_as("postgres", &format!("copy{number}"));
-        let has_rows = dumps.len() != 1 || number == 0;
-        match has_rows {
-            true => drop(refused(copy.reserve("orders", 10), "55000")),
-            false => drop(failed(
-                copy.simple_query(
-                    "SELECT leaf_tag_create('orders'); SELECT leaf_segment_reserve('orders', 1)",
-                ),
-                "55000",
-            )),
-        }
-        failed(
-            copy.simple_query("SELECT leaf_worker_register('node')"),
-            "55000",
-        );
-        ids.add(client.reserve("orders", 500).expect("a block").ids());
-        copy.run("SELECT leaf_new_history()");
-        if has_rows {
-            ids.add(copy.reserve("orders", 10).expect("a block").ids());
-        } else {
-            copy.run("SELECT leaf_tag_create('orders')");
-            copy.reserve("orders", 10).expect("a block");
-        }
-        copy.simple_query("SELECT leaf_worker_register('node')")
-            .expect("a lease");
+fn fed_tags_and_stripes_are_refused() {
+    let (_server, mut client) = with_orders(&[]);
+    client.run("INSERT INTO leaf.alloc (biz_tag, step, stripes, stripe) VALUES ('striped', 10, 4, 1);
+                INSERT INTO leaf.alloc (biz_tag, step, upstream_tag, upstream_incarnation) VALUES ('fed', 10, 'orders', gen_random_uuid())");
+    for tag in ["striped", "fed"] {
+        refused(reserve_by_call(&mut client, tag, 1), "55000");
     }
 }
 
-/// Of a new history, a tag skips as far as its owner says by now, not when the snapshot was taken.
+/// Another session's lock delays no other tag, and ends a call after five seconds.
 #[test]
-fn tag_skips_as_far_as_the_setting_of_now_says() {
-    let server = Server::options().plain().start();
-    let [mut owner, mut other] = [(); 2].map(|()| server.connect_as(INSTALLER, "postgres"));
-    owner.run("SELECT leaf_tag_create('orders'); SELECT leaf_new_history()");
-    other.run("BEGIN ISOLATION LEVEL REPEATABLE READ");
-    other.number("SELECT count(*) FROM leaf.plain");
-    owner.run("UPDATE leaf.plain SET history_skip = 1000");
-    failed(
-        other.simple_query("SELECT leaf_segment_reserve('orders', 1)"),
-        "40001",
-    );
+fn locked_row_gives_a_bounded_wait() {
+    let (server, mut client) = with_orders(&[]);
+    client.run("SELECT leaf_tag_create('parcels')");
+    let mut other = server.connect_as(INSTALLER, "postgres");
+    other.run("BEGIN; SELECT leaf_tag_alter('orders', step => 5)");
+    reserve(&mut client, "parcels", 1, &mut Ledger::new());
+    failed(reserve_by_call(&mut client, "orders", 1), "55P03");
+    other.run("COMMIT");
+    reserve(&mut client, "orders", 1, &mut Ledger::new());
 }
 
-/// Whatever a row says of earlier grants.
+/// A standby says that it is one.
 #[test]
-fn tag_of_a_new_history_never_skips_backwards() {
-    let server = Server::options().plain().start();
-    let mut owner = server.connect_as(INSTALLER, "postgres");
-    owner.run("SELECT leaf_tag_create('orders')");
-    let mut last = owner.reserve("orders", 1000).expect("a block").last;
-    for nonsense in ["largest_reserve = -5000", "last_grant = -5000"] {
-        owner.run(&format!(
-            "UPDATE leaf.alloc SET {nonsense}; SELECT leaf_new_history()"
-        ));
-        let block = owner.reserve("orders", 1000).expect("a block");
-        assert!(block.first > last, "{} after {last}", block.first);
-        last = block.last;
-    }
-}
-
-/// Rows that do not see each other as well: two tags with one identity would share their high water.
-#[test]
-fn no_two_tags_have_one_high_water() {
-    let server = Server::options().plain().start();
-    let [mut owner, mut restorer] = [(); 2].map(|()| server.connect_as(INSTALLER, "postgres"));
-    restorer.run("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1");
-    owner.run("SELECT leaf_tag_create('orders')");
-    owner.reserve("orders", 10).expect("a block");
-    let incarnation = owner.text("SELECT incarnation::text FROM leaf.alloc");
-    let row = format!(
-        "INSERT INTO leaf.alloc (biz_tag, step, max_id, incarnation) VALUES ('mine', 1, 1, '{incarnation}')"
+fn standby_reserves_nothing() {
+    let (server, _client) = with_orders(&[]);
+    let standby = Server::options().plain().start_standby_of(&server);
+    let mut client = standby.connect();
+    refused(reserve_by_call(&mut client, "orders", 1), "25006");
+    refused(
+        client.simple_query("CALL leaf_worker_register('node')"),
+        "25006",
     );
-    failed(restorer.simple_query(&row), "23505");
-    restorer.run("ROLLBACK");
-    // One that sees it gets another identity.
-    restorer.run(&row);
-    let two = "INSERT INTO leaf.alloc (biz_tag, step, max_id, incarnation)
-               SELECT tag, 1, 1, '00000000-0000-0000-0000-000000000001' FROM unnest('{a,b}'::text[]) AS tag";
-    failed(restorer.simple_query(two), "23505");
-    let different = "SELECT count(DISTINCT incarnation) FROM leaf.alloc";
-    assert_eq!(owner.number(different), 2);
 }

@@ -1,13 +1,14 @@
 //! Services that draw from a server without the library: with the client library, over HTTP, and
-//! through a pooler; and a shard with the library, which is fed.
+//! through a pooler.
 
-use leaf_sdk::{Config, IdSource, Leaf, SnowflakeConfig};
-use leaf_tests::{
-    Centre, Draw, INSTALLER, Ledger, Mode, Pooler, Said, Serve, Server, Snowflake, attach,
-    leafctl_on, wait_until,
-};
 use std::thread;
 use std::time::Duration;
+
+use leaf_sdk::{Config, IdSource, Leaf, SnowflakeConfig, sync};
+use leaf_tests::{
+    Draw, INSTALLER, Ledger, Mode, Pooler, Relay, Said, Serve, Server, leafctl_on, refused,
+    wait_until,
+};
 
 fn leaf(connection: &str) -> Leaf {
     let config = Config::new(connection).expect("a connection string");
@@ -17,55 +18,15 @@ fn leaf(connection: &str) -> Leaf {
     Leaf::new(config).expect("a handle")
 }
 
-/// The commands of the manual, from an empty database to ids over HTTP and in Rust.
-#[test]
-fn first_ids_come_as_the_manual_says() {
-    let server = Server::options().plain().start();
-    server.connect().run("CREATE ROLE shop LOGIN");
-    for arguments in [
-        "tags create orders",
-        "tags grant orders shop",
-        "status",
-        "tags list",
-        "doctor",
-    ] {
-        let mut leafctl = leafctl_on(&server);
-        leafctl.env("PGUSER", INSTALLER).args(arguments.split(' '));
-        let said = Said::by(&mut leafctl);
-        assert_eq!(said.code, Some(0), "{arguments}: {}{}", said.out, said.err);
-    }
-    server.connect_as(INSTALLER, "postgres").run(
-        "GRANT EXECUTE ON FUNCTION leaf_worker_register, leaf_worker_renew, leaf_worker_release TO shop",
-    );
-    let shop = server
-        .connection_string()
-        .replace("user=postgres", "user=shop");
-    let serve = Serve::launch(&mut Serve::command(&shop, &["--tag", "orders"]));
-    let mut ids = Ledger::new();
-    ids.add(serve.ids("orders", 2));
-    let leaf = leaf(&shop);
-    ids.add([leaf.segment("orders").next().expect("an id").get()]);
-    let events = leaf.snowflake(SnowflakeConfig::new("checkout-7"));
-    let mut snowflakes = Ledger::new();
-    snowflakes.add(serve.get("/v1/snowflake?count=3").ids());
-    let event = events.expect("a generator").next().expect("an id");
-    snowflakes.add([event.get()]);
-    leaf.close().expect("the server answers");
-}
-
-/// Both kinds of ids, without a durable commit by default, directly and through a pooler.
+/// Both kinds of ids, without a durable commit by default, directly, through a pooler, and over HTTP.
 #[test]
 fn services_of_a_server_that_is_killed_repeat_nothing() {
-    let mut server = Server::options()
-        .plain()
-        .set("synchronous_commit", "off")
-        .start();
-    server
-        .connect()
-        .run("SELECT leaf_tag_create('orders', step => 10)");
+    let options = Server::options().plain().set("synchronous_commit", "off");
+    let (mut server, _client) = options.start_with_orders(10);
     let pooler = Pooler::start(&server, 3);
     let connections = [server.connection_string(), pooler.connection_string()];
     let leaves = connections.map(|connection| leaf(&connection));
+    let serve = Serve::start(&server, &["--tag", "orders"]);
     let (mut ids, mut snowflakes) = (Ledger::new(), Ledger::new());
     for round in 0..6 {
         for (number, leaf) in leaves.iter().enumerate() {
@@ -76,31 +37,81 @@ fn services_of_a_server_that_is_killed_repeat_nothing() {
             let events = events.expect("a generator");
             snowflakes.add((0..500).map(|_| events.next().expect("an id").get()));
         }
+        ids.add(serve.ids("orders", 100));
+        snowflakes.add(serve.get("/v1/snowflake?count=100").ids());
         server.restart(Mode::Immediate);
     }
-    assert_eq!((ids.len(), snowflakes.len()), (6000, 6000));
+    assert_eq!((ids.len(), snowflakes.len()), (6600, 6600));
 }
 
-/// A shard with the library takes numbers and its worker id from a centre without it.
+/// A block whose answer was lost is not used, and the next one is another.
 #[test]
-fn centre_of_a_shard_needs_no_library() {
-    let centre = Centre::on(Server::options().plain().start());
-    centre.create("orders", "");
-    let mut client = centre.0.connect();
-    assert_eq!(client.feed("orders", 10), Err("55000".into()));
-    client.run("UPDATE leaf.plain SET is_replicated = true");
-    let shard = centre.shard();
-    attach(&shard, "orders", 100);
-    let mut here = shard.connect();
+fn block_is_dropped_if_the_connection_is_lost_before_the_server_is_ready_again() {
+    let (server, mut client) = Server::options().plain().start_with_orders(100);
+    let relay = Relay::start(&server, Duration::ZERO);
+    let config = Config::new(&relay.connection_string()).expect("a connection string");
+    let config = config.query_timeout(Duration::from_secs(1));
+    let leaf = Leaf::new(config).expect("a handle");
+    let orders = leaf.segment("orders");
     let mut ids = Ledger::new();
-    for _ in 0..5 {
-        ids.add(here.batch("orders", 300).expect("ids of the centre"));
-        ids.add(client.reserve("orders", 100).expect("a block").ids());
-    }
-    let id = here.snowflake().expect("an id");
-    let worker_id = here.parts(id).worker_id;
-    let leased = format!("SELECT count(*) FROM leaf.worker WHERE worker_id = {worker_id}");
-    assert_eq!(client.number(&leased), 1);
+    ids.add([orders.next().expect("an id").get()]);
+    let granted =
+        |client: &mut leaf_tests::postgres::Client| client.number("SELECT max_id FROM leaf.alloc");
+    wait_until("both buffers are full", || orders.stats().buffered > 150);
+    relay.lose_answers(true);
+    let before = granted(&mut client);
+    let drawn: Vec<_> = (0..150)
+        .map(|_| orders.next().expect("an id").get())
+        .collect();
+    ids.add(drawn);
+    wait_until("a block is granted whose answer is lost", || {
+        granted(&mut client) > before
+    });
+    let lost = granted(&mut client);
+    relay.lose_answers(false);
+    let later: Vec<_> = (0..300)
+        .map(|_| orders.next().expect("an id").get())
+        .collect();
+    assert!(
+        later.iter().all(|id| *id < before || *id >= lost),
+        "{before} {lost} {later:?}"
+    );
+    ids.add(later);
+    leaf.close().expect("the server answers");
+}
+
+/// Calls on a connection of the program's own.
+#[test]
+fn calls_of_the_client_library_use_the_statement_of_the_edition() {
+    let (_server, mut client) = Server::options().plain().start_with_orders(100);
+    let block = sync::segment_reserve(&mut client, "orders", 10).expect("a block");
+    assert_eq!((block.first.get(), block.last.get()), (1, 10));
+    let mut transaction = client.transaction().expect("a transaction");
+    let error = sync::segment_reserve(&mut transaction, "orders", 10).expect_err("a transaction");
+    assert_eq!(error.sqlstate().expect("of the server").code(), "2D000");
+    drop(transaction);
+    let block = sync::segment_reserve(&mut client, "orders", 10).expect("a block");
+    assert_eq!(block.first.get(), 11);
+}
+
+/// A service that has met no edition asks again.
+#[test]
+fn service_that_was_started_before_the_install_draws_after_it() {
+    let server = Server::options().plain().bare().start();
+    let leaf = leaf(&server.connection_string());
+    let orders = leaf.segment("orders");
+    orders.next().expect_err("there is nothing");
+    server
+        .connect()
+        .run("CREATE ROLE installer LOGIN; ALTER DATABASE postgres OWNER TO installer");
+    Said::by(
+        leafctl_on(&server)
+            .env("PGUSER", INSTALLER)
+            .args(["plain", "install"]),
+    )
+    .done();
+    server.connect().run("SELECT leaf_tag_create('orders')");
+    wait_until("it draws", || orders.next().is_ok());
 }
 
 /// While it waits for something that needs commits, no standby confirms these, and somebody cancels
@@ -130,12 +141,23 @@ fn unconfirmed<T: Send>(server: &Server, work: impl FnOnce() -> T + Send) -> T {
     })
 }
 
+/// A failover may lose it. Also if the role does not want to see warnings.
+#[test]
+fn what_no_standby_has_confirmed_is_not_used() {
+    let (server, mut client) = Server::options().plain().start_with_orders(1000);
+    client.run("ALTER DATABASE postgres SET client_min_messages = error");
+    let leaf = leaf(&server.connection_string());
+    let id = unconfirmed(&server, || leaf.segment("orders").next().expect("an id"));
+    assert!(id.get() > 2000, "{id}");
+    let events = leaf.snowflake(SnowflakeConfig::new("checkout-7"));
+    let events = events.expect("a generator");
+    unconfirmed(&server, || events.next().expect("an id"));
+}
+
 /// Nor is it success for those who move a tag.
 #[test]
 fn change_that_no_standby_has_confirmed_is_a_failure() {
-    let server = Server::options().plain().start();
-    let mut owner = server.connect_as(INSTALLER, "postgres");
-    owner.run("SELECT leaf_tag_create('orders')");
+    let (server, _client) = Server::options().plain().start_with_orders(1000);
     server.reload("synchronous_standby_names", "nobody");
     let said = thread::scope(|scope| {
         let mut leafctl = leafctl_on(&server);
@@ -149,25 +171,22 @@ fn change_that_no_standby_has_confirmed_is_a_failure() {
     assert!(said.failed(1).contains("might not have been replicated"));
 }
 
-/// A failover may lose it. Also if the role does not want to see warnings.
+/// What doctor can see without the library.
 #[test]
-fn what_no_standby_has_confirmed_is_not_used() {
-    let centre = Centre::on(Server::options().plain().start());
-    let server = &centre.0;
-    server.connect().run(
-        "SELECT leaf_tag_create('orders');
-         UPDATE leaf.plain SET is_replicated = true;
-         ALTER DATABASE postgres SET client_min_messages = error",
+fn doctor_finds_what_is_wrong() {
+    let (server, mut client) = Server::options().plain().start_with_orders(1000);
+    client.run(
+        "SELECT leaf_tag_create('small', start => 95, max_value => 100);
+                ALTER TABLE leaf.alloc DISABLE TRIGGER leaf_check",
     );
-    let leaf = leaf(&server.connection_string());
-    let id = unconfirmed(server, || leaf.segment("orders").next().expect("an id"));
-    assert!(id.get() > 2000, "{id}");
-    let events = leaf.snowflake(SnowflakeConfig::new("checkout-7"));
-    let events = events.expect("a generator");
-    unconfirmed(server, || events.next().expect("an id"));
-    centre.create("parcels", "");
-    let shard = centre.shard();
-    attach(&shard, "parcels", 100);
-    let id = unconfirmed(server, || shard.connect().next("parcels").expect("an id"));
-    assert!(id > 200, "{id}");
+    let said = Said::by(leafctl_on(&server).env("PGUSER", INSTALLER).arg("doctor"));
+    assert_eq!(said.code, Some(4), "{}", said.err);
+    for found in ["tag \"small\"", "trigger leaf_check does not fire always"] {
+        assert!(said.out.contains(found), "{}", said.out);
+    }
+    assert!(!said.out.contains("orders"), "{}", said.out);
+    refused(
+        client.simple_query("CALL leaf_segment_reserve('small', 10)"),
+        "2200H",
+    );
 }

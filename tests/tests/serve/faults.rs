@@ -215,7 +215,8 @@ fn stepped_clock_repeats_no_id() {
 #[test]
 fn database_that_lets_the_role_in_no_more_is_one_that_is_away() {
     let (server, mut client) = Server::with_orders(10);
-    client.run("CREATE ROLE shop LOGIN; SELECT leaf_tag_grant('orders', 'shop')");
+    client.run("CREATE ROLE shop LOGIN");
+    client.let_draw("orders", "shop");
     let shop = server
         .connection_string()
         .replace("user=postgres", "user=shop");

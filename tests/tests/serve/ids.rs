@@ -123,7 +123,7 @@ fn role_without_permission_is_told_so_and_nothing_else() {
         );
         assert!(!answer.body.contains("poor"), "{}", answer.body);
     }
-    client.run("SELECT leaf_tag_grant('orders', 'poor')");
+    client.let_draw("orders", "poor");
     wait_until("the granted tag is served", || {
         serve.get("/v1/segment/orders").status == 200
     });

@@ -142,14 +142,6 @@ pub async fn check(client: &Client, look: &Look, findings: &mut Findings) -> Res
         );
         findings.notice("worker slots", text, cure);
     }
-    let sql = "SELECT leaf.is_copy()";
-    if look.server.is_plain && query::one(client, sql, &[]).await?.get(0) {
-        findings.error(
-            &format!("database {}", look.server.database),
-            "it was restored or copied, so nothing is granted",
-            "make sure that the original issues no ids any more, and SELECT leaf_new_history() as the owner of leaf.alloc",
-        );
-    }
     if !row.get::<_, bool>(3) {
         findings.error(
             "server",

@@ -78,10 +78,13 @@ pub fn check_look(look: &Look, findings: &mut Findings) {
 /// The clock of the server against this machine's, and the registry.
 pub async fn check(client: &Client, look: &Look, findings: &mut Findings) -> Result<(), Failure> {
     check_clock(client, findings).await?;
-    let layout = look
-        .snowflake
-        .as_ref()
-        .and_then(|snowflake| snowflake.layout.clone());
+    let layout: Option<String> = match (&look.snowflake, look.server.is_plain) {
+        (Some(snowflake), _) => snowflake.layout.clone(),
+        (None, true) => query::one(client, "SELECT max(layout) FROM leaf.worker", &[])
+            .await?
+            .get(0),
+        (None, false) => None,
+    };
     let Some(layout) =
         layout.and_then(|layout| layout.parse::<leaf_core::snowflake::Layout>().ok())
     else {

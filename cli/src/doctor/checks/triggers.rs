@@ -25,7 +25,13 @@ pub async fn check(client: &Client, look: &Look, findings: &mut Findings) -> Res
         .iter()
         .map(|row| (row.get(0), row.get(1), row.get(2)))
         .collect();
-    for (table, name) in OWN {
+    // The plain edition has one.
+    let own = if look.server.is_plain {
+        &OWN[..1]
+    } else {
+        &OWN
+    };
+    for &(table, name) in own {
         let own = found
             .iter()
             .find(|(of, trigger, _)| of == table && trigger == name);
@@ -35,8 +41,6 @@ pub async fn check(client: &Client, look: &Look, findings: &mut Findings) -> Res
             None => format!("trigger {name} is missing"),
         };
         let cure = match own {
-            // They are after a restore with --disable-triggers.
-            Some(_) if look.server.is_plain => "SELECT leaf_new_history()".into(),
             Some(_) => format!("ALTER TABLE {table} ENABLE ALWAYS TRIGGER {name}"),
             None => "create or install leaf again, in a new database".into(),
         };

@@ -8,12 +8,10 @@ use leaf_tests::page::{Page, root};
 
 /// Files, and a function of a program, that look like names of leaf; and what only the plain edition
 /// has.
-const OTHERS: [&str; 7] = [
+const OTHERS: [&str; 5] = [
     "leaf.ranges",
     "leaf.sql",
     "leaf_id",
-    "leaf.close",
-    "leaf.fold",
     "leaf.plain",
     "leaf_new_history",
 ];
