@@ -642,11 +642,11 @@ COMMENT ON FUNCTION leaf_stat_reset(text)
 REVOKE EXECUTE ON FUNCTION leaf_stat_reset(text) FROM PUBLIC;
 
 /*
- * Takes back what default privileges have given, beyond what leaf grants itself: on its functions in
- * a schema and its relations, or on one relation. They are set for whatever a role creates, and would
- * give others the secrets of masks, or triggers that run as the loader.
+ * Takes back what default privileges have given, beyond what leaf grants itself, on its functions in a
+ * schema and its relations. They are set for whatever a role creates, and would give others the secrets
+ * of masks, or triggers that run as the loader.
  */
-CREATE FUNCTION leaf.take_back(home oid, relation oid DEFAULT NULL) RETURNS void
+CREATE FUNCTION leaf.take_back(home oid) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     given pg_catalog.record;
@@ -654,33 +654,29 @@ BEGIN
     FOR given IN
         SELECT o.kind, o.name, a.privilege_type AS privilege, CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END AS grantee
           FROM (SELECT tableoid AS class, oid, 'FUNCTION' AS kind, oid::regprocedure::text AS name, proname AS short, proacl AS acl, proowner AS owner FROM pg_proc
-                 WHERE relation IS NULL AND (pronamespace = 'leaf'::regnamespace OR pronamespace = home AND proname ^@ 'leaf_')
+                 WHERE pronamespace = 'leaf'::regnamespace OR pronamespace = home AND proname ^@ 'leaf_'
                 UNION ALL
                 SELECT tableoid, oid, CASE relkind WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END, oid::regclass::text, relname, relacl, relowner FROM pg_class
-                 WHERE relnamespace = 'leaf'::regnamespace AND relkind IN ('r', 'v', 'S') AND oid = coalesce(relation, oid)
+                 WHERE relnamespace = 'leaf'::regnamespace AND relkind IN ('r', 'v', 'S')
                 UNION ALL
-                SELECT tableoid, oid, 'SCHEMA', 'leaf', nspname, nspacl, nspowner FROM pg_namespace WHERE nspname = 'leaf' AND relation IS NULL) AS o,
+                SELECT tableoid, oid, 'SCHEMA', 'leaf', nspname, nspacl, nspowner FROM pg_namespace WHERE nspname = 'leaf') AS o,
                LATERAL aclexplode(o.acl) AS a
          WHERE a.grantee <> o.owner AND pg_get_userbyid(o.owner) = current_user
            -- Something else may have such a name.
-           AND (NOT EXISTS (SELECT FROM pg_extension WHERE extname = 'leaf')
-                OR EXISTS (SELECT FROM pg_depend AS d WHERE (d.classid, d.objid, d.deptype) = (o.class, o.oid, 'e')))
+           AND EXISTS (SELECT FROM pg_depend AS d WHERE (d.classid, d.objid, d.deptype) = (o.class, o.oid, 'e'))
            AND NOT CASE o.kind
                    -- Those that are not for all are revoked from PUBLIC.
                    WHEN 'FUNCTION' THEN a.grantee = 0 OR a.grantee = 'pg_monitor'::regrole::oid
                        AND o.short IN ('leaf_segment_slots', 'leaf_snowflake_stats', 'leaf_upstream_stats')
                    WHEN 'SCHEMA' THEN a.grantee = 0 AND a.privilege_type = 'USAGE'
                    ELSE (o.short, a.grantee, a.privilege_type) IN (
-                       ('plain', 0, 'SELECT'), ('stat_segment', 0, 'SELECT'),
-                       ('stat_snowflake', 'pg_monitor'::regrole::oid, 'SELECT'), ('stat_upstream', 'pg_monitor'::regrole::oid, 'SELECT'))
-                       -- Without the extension, the owner of the database can be any role.
-                       OR a.grantee = 'pg_database_owner'::regrole AND o.short IN ('alloc', 'worker') AND a.privilege_type IN ('SELECT', 'INSERT')
-                           AND EXISTS (SELECT FROM pg_extension WHERE extname = 'leaf') END LOOP
+                       ('stat_segment', 0, 'SELECT'), ('stat_snowflake', 'pg_monitor'::regrole::oid, 'SELECT'), ('stat_upstream', 'pg_monitor'::regrole::oid, 'SELECT'))
+                       OR a.grantee = 'pg_database_owner'::regrole AND o.short IN ('alloc', 'worker') AND a.privilege_type IN ('SELECT', 'INSERT') END LOOP
         EXECUTE format('REVOKE %s ON %s %s FROM %s', given.privilege, given.kind, given.name, given.grantee);
     END LOOP;
 END
 $$;
 
 -- With exactly its types, so that no function that others have made in the schema is taken for it.
-SELECT leaf.take_back($target$@extschema@$target$::pg_catalog.regnamespace::pg_catalog.oid, NULL::pg_catalog.oid);
-DROP FUNCTION leaf.take_back(pg_catalog.oid, pg_catalog.oid);
+SELECT leaf.take_back($target$@extschema@$target$::pg_catalog.regnamespace::pg_catalog.oid);
+DROP FUNCTION leaf.take_back(pg_catalog.oid);
