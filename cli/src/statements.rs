@@ -4,13 +4,11 @@
 pub const EXTENSION: &str =
     include_str!(concat!("../sql/leaf--", env!("CARGO_PKG_VERSION"), ".sql"));
 
-pub const CREATE_FUNCTION: &str = "CREATE FUNCTION ";
-
 /// The names of the functions in the schema of the extension, and of that which only the plain edition has there,
 /// for an array of SQL.
 pub fn functions() -> String {
     let names = split(EXTENSION).into_iter().filter_map(|it| {
-        let name = it.text.strip_prefix(CREATE_FUNCTION)?.split('(').next()?;
+        let name = it.strip_prefix("CREATE FUNCTION ")?.split('(').next()?;
         let is_dropped = EXTENSION.contains(&format!("DROP FUNCTION {name}("));
         (!name.contains('.') && !is_dropped).then_some(name)
     });
@@ -20,37 +18,22 @@ pub fn functions() -> String {
         .join(",")
 }
 
-/// A statement without its semicolon.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Statement<'s> {
-    /// The comments before it, with the space around them.
-    pub comment: &'s str,
-    pub text: &'s str,
-}
-
-/// The statements of a script. Commands of psql are left out.
-pub fn split(script: &str) -> Vec<Statement<'_>> {
+/// The statements of a script, without their semicolons and the comments before them. Commands of psql are
+/// left out.
+pub fn split(script: &str) -> Vec<&str> {
     let mut statements = Vec::new();
-    // Where the comments of the statement begin, and its text, if it has begun.
-    let (mut from, mut begun) = (0, None);
+    // Where the text of the statement begins, if it has begun.
+    let mut begun = None;
     let mut at = 0;
     while let Some(next) = script[at..].chars().next() {
         let rest = &script[at..];
-        let end = at + token(rest);
         match next {
-            ';' => {
-                let begun = begun.take().unwrap_or(at);
-                statements.push(Statement {
-                    comment: &script[from..begun],
-                    text: script[begun..at].trim_end(),
-                });
-                from = end;
-            }
-            '\\' if begun.is_none() => from = end,
+            ';' => statements.push(script[begun.take().unwrap_or(at)..at].trim_end()),
+            '\\' if begun.is_none() => {}
             _ if next.is_whitespace() || is_comment(rest) => {}
             _ => begun = begun.or(Some(at)),
         }
-        at = end;
+        at += token(rest);
     }
     statements
 }
@@ -99,8 +82,9 @@ mod tests {
     fn semicolons_in_quotes_and_comments_end_no_statement() {
         let script =
             "\\echo no; \\quit\n-- one; two\nSELECT ';', $1, $a$;$$;$a$;\n/* ; */ SELECT \";\";";
-        let found: Vec<_> = split(script).iter().map(|it| it.text).collect();
-        assert_eq!(found, ["SELECT ';', $1, $a$;$$;$a$", "SELECT \";\""]);
-        assert_eq!(split(script)[0].comment.trim(), "-- one; two");
+        assert_eq!(
+            split(script),
+            ["SELECT ';', $1, $a$;$$;$a$", "SELECT \";\""]
+        );
     }
 }

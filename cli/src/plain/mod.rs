@@ -98,12 +98,10 @@ fn install(schema: &str) -> String {
         let name = kinds.iter().find_map(|kind| text.strip_prefix(kind));
         name.is_some_and(|name| name.starts_with("alloc") || name.starts_with("worker"))
     };
-    let statements = split(EXTENSION).into_iter();
-    let tables: Vec<_> = statements
-        .map(|it| it.text)
-        .filter(|it| is_kept(it))
-        .collect();
-    let tables = format!("{};\n", tables.join(";\n"));
+    let mut tables = String::new();
+    for statement in split(EXTENSION).into_iter().filter(|it| is_kept(it)) {
+        tables += &format!("{statement};\n");
+    }
     let schema = format!("\"{}\"", schema.replace('"', "\"\""));
     script(&[SETTINGS, &tables, ROUTINES, END], &schema, true)
 }
