@@ -24,7 +24,8 @@ pub fn against_library(bench: &mut Bench, report: &mut Report) {
         ));
     }
     let runs = bench.runs;
-    let reserve = "SELECT leaf_segment_reserve('reserved' || :client_id, 1000)";
+    let call = "CALL leaf_segment_reserve('reserved' || :client_id, 1000)";
+    let select = "SELECT leaf_segment_reserve('reserved' || :client_id, 1000)";
     for (sessions, work, bound) in [
         (
             1,
@@ -39,8 +40,8 @@ pub fn against_library(bench: &mut Bench, report: &mut Report) {
     ] {
         let comparison = in_turn(
             runs.repetitions,
-            || tps(&plain, runs, sessions, reserve),
-            || tps(&bench.server, runs, sessions, reserve),
+            || tps(&plain, runs, sessions, call),
+            || tps(&bench.server, runs, sessions, select),
         );
         line(work, bound).report(report, Unit::PerSecond, &comparison);
     }
