@@ -81,7 +81,8 @@ impl Cause {
             // The server's hint is about types of arguments.
             SqlState::UNDEFINED_FUNCTION if says("function leaf_") => Some(NO_LEAF),
             SqlState::INSUFFICIENT_PRIVILEGE
-                if says("permission denied for function leaf_worker_") =>
+                if says("permission denied for function leaf_worker_")
+                    || says("permission denied for procedure leaf_worker_") =>
             {
                 Some(NO_LEASES)
             }

@@ -1,6 +1,5 @@
 /*
- * leaf without its library: what a service needs to draw ids, in PL/pgSQL, for servers on which no
- * library can be installed. Columns' defaults do not draw.
+ * leaf without its library: what a service needs to draw ids, in PL/pgSQL.
  *
  * `leafctl plain install` executes these files in one transaction: begin, settings, the
  * tables of the extension's script, history, readers, segments, tags, worker, end. An upgrade leaves

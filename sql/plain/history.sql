@@ -16,6 +16,8 @@ CREATE OR REPLACE FUNCTION leaf.identity(OUT registry uuid, OUT history text)
 DECLARE
     place    text := (SELECT format('%s/%s/%s', d.oid, 'leaf.alloc'::regclass::oid, (SELECT nonce FROM leaf.plain))
                         FROM pg_database AS d WHERE d.datname = current_database());
+    -- An ordinary one after a restore with --disable-triggers, whose rows no trigger has seen.
+    trigger  text := (SELECT tgenabled FROM pg_trigger WHERE tgrelid = 'leaf.alloc'::regclass AND tgname = 'leaf_check');
     timeline text := '?';
 BEGIN
     -- A host may hide these two.
@@ -28,7 +30,7 @@ BEGIN
     EXCEPTION WHEN insufficient_privilege OR feature_not_supported THEN
     END;
     registry := left(encode(sha256(convert_to(place, 'UTF8')), 'hex'), 32)::uuid;
-    history := format('plain/%s/%s/%s', registry, timeline, place);
+    history := format('plain/%s/%s/%s/%s', registry, timeline, trigger, place);
 END
 $$;
 
@@ -99,6 +101,7 @@ BEGIN
     END IF;
     COMMIT;
     SET TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE;
+    PERFORM pg_catalog.set_config('leaf_plain.is_called', 'on', true);
 END
 $$;
 
@@ -106,6 +109,8 @@ $$;
 CREATE OR REPLACE FUNCTION leaf.insist_on_durable_commit() RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
+    PERFORM leaf.fail('2D000', 'only the procedures of leaf grant and lease', 'Use CALL leaf_segment_reserve(...).')
+      WHERE current_setting('leaf_plain.is_called', true) IS DISTINCT FROM 'on';
     PERFORM set_config('synchronous_commit', 'on', true)
       WHERE current_setting('synchronous_commit') IN ('off', 'local', 'remote_write');
     PERFORM set_config('client_min_messages', 'warning', true) WHERE current_setting('client_min_messages') = 'error';

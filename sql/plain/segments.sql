@@ -7,10 +7,10 @@ CREATE OR REPLACE FUNCTION leaf.no_such_tag(tag text) RETURNS void
 $$;
 
 -- The first number that a row may grant. In another history than its own, it may lack the last grants.
-CREATE OR REPLACE FUNCTION leaf.first_free(a leaf.alloc, history text) RETURNS numeric
-    LANGUAGE sql STABLE AS $$
-    SELECT a.max_id + CASE WHEN NOT a.is_copy AND a.history = $2 THEN 0 ELSE
-        (SELECT history_skip FROM leaf.plain) * greatest(a.step, a.last_grant, a.largest_reserve)::numeric END;
+CREATE OR REPLACE FUNCTION leaf.first_free(a leaf.alloc, history text, history_skip integer) RETURNS numeric
+    LANGUAGE sql IMMUTABLE AS $$
+    SELECT a.max_id + CASE WHEN NOT a.is_copy AND a.history = $2 THEN 0
+                           ELSE $3 * greatest(a.step, a.last_grant, a.largest_reserve)::numeric END;
 $$;
 
 -- For the procedures below: what this returns is granted only once it is committed.
@@ -18,8 +18,9 @@ CREATE OR REPLACE FUNCTION leaf.grant_block(
         tag text, count bigint, wanted uuid, OUT block int8range, OUT incarnation uuid)
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '5s' AS $$
 DECLARE
-    present text := (SELECT i.history FROM leaf.identity() AS i);
-    a leaf.alloc;
+    present text    := (SELECT i.history FROM leaf.identity() AS i);
+    skip    integer := (SELECT p.history_skip FROM leaf.plain AS p);
+    a       leaf.alloc;
 BEGIN
     IF count BETWEEN 1 AND 1000000000 IS NOT TRUE THEN
         PERFORM leaf.fail('22023', format('count must be from 1 to 1000000000, not %s', coalesce(count::text, 'null')),
@@ -27,13 +28,13 @@ BEGIN
     END IF;
     PERFORM leaf.insist_on_durable_commit();
     UPDATE leaf.alloc AS r SET
-           max_id = leaf.first_free(r, present) + count,
+           max_id = leaf.first_free(r, present, skip) + count,
            largest_reserve = greatest(r.largest_reserve, count),
            history = present,
            is_copy = false
      WHERE r.biz_tag = tag COLLATE "C" AND r.incarnation = coalesce(wanted, r.incarnation)
        AND r.upstream_tag IS NULL AND r.stripes = 1
-       AND leaf.first_free(r, present) + count - 1 <= least(r.max_value, 9223372036854775806)
+       AND leaf.first_free(r, present, skip) + count - 1 <= least(r.max_value, 9223372036854775806)
  RETURNING int8range(r.max_id - count, r.max_id), r.incarnation INTO block, incarnation;
     IF FOUND THEN
         RETURN;

@@ -1,6 +1,5 @@
 /* What the plain edition has beside the tables of the extension: its version and settings. */
 CREATE SCHEMA leaf;
-GRANT USAGE ON SCHEMA leaf TO PUBLIC;
 
 -- The names, defaults and meanings are those of the library's settings.
 CREATE TABLE leaf.plain (
@@ -16,5 +15,4 @@ CREATE TABLE leaf.plain (
     CONSTRAINT plain_pkey PRIMARY KEY (is_only)
 );
 COMMENT ON TABLE leaf.plain IS 'version and settings of leaf where there is no library: one row';
-COMMENT ON COLUMN leaf.plain.nonce IS 'part of the history in leaf.alloc and leaf.worker';
 INSERT INTO leaf.plain (version) VALUES ('@version@');

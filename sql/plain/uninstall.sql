@@ -1,8 +1,6 @@
 /* Removes the plain edition. What the tables say of ids that are in use goes with them. */
 DO $$
 DECLARE
-    home    oid := (SELECT p.pronamespace FROM pg_trigger AS t JOIN pg_proc AS p ON p.oid = t.tgfoid
-                     WHERE t.tgrelid = 'leaf.alloc'::regclass AND t.tgname = 'leaf_check');
     is_used text;
     routine text;
 BEGIN
@@ -18,7 +16,7 @@ BEGIN
     END IF;
     DROP TRIGGER leaf_check ON leaf.alloc;
     FOR routine IN SELECT oid::regprocedure FROM pg_proc WHERE pronamespace = 'leaf'::regnamespace
-                       OR pronamespace = home AND proname = ANY ('{@routines@}') LOOP
+                       OR proname = ANY ('{@routines@}') AND pg_get_userbyid(proowner) = current_user LOOP
         EXECUTE 'DROP ROUTINE ' || routine;
     END LOOP;
     DROP TABLE leaf.alloc, leaf.worker, leaf.plain;

@@ -11,8 +11,7 @@ DECLARE
     most interval := (SELECT max_clock_offset FROM leaf.plain);
 BEGIN
     IF coalesce(ahead, '5 s') NOT BETWEEN '100 ms' AND '1 d' THEN
-        PERFORM leaf.fail('22023', 'ahead is out of range',
-            'A ceiling can be from 100 milliseconds to one day ahead.');
+        PERFORM leaf.fail('22023', 'ahead is out of range', 'A ceiling can be from 100 ms to one day ahead.');
     ELSIF clock NOT BETWEEN now - most AND now + most THEN
         PERFORM leaf.fail('58000', format('the clock is not credible: it shows %s instead of %s', clock, now),
             'Correct the clock, or the registry''s; max_clock_offset in leaf.plain sets how far off a clock can be.');
@@ -142,7 +141,7 @@ BEGIN
        AND r.history ^@ ('plain/' || lease.registry) FOR NO KEY UPDATE;
     IF NOT FOUND THEN
         PERFORM leaf.fail('55000', format('the lease of worker id %s is lost', lease_of),
-            'Stop issuing ids with it, and call leaf_worker_register: somebody else has renewed it, or it is another registry''s.');
+            'Stop issuing ids with it, and call leaf_worker_register: it was renewed or granted elsewhere, or removed.');
     END IF;
 END
 $$;

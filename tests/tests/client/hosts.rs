@@ -35,10 +35,9 @@ fn of_several_hosts_the_one_that_takes_writes_is_used() {
 #[test]
 fn role_whose_transactions_are_read_only_gets_ids() {
     let (server, mut client) = Server::with_orders(1000);
-    client.run(
-        "CREATE ROLE reader LOGIN; ALTER ROLE reader SET default_transaction_read_only = on;
-         SELECT leaf_tag_grant('orders', 'reader')",
-    );
+    client
+        .run("CREATE ROLE reader LOGIN; ALTER ROLE reader SET default_transaction_read_only = on");
+    client.let_draw("orders", "reader");
     let string = server
         .connection_string()
         .replace("user=postgres", "user=reader");

@@ -130,7 +130,7 @@ fn registry_at_another_address_is_asked_at_once_and_one_without_the_lease_ends_i
     });
     ids.next().expect("ids go on");
     let mut client = second.connect();
-    client.run("GRANT EXECUTE ON FUNCTION leaf_worker_renew TO poor");
+    client.run("GRANT EXECUTE ON ROUTINE leaf_worker_renew TO poor");
     wait_until("the lease has ended", || {
         matches!(ids.next(), Err(Error::Permission(_)))
     });

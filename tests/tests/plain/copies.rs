@@ -148,18 +148,18 @@ fn dump_restored_in_place_skips_what_was_granted_since() {
         "whole.sql",
         &["--clean", "--if-exists", "-n", "leaf", "-n", "public"],
     );
-    let rows = write("rows.sql", &["--data-only", "-t", "leaf.alloc"]);
     use_of(&mut client, &mut ids);
     load(&whole);
     let mut client = server.connect();
     use_of(&mut client, &mut ids);
-    let mut after = Ledger::new();
-    use_of(&mut client, &mut after);
-    client.run("DELETE FROM leaf.alloc");
-    load(&rows);
-    // The second restore is of the same table: its rows bring a history along.
-    let first = reserve(&mut client, "orders", 1000, &mut Ledger::new());
-    assert_eq!(first, CALLS * 1000 + 1 + 10 * 1000);
+    // Of the same table, rows bring a history along, or leave its trigger as an ordinary one.
+    for option in ["--inserts", "--disable-triggers"] {
+        let rows = write("rows.sql", &["--data-only", "-t", "leaf.alloc", option]);
+        use_of(&mut client, &mut ids);
+        client.run("DELETE FROM leaf.alloc");
+        load(&rows);
+        use_of(&mut client, &mut ids);
+    }
 }
 
 /// Of files, SQL cannot tell the copy.

@@ -102,7 +102,8 @@ fn default_privileges_give_nothing_away() {
     client.run(&format!(
         "CREATE ROLE stranger LOGIN;
          ALTER DEFAULT PRIVILEGES FOR ROLE {INSTALLER} IN SCHEMA public GRANT ALL ON FUNCTIONS TO stranger;
-         ALTER DEFAULT PRIVILEGES FOR ROLE {INSTALLER} GRANT ALL ON TABLES TO stranger"
+         ALTER DEFAULT PRIVILEGES FOR ROLE {INSTALLER} GRANT ALL ON TABLES TO stranger;
+         ALTER DEFAULT PRIVILEGES FOR ROLE {INSTALLER} GRANT ALL ON SCHEMAS TO stranger"
     ));
     leafctl(&server, INSTALLER, "plain install").done();
     client.run("SELECT leaf_tag_create('orders')");
@@ -116,6 +117,7 @@ fn default_privileges_give_nothing_away() {
         "SELECT leaf.grant_block('orders', 1, NULL)",
         "SELECT count(*) FROM leaf.alloc",
         "UPDATE leaf.plain SET history_skip = 0",
+        "CREATE TABLE leaf.own (id int)",
     ] {
         stranger.fails(statement, "42501");
     }
