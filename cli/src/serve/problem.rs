@@ -143,7 +143,7 @@ pub const PERMISSION: Problem = Problem::new(
     403,
     "permission_denied",
     "the server may not draw these ids from the database",
-    "The owner of the tag grants it to the role of the server with leaf_tag_grant.",
+    "The owner of the tag grants it to the role of the server with leaf_tag_grant; in the plain edition, the owner of leaf grants EXECUTE.",
 );
 /// The same, for snowflake ids.
 pub const LEASE_PERMISSION: Problem = Problem {

@@ -160,8 +160,12 @@ fn nonce_and_token_show_whose_lease_it_is() {
     refused(lease_with(&mut client, &given, "'node'"), "55000");
     release(&mut client, &held, "clock_timestamp()").expect("a release");
     refused(renew(&mut client, &mut held), "55000");
-    let next = lease(&mut client, "'next'").expect("a lease");
+    let mut next = lease(&mut client, "'next', ahead => '1 h'").expect("a lease");
     assert_eq!(next.worker_id, before.worker_id);
+    // A ceiling only grows.
+    let ceiling = next.ceiling;
+    renew(&mut client, &mut next).expect("a renewal");
+    assert_eq!(next.ceiling, ceiling);
 }
 
 /// A release lowers a ceiling to what was used, but not below where the lease has begun.
@@ -275,15 +279,23 @@ fn two_thousand_random_calls_repeat_nothing() {
     let mut client = server.connect();
     client.run("SELECT leaf_tag_create('orders', step => 10)");
     let (mut nodes, mut ids, mut served) = (Vec::<Node>::new(), Ledger::new(), [0; 4]);
-    let mut now = 1_790_000_000;
+    let (mut now, mut released) = (1_790_000_000, None);
     for call in 0..2000 {
-        now += [0, 0, 0, 1, 3, 20, 700, -1, -30, -2000, 100_000, 2_700_000][random.usize(..12)];
+        // A worker id that was given back is what the next one gets.
+        let (step, off, kind) = match released.take() {
+            Some(()) => (1, -4, 0),
+            None => (
+                [0, 0, 0, 1, 3, 20, 700, -1, -30, -2000, 100_000, 2_700_000][random.usize(..12)],
+                [0, 0, 1, -4, 4, 6, -6, -3600][random.usize(..8)],
+                random.usize(..20),
+            ),
+        };
+        now += step;
         server.clock().stand_at(now);
-        let off = [0, 0, 1, -4, 4, 6, -6, -3600][random.usize(..8)];
         let clock = format!("clock => clock_timestamp() + interval '{off} s'");
         let ahead = ["5 s", "100 ms", "1 h", "20 h", "30 h"][random.usize(..5)];
         let arguments = format!("{clock}, ahead => '{ahead}'");
-        match random.usize(..20) {
+        match kind {
             0..8 => {
                 let nonce = nonce();
                 let wanted =
@@ -318,11 +330,16 @@ fn two_thousand_random_calls_repeat_nothing() {
             15..17 if !nodes.is_empty() => {
                 let at = random.usize(nodes.len().saturating_sub(6)..nodes.len());
                 let node = &mut nodes[at];
-                let used = random.i64(node.lease.start..=node.lease.ceiling);
+                let Lease { start, ceiling, .. } = node.lease;
+                let used = [
+                    random.i64(start..=ceiling),
+                    (now * 1_000_000).clamp(start, ceiling),
+                ];
+                let used = used[random.usize(..2)];
                 let used_until =
                     format!("'epoch'::timestamptz + {used} * interval '1 microsecond'");
                 if release(&mut client, &node.lease, &used_until).is_ok() {
-                    (node.until, node.is_over) = (used, true);
+                    (node.until, node.is_over, released) = (used, true, Some(()));
                     served[2] += 1;
                 }
             }

@@ -82,6 +82,11 @@ fn procedures_in_autocommit_mode_reserve_whatever_the_role_has_set() {
                 END $$",
     );
     assert_eq!(reserve(&mut client, "orders", 10, &mut ids), 31);
+    // What fails after it has answered.
+    let late = "DO $$ DECLARE block int8range; BEGIN
+                    CALL leaf_segment_reserve('orders', 10, block); RAISE EXCEPTION 'late'; END $$";
+    client.fails(late, "P0001");
+    assert_eq!(reserve(&mut client, "orders", 10, &mut ids), 51);
     // Its own transactions are as before.
     client.fails("CREATE TABLE own (id int)", "25006");
 }
