@@ -84,19 +84,6 @@ pub fn no_database_has_leaf() -> Failure {
         .hint("CREATE EXTENSION leaf")
 }
 
-/// Whether this role, or that of the session, can do more than the owner of a database, whose code it
-/// must not run; also by becoming another role, which that code can do. The present role may be one
-/// that the database's owner has set. Roles that only read statistics are for monitoring. A role that was renamed
-/// meanwhile may be one.
-pub const IS_ADMINISTRATOR: &str = "(NOT EXISTS (SELECT FROM pg_roles AS r \
-                  WHERE r.rolname = session_user AND r.oid = to_regrole(quote_ident(session_user))) \
-     OR EXISTS (SELECT FROM pg_roles AS r \
-      JOIN pg_roles AS m ON pg_has_role(r.oid, m.oid, 'MEMBER') \
-     WHERE r.rolname IN (current_user, session_user) \
-       AND (m.rolsuper OR m.rolcreaterole OR m.rolcreatedb OR m.rolreplication OR m.rolbypassrls \
-            OR m.rolname ^@ 'pg_' AND m.rolname NOT IN ('pg_monitor', 'pg_read_all_settings', \
-               'pg_read_all_stats', 'pg_stat_scan_tables', 'pg_database_owner'))))";
-
 /// The schema of leaf's functions, quoted. To be called in a transaction that [`begin`] has begun.
 ///
 /// # Errors

@@ -4,20 +4,6 @@
 pub const EXTENSION: &str =
     include_str!(concat!("../sql/leaf--", env!("CARGO_PKG_VERSION"), ".sql"));
 
-/// The names of the functions in the schema of the extension, and of that which only the plain edition has there,
-/// for an array of SQL.
-pub fn functions() -> String {
-    let names = split(EXTENSION).into_iter().filter_map(|it| {
-        let name = it.strip_prefix("CREATE FUNCTION ")?.split('(').next()?;
-        let is_dropped = EXTENSION.contains(&format!("DROP FUNCTION {name}("));
-        (!name.contains('.') && !is_dropped).then_some(name)
-    });
-    names
-        .chain(["leaf_new_history"])
-        .collect::<Vec<_>>()
-        .join(",")
-}
-
 /// The statements of a script, without their semicolons and the comments before them. Commands of psql are
 /// left out.
 pub fn split(script: &str) -> Vec<&str> {
