@@ -402,13 +402,13 @@ CREATE FUNCTION leaf_tag_create(
         max_value bigint DEFAULT 9223372036854775807, description text DEFAULT NULL,
         if_not_exists boolean DEFAULT false, max_step integer DEFAULT NULL,
         stripes integer DEFAULT NULL, stripe integer DEFAULT NULL,
-        stripe_width bigint DEFAULT NULL) RETURNS void
+        stripe_width bigint DEFAULT NULL, owner name DEFAULT NULL) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'leaf_tag_create';
-COMMENT ON FUNCTION leaf_tag_create(text, integer, bigint, bigint, text, boolean, integer, integer, integer, bigint)
-    IS 'creates a tag owned by the current role; with if_not_exists, a tag that exists is left as it is; with stripes and stripe, only numbers of that stripe are granted';
+COMMENT ON FUNCTION leaf_tag_create(text, integer, bigint, bigint, text, boolean, integer, integer, integer, bigint, name)
+    IS 'creates a tag owned by the current role, or by one of which it is a member; with if_not_exists, a tag that exists is left as it is; with stripes and stripe, only numbers of that stripe are granted';
 -- As with CREATE on a schema, only roles that were granted this can create tags.
-REVOKE EXECUTE ON FUNCTION leaf_tag_create(text, integer, bigint, bigint, text, boolean, integer, integer, integer, bigint) FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION leaf_tag_create(text, integer, bigint, bigint, text, boolean, integer, integer, integer, bigint, name) FROM PUBLIC;
 
 CREATE FUNCTION leaf_tag_alter(
         tag text, step integer DEFAULT NULL, advance_to bigint DEFAULT NULL,
@@ -451,45 +451,563 @@ CREATE FUNCTION leaf_tag_revoke(tag text, role name) RETURNS void
     AS 'MODULE_PATHNAME', 'leaf_tag_revoke';
 COMMENT ON FUNCTION leaf_tag_revoke(text, name) IS 'revokes what leaf_tag_grant has granted';
 
-CREATE FUNCTION leaf_tag_align(
-        tag text DEFAULT NULL,
-        OUT biz_tag text, OUT used_in text, OUT highest bigint, OUT "position" bigint,
-        OUT moved boolean, OUT ignored text) RETURNS SETOF record
-    LANGUAGE c VOLATILE PARALLEL UNSAFE
-    SET search_path = pg_catalog, pg_temp
-    AS 'MODULE_PATHNAME', 'leaf_tag_align';
-COMMENT ON FUNCTION leaf_tag_align(text)
-    IS 'moves tags past the largest ids in the columns whose default draws from them, for use after older tags were restored';
--- It reads tables of other roles, and moves their tags.
-REVOKE EXECUTE ON FUNCTION leaf_tag_align(text) FROM PUBLIC;
+/*
+ * Columns that draw from leaf: taking them over from a sequence, giving them back, and moving tags past
+ * their values. All of this runs as its caller, who has the privileges of the table's owner. It reads no
+ * rows of users' tables and computes no position: it asks the four functions that are in C.
+ */
+CREATE FUNCTION leaf.highest("table" regclass, "column" name, up_to bigint DEFAULT 9223372036854775807) RETURNS bigint
+    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'leaf_highest';
+COMMENT ON FUNCTION leaf.highest(regclass, name, bigint)
+    IS 'the largest number in a column of a table and those below it, as the table''s owner sees them now';
+
+CREATE FUNCTION leaf.privilege(tag text, role oid) RETURNS text
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'leaf_privilege';
+COMMENT ON FUNCTION leaf.privilege(text, oid) IS 'what a role may do with a tag: own, draw or none; null if there is no such tag';
+
+CREATE FUNCTION leaf.line_end(tag text) RETURNS bigint
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'leaf_line_end';
+COMMENT ON FUNCTION leaf.line_end(text)
+    IS 'from which number on nothing of a tag was handed out, or, without a tag, no snowflake id; what is below is not taken back';
+
+CREATE FUNCTION leaf.retire(tag text) RETURNS bigint
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'leaf_retire';
+COMMENT ON FUNCTION leaf.retire(text) IS 'drops a tag, and returns the number from which on nothing of it was handed out';
+
+CREATE FUNCTION leaf.fail(code text, message text, hint text, detail text DEFAULT NULL) RETURNS void
+    LANGUAGE plpgsql AS $$
+BEGIN
+    IF detail IS NULL THEN
+        RAISE EXCEPTION USING ERRCODE = code, MESSAGE = message, HINT = hint;
+    END IF;
+    RAISE EXCEPTION USING ERRCODE = code, MESSAGE = message, HINT = hint, DETAIL = detail;
+END
+$$;
+COMMENT ON FUNCTION leaf.fail(text, text, text, text) IS 'raises an error';
+
+CREATE FUNCTION leaf.require_transaction() RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF current_setting('transaction_read_only')::boolean THEN
+        PERFORM leaf.fail('25006', 'columns cannot change hands in a read-only transaction', 'Call the function on the primary, in a transaction that may write.');
+    ELSIF current_setting('transaction_isolation') IN ('repeatable read', 'serializable') THEN
+        PERFORM leaf.fail('25001', format('columns cannot change hands at isolation level %s', current_setting('transaction_isolation')),
+            'Call the function in a transaction at READ COMMITTED, which sees what others have committed meanwhile.');
+    END IF;
+END
+$$;
+COMMENT ON FUNCTION leaf.require_transaction() IS 'raises an error in a transaction that may not write or has one snapshot';
+
+-- The schema can get another name.
+CREATE FUNCTION leaf.home() RETURNS text
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT quote_ident(n.nspname) FROM pg_extension AS e JOIN pg_namespace AS n ON n.oid = e.extnamespace WHERE e.extname = 'leaf'
+$$;
+COMMENT ON FUNCTION leaf.home() IS 'the schema of the functions whose names begin with leaf_';
+
+CREATE FUNCTION leaf.tree("table" regclass) RETURNS SETOF oid
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    WITH RECURSIVE tree (oid) AS (
+        SELECT $1::oid UNION SELECT i.inhrelid FROM pg_inherits AS i JOIN tree AS t ON t.oid = i.inhparent)
+    SELECT oid FROM tree
+$$;
+COMMENT ON FUNCTION leaf.tree(regclass) IS 'a table and all that are below it';
+
+CREATE FUNCTION leaf.inserters("table" regclass) RETURNS SETOF text
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    -- Anybody can create views and rules: they count if their owner may insert, as whom they do.
+    WITH RECURSIVE tree (oid) AS (
+        SELECT $1::oid UNION
+        SELECT x.oid FROM tree AS t CROSS JOIN LATERAL (
+            SELECT i.inhrelid FROM pg_inherits AS i WHERE i.inhparent = t.oid UNION
+            SELECT w.ev_class FROM pg_depend AS p JOIN pg_rewrite AS w ON w.oid = p.objid
+              JOIN pg_class AS v ON v.oid = w.ev_class AND (w.ev_type = '3' OR v.relkind = 'v')
+               AND has_any_column_privilege(v.relowner, t.oid, 'INSERT')
+             WHERE p.classid = 'pg_rewrite'::regclass AND p.refclassid = 'pg_class'::regclass AND p.refobjid = t.oid) AS x (oid)),
+    acls AS (
+        SELECT coalesce(c.relacl, acldefault('r', c.relowner)) AS acl FROM tree JOIN pg_class AS c USING (oid) UNION ALL
+        SELECT f.attacl FROM tree JOIN pg_attribute AS f ON f.attrelid = tree.oid WHERE f.attacl IS NOT NULL)
+    SELECT coalesce(r.rolname, 'public') FROM acls CROSS JOIN LATERAL aclexplode(acls.acl) AS a
+      LEFT JOIN pg_roles AS r ON r.oid = a.grantee
+     WHERE a.privilege_type = 'INSERT' AND (a.grantee = 0 OR r.oid IS NOT NULL)
+     UNION
+    SELECT r.rolname FROM pg_roles AS r
+     WHERE r.rolname = 'pg_write_all_data' AND EXISTS (SELECT FROM pg_auth_members AS m WHERE m.roleid = r.oid)
+$$;
+COMMENT ON FUNCTION leaf.inserters(regclass) IS 'who may insert into a table, by whatever way; public for all roles';
+
+CREATE FUNCTION leaf.defaults(
+        OUT "table" regclass, OUT "column" name, OUT owner oid, OUT used_in text, OUT function name, OUT tag text,
+        OUT is_plain boolean) RETURNS SETOF record
+    LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+    SET quote_all_identifiers = off SET standard_conforming_strings = on AS $$
+DECLARE
+    literal  text := $r$(?:tag => )?\(?(E?'(?:[^']|'')*')::(?:text|(?:character varying|name)\)::text)\)$r$;
+    called   text;
+    tree     pg_node_tree;
+    shown    text;
+    argument text;
+BEGIN
+    FOR "table", "column", owner, used_in, function, called, tree IN
+        WITH functions AS (
+            SELECT p.oid, p.proname, regexp_replace(format('%I.%I(', n.nspname, p.proname), '(\W)', '\\\1', 'g') AS called
+              FROM pg_extension AS e JOIN pg_depend AS d ON d.refclassid = 'pg_extension'::regclass AND d.refobjid = e.oid
+              JOIN pg_proc AS p ON d.classid = 'pg_proc'::regclass AND p.oid = d.objid JOIN pg_namespace AS n ON n.oid = p.pronamespace
+             WHERE e.extname = 'leaf' AND p.proname IN ('leaf_segment_next', 'leaf_snowflake_next')),
+        uses AS (SELECT f.*, p.classid, p.objid FROM functions AS f JOIN pg_depend AS p ON p.refclassid = 'pg_proc'::regclass AND p.refobjid = f.oid),
+        found AS (
+            SELECT u.*, a.attrelid, a.attname, d.adbin AS tree
+              FROM uses AS u JOIN pg_attrdef AS d ON u.classid = 'pg_attrdef'::regclass AND d.oid = u.objid
+              JOIN pg_attribute AS a ON a.attrelid = d.adrelid AND a.attnum = d.adnum
+             UNION ALL
+            SELECT u.*, a.attrelid, a.attname, t.typdefaultbin
+              FROM uses AS u JOIN pg_type AS t ON u.classid = 'pg_type'::regclass AND t.oid = u.objid
+              JOIN pg_attribute AS a ON a.atttypid = t.oid AND NOT a.attisdropped AND NOT a.atthasdef)
+        SELECT c.oid::regclass, f.attname, c.relowner, format('%s.%I', c.oid::regclass, f.attname), f.proname, f.called, f.tree
+          FROM found AS f JOIN pg_class AS c ON c.oid = f.attrelid AND c.relkind IN ('r', 'p', 'f') LOOP
+        tag := NULL;
+        BEGIN
+            shown := pg_get_expr(tree, 0);
+        EXCEPTION WHEN statement_too_complex THEN
+            shown := '';
+        END;
+        is_plain := shown ~ ('^' || called || CASE function WHEN 'leaf_segment_next' THEN literal ELSE '\)' END || '$');
+        FOR argument IN SELECT m[1] FROM regexp_matches(shown, called || '(?:' || literal || ')?', 'g') AS m LOOP
+            tag := left(replace(substr(argument, strpos(argument, '''') + 1), '''''', ''''), -1);
+            tag := CASE WHEN argument ^@ 'E' THEN replace(tag, '\\', '\') ELSE tag END;
+            RETURN NEXT;
+        END LOOP;
+    END LOOP;
+END
+$$;
+COMMENT ON FUNCTION leaf.defaults()
+    IS 'the columns whose default, or that of their domain, calls a function of leaf; the tag is null if it is no constant';
+
+CREATE FUNCTION leaf.column_of("table" regclass, "column" name,
+        OUT relation text, OUT attribute text, OUT full_name text, OUT plain_name text, OUT schema text, OUT owner oid,
+        OUT largest bigint, OUT is_required boolean, OUT expression text) RETURNS record
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off AS $$
+DECLARE
+    wrong record;
+BEGIN
+    PERFORM leaf.require_transaction();
+    IF num_nulls($1, $2) > 0 THEN
+        PERFORM leaf.fail('22023', 'table and column must not be null', 'Give a table and a column, such as ''orders'', ''id''.');
+    END IF;
+    SELECT format('%I.%I', n.nspname, r.relname), quote_ident(f.attname), format('%I.%I.%I', n.nspname, r.relname, f.attname),
+           quote_ident(n.nspname), r.relowner,
+           CASE WHEN n.nspname <> 'public' THEN n.nspname || '.' ELSE '' END || r.relname || '.' || f.attname,
+           CASE f.atttypid WHEN 'smallint'::regtype THEN 32767 WHEN 'integer'::regtype THEN 2147483647 WHEN 'bigint'::regtype THEN 9223372036854775807 END,
+           f.attnotnull, pg_get_expr(d.adbin, d.adrelid)
+      INTO relation, attribute, full_name, schema, owner, plain_name, largest, is_required, expression
+      FROM pg_class AS r JOIN pg_namespace AS n ON n.oid = r.relnamespace
+      JOIN pg_attribute AS f ON f.attrelid = r.oid AND f.attname = $2 AND f.attnum > 0 AND NOT f.attisdropped
+      LEFT JOIN pg_attrdef AS d ON d.adrelid = f.attrelid AND d.adnum = f.attnum
+     WHERE r.oid = $1;
+    IF NOT FOUND THEN
+        PERFORM leaf.fail('42703', format('column "%s" of table %s does not exist', $2, $1),
+            'Check the spelling: unlike in SQL commands, upper case is not folded to lower case here.');
+    END IF;
+    SELECT w.* INTO wrong FROM pg_class AS r JOIN pg_attribute AS f ON f.attrelid = r.oid AND f.attname = $2 CROSS JOIN LATERAL (VALUES
+        (r.relkind NOT IN ('r', 'p'), '42809', '%s is neither an ordinary nor a partitioned table', 'Specify the table in which the rows are stored.'),
+        (NOT pg_has_role(r.relowner, 'USAGE'), '42501', 'must be owner of table %s', 'Use the role of the owner, a member of it, or a superuser.'),
+        (schema = 'leaf', '42809', 'table %s belongs to leaf', 'Specify a table of your own.'),
+        (r.relpersistence = 't', '42809', '%s is a temporary table, which a tag would outlive',
+         'Create the tag with leaf_tag_create, and set the default with ALTER TABLE.'),
+        (r.relispartition OR f.attinhcount > 0, '42809', 'table %s is a partition, or has the column from a parent table',
+         'Specify the partitioned table, or the parent.'),
+        (f.attgenerated <> '', '42809', 'table %s generates the column from others', 'Choose another column.')) AS w (is_so, code, message, hint)
+     WHERE r.oid = $1 AND w.is_so LIMIT 1;
+    IF FOUND THEN
+        PERFORM leaf.fail(wrong.code, format(wrong.message, relation), wrong.hint);
+    END IF;
+END
+$$;
+COMMENT ON FUNCTION leaf.column_of(regclass, name) IS 'a column that the caller may give another default; an error if it is none';
+
+CREATE FUNCTION leaf.sequences("table" regclass, "column" name,
+        OUT sequence regclass, OUT name text, OUT kind text, OUT type regtype, OUT options text, OUT last bigint, OUT step bigint,
+        OUT is_bounded boolean, OUT was text, OUT refusal text) RETURNS SETOF record
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off AS $$
+    WITH columns AS (
+        SELECT f.attrelid, f.attnum, f.attidentity, d.oid AS expression
+          FROM leaf.tree($1) AS t JOIN pg_attribute AS f ON f.attrelid = t AND f.attname = $2 AND NOT f.attisdropped
+          LEFT JOIN pg_attrdef AS d ON d.adrelid = f.attrelid AND d.adnum = f.attnum),
+    found AS (
+        SELECT p.objid, c.attrelid, CASE c.attidentity WHEN 'a' THEN 'ALWAYS' WHEN 'd' THEN 'BY DEFAULT' ELSE 'owned' END AS kind
+          FROM columns AS c JOIN pg_depend AS p ON p.refclassid = 'pg_class'::regclass AND p.refobjid = c.attrelid
+           AND p.refobjsubid = c.attnum AND p.classid = 'pg_class'::regclass AND p.deptype IN ('a', 'i')
+         UNION ALL
+        SELECT p.refobjid, c.attrelid, 'used' FROM columns AS c JOIN pg_depend AS p
+            ON p.classid = 'pg_attrdef'::regclass AND p.objid = c.expression AND p.refclassid = 'pg_class'::regclass
+          JOIN pg_sequence AS s ON s.seqrelid = p.refobjid),
+    -- Anybody can set a default that names a sequence: it counts if the table's owner may draw.
+    others AS (
+        SELECT s.objid, string_agg(DISTINCT format('%s.%I', u.attrelid::regclass, u.attname), ', ') AS names
+          FROM found AS s JOIN pg_depend AS p
+            ON p.refclassid = 'pg_class'::regclass AND p.refobjid = s.objid AND p.classid = 'pg_attrdef'::regclass
+            OR p.classid = 'pg_class'::regclass AND p.objid = s.objid AND p.refclassid = 'pg_class'::regclass AND p.deptype = 'i'
+          LEFT JOIN pg_attrdef AS d ON p.classid = 'pg_attrdef'::regclass AND d.oid = p.objid
+          JOIN pg_attribute AS u ON u.attrelid = coalesce(d.adrelid, p.refobjid) AND u.attnum = coalesce(d.adnum, p.refobjsubid)
+          JOIN pg_class AS c ON c.oid = u.attrelid AND has_sequence_privilege(c.relowner, s.objid, 'USAGE, UPDATE')
+         WHERE NOT EXISTS (SELECT FROM columns AS o WHERE o.attrelid = u.attrelid AND o.attnum = u.attnum) GROUP BY s.objid)
+    SELECT r.oid::regclass, format('%I.%I', n.nspname, r.relname), f.kind, s.seqtypid::regtype,
+           format('INCREMENT BY %s MINVALUE %s %s CACHE %s', s.seqincrement, s.seqmin,
+                  CASE WHEN b.is_bounded THEN 'MAXVALUE ' || s.seqmax ELSE 'NO MAXVALUE' END, s.seqcache),
+           s.seqmax, s.seqincrement, b.is_bounded,
+           substring(obj_description(r.oid, 'pg_class') FROM '^fenced by leaf_column_adopt, was GENERATED (.*) AS IDENTITY$') AS was,
+           CASE WHEN f.kind IN ('ALWAYS', 'BY DEFAULT') AND f.attrelid <> $1 THEN format('is the identity of %s.%I', f.attrelid::regclass, $2)
+                WHEN u.names IS NOT NULL THEN format('is used by %s', u.names)
+                WHEN f.kind = 'used' AND f.attrelid = $1 THEN 'is not owned by the column'
+                WHEN s.seqincrement < 0 THEN 'counts downwards'
+                WHEN s.seqcycle THEN 'begins again at its end' END
+      FROM (SELECT DISTINCT ON (objid) * FROM found ORDER BY objid, kind) AS f
+      JOIN pg_sequence AS s ON s.seqrelid = f.objid JOIN pg_class AS r ON r.oid = f.objid
+      JOIN pg_namespace AS n ON n.oid = r.relnamespace LEFT JOIN others AS u ON u.objid = f.objid
+     CROSS JOIN LATERAL (SELECT s.seqmax <> CASE s.seqtypid WHEN 'smallint'::regtype THEN 32767 WHEN 'integer'::regtype THEN 2147483647
+                                                            ELSE 9223372036854775807 END AS is_bounded) AS b
+     ORDER BY f.attrelid <> $1, was NULLS LAST, f.objid
+$$;
+COMMENT ON FUNCTION leaf.sequences(regclass, name) IS 'the sequences from which a column takes its values, and why leaf cannot take the place of one';
+
+CREATE FUNCTION leaf.lock(relation regclass, owner oid) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    named text := relation;
+    cache bigint := (SELECT s.seqcache FROM pg_sequence AS s WHERE s.seqrelid = relation);
+BEGIN
+    IF cache IS NULL THEN
+        EXECUTE format('LOCK TABLE ONLY %s IN ACCESS EXCLUSIVE MODE', named);
+    ELSIF pg_has_role(owner, (SELECT c.relowner FROM pg_class AS c WHERE c.oid = relation), 'USAGE') THEN
+        -- It changes nothing, and conflicts with nextval().
+        EXECUTE format('ALTER SEQUENCE %s CACHE %s', named, cache);
+    ELSE
+        PERFORM leaf.fail('42501', format('sequence %s does not belong to role "%s", who owns the table', named, pg_get_userbyid(owner)),
+            'Use ALTER SEQUENCE ... OWNER TO first, or drop the default that uses the sequence.');
+    END IF;
+    IF relation::text <> named OR NOT EXISTS (SELECT FROM pg_class AS c WHERE c.oid = relation) THEN
+        PERFORM leaf.fail('40001', format('%s was changed meanwhile', named), 'Repeat the call.');
+    END IF;
+END
+$$;
+COMMENT ON FUNCTION leaf.lock(regclass, oid) IS 'locks a table of a role, or a sequence, until the transaction ends';
 
 /*
- * Taking over columns whose values come from a sequence. The caller has the privileges of the
- * table's owner, as whom everything is done but writing the row of the tag.
+ * Locks a table, those below it and the sequences of a column, while sessions insert, and then adopts the
+ * column, or without a kind releases it. A session may have locked a sequence and want the table, or the
+ * other way round. So a try waits for one relation only, while it holds no other, and for at most two
+ * seconds, in which others queue behind it; if any other is not free, all are released, and that is the
+ * one to wait for. Ten times as long as a try took, nothing is waited for.
  */
+CREATE FUNCTION leaf.hand_over("table" regclass, "column" name, tag text, kind text) RETURNS regclass
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET row_security = off AS $$
+DECLARE
+    own_timeout text     := current_setting('lock_timeout');
+    own_wait    text     := current_setting('leaf.wait_timeout');
+    patience    interval := nullif((SELECT setting FROM pg_settings WHERE name = 'lock_timeout')::integer, 0) * interval '1 ms';
+    -- Whoever waits for what the transaction has locked before could become the victim of a deadlock.
+    has_locks   boolean  := EXISTS (SELECT FROM pg_locks AS l JOIN pg_class AS c ON c.oid = l.relation
+                                     WHERE l.pid = pg_backend_pid() AND l.granted AND c.oid >= 16384 AND c.relnamespace <> 'leaf'::regnamespace);
+    owner       oid      := (SELECT c.relowner FROM pg_class AS c WHERE c.oid = $1);
+    began       timestamptz := clock_timestamp();
+    may_wait    timestamptz := began;
+    tried       timestamptz;
+    first       regclass := $1;
+    missing     regclass;
+    locked      oid[];
+    result      regclass;
+BEGIN
+    LOOP
+        tried := clock_timestamp();
+        BEGIN
+            PERFORM set_config('leaf.wait_timeout', '1ms', true), set_config('lock_timeout', CASE WHEN has_locks OR tried < may_wait THEN '1'
+                ELSE greatest(1, extract(epoch FROM least('2 s', began + patience - tried)) * 1000)::integer::text END, true);
+            missing := first;
+            LOOP
+                PERFORM leaf.lock(missing, owner), set_config('lock_timeout', '1ms', true);
+                locked := CASE WHEN missing = first THEN '{}' ELSE locked END || missing::oid;
+                SELECT l.oid INTO missing FROM (
+                    SELECT c.oid, 1 FROM leaf.tree($1) AS t JOIN pg_class AS c ON c.oid = t AND c.relkind <> 'f' UNION ALL
+                    SELECT s.sequence, 2 FROM leaf.sequences($1, $2) AS s) AS l (oid, rank)
+                 WHERE l.oid <> ALL (locked) ORDER BY l.rank LIMIT 1;
+                EXIT WHEN NOT FOUND;
+            END LOOP;
+            missing := 'leaf.alloc';
+            IF kind IS NULL THEN
+                result := leaf.give_back($1, $2, tag);
+            ELSE
+                PERFORM leaf.take_over($1, $2, tag, kind);
+            END IF;
+            PERFORM set_config('lock_timeout', own_timeout, true), set_config('leaf.wait_timeout', own_wait, true);
+            RETURN result;
+        EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
+        END;
+        IF has_locks AND EXISTS (SELECT FROM pg_locks AS w WHERE NOT w.granted AND pg_backend_pid() = ANY (pg_blocking_pids(w.pid))
+                                    AND w.pid IN (SELECT h.pid FROM pg_locks AS h WHERE h.granted AND h.relation = missing
+                                                     AND h.database = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database()))) THEN
+            PERFORM leaf.fail('40P01', format('table %s is locked by a session that waits for this transaction', missing),
+                'Make the call at the beginning of a transaction that has locked no other table.');
+        ELSIF clock_timestamp() >= began + patience THEN
+            PERFORM leaf.fail('55P03', format('%s %s could not be locked within lock_timeout', CASE WHEN missing IN (SELECT seqrelid FROM pg_sequence) THEN 'sequence' ELSE 'table' END, missing),
+                'Wait until long transactions that use it have ended, or raise lock_timeout.');
+        END IF;
+        IF tried >= may_wait THEN
+            may_wait := clock_timestamp() + 10 * (clock_timestamp() - tried);
+        END IF;
+        first := CASE missing WHEN 'leaf.alloc'::regclass THEN $1 ELSE missing END;
+        PERFORM pg_sleep(0.02);
+    END LOOP;
+END
+$$;
+COMMENT ON FUNCTION leaf.hand_over(regclass, name, text, text) IS 'adopts or releases a column as soon as its table can be locked';
+
+CREATE FUNCTION leaf.check_adoption("table" regclass, "column" name, kind text) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    c record := leaf.column_of($1, $2);
+    s record;
+BEGIN
+    IF c.largest IS NULL OR kind = 'snowflake' AND c.largest < 9223372036854775807 THEN
+        PERFORM leaf.fail('42804', format('column %s is not of type %s', c.full_name,
+            CASE kind WHEN 'snowflake' THEN 'bigint' ELSE 'bigint, integer or smallint' END), 'Change it with ALTER TABLE ... ALTER COLUMN ... TYPE bigint first.');
+    ELSIF EXISTS (SELECT FROM leaf.defaults() AS d WHERE d."table" = $1 AND d."column" = $2) THEN
+        PERFORM leaf.fail('55000', format('the default of column %s already draws from leaf', c.full_name),
+            'Nothing is left to do. To go back to a sequence, use leaf_column_release.');
+    ELSIF c.expression !~ '^nextval\(''(?:[^'']|'''')*''::regclass\)$' THEN
+        PERFORM leaf.fail('55000', format('column %s has a default that is not nextval of a sequence', c.full_name),
+            'Drop the default first, once nothing depends on its values.', format('The default is %s.', c.expression));
+    END IF;
+    FOR s IN SELECT * FROM leaf.sequences($1, $2) LOOP
+        IF s.refusal IS NOT NULL THEN
+            PERFORM leaf.fail('55000', format('leaf cannot take the place of sequence %s', s.name),
+                'Give the column a sequence that it alone uses and owns (ALTER SEQUENCE ... OWNED BY), and that counts upwards without CYCLE.',
+                format('It %s.', s.refusal));
+        END IF;
+    END LOOP;
+END
+$$;
+COMMENT ON FUNCTION leaf.check_adoption(regclass, name, text) IS 'raises an error if a column cannot be adopted';
+
+CREATE FUNCTION leaf.take_over("table" regclass, "column" name, tag text, kind text) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    home  text    := leaf.home();
+    c     record  := leaf.column_of($1, $2);
+    s     record;
+    role  text;
+    start numeric := leaf.highest($1, $2)::numeric + 1;
+    floor bigint;
+BEGIN
+    PERFORM leaf.check_adoption($1, $2, kind);
+    FOR s IN SELECT * FROM leaf.sequences($1, $2) LOOP
+        -- The last value includes what other sessions have cached; nextval() asks a sequence that was never called.
+        start := greatest(start, coalesce(pg_sequence_last_value(s.sequence)::numeric + s.step, nextval(s.sequence)));
+        IF s.kind IN ('ALWAYS', 'BY DEFAULT') THEN
+            EXECUTE format('ALTER TABLE %s ALTER COLUMN %s DROP IDENTITY', c.relation, c.attribute);
+            CONTINUE WHEN NOT has_schema_privilege(c.owner, c.schema, 'CREATE');
+            EXECUTE format('CREATE SEQUENCE %1$s AS %2$s %3$s; ALTER SEQUENCE %1$s OWNER TO %4$I; ALTER SEQUENCE %1$s OWNED BY %5$s;
+                            COMMENT ON SEQUENCE %1$s IS ''fenced by leaf_column_adopt, was GENERATED %6$s AS IDENTITY''',
+                s.name, s.type, s.options, pg_get_userbyid(c.owner), c.full_name, s.kind);
+        END IF;
+        -- TRUNCATE ... RESTART IDENTITY gives it back its last value only.
+        EXECUTE format('ALTER SEQUENCE %1$s START WITH %2$s RESTART WITH %2$s; SELECT setval(%3$L, %2$s)', s.name, s.last, s.name);
+    END LOOP;
+    IF kind = 'snowflake' THEN
+        EXECUTE format('SELECT %s.leaf_snowflake_floor(clock_timestamp())', home) INTO floor;
+        IF start > floor THEN
+            PERFORM leaf.fail('55000', format('column %s has values above the snowflake ids of the present', c.full_name),
+                'Use kind => ''segment'', or a layout whose ids are larger.',
+                format('The largest value is %s; snowflake ids now begin at %s.', start - 1, floor));
+        END IF;
+        EXECUTE format('ALTER TABLE %s ALTER COLUMN %s SET DEFAULT %s.leaf_snowflake_next()', c.relation, c.attribute, home);
+        RETURN;
+    END IF;
+    IF start > least(c.largest, 9223372036854775806) THEN
+        PERFORM leaf.fail('2200H', format('no number is left for column %s: %s is the last one', c.full_name, c.largest),
+            'Change a column of a smaller type to bigint first, or remove the values near the end of its type.');
+    END IF;
+    EXECUTE format('SELECT %1$s.leaf_tag_alter($1, advance_to => $2), %1$s.leaf_tag_alter($1, step => 1000)', home) USING tag, coalesce(start, 1)::bigint;
+    FOR role IN SELECT i FROM leaf.inserters($1) AS i WHERE i <> pg_get_userbyid(c.owner) LOOP
+        EXECUTE format('SELECT %s.leaf_tag_grant($1, $2)', home) USING tag, role;
+    END LOOP;
+    EXECUTE format('ALTER TABLE %s ALTER COLUMN %s SET DEFAULT %s.leaf_segment_next(%L::text)', c.relation, c.attribute, home, tag);
+END
+$$;
+COMMENT ON FUNCTION leaf.take_over(regclass, name, text, text) IS 'adopts a column whose table and sequences are locked';
+
+CREATE FUNCTION leaf.give_back("table" regclass, "column" name, tag text) RETURNS regclass
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    c      record := leaf.column_of($1, $2);
+    s      record;
+    why    text;
+    role   text;
+    named  text;
+    number bigint;
+    start  numeric;
+BEGIN
+    why := (SELECT 'Also drawn from by: ' || string_agg(d.used_in, ', ') FROM leaf.defaults() AS d
+             WHERE d.tag = $3 AND leaf.privilege($3, d.owner) <> 'none' AND NOT (d."column" = $2 AND d."table" IN (SELECT leaf.tree($1))));
+    why := coalesce(why, CASE WHEN leaf.privilege($3, c.owner) <> 'own' THEN 'It belongs to another role than the table' END);
+    IF why IS NOT NULL THEN
+        PERFORM leaf.fail('55000', format('tag "%s" would go on handing out the numbers of the sequence', tag),
+            'Take the default away with ALTER TABLE, and choose a range of numbers for the column that the tag does not reach.', why || '.');
+    END IF;
+    EXECUTE format('ALTER TABLE %s ALTER COLUMN %s DROP DEFAULT', c.relation, c.attribute);
+    start := greatest(CASE WHEN tag IS NULL THEN leaf.line_end(NULL) ELSE leaf.retire(tag) END, leaf.highest($1, $2)::numeric + 1);
+    FOR s IN SELECT * FROM leaf.sequences($1, $2) LOOP
+        -- Somebody may have taken the fence away.
+        number := coalesce(pg_sequence_last_value(s.sequence), nextval(s.sequence));
+        start := greatest(start, CASE WHEN number <> s.last THEN number::numeric + s.step END);
+    END LOOP;
+    IF start > c.largest THEN
+        PERFORM leaf.fail('2200H', format('no number is left for column %s: %s is the last one', c.full_name, c.largest),
+            'Change a column of a smaller type to bigint first, or remove the values near the end of its type.');
+    END IF;
+    SELECT * INTO s FROM leaf.sequences($1, $2) LIMIT 1;
+    IF s.is_bounded AND start > s.last THEN
+        PERFORM leaf.fail('55000', format('sequence %s ends below %s, where it would have to go on', s.name, start), 'Use ALTER SEQUENCE ... NO MAXVALUE first.');
+    ELSIF s.sequence IS NULL AND c.is_required OR s.was IS NOT NULL THEN
+        EXECUTE CASE WHEN s.was IS NOT NULL THEN 'DROP SEQUENCE ' || s.name ELSE 'SELECT' END;
+        EXECUTE format('ALTER TABLE %s ALTER COLUMN %s ADD GENERATED %s AS IDENTITY (START WITH %s %s)', c.relation, c.attribute, coalesce(s.was, 'BY DEFAULT'),
+            start, coalesce('SEQUENCE NAME ' || s.name || ' ' || s.options, 'MINVALUE ' || least(start, 1)));
+    ELSE
+        named := s.name;
+        IF named IS NULL THEN
+            named := (SELECT left(r.relname, 28) || '_' || left($2, 28) || '_seq' FROM pg_class AS r WHERE r.oid = $1);
+            named := c.schema || '.' || quote_ident(named || CASE WHEN to_regclass(c.schema || '.' || quote_ident(named)) IS NULL THEN '' ELSE $1::oid::text END);
+            EXECUTE format('CREATE SEQUENCE %1$s MINVALUE %2$s START WITH %3$s; ALTER SEQUENCE %1$s OWNER TO %4$I; ALTER SEQUENCE %1$s OWNED BY %5$s',
+                named, least(start, 1), start, pg_get_userbyid(c.owner), c.full_name);
+        ELSE
+            EXECUTE format('ALTER SEQUENCE %s %s START WITH %s RESTART WITH %3$s', named, CASE WHEN start > s.last THEN 'AS bigint' END, start);
+        END IF;
+        EXECUTE format('ALTER TABLE %s ALTER COLUMN %s SET DEFAULT nextval(%L::regclass)', c.relation, c.attribute, named);
+        FOR role IN SELECT i FROM leaf.inserters($1) AS i LOOP
+            EXECUTE format('GRANT USAGE ON SEQUENCE %s TO %s', named, CASE role WHEN 'public' THEN 'PUBLIC' ELSE quote_ident(role) END);
+        END LOOP;
+    END IF;
+    RETURN (SELECT q.sequence FROM leaf.sequences($1, $2) AS q LIMIT 1);
+END
+$$;
+COMMENT ON FUNCTION leaf.give_back(regclass, name, text) IS 'releases a column whose table and sequences are locked';
+
 CREATE FUNCTION leaf_column_adopt(
         "table" regclass, "column" name, tag text DEFAULT NULL, kind text DEFAULT 'segment') RETURNS text
-    LANGUAGE c VOLATILE PARALLEL UNSAFE
-    SET search_path = pg_catalog, pg_temp
-    SET standard_conforming_strings = on
-    AS 'MODULE_PATHNAME', 'leaf_column_adopt';
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET row_security = off AS $$
+DECLARE
+    c record := leaf.column_of($1, $2);
+BEGIN
+    IF kind IS NULL OR kind NOT IN ('segment', 'snowflake') THEN
+        PERFORM leaf.fail('22023', format('kind must not be "%s"', kind), 'It is either ''segment'' or ''snowflake''.');
+    ELSIF kind = 'snowflake' AND tag IS NOT NULL THEN
+        PERFORM leaf.fail('22023', 'snowflake ids have no tag', 'Leave the tag out, or use kind => ''segment''.');
+    END IF;
+    PERFORM leaf.check_adoption($1, $2, kind);
+    IF kind = 'segment' THEN
+        tag := coalesce(tag, c.plain_name);
+        -- While its table is locked, nothing of leaf is waited for. Where the tag begins is not known before.
+        EXECUTE format('SELECT %s.leaf_tag_create($1, 1, -9223372036854775808, $2, owner => $3)', leaf.home()) USING tag, c.largest, pg_get_userbyid(c.owner);
+    END IF;
+    PERFORM leaf.hand_over($1, $2, tag, kind);
+    RETURN tag;
+END
+$$;
 COMMENT ON FUNCTION leaf_column_adopt(regclass, name, text, text)
     IS 'makes the default of a column draw ids of a new tag, whose name is returned, or snowflake ids, above its values and those of its sequence';
 
 CREATE FUNCTION leaf_column_release("table" regclass, "column" name) RETURNS regclass
-    LANGUAGE c VOLATILE PARALLEL UNSAFE
-    SET search_path = pg_catalog, pg_temp
-    SET standard_conforming_strings = on
-    AS 'MODULE_PATHNAME', 'leaf_column_release';
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET row_security = off AS $$
+DECLARE
+    c record := leaf.column_of($1, $2);
+    d record;
+BEGIN
+    SELECT * INTO d FROM leaf.defaults() AS o WHERE o."table" = $1 AND o."column" = $2 AND o.is_plain;
+    IF NOT FOUND THEN
+        PERFORM leaf.fail('55000', format('the default of column %s is not a call of leaf_segment_next or leaf_snowflake_next', c.full_name),
+            'Only a column with the default that leaf_column_adopt sets can be released.');
+    END IF;
+    RETURN leaf.hand_over($1, $2, d.tag, NULL);
+END
+$$;
 COMMENT ON FUNCTION leaf_column_release(regclass, name)
     IS 'gives an adopted column its sequence or identity back, which starts above everything that was granted';
 
-CREATE FUNCTION leaf_column_highest("table" regclass, "column" name) RETURNS bigint
-    LANGUAGE c VOLATILE PARALLEL UNSAFE
-    SET search_path = pg_catalog, pg_temp
-    AS 'MODULE_PATHNAME', 'leaf_column_highest';
-COMMENT ON FUNCTION leaf_column_highest(regclass, name)
-    IS 'the largest number in a column, for which nothing of the table''s owner is executed';
+CREATE FUNCTION leaf_tag_align(
+        tag text DEFAULT NULL, create_missing boolean DEFAULT false,
+        OUT biz_tag text, OUT used_in text, OUT highest bigint, OUT "position" bigint, OUT moved boolean, OUT ignored text) RETURNS SETOF record
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET lock_timeout = '5s' AS $$
+DECLARE
+    home     text := leaf.home();
+    d        record;
+    s        record;
+    may      text;
+    last     text;
+    reach    bigint;
+    line_end bigint;
+    moved_to bigint;
+BEGIN
+    PERFORM leaf.require_transaction();
+    IF $1 IS NOT NULL AND leaf.privilege($1, 0) IS NULL AND NOT create_missing THEN
+        PERFORM leaf.fail('42704', format('tag "%s" does not exist', $1), 'Check the spelling, or use create_missing => true.');
+    END IF;
+    FOR d IN WITH found AS MATERIALIZED (SELECT * FROM leaf.defaults() AS f WHERE f.function = 'leaf_segment_next' AND (f.tag = $1 OR $1 IS NULL))
+            SELECT f.* FROM found AS f JOIN pg_class AS c ON c.oid = f."table"
+             WHERE NOT (c.relispartition AND EXISTS (
+                SELECT FROM found AS r WHERE r."table" = pg_partition_root(c.oid) AND r."column" = f."column" AND r.tag = f.tag))
+             ORDER BY f.tag COLLATE "C", f.used_in COLLATE "C" LOOP
+        SELECT d.tag, d.used_in, NULL, NULL, false, NULL INTO biz_tag, used_in, highest, "position", moved, ignored;
+        may := leaf.privilege(d.tag, d.owner);
+        IF d.tag IS NULL OR NOT pg_has_role(d.owner, 'USAGE') OR may = 'none' OR may IS NULL AND NOT create_missing THEN
+            ignored := CASE WHEN d.tag IS NULL THEN 'all: its tag is no constant' WHEN may IS NULL THEN 'all: its tag does not exist'
+                            WHEN may = 'none' THEN 'tables whose owner may not draw from the tag' ELSE 'tables of other roles' END;
+            RETURN NEXT;
+            CONTINUE;
+        END IF;
+        BEGIN
+            IF may IS NULL THEN
+                EXECUTE format('SELECT %s.leaf_tag_create($1, owner => $2)', home) USING d.tag, pg_get_userbyid(d.owner);
+                may := 'own';
+            END IF;
+            SELECT * INTO s FROM leaf.stat_segment AS t WHERE t.biz_tag = d.tag;
+            IF last IS DISTINCT FROM d.tag THEN
+                last := d.tag;
+                moved_to := NULL;
+                reach := s."position" + least((s.max_value::numeric - s."position") / 2, current_setting('leaf.max_reserve')::bigint);
+            END IF;
+            "position" := coalesce(moved_to, s."position");
+            highest := leaf.highest(d."table", d."column", CASE may WHEN 'draw' THEN reach ELSE least(s.max_value, 9223372036854775806) END);
+            IF leaf.highest(d."table", d."column") IS DISTINCT FROM highest THEN
+                ignored := CASE may WHEN 'draw' THEN 'values far ahead of the tag in tables whose owner does not own it' ELSE 'values that are not ids of the tag' END;
+            END IF;
+        EXCEPTION WHEN OTHERS THEN
+            -- Functions of the table's owner can raise any error.
+            ignored := format('all: %s', SQLERRM);
+        END;
+        BEGIN
+            -- Read after the ids: those that are drawn meanwhile are below it.
+            "position" := coalesce(moved_to, (SELECT t."position" FROM leaf.stat_segment AS t WHERE t.biz_tag = d.tag));
+            IF s.upstream_tag IS NOT NULL THEN
+                ignored := 'all for the position: its ids come from a centre';
+            ELSIF highest IS NOT NULL THEN
+                line_end := leaf.line_end(d.tag);
+                IF highest >= "position" THEN
+                    moved_to := greatest(line_end, highest + 1);
+                    EXECUTE format('SELECT %s.leaf_tag_alter($1, advance_to => $2)', home) USING d.tag, moved_to;
+                    moved := true;
+                    "position" := moved_to;
+                END IF;
+            END IF;
+        EXCEPTION WHEN lock_not_available THEN
+            RAISE;
+        WHEN insufficient_privilege OR object_not_in_prerequisite_state OR invalid_parameter_value THEN
+            ignored := format('all for the position: %s', SQLERRM);
+        END;
+        RETURN NEXT;
+    END LOOP;
+END
+$$;
+COMMENT ON FUNCTION leaf_tag_align(text, boolean)
+    IS 'moves tags past the largest ids in the columns whose default draws from them, for use after older tags were restored; with create_missing, makes the tags that are missing';
 
 /*
  * Masks: ids that give nothing away. Only leaf_mask_rotate writes: a version's key is derived

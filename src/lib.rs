@@ -8,7 +8,7 @@
 //! else that does not need PostgreSQL is in the crate `leaf_core`.
 //!
 //! A room uses those below it and none above, in this order from the top: [`api`],
-//! [`restart`], [`columns`], [`segment`] and [`snowflake`] (which do not use each other), [`asking`],
+//! [`restart`], [`segment`] and [`snowflake`] (which do not use each other), [`asking`],
 //! [`patience`], [`loader`], [`link`], [`dropped`], [`catalog`], [`history`], [`shmem`], [`settings`], [`error`], [`pg`].
 //! Functions of upper rooms that lower ones have to call are handed down here.
 
@@ -18,7 +18,6 @@
 mod api;
 mod asking;
 mod catalog;
-mod columns;
 mod dropped;
 mod error;
 mod history;

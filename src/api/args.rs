@@ -12,9 +12,10 @@ use leaf_core::snowflake::Layout;
 use leaf_core::snowflake::lease::PROPOSED;
 use leaf_core::tag::MAX_CHARS;
 use leaf_core::time::WallTime;
+use pgrx::PgSqlErrorCode as Code;
 
 use crate::catalog::permissions::PUBLIC;
-use crate::error::{Error, Problem};
+use crate::error::{Error, Problem, Report};
 use crate::pg::call::{Call, Interval};
 use crate::pg::{clock, datum, display, role};
 use crate::segment::error::Error as TagError;
@@ -173,6 +174,26 @@ pub fn description(description: Option<&[u8]>) -> Option<&[u8]> {
         );
     }
     description
+}
+
+/// The name to store for an owner: the current role, or one whose privileges it has.
+pub fn owner(name: Option<&CStr>) -> CString {
+    let Some(name) = name else {
+        return role::name_of(role::current());
+    };
+    let Some(owner) = role::by_name(name) else {
+        let role = display(name.to_bytes());
+        TagError::NoSuchRole { role }.raise()
+    };
+    if !role::has_privileges_of(role::current(), owner) {
+        Report::new(
+            Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
+            format!("must be a member of role \"{}\"", display(name.to_bytes())),
+            "Name a role of which the current one is a member, or leave the owner out.",
+        )
+        .raise();
+    }
+    name.to_owned()
 }
 
 /// The name to store for a grantee: that of a role, or `public`.

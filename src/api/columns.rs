@@ -1,62 +1,56 @@
-//! Taking over columns of users' tables, and giving them back.
-
-use pgrx::pg_sys::Oid;
+//! What the functions for columns, which are in SQL, ask.
 
 use super::args;
-use crate::catalog::columns;
-use crate::columns::adopt::{self, Kind};
-use crate::columns::release;
+use crate::catalog::{self, alloc, columns, registry};
 use crate::pg::call::{Call, sql_functions};
-use crate::pg::{display, xact};
+use crate::pg::clock;
+use crate::segment::error::Refusal;
+use crate::segment::line;
+use crate::segment::permissions::{self, require_owner};
 use crate::shmem;
+use crate::snowflake::source;
 
-sql_functions!(leaf_column_adopt, leaf_column_release, leaf_column_highest);
+sql_functions!(leaf_highest, leaf_privilege, leaf_line_end, leaf_retire);
 
-/// Makes the default of a column draw from leaf. Returns the tag, if it is one of ids of a
-/// tag.
-fn leaf_column_adopt(call: Call<'_>) -> Option<Vec<u8>> {
-    shmem::require();
-    xact::require_writable(c"leaf_column_adopt()");
-    let (table, column) = column(call);
-    let tag = call.text(2).map(|tag| args::tag(Some(tag)));
-    let kind = match (args::given(call.text(3), "kind"), tag) {
-        (b"segment", tag) => Kind::Segment { tag },
-        (b"snowflake", None) => Kind::Snowflake,
-        (b"snowflake", Some(_)) => args::bad(
-            "snowflake ids have no tag",
-            "Leave the tag out, or use kind => 'segment'.",
-        ),
-        (other, _) => args::bad(
-            format!("kind must not be \"{}\"", display(other)),
-            "It is either 'segment' or 'snowflake'.",
-        ),
+/// The largest number in a column that is not above the third argument.
+fn leaf_highest(call: Call<'_>) -> Option<i64> {
+    columns::highest(call.oid(0)?, call.name(1)?.to_bytes(), call.bigint(2)?)
+}
+
+/// What a role may do with a tag.
+fn leaf_privilege(call: Call<'_>) -> Option<Vec<u8>> {
+    let (tag, role) = (call.text(0)?, call.oid(1)?);
+    let permissions = permissions::of(tag, role)?;
+    let privilege = match (permissions.is_owner, permissions.may_draw) {
+        (true, _) => "own",
+        (false, true) => "draw",
+        (false, false) => "none",
     };
-    adopt::adopt(table, column, kind, |tag| {
-        args::tag(Some(tag));
-    })
+    Some(privilege.into())
 }
 
-/// Gives a column a sequence again. Returns the sequence.
-fn leaf_column_release(call: Call<'_>) -> Oid {
+/// The first number of a tag that was not handed out, or the first snowflake id.
+fn leaf_line_end(call: Call<'_>) -> i64 {
     shmem::require();
-    xact::require_writable(c"leaf_column_release()");
-    let (table, column) = column(call);
-    release::release(table, column)
+    let Some(tag) = call.text(0) else {
+        return source::scheme().floor(registry::latest_ceiling().max(clock::now()));
+    };
+    require_owner(tag);
+    let end = line::lock_own(tag).row.position.max_id;
+    // Unused ids that were given back later could be among those that the caller has found in use.
+    catalog::as_owner(|| alloc::raise_floor(tag, end));
+    end
 }
 
-/// The largest number in a column, read without a plan, which would execute functions in
-/// expressions of the table's indexes as the caller.
-fn leaf_column_highest(call: Call<'_>) -> Option<i64> {
-    let (table, column) = column(call);
-    columns::highest(table, column)
-}
-
-/// The first two arguments.
-fn column<'call>(call: Call<'call>) -> (Oid, &'call [u8]) {
-    let hint = "Give a table and a column, such as 'orders', 'id'.";
-    let table = call.oid(0);
-    let table = table.unwrap_or_else(|| args::bad("table must not be null", hint));
-    let column = call.name(1);
-    let column = column.unwrap_or_else(|| args::bad("column must not be null", hint));
-    (table, column.to_bytes())
+/// Drops a tag whose numbers go on elsewhere. Returns the first one.
+fn leaf_retire(call: Call<'_>) -> i64 {
+    shmem::require();
+    let tag = args::tag(call.text(0));
+    require_owner(tag);
+    let row = line::lock_own(tag).row;
+    if row.largest_reserve > 0 {
+        Refusal::Reserved.raise(tag);
+    }
+    catalog::as_owner(|| alloc::delete(tag));
+    row.position.max_id
 }

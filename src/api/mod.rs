@@ -1,7 +1,6 @@
 //! The SQL functions, one file per family. Their names, arguments and results in SQL are
 //! declared in `sql/`; the arguments are checked in [`args`].
 
-mod align;
 mod args;
 mod columns;
 mod id_text;

@@ -10,10 +10,10 @@ use crate::catalog::alloc::{self, Changes, NewTag};
 use crate::catalog::permissions::PUBLIC;
 use crate::error::Problem;
 use crate::pg::call::{Call, sql_functions};
-use crate::pg::{display, encoding, report, role};
-use crate::segment::align::require_unused;
+use crate::pg::{display, encoding, report};
 use crate::segment::changes::{self, Change};
 use crate::segment::error::Error;
+use crate::segment::in_use::require_unused;
 use crate::segment::permissions::{
     check_owner_if_exists, require_owner, require_primary, require_readable,
 };
@@ -59,7 +59,7 @@ fn leaf_tag_create(call: Call<'_>) {
         start,
         max_value,
         description: args::description(call.text(4)),
-        owner: &role::name_of(role::current()),
+        owner: &args::owner(call.name(10)),
         stripe,
     };
     let if_not_exists = args::given(call.boolean(5), "if_not_exists");

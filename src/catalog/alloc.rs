@@ -135,15 +135,6 @@ pub fn update(tag: &[u8], changes: &Changes<'_>) {
     );
 }
 
-/// Moves a tag's row to a position.
-pub fn advance(tag: &[u8], max_id: i64) {
-    let changes = Changes {
-        max_id: Some(max_id),
-        ..Changes::default()
-    };
-    update(tag, &changes);
-}
-
 /// Keeps unused ids below `floor` from being taken back.
 pub fn raise_floor(tag: &[u8], floor: i64) {
     execute(
@@ -215,12 +206,6 @@ fn position_of(row: &ResultRow<'_>) -> Position {
         max_value: bigint(row, "max_value"),
         numbers: own_numbers(stripes, widths),
     }
-}
-
-/// Whether the centre grants a tag's numbers.
-pub fn is_of_centre(tag: &[u8]) -> bool {
-    let statement = "SELECT upstream_tag IS NOT NULL FROM leaf.alloc WHERE biz_tag = $1";
-    query(statement, &[text_arg(tag)], |row| flag(row, 1)) == [true]
 }
 
 /// The columns of `leaf.alloc`, named `a`, that [`locked_row`] reads; `$2` is the current

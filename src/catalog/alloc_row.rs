@@ -20,7 +20,6 @@ pub(super) mod column {
     pub const HISTORY: i16 = 10;
     pub const IS_COPY: i16 = 11;
     pub const LAST_GRANT: i16 = 12;
-    pub const LARGEST_RESERVE: i16 = 13;
     pub const WRITTEN_BY: i16 = 14;
     pub const FLOOR: i16 = 15;
     pub const MAX_STEP: i16 = 16;

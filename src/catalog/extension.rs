@@ -4,7 +4,7 @@
 use pgrx::pg_sys::Oid;
 
 use super::relation;
-use super::statement::{bigint, column_of, query, query_latest, text};
+use super::statement::{column_of, query};
 use crate::pg::datum::{bigint_arg, string_arg};
 
 /// Selects the functions `f` of the extension, in their schemas `n`, with the name `$1`.
@@ -22,30 +22,6 @@ macro_rules! functions {
              WHERE e.extname = 'leaf' AND f.proname = $1::pg_catalog.name"
         )
     };
-}
-
-/// A function of the extension.
-#[derive(Clone, Debug)]
-pub struct Function {
-    pub oid: Oid,
-    /// Its name, qualified and quoted.
-    pub name: String,
-}
-
-/// The function with a name, the one with the fewest arguments.
-pub fn function(name: &str) -> Option<Function> {
-    let found = query_latest(
-        concat!(
-            functions!("f.oid::bigint, pg_catalog.format('%I.%I', n.nspname, f.proname)"),
-            " ORDER BY f.pronargs LIMIT 1"
-        ),
-        &[string_arg(name)],
-        |row| Function {
-            oid: Oid::from(bigint(row, 1) as u32),
-            name: text(row, 2),
-        },
-    );
-    found.into_iter().next()
 }
 
 /// Whether a role may call the function with a name, of which there is one.

@@ -2,15 +2,13 @@
 //! file per table.
 //!
 //! Statements on these tables run as their owner, with nothing but `pg_catalog` in
-//! the search path; see [`relation::as_owner`]. Those of [`defaults`],
-//! [`columns`] and [`sequences`] read system catalogs as the current role, and change users'
-//! tables as these tables' owners.
+//! the search path; see [`relation::as_owner`]. Those of [`columns`] read users' tables as these
+//! tables' owners.
 
 pub mod alloc;
 pub mod alloc_row;
 pub mod columns;
 pub mod database;
-pub mod defaults;
 pub mod extension;
 pub mod guard;
 pub mod intent;
@@ -18,7 +16,6 @@ pub mod mask_secret;
 pub mod permissions;
 pub mod registry;
 pub mod relation;
-pub mod sequences;
 mod statement;
 pub mod triggers;
 pub mod worker_row;

@@ -88,19 +88,6 @@ impl Readable {
         })
     }
 
-    /// The name of a tag's owner, and whether blocks of its ids were ever reserved, by a service
-    /// or by a shard; `None` if there is no row.
-    pub fn owner_and_blocks(&self, tag: &[u8]) -> Option<(Vec<u8>, bool)> {
-        heap::find_by_text(self.alloc, self.index, tag, |row| {
-            let owner = row.name(column::OWNER).unwrap_or_default();
-            let largest = row.bigint(column::LARGEST_RESERVE);
-            (
-                owner.to_bytes().to_vec(),
-                largest.is_some_and(|ids| ids > 0),
-            )
-        })
-    }
-
     /// What `user` may do with a tag, and what `read` reads from the same row.
     fn permissions_and<R>(
         &self,

@@ -1,10 +1,9 @@
 //! Running SQL statements, and reading the columns of their results.
 
 use pgrx::spi::{Spi, SpiHeapTupleData, SpiResult};
-use pgrx::{AnyElement, FromDatum, IntoDatum, pg_sys};
+use pgrx::{AnyElement, FromDatum, IntoDatum};
 
 use crate::pg::datum::{self, Arg};
-use crate::pg::encoding::encode_c;
 use crate::pg::{display, snapshot, xact};
 
 /// A row of a result.
@@ -43,18 +42,6 @@ pub fn query_latest<R>(
     read: impl Fn(&ResultRow<'_>) -> R,
 ) -> Vec<R> {
     snapshot::select_latest(statement, args, |row| read(row))
-}
-
-/// Runs a utility command, with names as [`display`] shows them.
-pub fn command(command: &str) {
-    let command = encode_c(command);
-    Spi::connect_mut(|_| {
-        // SAFETY: SPI is connected, and copies the command.
-        let code = unsafe { pg_sys::SPI_execute(command.as_ptr(), false, 0) };
-        if code < 0 {
-            pgrx::error!("command failed: {code}");
-        }
-    });
 }
 
 /// Which column of a result: its number, counted from 1, or its name.
@@ -115,17 +102,4 @@ pub fn bytes(row: &ResultRow<'_>, column: impl ResultColumn) -> Option<Vec<u8>> 
     let value = column_of::<AnyElement>(row, column)?;
     // SAFETY: the column is of that type, and lives as long as the row.
     Some(unsafe { datum::text(value.datum()) }.to_vec())
-}
-
-/// A constant, as PostgreSQL prints it with `standard_conforming_strings`.
-pub fn literal(value: &str) -> String {
-    format!("'{}'", value.replace('\'', "''"))
-}
-
-/// A name, quoted as necessary.
-pub fn quoted(name: &[u8]) -> String {
-    let names = query_latest("SELECT quote_ident($1)", &[datum::text_arg(name)], |row| {
-        text(row, 1)
-    });
-    names.join("")
 }

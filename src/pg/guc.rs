@@ -211,18 +211,6 @@ pub fn lock_timeout() -> Option<Duration> {
         .map(Duration::from_millis)
 }
 
-/// A duration as the value of a setting in milliseconds.
-pub fn milliseconds(duration: Duration) -> CString {
-    CString::new(duration.as_millis().to_string()).unwrap_or_default()
-}
-
-/// How long a process waits for a lock before it looks for a deadlock.
-pub fn deadlock_timeout() -> Duration {
-    // SAFETY: a plain variable of this process.
-    let ms = unsafe { pg_sys::DeadlockTimeout };
-    Duration::from_millis(ms.max(1) as u64)
-}
-
 /// Runs `work` with other settings, also with such that only superusers can change. If `work`
 /// raises an error, the abort restores them.
 pub fn with<R>(settings: &[(&CStr, &CStr)], work: impl FnOnce() -> R) -> R {

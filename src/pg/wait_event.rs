@@ -18,8 +18,6 @@ pub enum WaitEvent {
     CeilingFile,
     /// `LeafLinkMain`: the link, for something to do or for an answer of the centre.
     LinkMain,
-    /// `LeafColumn`: the next attempt to lock a table and its sequences.
-    Column,
 }
 
 impl WaitEvent {
@@ -27,14 +25,13 @@ impl WaitEvent {
     #[cfg(any(feature = "pg17", feature = "pg18", feature = "pg19"))]
     pub fn number(self) -> u32 {
         /// As this process has learnt them; 0 if it has not.
-        static NUMBERS: [AtomicU32; 6] = [const { AtomicU32::new(0) }; 6];
+        static NUMBERS: [AtomicU32; 5] = [const { AtomicU32::new(0) }; 6];
         let (known, name) = match self {
             WaitEvent::Segment => (&NUMBERS[0], c"LeafSegment"),
             WaitEvent::Snowflake => (&NUMBERS[1], c"LeafSnowflake"),
             WaitEvent::LoaderMain => (&NUMBERS[2], c"LeafLoaderMain"),
             WaitEvent::CeilingFile => (&NUMBERS[3], c"LeafCeilingFile"),
-            WaitEvent::LinkMain => (&NUMBERS[5], c"LeafLinkMain"),
-            WaitEvent::Column => (&NUMBERS[4], c"LeafColumn"),
+            WaitEvent::LinkMain => (&NUMBERS[4], c"LeafLinkMain"),
         };
         match known.load(Ordering::Relaxed) {
             0 => {

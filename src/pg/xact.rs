@@ -1,7 +1,5 @@
 //! The current transaction of this process.
 
-use std::ffi::CStr;
-
 use pgrx::pg_sys;
 
 unsafe extern "C-unwind" {
@@ -76,12 +74,6 @@ pub fn has_written() -> bool {
 pub fn is_parallel() -> bool {
     // SAFETY: reads this process's transaction state.
     unsafe { pg_sys::IsInParallelMode() }
-}
-
-/// Raises PostgreSQL's error if the transaction is read-only, as all are in recovery.
-pub fn require_writable(command: &CStr) {
-    // SAFETY: a C string.
-    unsafe { pg_sys::PreventCommandIfReadOnly(command.as_ptr()) };
 }
 
 /// Runs `work`, which may write even if the transaction is read-only, because leaf's

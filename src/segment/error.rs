@@ -362,6 +362,8 @@ pub enum Refusal {
     StripeOfCentre,
     /// Other nodes have numbers of the tag, too.
     SharedLine,
+    /// Services may have ids of the tag that they have not handed out.
+    Reserved,
     /// The secret of the tag's masks is not in this database.
     NoMaskSecret,
 }
@@ -425,10 +427,14 @@ format!("tag \"{tag}\" cannot be fed and have a stripe"),
                 "Let the tag of the centre have the stripe; the centre divides its numbers among the tags that it feeds.",
             ),
             Refusal::SharedLine => Report::not_ready(
-format!("a sequence cannot take the place of tag \"{tag}\", of which other nodes have numbers, too"),
-                "Drop the default with ALTER TABLE, and choose numbers for the column that no other node has.",
+format!("other nodes have numbers of tag \"{tag}\", too"),
+                "Move it with leaf_tag_alter above the numbers of all nodes. To have a sequence in its place, drop the default with ALTER TABLE, and choose numbers that no other node has.",
             )
             .detail("The tag has a stripe of the numbers, or a centre feeds it."),
+            Refusal::Reserved => Report::not_ready(
+format!("blocks of tag \"{tag}\" were reserved, of which services may still hand out ids"),
+                "Take the default away with ALTER TABLE, and choose numbers for the column that the tag does not reach.",
+            ),
             Refusal::NoMaskSecret => Report::not_ready(
 format!("the secret of the masks of tag \"{tag}\" is not in this database"),
                 "Copy the row of leaf.mask_secret from where the tag comes from, or begin other masks with UPDATE leaf.alloc SET mask_secret_id = NULL.",

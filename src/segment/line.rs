@@ -37,16 +37,16 @@ pub fn lock(tag: &[u8]) -> Option<Line> {
     Some(Line { row, stored })
 }
 
-/// The first number that this database may use without leaf, because leaf grants nothing of
-/// the tag from now on; an error if other nodes get numbers of the tag, too.
-pub fn end(tag: &[u8]) -> i64 {
-    let Some(Line { row, .. }) = lock(tag) else {
+/// As [`lock`]; an error if there is no such tag, or if other nodes get numbers of it, too. Then
+/// its numbers from its position on are this database's alone.
+pub fn lock_own(tag: &[u8]) -> Line {
+    let Some(line) = lock(tag) else {
         Error::NoSuchTag { tag: display(tag) }.raise();
     };
-    if row.is_shared() {
+    if line.row.is_shared() {
         Refusal::SharedLine.raise(tag);
     }
-    row.position.max_id
+    line
 }
 
 /// One past the largest number of a tag that memory or this session knows to be handed out.

@@ -8,7 +8,7 @@
 //!   ids.
 //! - [`blocks`]: consecutive ids for buffers outside the server, requested from the
 //!   loader.
-//! - [`permissions`]: what a role may do with a tag.
+//! - [`permissions`]: what a role may do with a tag; [`in_use`]: whether defaults draw from it.
 //! - [`auto_create`]: a first draw creates its tag, if that is wanted.
 //! - [`masks`]: the keys with which the session masks ids.
 //! - [`upstream`]: attaches a tag to one of the centre, and is the centre's side.
@@ -27,9 +27,8 @@
 //!
 //! - [`grant`]: collects the grants to be made, makes them in a transaction, publishes them.
 //!
-//! [`align`] moves tags past the ids in use; [`saved`] keeps unused ids over a clean restart.
+//! [`saved`] keeps unused ids over a clean restart.
 
-pub mod align;
 pub mod at_end;
 mod auto_create;
 pub mod batch;
@@ -38,6 +37,7 @@ pub mod changes;
 pub mod draw;
 pub mod error;
 pub mod grant;
+pub mod in_use;
 pub mod key;
 pub mod line;
 pub mod masks;

@@ -17,6 +17,11 @@ pub fn wait_until_readable(patience: &Patience<'_>) -> Readable {
     })
 }
 
+/// What a role may do with a tag; `None` if there is no such tag.
+pub fn of(tag: &[u8], role: pg_sys::Oid) -> Option<Permissions> {
+    wait_until_readable(&Patience::new(Ids::OfTag(tag))).permissions(tag, role)
+}
+
 /// The row's permissions; an error unless they allow `user` to draw.
 pub fn require_draw(readable: &Readable, tag: &[u8], user: pg_sys::Oid) -> Permissions {
     find_to_draw(readable, tag, user).unwrap_or_else(|error| error.raise())
@@ -67,8 +72,7 @@ pub fn check_owner(tag: &[u8]) {
 /// Returns whether the tag exists; an error if it does and the current role does not own it.
 pub fn check_owner_if_exists(tag: &[u8]) -> bool {
     let user = role::current();
-    let readable = wait_until_readable(&Patience::new(Ids::OfTag(tag)));
-    let Some(permissions) = readable.permissions(tag, user) else {
+    let Some(permissions) = of(tag, user) else {
         return false;
     };
     if !permissions.is_owner {

@@ -2,5 +2,5 @@
 -- region setup
 \connect template1
 CREATE EXTENSION leaf;
-GRANT EXECUTE ON FUNCTION leaf_tag_create, leaf_tag_align TO app;
+GRANT EXECUTE ON FUNCTION leaf_tag_create TO app;
 -- endregion

@@ -305,10 +305,7 @@ fn others_and_other_columns_are_refused() {
     world
         .admin
         .run("REVOKE EXECUTE ON FUNCTION leaf_tag_create FROM app");
-    refused(
-        app.batch_execute("SELECT leaf_column_adopt('orders', 'id')"),
-        "42501",
-    );
+    app.fails("SELECT leaf_column_adopt('orders', 'id')", "42501");
     app.run("SELECT leaf_column_adopt('orders', 'id', kind => 'snowflake')");
     refused(
         app.batch_execute("SELECT leaf_column_adopt('orders', 'id')"),
@@ -317,7 +314,7 @@ fn others_and_other_columns_are_refused() {
 }
 
 #[test]
-fn rows_that_a_policy_hides_count() {
+fn rows_that_a_policy_hides_from_the_owner_are_no_empty_table() {
     let mut world = World::new();
     let app = &mut world.app;
     app.run(
@@ -326,11 +323,43 @@ fn rows_that_a_policy_hides_count() {
          CREATE POLICY p ON orders FOR INSERT WITH CHECK (true);
          CREATE POLICY q ON orders FOR SELECT USING (id > 77)",
     );
-    app.run("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM orders");
-    world.admin.run("INSERT INTO app.orders VALUES (88)");
-    // Nor does the snapshot hide any.
-    app.run("SELECT leaf_column_adopt('orders', 'id'); COMMIT");
-    assert_eq!(insert(app), 89);
+    app.fails("SELECT leaf_column_adopt('orders', 'id')", "42501");
+    // A policy for others hides nothing from the owner.
+    app.run(
+        "ALTER TABLE orders NO FORCE ROW LEVEL SECURITY; SELECT leaf_column_adopt('orders', 'id')",
+    );
+    assert_eq!(insert(app), 78);
+}
+
+#[test]
+fn rows_on_other_servers_are_no_empty_table() {
+    let mut world = World::new();
+    world.admin.run(
+        "CREATE EXTENSION postgres_fdw; CREATE SERVER here FOREIGN DATA WRAPPER postgres_fdw;
+         GRANT USAGE ON FOREIGN SERVER here TO app",
+    );
+    world.app.run(
+        "CREATE TABLE orders (id bigint, n int DEFAULT 1) PARTITION BY LIST (n);
+         CREATE FOREIGN TABLE far PARTITION OF orders FOR VALUES IN (1) SERVER here;
+         CREATE TABLE spread (id bigint)",
+    );
+    let adopt = |table: &str| format!("SELECT leaf_column_adopt('app.{table}', 'id')");
+    refused(world.app.batch_execute(&adopt("orders")), "0A000");
+    world.app.run(&adopt("spread"));
+    // As Citus records a distributed table.
+    world.admin.run(
+        "SET allow_system_table_mods = on; CREATE TABLE pg_catalog.pg_dist_partition (logicalrelid regclass);
+         GRANT SELECT ON pg_catalog.pg_dist_partition TO PUBLIC; INSERT INTO pg_dist_partition VALUES ('app.spread')",
+    );
+    refused(
+        world
+            .app
+            .batch_execute("SELECT leaf_column_release('app.spread', 'id')"),
+        "0A000",
+    );
+    world
+        .app
+        .run("CREATE TABLE near (id bigint); SELECT leaf_column_adopt('near', 'id')");
 }
 
 #[test]

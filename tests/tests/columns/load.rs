@@ -100,6 +100,88 @@ fn partitioned_table_changes_hands_under_load() {
 }
 
 #[test]
+fn hundred_thousand_concurrent_inserts_repeat_no_id_in_both_directions() {
+    let mut world = World::new();
+    world.app.run(
+        "CREATE TABLE orders (id bigserial, n int) PARTITION BY HASH (n);
+         CREATE TABLE p0 PARTITION OF orders FOR VALUES WITH (MODULUS 2, REMAINDER 0);
+         CREATE TABLE p1 PARTITION OF orders FOR VALUES WITH (MODULUS 2, REMAINDER 1);
+         ALTER SEQUENCE orders_id_seq CACHE 20;
+         GRANT INSERT ON orders TO clerk; GRANT USAGE ON SEQUENCE orders_id_seq TO clerk",
+    );
+    let rows = AtomicUsize::new(0);
+    let is_enough = || rows.load(Ordering::Relaxed) >= 100_000;
+    thread::scope(|scope| {
+        for _ in 0..8 {
+            let mut clerk = world.server.connect_as("clerk", "postgres");
+            let (rows, is_enough) = (&rows, &is_enough);
+            scope.spawn(move || {
+                while !is_enough() {
+                    clerk.run("INSERT INTO orders (n) SELECT generate_series(1, 25)");
+                    rows.fetch_add(25, Ordering::Relaxed);
+                }
+            });
+        }
+        while !is_enough() {
+            world.app.run("SELECT leaf_column_adopt('orders', 'id')");
+            world.app.run("SELECT leaf_column_release('orders', 'id')");
+        }
+    });
+    let twice = "SELECT count(*) - count(DISTINCT id) FROM orders";
+    assert_eq!(world.app.number(twice), 0);
+}
+
+/// Each of these is waited for alone, with nothing locked.
+#[test]
+fn writers_pass_while_the_holders_of_four_partitions_end_one_after_the_other() {
+    let mut world = World::new();
+    world.app.run(
+        "CREATE TABLE orders (id bigserial, n int) PARTITION BY LIST (n);
+         CREATE TABLE p1 PARTITION OF orders FOR VALUES IN (1);
+         CREATE TABLE p2 PARTITION OF orders FOR VALUES IN (2);
+         CREATE TABLE p3 PARTITION OF orders FOR VALUES IN (3);
+         CREATE TABLE p4 PARTITION OF orders FOR VALUES IN (4);
+         GRANT SELECT, INSERT ON orders, p1, p2, p3, p4 TO clerk; GRANT USAGE ON SEQUENCE orders_id_seq TO clerk",
+    );
+    let mut holders: Vec<_> = (1..=4)
+        .map(|n| {
+            let mut holder = world.server.connect_as("clerk", "postgres");
+            holder.run(&format!("BEGIN; SELECT FROM p{n}"));
+            holder
+        })
+        .collect();
+    // Longer than a try, shorter than two.
+    world.clerk.run("SET lock_timeout = '3s'");
+    let pid = world.app.number("SELECT pg_backend_pid()::bigint");
+    thread::scope(|scope| {
+        let app = &mut world.app;
+        let adoption =
+            scope.spawn(move || app.run("SELECT leaf_column_adopt('orders', 'id', 't')"));
+        for (held, mut holder) in (1..=4).zip(holders.drain(..)) {
+            let observer = &mut world.admin;
+            wait_until("the adoption waits for a partition, or has it", || {
+                observer.number(&format!(
+                    "SELECT count(*) FROM pg_locks WHERE pid = {pid} AND NOT granted AND relation = 'app.p{held}'::regclass"
+                )) > 0
+            });
+            for n in 1..=4 {
+                world
+                    .clerk
+                    .run(&format!("INSERT INTO orders (n) VALUES ({n})"));
+            }
+            holder.run("COMMIT");
+        }
+        adoption.join().expect("it is adopted");
+    });
+    assert_eq!(
+        world
+            .clerk
+            .number("INSERT INTO orders (n) VALUES (1) RETURNING id"),
+        17
+    );
+}
+
+#[test]
 fn session_that_holds_the_sequence_is_no_victim() {
     let mut world = World::new();
     world.app.run(
@@ -179,16 +261,38 @@ fn error_names_what_could_not_be_locked() {
         "SELECT nextval('orders_id_seq')",
         sequence,
     );
-    // The row of a tag that does not exist for others yet.
-    named(
-        &mut other,
-        "SELECT leaf_tag_create('t')",
-        "table leaf.alloc",
-    );
     let alter = "SELECT leaf_tag_alter('r', description => 'altered')";
     named(&mut other, alter, "table leaf.alloc");
-    let share = "LOCK leaf.alloc IN SHARE MODE";
-    named(&mut world.admin, share, "table leaf.alloc");
+}
+
+/// A new tag is made before the table is locked.
+#[test]
+fn tag_of_another_transaction_is_waited_for_without_the_table() {
+    let mut world = World::new();
+    world.app.run(
+        "CREATE TABLE orders (id bigserial PRIMARY KEY, n int); GRANT INSERT, SELECT ON orders TO clerk;
+         GRANT USAGE ON SEQUENCE orders_id_seq TO clerk; SET lock_timeout = '300ms'",
+    );
+    let mut other = world.server.connect_as("app", "postgres");
+    other.run("BEGIN; SELECT leaf_tag_create('t')");
+    let adopt = "SELECT leaf_column_adopt('orders', 'id', 't')";
+    world.app.fails(adopt, "55P03");
+    world.app.run("SET lock_timeout = 0");
+    let pid = world.app.number("SELECT pg_backend_pid()::bigint");
+    thread::scope(|scope| {
+        let app = &mut world.app;
+        let calling = scope.spawn(move || app.run(adopt));
+        let observer = &mut world.admin;
+        wait_until("the call waits for the tag", || {
+            observer.number(&format!(
+                "SELECT count(*) FROM pg_locks WHERE pid = {pid} AND NOT granted"
+            )) > 0
+        });
+        assert_eq!(insert(&mut world.clerk), 1);
+        other.run("ROLLBACK");
+        calling.join().expect("the call goes on");
+    });
+    assert_eq!(insert(&mut world.clerk), 2);
 }
 
 #[test]
@@ -196,32 +300,29 @@ fn table_is_not_held_while_leaf_waits_for_its_own() {
     let mut world = World::new();
     world.app.run(
         "CREATE TABLE orders (id bigserial PRIMARY KEY, n int); GRANT INSERT, SELECT ON orders TO clerk;
-         SET leaf.wait_timeout = '10min'",
+         SELECT leaf_column_adopt('orders', 'id'); SET leaf.wait_timeout = '10min'",
     );
     let pid = world.app.number("SELECT pg_backend_pid()::bigint");
     let mut locker = world.server.connect();
-    for (call, id) in [("adopt", 1000), ("release", 2000)] {
-        world.clerk.run("BEGIN; SELECT FROM orders");
-        thread::scope(|scope| {
-            let app = &mut world.app;
-            let calling =
-                scope.spawn(move || app.run(&format!("SELECT leaf_column_{call}('orders', 'id')")));
-            let observer = &mut world.admin;
-            wait_until("the call waits for the table", || {
-                observer.number(&format!(
-                    "SELECT count(*) FROM pg_locks WHERE pid = {pid} AND NOT granted"
-                )) > 0
-            });
-            locker.run("BEGIN; LOCK leaf.alloc");
-            world.clerk.run("COMMIT");
-            world.clerk.run(&format!(
-                "SET statement_timeout = '20s'; INSERT INTO orders VALUES ({id}, 1)"
-            ));
-            locker.run("COMMIT");
-            calling.join().expect("the call goes on");
+    world.clerk.run("BEGIN; SELECT FROM orders");
+    thread::scope(|scope| {
+        let app = &mut world.app;
+        let calling = scope.spawn(move || app.run("SELECT leaf_column_release('orders', 'id')"));
+        let observer = &mut world.admin;
+        wait_until("the call waits for the table", || {
+            observer.number(&format!(
+                "SELECT count(*) FROM pg_locks WHERE pid = {pid} AND NOT granted"
+            )) > 0
         });
-        assert!(insert(&mut world.app) > id);
-    }
+        locker.run("BEGIN; LOCK leaf.alloc");
+        world.clerk.run("COMMIT");
+        world
+            .clerk
+            .run("SET statement_timeout = '20s'; INSERT INTO orders VALUES (2000, 1)");
+        locker.run("COMMIT");
+        calling.join().expect("the call goes on");
+    });
+    assert!(insert(&mut world.app) > 2000);
 }
 
 #[test]

@@ -101,30 +101,59 @@ fn release_executes_nothing_of_the_tables_owner() {
     }
 }
 
+/// A default, a domain, a policy and the predicate of an index are the owner's code.
 #[test]
-fn commands_of_a_superusers_call_run_as_the_tables_owner() {
+fn superuser_executes_nothing_of_the_tables_owner() {
+    let mut trap = Trap::new();
+    trap.mallory.run(
+        "CREATE FUNCTION mal.note(bigint) RETURNS boolean IMMUTABLE LANGUAGE plpgsql AS $$
+         BEGIN
+             IF current_user <> 'mallory' THEN RAISE EXCEPTION 'executed as %', current_user; END IF;
+             RETURN true;
+         END $$;
+         CREATE DOMAIN mal.id AS bigint CHECK (mal.note(value));
+         CREATE TABLE mal.t (id bigserial CHECK (mal.note(id)), other mal.id DEFAULT mal.note(1)::int);
+         INSERT INTO mal.t VALUES (5, 5);
+         CREATE INDEX ON mal.t (id) WHERE mal.note(id); CREATE INDEX ON mal.t (mal.note(id));
+         CREATE STATISTICS mal.s ON (mal.note(1)), id FROM mal.t;
+         CREATE POLICY p ON mal.t USING (mal.note(id)); ALTER TABLE mal.t ENABLE ROW LEVEL SECURITY",
+    );
+    trap.admin
+        .run("SELECT leaf_column_adopt('mal.t', 'id', 't')");
+    trap.mallory
+        .run("SELECT leaf_tag_alter('t', step => 10); INSERT INTO mal.t VALUES (700, 7)");
+    let moved = "SELECT highest FROM leaf_tag_align() WHERE moved";
+    assert_eq!(trap.admin.number(moved), 700);
+    assert_eq!(
+        trap.admin.number("SELECT leaf.highest('mal.t', 'other')"),
+        7
+    );
+    trap.admin.run("SELECT leaf_column_release('mal.t', 'id')");
+    assert_eq!(trap.mallory.number("SELECT nextval('mal.t_id_seq')"), 701);
+}
+
+#[test]
+fn tag_of_a_groups_table_belongs_to_the_group() {
     let mut world = World::new();
     world.admin.run(
-        "CREATE TABLE seen (who name DEFAULT current_user); GRANT INSERT ON seen TO PUBLIC;
-         CREATE FUNCTION note() RETURNS event_trigger LANGUAGE plpgsql AS $$
-         BEGIN INSERT INTO public.seen DEFAULT VALUES; END $$",
-    );
-    world.app.run(
-        "CREATE TABLE serial (id bigserial); CREATE TABLE identity (id bigint GENERATED ALWAYS AS IDENTITY);
-         CREATE TABLE plain (id bigint); CREATE TABLE required (id bigint NOT NULL)",
+        "CREATE ROLE crew; GRANT crew TO clerk; GRANT CREATE, USAGE ON SCHEMA app TO crew;
+         GRANT EXECUTE ON FUNCTION leaf_tag_create TO clerk; CREATE TABLE app.shared (id bigserial);
+         ALTER TABLE app.shared OWNER TO crew",
     );
     world
-        .admin
-        .run("CREATE EVENT TRIGGER note ON ddl_command_end EXECUTE FUNCTION note()");
-    for table in ["serial", "identity", "plain", "required"] {
-        for call in ["adopt", "release"] {
-            world
-                .admin
-                .run(&format!("SELECT leaf_column_{call}('app.{table}', 'id')"));
-        }
-    }
-    let seen = "SELECT string_agg(DISTINCT who::text, ' ') FROM seen";
-    assert_eq!(world.admin.text(seen), "app");
+        .clerk
+        .run("SELECT leaf_column_adopt('app.shared', 'id', 't')");
+    let owner = "SELECT owner::text FROM leaf.alloc WHERE biz_tag = 't'";
+    assert_eq!(world.admin.text(owner), "crew");
+    refused(
+        world
+            .app
+            .batch_execute("SELECT leaf_tag_create('u', owner => 'crew')"),
+        "42501",
+    );
+    world
+        .clerk
+        .run("SELECT leaf_column_release('app.shared', 'id')");
 }
 
 /// Their owner could otherwise have a superuser restart a sequence of another role.
@@ -142,7 +171,7 @@ fn sequence_of_another_role_is_left_alone() {
          CREATE TABLE mal.p1 PARTITION OF mal.p DEFAULT",
     );
     let adopt = "SELECT leaf_column_adopt('mal.t', 'id')";
-    refused(world.admin.batch_execute(adopt), "42501");
+    refused(world.admin.batch_execute(adopt), "55000");
     world.admin.run("SELECT leaf_column_adopt('mal.p', 'id')");
     mallory.run("ALTER TABLE mal.p1 ALTER id SET DEFAULT nextval('app.numbers')");
     let release = "SELECT leaf_column_release('mal.p', 'id')";
@@ -221,6 +250,9 @@ fn tag_of_another_role_is_not_dropped_by_a_release() {
     mallory.run("CREATE TABLE mal.t (id bigint DEFAULT leaf_segment_next('victim'))");
     let release = "SELECT leaf_column_release('mal.t', 'id')";
     let error = refused(world.admin.batch_execute(release), "55000");
-    assert_eq!(error.detail(), Some("The tag belongs to role \"app\"."));
+    assert_eq!(
+        error.detail(),
+        Some("It belongs to another role than the table.")
+    );
     world.app.next("victim").expect("the tag is still there");
 }

@@ -51,12 +51,11 @@ fn alignment_finds_every_column_that_draws() {
           CREATE TABLE app.twin (id bigint DEFAULT leaf_segment_next('a') + app.leaf_segment_next('b'));
           CREATE TABLE app.two (id bigint DEFAULT greatest(leaf_segment_next('a'), leaf_segment_next('b')));
           CREATE TABLE app.casts (
-              one bigint DEFAULT leaf_segment_next('a' COLLATE "C"),
-              two bigint DEFAULT leaf_segment_next('a'::varchar(20)),
-              three bigint DEFAULT leaf_segment_next('a'::name),
-              four bigint DEFAULT leaf_segment_next('a'::char(3)),
-              five bigint DEFAULT leaf_segment_next('a'::app.tag),
-              six bigint DEFAULT leaf_segment_next(tag => 'a'));
+              one bigint DEFAULT leaf_segment_next('a'::varchar),
+              two bigint DEFAULT leaf_segment_next('a'::name),
+              three bigint DEFAULT leaf_segment_next(tag => 'a'),
+              four bigint DEFAULT leaf_segment_next('abc'::varchar(1)),
+              five bigint DEFAULT leaf_segment_next('a'::app.tag));
           CREATE TABLE app.unsaid (tag text, id bigint DEFAULT leaf_segment_next(lower('A')));
           INSERT INTO app.plain VALUES ('', 2000);
           CREATE TABLE app.nan (id numeric DEFAULT leaf_segment_next('a'));
@@ -80,10 +79,7 @@ fn alignment_finds_every_column_that_draws() {
         found,
         [
             "a app.\"cast\".id 3001 3002 t",
-            "a app.casts.five 3002 f",
-            "a app.casts.four 3002 f",
             "a app.casts.one 3002 f",
-            "a app.casts.six 3002 f",
             "a app.casts.three 3002 f",
             "a app.casts.two 3002 f",
             "a app.nan.id 3002 f",
@@ -91,6 +87,8 @@ fn alignment_finds_every_column_that_draws() {
             "a app.plain.id 2000 4001 f",
             "a app.twin.id 4001 f",
             "a app.two.id 4001 f",
+            "app.casts.five f",
+            "app.casts.four f",
             "app.unsaid.id f",
             "b app.domain.id 10 11 t",
             "b app.domain.narrow 700 701 t",
@@ -103,16 +101,67 @@ fn alignment_finds_every_column_that_draws() {
 }
 
 #[test]
-fn alignment_is_for_administrators() {
-    let server = Server::start();
-    let mut client = server.connect();
-    client.run("CREATE ROLE shop LOGIN");
+fn alignment_moves_nothing_of_others() {
+    let (server, mut client) = Server::with_orders(1000);
+    client.run(
+        "CREATE ROLE shop LOGIN; CREATE SCHEMA shop AUTHORIZATION shop;
+         CREATE TABLE orders (id bigint DEFAULT leaf_segment_next('orders'));
+         INSERT INTO orders VALUES (5000)",
+    );
     refused(
         client.batch_execute("SELECT leaf_tag_align('nothing')"),
         "42704",
     );
     let mut shop = server.connect_as("shop", "postgres");
-    shop.fails("SELECT leaf_tag_align()", "42501");
+    shop.run(
+        "CREATE TABLE shop.own (id bigint DEFAULT leaf_segment_next('orders')); INSERT INTO shop.own VALUES (7000)",
+    );
+    let aligned =
+        "SELECT string_agg(concat_ws(' ', used_in, moved, ignored), ', ') FROM leaf_tag_align()";
+    let stranger = "tables whose owner may not draw from the tag";
+    assert_eq!(
+        shop.text(aligned),
+        format!("public.orders.id f tables of other roles, shop.own.id f {stranger}")
+    );
+    client.run("SELECT leaf_tag_grant('orders', 'shop')");
+    let shown =
+        shop.text("SELECT string_agg(concat_ws(' ', used_in, moved), ', ') FROM leaf_tag_align()");
+    assert_eq!(shown, "public.orders.id f, shop.own.id f");
+    assert_eq!(client.next("orders").expect("an id"), 1);
+}
+
+/// As with schemas that were dumped without rows, and with databases that ORMs make for tests.
+#[test]
+fn tags_that_are_missing_are_made_above_their_columns() {
+    let server = Server::start();
+    let mut client = server.connect();
+    client.run(
+        "CREATE ROLE app LOGIN; CREATE SCHEMA app AUTHORIZATION app;
+         GRANT EXECUTE ON FUNCTION leaf_tag_create TO app",
+    );
+    let mut app = server.connect_as("app", "postgres");
+    app.run(
+        "SET search_path = app, public;
+         CREATE TABLE orders (id bigint DEFAULT leaf_segment_next('orders'), line bigint DEFAULT leaf_segment_next('lines'));
+         CREATE TABLE parts (id bigint DEFAULT leaf_segment_next('orders')) PARTITION BY RANGE (id);
+         CREATE TABLE part PARTITION OF parts FOR VALUES FROM (0) TO (10000);
+         INSERT INTO orders VALUES (70, NULL); INSERT INTO parts VALUES (900)",
+    );
+    let said =
+        "SELECT string_agg(concat_ws(' ', used_in, moved, ignored), ', ') FROM leaf_tag_align()";
+    let missing = "f all: its tag does not exist";
+    assert_eq!(
+        app.text(said),
+        format!("app.orders.line {missing}, app.orders.id {missing}, app.parts.id {missing}")
+    );
+    app.run("SELECT leaf_tag_align(create_missing => true)");
+    assert_eq!(app.next("orders").expect("an id"), 901);
+    assert_eq!(app.next("lines").expect("an id"), 1);
+    let owners = "SELECT string_agg(DISTINCT owner, ' ') FROM leaf.alloc";
+    assert_eq!(client.text(owners), "app");
+    // It makes nothing twice.
+    app.run("SELECT leaf_tag_align(create_missing => true)");
+    assert_eq!(app.next("orders").expect("an id"), 902);
 }
 
 #[test]
@@ -185,23 +234,22 @@ fn table_of_a_role_that_may_not_draw_moves_no_tag() {
     let aligned = "SELECT string_agg(concat_ws(' ', used_in, highest, moved, ignored), ', ')
                      FROM leaf_tag_align('orders')";
     let stranger = "tables whose owner may not draw from the tag";
+    // A partition counts as its table, whoever owns it.
     assert_eq!(
         client.text(aligned),
-        format!(
-            "own.big.id 300 t {stranger}, public.child.id 300 f, public.shared.id f {stranger}"
-        )
+        format!("own.big.id f {stranger}, public.child.id 300 t, public.shared.id 7000000 t")
     );
     client.run("SELECT leaf_tag_grant('orders', 'stranger')");
     assert_eq!(
         client.text(aligned),
-        "own.big.id 5000000 t, public.child.id 300 f, public.shared.id 7000000 t"
+        "own.big.id 5000000 f, public.child.id 300 f, public.shared.id 7000000 f"
     );
 }
 
 /// The role that aligns may be a superuser.
 #[test]
 fn alignment_executes_nothing_of_the_owners_of_tables() {
-    let (_server, mut client) = Server::with_orders(1000);
+    let (server, mut client) = Server::with_orders(1000);
     client.run(
         "CREATE ROLE shop; CREATE SCHEMA shop AUTHORIZATION shop;
          SELECT leaf_tag_grant('orders', 'shop');
@@ -209,7 +257,7 @@ fn alignment_executes_nothing_of_the_owners_of_tables() {
          CREATE SERVER here FOREIGN DATA WRAPPER postgres_fdw;
          SET ROLE shop;
          CREATE FUNCTION shop.trap(bigint) RETURNS boolean IMMUTABLE LANGUAGE plpgsql AS $$
-         BEGIN RAISE EXCEPTION 'executed as %', current_user; END $$;
+         BEGIN RAISE LOG 'executed as %', current_user; RETURN true; END $$;
          CREATE FUNCTION shop.snare(bigint) RETURNS boolean IMMUTABLE LANGUAGE sql RETURN true;
          CREATE TABLE shop.orders (id bigint DEFAULT leaf_segment_next('orders') CHECK (shop.snare(1)));
          INSERT INTO shop.orders VALUES (5000);
@@ -218,17 +266,28 @@ fn alignment_executes_nothing_of_the_owners_of_tables() {
          CREATE STATISTICS shop.s ON (shop.snare(1)), id FROM shop.orders;
          CREATE POLICY p ON shop.orders USING (shop.trap(id));
          ALTER TABLE shop.orders ENABLE ROW LEVEL SECURITY;
-         ALTER TABLE shop.orders FORCE ROW LEVEL SECURITY;
          CREATE OR REPLACE FUNCTION shop.snare(bigint) RETURNS boolean IMMUTABLE LANGUAGE plpgsql AS $$
-         BEGIN RAISE EXCEPTION 'executed as %', current_user; END $$;
+         BEGIN RAISE LOG 'executed as %', current_user; RETURN true; END $$;
          RESET ROLE;
          CREATE FOREIGN TABLE shop.far (id bigint DEFAULT leaf_segment_next('orders')) SERVER here;
          ALTER FOREIGN TABLE shop.far OWNER TO shop",
     );
-    client.fails("SELECT max(id) FROM shop.orders", "P0001");
+    client.run("SET ROLE shop; SELECT max(id) FROM shop.orders; RESET ROLE");
+    assert!(server.log().contains("executed as shop"));
     let aligned = "SELECT string_agg(concat_ws(' ', used_in, highest, moved), ', ')
                      FROM leaf_tag_align('orders')";
     assert_eq!(client.text(aligned), "shop.far.id f, shop.orders.id 5000 t");
+    assert!(!server.log().contains("executed as postgres"));
+    // Nor does an error of theirs keep others from being aligned.
+    client.run(
+        "CREATE OR REPLACE FUNCTION shop.snare(bigint) RETURNS boolean IMMUTABLE LANGUAGE plpgsql AS $$
+         BEGIN RAISE EXCEPTION 'executed as %', current_user; END $$;
+         CREATE TABLE own (id bigint DEFAULT leaf_segment_next('orders')); INSERT INTO own VALUES (9000)",
+    );
+    assert_eq!(
+        client.text(aligned),
+        "public.own.id 9000 t, shop.far.id f, shop.orders.id f"
+    );
 }
 
 #[test]
@@ -244,7 +303,7 @@ fn values_that_no_tag_grants_hide_no_others_and_move_nothing() {
          CREATE TABLE down (id integer DEFAULT leaf_segment_next('small'));
          CREATE INDEX ON down (id DESC NULLS FIRST);
          INSERT INTO up VALUES (9223372036854775807), (100001), (7000), (1);
-         INSERT INTO down VALUES (2147483647), (100000), (1), (NULL);
+         INSERT INTO down VALUES (2147483647), (90000), (1), (NULL);
          SET enable_seqscan = off",
     );
     let aligned =
@@ -252,56 +311,35 @@ fn values_that_no_tag_grants_hide_no_others_and_move_nothing() {
                      FROM leaf_tag_align()";
     assert_eq!(
         client.text(aligned),
-        "public.ends.id 6000 t t, public.numbers.id 5000 f t, \
-         public.down.id 100000 t t, public.up.id 7000 f t"
+        "public.ends.id 6000 t t, public.numbers.id 5000 f f, \
+         public.down.id 90000 t t, public.up.id 7000 f t"
     );
 }
 
 #[test]
-fn alignment_works_for_a_role_that_may_only_execute_it() {
-    let (_server, mut client) = Server::with_orders(1000);
-    client.run(
-        "CREATE TABLE orders (id bigint DEFAULT leaf_segment_next('orders'));
-         INSERT INTO orders VALUES (5000);
-         CREATE ROLE keeper; GRANT EXECUTE ON FUNCTION leaf_tag_align TO keeper; SET ROLE keeper",
-    );
-    assert_eq!(
-        client.number("SELECT highest FROM leaf_tag_align() WHERE moved"),
-        5000
-    );
-    client.run("RESET ROLE");
-    assert_eq!(client.next("orders").expect("an id"), 5001);
-}
-
-/// It is read as what it is when it is locked.
-#[test]
-fn column_that_changes_while_its_table_is_locked_is_not_read() {
+fn column_that_changes_while_it_is_waited_for_is_read_as_it_is_then() {
     let (server, mut client) = Server::with_orders(1000);
     client.run(
         "CREATE TABLE numbers (id numeric DEFAULT leaf_segment_next('orders'));
          INSERT INTO numbers SELECT generate_series(1, 4096)",
     );
-    for change in [
-        "ALTER TABLE numbers ALTER id TYPE bigint",
-        "ALTER TABLE numbers DROP COLUMN id",
-        "DROP TABLE numbers",
+    for (change, found) in [
+        ("ALTER TABLE numbers ALTER id TYPE bigint", "4096 t"),
+        ("ALTER TABLE numbers DROP COLUMN id", "f all"),
+        ("DROP TABLE numbers", "f all"),
     ] {
         let mut owner = server.connect();
         owner.run(&format!("BEGIN; {change}"));
         std::thread::scope(|scope| {
             let aligning = scope.spawn(|| {
                 let mut client = server.connect();
-                client.text("SELECT string_agg(concat_ws(' ', highest, moved, ignored), ', ') FROM leaf_tag_align()")
+                client.text("SELECT string_agg(concat_ws(' ', highest, moved, split_part(ignored, ':', 1)), ', ') FROM leaf_tag_align()")
             });
             wait_until("the table is waited for", || {
                 client.number("SELECT count(*) FROM pg_locks WHERE NOT granted") == 1
             });
             owner.run("COMMIT");
-            assert_eq!(
-                aligning.join().expect("an answer"),
-                "f tables that were changed meanwhile: call the function again",
-                "{change}"
-            );
+            assert_eq!(aligning.join().expect("an answer"), found, "{change}");
         });
         if change.contains("DROP COLUMN") {
             client.run(
@@ -343,27 +381,6 @@ fn table_of_a_grantee_exhausts_no_tag() {
 }
 
 #[test]
-fn cast_that_shortens_the_name_of_a_tag_is_followed() {
-    let (_server, mut client) = Server::with_orders(1000);
-    client.run(
-        "SELECT leaf_tag_create('ab'), leaf_tag_create('abc');
-         CREATE TABLE t (id bigint DEFAULT leaf_segment_next('abc'::varchar(2)));
-         INSERT INTO t VALUES (5000);
-         CREATE TABLE u (id bigint DEFAULT leaf_segment_next('ab cd'::char(3)));
-         INSERT INTO u VALUES (7000)",
-    );
-    let aligned = "SELECT string_agg(concat_ws(' ', biz_tag, used_in, highest, moved), ', ')
-                     FROM leaf_tag_align()";
-    assert_eq!(
-        client.text(aligned),
-        "ab public.t.id 5000 t, ab public.u.id 7000 t"
-    );
-    assert_eq!(client.next("ab").expect("an id"), 7001);
-    refused(client.batch_execute("SELECT leaf_tag_drop('ab')"), "2BP01");
-    client.run("SELECT leaf_tag_drop('abc')");
-}
-
-#[test]
 fn alignment_waits_for_the_catalog_no_longer_than_other_calls() {
     let (server, mut client) = Server::with_orders(1000);
     client.run(
@@ -375,8 +392,7 @@ fn alignment_waits_for_the_catalog_no_longer_than_other_calls() {
         locker.run(&format!("BEGIN; LOCK leaf.alloc IN {mode} MODE"));
         for call in ["leaf_tag_align()", "leaf_tag_align('orders')"] {
             let call = format!("SELECT * FROM {call}");
-            let error = refused(client.batch_execute(&call), "55P03");
-            assert!(error.detail().is_some_and(|it| it.contains("leaf.alloc")));
+            client.fails(&call, "55P03");
         }
         locker.run("ROLLBACK");
     }

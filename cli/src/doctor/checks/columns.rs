@@ -3,6 +3,7 @@
 use tokio_postgres::Client;
 use tokio_postgres::types::Type;
 
+use super::attempt;
 use crate::doctor::finding::Findings;
 use crate::failure::Failure;
 use crate::human;
@@ -29,54 +30,30 @@ struct Drawing {
 }
 
 pub async fn check(client: &Client, findings: &mut Findings) -> Result<(), Failure> {
-    let leaf = query::schema_of_leaf(client).await?;
     for column in drawing(client).await? {
         check_type(&column, findings);
         if let Some(tag) = &column.tag {
-            check_tag(client, &leaf, &column, tag, findings).await?;
+            check_tag(client, &column, tag, findings).await?;
         }
     }
     Ok(())
 }
 
 async fn drawing(client: &Client) -> Result<Vec<Drawing>, Failure> {
-    let sql = r"
-        WITH functions AS (
-            SELECT p.oid, p.proname
-              FROM pg_proc AS p
-              JOIN pg_depend AS d ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e'
-              JOIN pg_extension AS e ON e.oid = d.refobjid AND e.extname = 'leaf'
-             WHERE p.proname IN ('leaf_segment_next', 'leaf_snowflake_next')),
-        defaults AS (
-            SELECT a.attrelid, a.attnum, a.attname, a.atttypid, f.proname,
-                   pg_get_expr(d.adbin, d.adrelid) AS expression
-              FROM functions AS f
-              JOIN pg_depend AS p ON p.refclassid = 'pg_proc'::regclass AND p.refobjid = f.oid
-                                 AND p.classid = 'pg_attrdef'::regclass
-              JOIN pg_attrdef AS d ON d.oid = p.objid
-              JOIN pg_attribute AS a ON a.attrelid = d.adrelid AND a.attnum = d.adnum
-             UNION
-            SELECT a.attrelid, a.attnum, a.attname, a.atttypid, f.proname, t.typdefault
-              FROM functions AS f
-              JOIN pg_depend AS p ON p.refclassid = 'pg_proc'::regclass AND p.refobjid = f.oid
-                                 AND p.classid = 'pg_type'::regclass
-              JOIN pg_type AS t ON t.oid = p.objid
-              JOIN pg_attribute AS a ON a.atttypid = t.oid AND NOT a.attisdropped AND NOT a.atthasdef)
-        SELECT c.oid::regclass::text, quote_ident(d.attname),
-               coalesce(nullif(t.typbasetype, 0), t.oid)::regtype::text,
-               d.proname = 'leaf_snowflake_next',
-               replace(substring(d.expression FROM 'leaf_segment_next\(''((?:[^'']|'''')*)''::text\)'),
-                       '''''', ''''),
+    let sql = r#"
+        SELECT d."table"::text, quote_ident(d."column"), coalesce(nullif(t.typbasetype, 0), t.oid)::regtype::text,
+               d.function = 'leaf_snowflake_next', d.tag,
                EXISTS (SELECT FROM pg_index AS i JOIN pg_class AS x ON x.oid = i.indexrelid
                                 JOIN pg_am AS m ON m.oid = x.relam
-                        WHERE i.indrelid = c.oid AND i.indkey[0] = d.attnum AND i.indisvalid
+                        WHERE i.indrelid = c.oid AND i.indkey[0] = a.attnum AND i.indisvalid
                           AND i.indpred IS NULL AND m.amname = 'btree'),
-               has_column_privilege(c.oid, d.attnum, 'SELECT')
-          FROM defaults AS d
-          JOIN pg_class AS c ON c.oid = d.attrelid AND c.relkind IN ('r', 'p') AND NOT c.relispartition
+               has_column_privilege(c.oid, a.attnum, 'SELECT')
+          FROM leaf.defaults() AS d
+          JOIN pg_class AS c ON c.oid = d."table" AND c.relkind IN ('r', 'p') AND NOT c.relispartition
                             AND c.relpersistence <> 't'
-          JOIN pg_type AS t ON t.oid = d.atttypid
-         ORDER BY 1, 2";
+          JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attname = d."column"
+          JOIN pg_type AS t ON t.oid = a.atttypid
+         ORDER BY 1, 2"#;
     let rows = query::all(client, sql, &[]).await?;
     let read = |row: &tokio_postgres::Row| {
         let (table, attribute): (String, String) = (row.get(0), row.get(1));
@@ -120,7 +97,6 @@ fn check_type(column: &Drawing, findings: &mut Findings) {
 
 async fn check_tag(
     client: &Client,
-    leaf: &str,
     column: &Drawing,
     tag: &str,
     findings: &mut Findings,
@@ -129,10 +105,20 @@ async fn check_tag(
     // The largest value is read before the position, so that ids that are drawn meanwhile
     // are not taken for others.
     let has_highest = column.room.is_some() && column.is_indexed;
-    let highest = match has_highest && column.may_be_read {
-        true => highest(client, leaf, column).await?,
-        false => None,
-    };
+    let mut highest = None;
+    if has_highest && column.may_be_read {
+        let read = async {
+            highest = read_highest(client, column).await?;
+            Ok(())
+        };
+        if let Some(failure) = attempt(client, read).await? {
+            findings.notice(
+                &subject,
+                format!("it is not compared with tag \"{tag}\": {}", failure.text()),
+                "compare them by hand, or remove the cause and run doctor again",
+            );
+        }
+    }
     if has_highest && !column.may_be_read {
         findings.notice(
             &subject,
@@ -190,10 +176,8 @@ async fn check_tag(
     Ok(())
 }
 
-async fn highest(client: &Client, leaf: &str, column: &Drawing) -> Result<Option<i64>, Failure> {
-    let sql = format!(
-        "SELECT {leaf}.leaf_column_highest($1::text::regclass, (parse_ident($2))[1]::name)"
-    );
+async fn read_highest(client: &Client, column: &Drawing) -> Result<Option<i64>, Failure> {
+    let sql = "SELECT leaf.highest($1::text::regclass, (parse_ident($2))[1]::name)";
     let params: [query::Param; 2] = [(&column.table, Type::TEXT), (&column.attribute, Type::TEXT)];
-    Ok(query::one(client, &sql, &params).await?.get(0))
+    Ok(query::one(client, sql, &params).await?.get(0))
 }

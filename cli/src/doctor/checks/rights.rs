@@ -72,7 +72,7 @@ async fn functions(client: &Client, findings: &mut Findings) -> Result<(), Failu
                  JOIN pg_depend AS d ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid \
                                     AND d.deptype = 'e' \
                  JOIN pg_extension AS e ON e.oid = d.refobjid AND e.extname = 'leaf' \
-                WHERE p.proname IN ('leaf_tag_attach', 'leaf_tag_align', 'leaf_worker_register', \
+                WHERE p.proname IN ('leaf_tag_attach', 'leaf_worker_register', \
                                     'leaf_worker_renew', 'leaf_worker_release') \
                   AND has_function_privilege('public', p.oid, 'EXECUTE') \
                 ORDER BY 1";

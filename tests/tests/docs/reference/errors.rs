@@ -1,8 +1,8 @@
 //! docs/reference/errors.md has every error that leaf raises, and no other. The errors are
 //! read from the sources: each is a call of `Report::new` or `Report::not_ready`, or of `bad` for
-//! arguments.
+//! arguments; in SQL, a message follows its SQLSTATE.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -144,6 +144,27 @@ fn literal(message: &syn::Expr) -> Option<String> {
     Some(without_names(&text))
 }
 
+/// The errors of the install script: SQLSTATE and message, with `{}` for each value.
+fn errors_of_script() -> BTreeSet<(String, String)> {
+    let file = format!("sql/leaf--{}.sql", env!("CARGO_PKG_VERSION"));
+    let script = fs::read_to_string(root().join(file)).expect("the script");
+    let mut found = BTreeSet::new();
+    for (at, _) in script.match_indices("', ") {
+        let (before, after) = (&script[..at], &script[at + 3..]);
+        let code = &before[before.rfind('\'').map_or(at, |it| it + 1)..];
+        let is_code = code.len() == 5 && code.starts_with(|it: char| it.is_ascii_digit());
+        let message = after.strip_prefix("format(").unwrap_or(after);
+        let Some(message) = message.strip_prefix('\'').filter(|_| is_code) else {
+            continue;
+        };
+        let message = message.replace("\'\'", "\u{1}");
+        let message = message.split('\'').next().unwrap_or_default();
+        let message = message.replace('\u{1}', "'").replace("%s", "{}");
+        found.insert((code.to_owned(), message));
+    }
+    found
+}
+
 /// A message in which each `{name}` is `{}`.
 fn without_names(message: &str) -> String {
     let mut parts = message.split('{');
@@ -186,8 +207,27 @@ fn page_has_every_error_of_the_sources_and_no_other() {
         );
     }
     described.retain(|(condition, _)| condition.contains('_'));
+    let of_script = errors_of_script();
+    assert!(of_script.len() > 20, "{of_script:#?}");
+    let conditions = Part::of(PAGE, 2).into_iter().filter_map(|part| {
+        let (code, condition) = part.title.split_once(' ')?;
+        Some((code.to_owned(), condition.to_uppercase()))
+    });
+    let conditions: BTreeMap<_, _> = conditions.collect();
+    let mut raised = raised;
+    raised
+        .errors
+        .extend(of_script.into_iter().map(|(code, message)| {
+            let condition = conditions.get(&code).cloned();
+            (condition.unwrap_or(code), message)
+        }));
     assert!(raised.errors.len() > 80, "{:#?}", raised.errors);
-    assert_eq!(described, raised.errors);
+    let unknown: Vec<_> = described.difference(&raised.errors).collect();
+    let missing: Vec<_> = raised.errors.difference(&described).collect();
+    assert!(
+        unknown.is_empty() && missing.is_empty(),
+        "not raised: {unknown:#?}, not described: {missing:#?}"
+    );
 }
 
 #[test]

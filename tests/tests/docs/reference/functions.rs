@@ -39,6 +39,7 @@ fn functions(client: &mut Client) -> BTreeMap<String, Function> {
                        WHERE grantee <> p.proowner ORDER BY 1)
            FROM pg_proc AS p JOIN pg_depend AS d ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid
           WHERE d.deptype = 'e' AND d.refobjid = (SELECT oid FROM pg_extension WHERE extname = 'leaf')
+            AND p.pronamespace <> 'leaf'::regnamespace
           ORDER BY p.proname, p.pronargs",
         &[],
     );

@@ -1,0 +1,19 @@
+//! Whether defaults of columns draw from a tag.
+
+use super::error::Error;
+use super::permissions;
+use crate::catalog::columns;
+use crate::error::Problem;
+use crate::pg::display;
+
+/// Raises an error if the default of a column draws from a tag, in a table whose owner may draw
+/// from it: anybody can set such a default.
+pub fn require_unused(tag: &[u8]) {
+    let mut found = columns::drawing_from(tag);
+    found.retain(|(_, owner)| permissions::of(tag, *owner).is_none_or(|it| it.may_draw));
+    let columns: Vec<_> = found.iter().map(|(column, _)| display(column)).collect();
+    if !columns.is_empty() {
+        let tag = display(tag);
+        Error::InUse { tag, columns }.raise();
+    }
+}
