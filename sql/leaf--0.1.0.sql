@@ -583,48 +583,6 @@ $$;
 COMMENT ON FUNCTION leaf.defaults()
     IS 'the columns whose default, or that of their domain, calls a function of leaf; the tag is null if it is no constant';
 
-CREATE FUNCTION leaf.column_of("table" regclass, "column" name,
-        OUT relation text, OUT attribute text, OUT full_name text, OUT plain_name text, OUT schema text, OUT owner oid,
-        OUT largest bigint, OUT is_required boolean, OUT expression text) RETURNS record
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off AS $$
-DECLARE
-    wrong record;
-BEGIN
-    PERFORM leaf.require_transaction();
-    IF num_nulls($1, $2) > 0 THEN
-        PERFORM leaf.fail('22023', 'table and column must not be null', 'Give a table and a column, such as ''orders'', ''id''.');
-    END IF;
-    SELECT format('%I.%I', n.nspname, r.relname), quote_ident(f.attname), format('%I.%I.%I', n.nspname, r.relname, f.attname),
-           quote_ident(n.nspname), r.relowner,
-           CASE WHEN n.nspname <> 'public' THEN n.nspname || '.' ELSE '' END || r.relname || '.' || f.attname,
-           CASE f.atttypid WHEN 'smallint'::regtype THEN 32767 WHEN 'integer'::regtype THEN 2147483647 WHEN 'bigint'::regtype THEN 9223372036854775807 END,
-           f.attnotnull, pg_get_expr(d.adbin, d.adrelid)
-      INTO relation, attribute, full_name, schema, owner, plain_name, largest, is_required, expression
-      FROM pg_class AS r JOIN pg_namespace AS n ON n.oid = r.relnamespace
-      JOIN pg_attribute AS f ON f.attrelid = r.oid AND f.attname = $2 AND f.attnum > 0 AND NOT f.attisdropped
-      LEFT JOIN pg_attrdef AS d ON d.adrelid = f.attrelid AND d.adnum = f.attnum
-     WHERE r.oid = $1;
-    IF NOT FOUND THEN
-        PERFORM leaf.fail('42703', format('column "%s" of table %s does not exist', $2, $1),
-            'Check the spelling: unlike in SQL commands, upper case is not folded to lower case here.');
-    END IF;
-    SELECT w.* INTO wrong FROM pg_class AS r JOIN pg_attribute AS f ON f.attrelid = r.oid AND f.attname = $2 CROSS JOIN LATERAL (VALUES
-        (r.relkind NOT IN ('r', 'p'), '42809', '%s is neither an ordinary nor a partitioned table', 'Specify the table in which the rows are stored.'),
-        (NOT pg_has_role(r.relowner, 'USAGE'), '42501', 'must be owner of table %s', 'Use the role of the owner, a member of it, or a superuser.'),
-        (schema = 'leaf', '42809', 'table %s belongs to leaf', 'Specify a table of your own.'),
-        (r.relpersistence = 't', '42809', '%s is a temporary table, which a tag would outlive',
-         'Create the tag with leaf_tag_create, and set the default with ALTER TABLE.'),
-        (r.relispartition OR f.attinhcount > 0, '42809', 'table %s is a partition, or has the column from a parent table',
-         'Specify the partitioned table, or the parent.'),
-        (f.attgenerated <> '', '42809', 'table %s generates the column from others', 'Choose another column.')) AS w (is_so, code, message, hint)
-     WHERE r.oid = $1 AND w.is_so LIMIT 1;
-    IF FOUND THEN
-        PERFORM leaf.fail(wrong.code, format(wrong.message, relation), wrong.hint);
-    END IF;
-END
-$$;
-COMMENT ON FUNCTION leaf.column_of(regclass, name) IS 'a column that the caller may give another default; an error if it is none';
-
 CREATE FUNCTION leaf.sequences("table" regclass, "column" name,
         OUT sequence regclass, OUT name text, OUT kind text, OUT type regtype, OUT options text, OUT last bigint, OUT step bigint,
         OUT is_bounded boolean, OUT was text, OUT refusal text) RETURNS SETOF record
@@ -669,6 +627,65 @@ CREATE FUNCTION leaf.sequences("table" regclass, "column" name,
      ORDER BY f.attrelid <> $1, was NULLS LAST, f.objid
 $$;
 COMMENT ON FUNCTION leaf.sequences(regclass, name) IS 'the sequences from which a column takes its values, and why leaf cannot take the place of one';
+
+CREATE FUNCTION leaf.column_of("table" regclass, "column" name, kind text,
+        OUT relation text, OUT attribute text, OUT full_name text, OUT plain_name text, OUT schema text, OUT owner oid,
+        OUT largest bigint, OUT is_required boolean) RETURNS record
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off AS $$
+DECLARE
+    wrong record;
+BEGIN
+    PERFORM leaf.require_transaction();
+    IF num_nulls($1, $2) > 0 THEN
+        PERFORM leaf.fail('22023', 'table and column must not be null', 'Give a table and a column, such as ''orders'', ''id''.');
+    END IF;
+    SELECT format('%I.%I', n.nspname, r.relname), quote_ident(f.attname), format('%I.%I.%I', n.nspname, r.relname, f.attname),
+           CASE WHEN n.nspname <> 'public' THEN n.nspname || '.' ELSE '' END || r.relname || '.' || f.attname,
+           quote_ident(n.nspname), r.relowner, f.attnotnull,
+           CASE f.atttypid WHEN 'smallint'::regtype THEN 32767 WHEN 'integer'::regtype THEN 2147483647
+                           WHEN 'bigint'::regtype THEN 9223372036854775807 END
+      INTO relation, attribute, full_name, plain_name, schema, owner, is_required, largest
+      FROM pg_class AS r JOIN pg_namespace AS n ON n.oid = r.relnamespace
+      JOIN pg_attribute AS f ON f.attrelid = r.oid AND f.attname = $2 AND f.attnum > 0 AND NOT f.attisdropped
+     WHERE r.oid = $1;
+    IF NOT FOUND THEN
+        PERFORM leaf.fail('42703', format('column "%s" of table %s does not exist', $2, $1),
+            'Check the spelling: unlike in SQL commands, upper case is not folded to lower case here.');
+    END IF;
+    SELECT w.* INTO wrong
+      FROM pg_class AS r JOIN pg_attribute AS f ON f.attrelid = r.oid AND f.attname = $2
+      LEFT JOIN pg_attrdef AS d ON d.adrelid = r.oid AND d.adnum = f.attnum AND kind IS NOT NULL
+      LEFT JOIN LATERAL (
+          SELECT q.name, q.refusal FROM leaf.sequences($1, $2) AS q WHERE $3 IS NOT NULL AND q.refusal IS NOT NULL LIMIT 1) AS s ON true
+     CROSS JOIN LATERAL (VALUES
+        (r.relkind NOT IN ('r', 'p'), '42809', '%1$s is neither an ordinary nor a partitioned table',
+         'Specify the table in which the rows are stored.', NULL),
+        (NOT pg_has_role(r.relowner, 'USAGE'), '42501', 'must be owner of table %1$s',
+         'Use the role of the owner, a member of it, or a superuser.', NULL),
+        (schema = 'leaf', '42809', 'table %1$s belongs to leaf', 'Specify a table of your own.', NULL),
+        (r.relpersistence = 't', '42809', '%1$s is a temporary table, which a tag would outlive',
+         'Create the tag with leaf_tag_create, and set the default with ALTER TABLE.', NULL),
+        (r.relispartition OR f.attinhcount > 0, '42809', 'table %1$s is a partition, or has the column from a parent table',
+         'Specify the partitioned table, or the parent.', NULL),
+        (f.attgenerated <> '', '42809', 'table %1$s generates the column from others', 'Choose another column.', NULL),
+        (kind = 'segment' AND largest IS NULL OR kind = 'snowflake' AND largest IS DISTINCT FROM 9223372036854775807, '42804',
+         'column %2$s has no room for the ids', 'Change its type with ALTER TABLE ... ALTER COLUMN ... TYPE bigint first.', NULL),
+        (EXISTS (SELECT FROM leaf.defaults() AS o WHERE o."table" = $1 AND o."column" = $2) AND kind IS NOT NULL, '55000',
+         'the default of column %2$s already draws from leaf', 'Nothing is left to do. To go back to a sequence, use leaf_column_release.', NULL),
+        (pg_get_expr(d.adbin, 0) !~ '^nextval\(''(?:[^'']|'''')*''::regclass\)$', '55000',
+         'column %2$s has a default that is not nextval of a sequence', 'Drop the default first, once nothing depends on its values.',
+         format('The default is %s.', pg_get_expr(d.adbin, 0))),
+        (s.refusal IS NOT NULL, '55000', 'leaf cannot take the place of the sequence of column %2$s',
+         'Give the column a sequence that it alone uses and owns (ALTER SEQUENCE ... OWNED BY), and that counts upwards without CYCLE.',
+         format('Sequence %s %s.', s.name, s.refusal))) AS w (is_so, code, message, hint, detail)
+     WHERE r.oid = $1 AND w.is_so LIMIT 1;
+    IF FOUND THEN
+        PERFORM leaf.fail(wrong.code, format(wrong.message, relation, full_name), wrong.hint, wrong.detail);
+    END IF;
+END
+$$;
+COMMENT ON FUNCTION leaf.column_of(regclass, name, text)
+    IS 'a column that the caller may give another default, or, with a kind, adopt; an error if it is none';
 
 CREATE FUNCTION leaf.lock(relation regclass, owner oid) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -761,44 +778,16 @@ END
 $$;
 COMMENT ON FUNCTION leaf.hand_over(regclass, name, text, text) IS 'adopts or releases a column as soon as its table can be locked';
 
-CREATE FUNCTION leaf.check_adoption("table" regclass, "column" name, kind text) RETURNS void
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    c record := leaf.column_of($1, $2);
-    s record;
-BEGIN
-    IF c.largest IS NULL OR kind = 'snowflake' AND c.largest < 9223372036854775807 THEN
-        PERFORM leaf.fail('42804', format('column %s is not of type %s', c.full_name,
-            CASE kind WHEN 'snowflake' THEN 'bigint' ELSE 'bigint, integer or smallint' END), 'Change it with ALTER TABLE ... ALTER COLUMN ... TYPE bigint first.');
-    ELSIF EXISTS (SELECT FROM leaf.defaults() AS d WHERE d."table" = $1 AND d."column" = $2) THEN
-        PERFORM leaf.fail('55000', format('the default of column %s already draws from leaf', c.full_name),
-            'Nothing is left to do. To go back to a sequence, use leaf_column_release.');
-    ELSIF c.expression !~ '^nextval\(''(?:[^'']|'''')*''::regclass\)$' THEN
-        PERFORM leaf.fail('55000', format('column %s has a default that is not nextval of a sequence', c.full_name),
-            'Drop the default first, once nothing depends on its values.', format('The default is %s.', c.expression));
-    END IF;
-    FOR s IN SELECT * FROM leaf.sequences($1, $2) LOOP
-        IF s.refusal IS NOT NULL THEN
-            PERFORM leaf.fail('55000', format('leaf cannot take the place of sequence %s', s.name),
-                'Give the column a sequence that it alone uses and owns (ALTER SEQUENCE ... OWNED BY), and that counts upwards without CYCLE.',
-                format('It %s.', s.refusal));
-        END IF;
-    END LOOP;
-END
-$$;
-COMMENT ON FUNCTION leaf.check_adoption(regclass, name, text) IS 'raises an error if a column cannot be adopted';
-
 CREATE FUNCTION leaf.take_over("table" regclass, "column" name, tag text, kind text) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     home  text    := leaf.home();
-    c     record  := leaf.column_of($1, $2);
+    c     record  := leaf.column_of($1, $2, kind);
     s     record;
     role  text;
     start numeric := leaf.highest($1, $2)::numeric + 1;
     floor bigint;
 BEGIN
-    PERFORM leaf.check_adoption($1, $2, kind);
     FOR s IN SELECT * FROM leaf.sequences($1, $2) LOOP
         -- The last value includes what other sessions have cached; nextval() asks a sequence that was never called.
         start := greatest(start, coalesce(pg_sequence_last_value(s.sequence)::numeric + s.step, nextval(s.sequence)));
@@ -838,7 +827,7 @@ COMMENT ON FUNCTION leaf.take_over(regclass, name, text, text) IS 'adopts a colu
 CREATE FUNCTION leaf.give_back("table" regclass, "column" name, tag text) RETURNS regclass
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    c      record := leaf.column_of($1, $2);
+    c      record := leaf.column_of($1, $2, NULL);
     s      record;
     why    text;
     role   text;
@@ -895,18 +884,19 @@ CREATE FUNCTION leaf_column_adopt(
         "table" regclass, "column" name, tag text DEFAULT NULL, kind text DEFAULT 'segment') RETURNS text
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET row_security = off AS $$
 DECLARE
-    c record := leaf.column_of($1, $2);
+    c record;
 BEGIN
     IF kind IS NULL OR kind NOT IN ('segment', 'snowflake') THEN
         PERFORM leaf.fail('22023', format('kind must not be "%s"', kind), 'It is either ''segment'' or ''snowflake''.');
     ELSIF kind = 'snowflake' AND tag IS NOT NULL THEN
         PERFORM leaf.fail('22023', 'snowflake ids have no tag', 'Leave the tag out, or use kind => ''segment''.');
     END IF;
-    PERFORM leaf.check_adoption($1, $2, kind);
+    c := leaf.column_of($1, $2, kind);
     IF kind = 'segment' THEN
         tag := coalesce(tag, c.plain_name);
         -- While its table is locked, nothing of leaf is waited for. Where the tag begins is not known before.
-        EXECUTE format('SELECT %s.leaf_tag_create($1, 1, -9223372036854775808, $2, owner => $3)', leaf.home()) USING tag, c.largest, pg_get_userbyid(c.owner);
+        EXECUTE format('SELECT %s.leaf_tag_create($1, 1, -9223372036854775808, $2, owner => $3)', leaf.home())
+          USING tag, c.largest, pg_get_userbyid(c.owner);
     END IF;
     PERFORM leaf.hand_over($1, $2, tag, kind);
     RETURN tag;
@@ -918,7 +908,7 @@ COMMENT ON FUNCTION leaf_column_adopt(regclass, name, text, text)
 CREATE FUNCTION leaf_column_release("table" regclass, "column" name) RETURNS regclass
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET row_security = off AS $$
 DECLARE
-    c record := leaf.column_of($1, $2);
+    c record := leaf.column_of($1, $2, NULL);
     d record;
 BEGIN
     SELECT * INTO d FROM leaf.defaults() AS o WHERE o."table" = $1 AND o."column" = $2 AND o.is_plain;

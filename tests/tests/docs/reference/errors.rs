@@ -149,8 +149,8 @@ fn errors_of_script() -> BTreeSet<(String, String)> {
     let file = format!("sql/leaf--{}.sql", env!("CARGO_PKG_VERSION"));
     let script = fs::read_to_string(root().join(file)).expect("the script");
     let mut found = BTreeSet::new();
-    for (at, _) in script.match_indices("', ") {
-        let (before, after) = (&script[..at], &script[at + 3..]);
+    for (at, _) in script.match_indices("',") {
+        let (before, after) = (&script[..at], script[at + 2..].trim_start());
         let code = &before[before.rfind('\'').map_or(at, |it| it + 1)..];
         let is_code = code.len() == 5 && code.starts_with(|it: char| it.is_ascii_digit());
         let message = after.strip_prefix("format(").unwrap_or(after);
@@ -160,6 +160,7 @@ fn errors_of_script() -> BTreeSet<(String, String)> {
         let message = message.replace("\'\'", "\u{1}");
         let message = message.split('\'').next().unwrap_or_default();
         let message = message.replace('\u{1}', "'").replace("%s", "{}");
+        let message = message.replace("%1$s", "{}").replace("%2$s", "{}");
         found.insert((code.to_owned(), message));
     }
     found
