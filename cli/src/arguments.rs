@@ -2,7 +2,7 @@
 
 use clap::{ArgAction, CommandFactory, Parser, Subcommand};
 
-use crate::{bench, connection, doctor, ids, import, manual, plain, serve, status, tags, top};
+use crate::{connection, doctor, ids, manual, plain, serve, status, tags, top};
 
 /// Inspect and manage leaf, and serve its ids over HTTP
 ///
@@ -17,7 +17,7 @@ use crate::{bench, connection, doctor, ids, import, manual, plain, serve, status
     disable_help_flag = true,
     max_term_width = 100,
     after_help = "Exit codes: 0 done, 1 failed, 2 wrong command line, 3 no server reached, \
-                  4 problems found by doctor or bench, 130 interrupted."
+                  4 problems found by doctor, 130 interrupted."
 )]
 pub struct Cli {
     #[command(flatten)]
@@ -54,8 +54,6 @@ pub enum Command {
     Top(top::TopArgs),
     Tags(tags::TagsArgs),
     Doctor(doctor::DoctorArgs),
-    Bench(bench::BenchArgs),
-    Import(import::ImportArgs),
     Plain(plain::PlainArgs),
     Decode(ids::DecodeArgs),
     Encode(ids::EncodeArgs),

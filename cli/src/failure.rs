@@ -17,7 +17,7 @@ pub enum Code {
     Usage = 2,
     /// No server could be reached.
     Unreachable = 3,
-    /// `doctor` has found a problem, or `bench` a duplicate id.
+    /// `doctor` has found a problem.
     Found = 4,
     /// Ended by Ctrl-C.
     Interrupted = 130,
@@ -75,11 +75,6 @@ impl Failure {
             is_of_tag: false,
             is_of_rights: false,
         }
-    }
-
-    /// The same with another exit code.
-    pub fn with_code(self, code: Code) -> Failure {
-        Failure { code, ..self }
     }
 
     /// The way out, without a full stop.

@@ -5,8 +5,6 @@
 //! - [`top`]: the same, live.
 //! - [`tags`]: creates, changes and drops tags.
 //! - [`doctor`]: looks for problems.
-//! - [`mod@bench`]: measures, and checks that no id comes twice.
-//! - [`import`]: creates tags that go on where another service has stopped.
 //! - [`mod@plain`]: installs leaf where no library can be installed.
 //! - [`ids`]: `decode` and `encode`.
 //! - [`serve`]: `serve`, ids over HTTP.
@@ -21,13 +19,11 @@
 //! No command uses another.
 
 mod arguments;
-mod bench;
 mod connection;
 mod doctor;
 mod failure;
 mod human;
 mod ids;
-mod import;
 mod look;
 mod manual;
 mod output;
@@ -62,8 +58,6 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Top(args) => online(top::run(&args)),
         Command::Tags(args) => online(tags::run(&args)),
         Command::Doctor(args) => online(doctor::run(&args)),
-        Command::Bench(args) => online(bench::run(&args)),
-        Command::Import(args) => online(import::run(&args)),
         Command::Plain(args) => online(plain::run(&args)),
         Command::Decode(args) => ids::decode(&args),
         Command::Encode(args) => ids::encode(&args),

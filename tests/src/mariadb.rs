@@ -1,7 +1,7 @@
 //! A private MariaDB server, from which ids are imported.
 
 use crate::account::{command, give, run};
-use crate::{Server, cluster, leafctl, wait_until};
+use crate::{Server, cluster, wait_until};
 use std::fs;
 use std::io::Write;
 use std::path::Path;
@@ -95,19 +95,16 @@ impl MariaDb {
     }
 
     /// Runs a script of shell commands in this server's folder, with `mariadb` connected to this
-    /// server, and `psql` and `leafctl` to `server`.
+    /// server, and `psql` to `server`.
     ///
     /// # Errors
     /// What the script prints, if a command fails.
     pub fn script(&self, server: &Server, script: &str) -> Result<String, String> {
         let path = std::env::var("PATH").unwrap_or_default();
-        let leafctl = leafctl();
-        let leafctl = Path::new(leafctl.get_program()).parent().expect("a folder");
-        let folders = [&cluster::bindir(), leafctl].map(|folder| folder.display().to_string());
         let mut shell = command(Path::new("/bin/bash"))
             .args(["-eu", "-o", "pipefail"])
             .current_dir(self.folder.path())
-            .env("PATH", format!("{}:{path}", folders.join(":")))
+            .env("PATH", format!("{}:{path}", cluster::bindir().display()))
             .env("HOME", self.folder.path())
             .env("PGHOST", server.host())
             .env("PGUSER", "postgres")

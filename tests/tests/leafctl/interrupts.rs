@@ -37,53 +37,6 @@ fn interrupted_statement_is_cancelled_and_changes_nothing() {
 }
 
 #[test]
-fn interrupted_benchmark_drops_its_tag_and_prints_what_it_has() {
-    let server = Server::start();
-    let mut client = server.connect();
-    let mut command = leafctl_on(&server);
-    command
-        .args(["bench", "-T", "1000", "-c", "2"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    let child = command.spawn().expect("leafctl starts");
-    let drawn = "SELECT coalesce(max(ids_drawn), 0) FROM leaf.stat_segment WHERE biz_tag LIKE 'leafctl_bench%'";
-    wait_until("ids are drawn", || client.number(drawn) > 0);
-    signal(child.id() as i32, Signal::SIGINT);
-    let output = child.wait_with_output().expect("it ends");
-    assert_eq!(output.status.code(), Some(130));
-    let summary = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(summary.contains("duplicates: 0 among all"), "{summary}");
-    assert_eq!(client.number("SELECT count(*) FROM leaf.alloc"), 0);
-}
-
-#[test]
-fn server_that_has_stopped_answering_cannot_hold_up_a_benchmark() {
-    for (arguments, code) in [(["-T", "1000"], 130), (["-T", "2"], 3)] {
-        let server = Server::start();
-        let mut client = server.connect();
-        let mut command = leafctl_on(&server);
-        command
-            .arg("bench")
-            .args(arguments)
-            .stderr(Stdio::piped())
-            .stdout(Stdio::null());
-        let mut child = command.spawn().expect("leafctl starts");
-        let drawn = "SELECT coalesce(max(ids_drawn), 0) FROM leaf.stat_segment WHERE biz_tag LIKE 'leafctl_bench%'";
-        wait_until("ids are drawn", || client.number(drawn) > 0);
-        let paused = server.pause();
-        if code == 130 {
-            signal(child.id() as i32, Signal::SIGINT);
-        }
-        wait_until("it ends", || child.try_wait().expect("a child").is_some());
-        drop(paused);
-        let output = child.wait_with_output().expect("it has ended");
-        let error = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(code), "{error}");
-        assert!(error.contains("does not answer; hint: "), "{error}");
-    }
-}
-
-#[test]
 fn what_takes_longer_than_a_second_shows_that_it_goes_on_at_a_terminal() {
     let (server, mut client) = Server::with_orders(100);
     client.run("CREATE TABLE orders (id bigint DEFAULT 1)");

@@ -2,11 +2,9 @@
 //! what it prints, and what it leaves behind. Its screens have tests beside them, in `cli/`;
 //! `leafctl serve` has a binary of its own.
 
-mod bench;
 mod connections;
 mod decode;
 mod doctor;
-mod import;
 mod interrupts;
 mod manual;
 mod printable;

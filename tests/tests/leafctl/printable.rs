@@ -59,8 +59,6 @@ fn tag_role_or_error_gives_no_orders_to_the_terminal() {
         &["tags", "drop", "b\x1b[31m"][..],
         &["tags", "align"],
         &["tags", "grant", EVIL, "b\x1b[31m"],
-        &["bench", "-T", "0.1", "--tag", "b\x1b[31m"],
-        &["bench", "-T", "0.1", "--tag", EVIL],
         &["tags", "create", "b\x1b[31m"],
     ] {
         let said = Said::by(leafctl_on(&server).args(arguments));
@@ -130,7 +128,6 @@ fn output_that_cannot_be_written_is_an_error_and_one_that_nobody_reads_is_not() 
         &["status", "-f", "csv"],
         &["tags", "list"],
         &["doctor", "-f", "csv"],
-        &["bench", "-T", "0.1"],
         &["decode", "1"],
         &["completions", "bash"],
         &["man"],
