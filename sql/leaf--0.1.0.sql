@@ -19,26 +19,6 @@ COMMENT ON SCHEMA leaf IS 'catalog and status of the leaf extension';
 GRANT USAGE ON SCHEMA leaf TO PUBLIC;
 
 /*
- * What the keys of masks are derived from, apart from leaf.alloc, which more roles may see.
- * CREATE EXTENSION makes a row, so that masks write nothing; a restored dump or a publisher adds
- * its own. Errors quote the first 64 bytes of each value of a row, which are those of the zeros.
- */
-CREATE TABLE leaf.mask_secret (
-    id     uuid  NOT NULL DEFAULT gen_random_uuid(),
-    secret bytea NOT NULL DEFAULT pg_catalog.decode(pg_catalog.repeat('00', 32), 'hex')
-        OPERATOR(pg_catalog.||) pg_catalog.uuid_send(pg_catalog.gen_random_uuid())
-        OPERATOR(pg_catalog.||) pg_catalog.uuid_send(pg_catalog.gen_random_uuid()),
-    CONSTRAINT mask_secret_pkey PRIMARY KEY (id),
-    CONSTRAINT mask_secret_check CHECK (pg_catalog.octet_length(secret) OPERATOR(pg_catalog.=) 64
-        AND pg_catalog.substr(secret, 1, 32) OPERATOR(pg_catalog.=) pg_catalog.decode(pg_catalog.repeat('00', 32), 'hex'))
-);
-INSERT INTO leaf.mask_secret DEFAULT VALUES;
-COMMENT ON TABLE leaf.mask_secret IS 'the secrets of masks: whoever can read them can unmask all ids';
-COMMENT ON COLUMN leaf.mask_secret.id IS 'by which tags name the secret';
-COMMENT ON COLUMN leaf.mask_secret.secret IS '32 zeros, so that no error quotes what follows, and 32 random bytes';
-SELECT pg_catalog.pg_extension_config_dump('leaf.mask_secret', '');
-
-/*
  * The catalog of tags. The first five columns are Meituan Leaf's leaf_alloc;
  * rows exported from there can be loaded unchanged. What a role may do with a tag
  * depends only on owner and grantees. These are names because role OIDs would
@@ -62,9 +42,6 @@ CREATE TABLE leaf.alloc (
     written_by      xid          NOT NULL DEFAULT '0',
     floor           bigint       NOT NULL DEFAULT -9223372036854775808,
     max_step        integer,
-    mask_secret_id  uuid,
-    mask_salt       uuid         NOT NULL DEFAULT gen_random_uuid(),
-    mask_version    integer      NOT NULL DEFAULT 1,
     upstream_tag    varchar(128),
     upstream_incarnation uuid,
     fed_in          text,
@@ -80,7 +57,6 @@ CREATE TABLE leaf.alloc (
     CONSTRAINT alloc_biz_tag_check CHECK (biz_tag::text OPERATOR(pg_catalog.<>) ''::text),
     CONSTRAINT alloc_step_check CHECK (step OPERATOR(pg_catalog.>) 0),
     CONSTRAINT alloc_max_step_check CHECK (max_step OPERATOR(pg_catalog.>) 0),
-    CONSTRAINT alloc_mask_version_check CHECK (mask_version OPERATOR(pg_catalog.>) 0),
     CONSTRAINT alloc_upstream_check CHECK ((upstream_tag IS NULL) OPERATOR(pg_catalog.=) (upstream_incarnation IS NULL)),
     CONSTRAINT alloc_fed_check CHECK (upstream_tag IS NULL OR stripes OPERATOR(pg_catalog.=) 1),
     CONSTRAINT alloc_stripe_check CHECK (stripe OPERATOR(pg_catalog.>=) 0 AND stripe OPERATOR(pg_catalog.<) stripes),
@@ -104,10 +80,6 @@ COMMENT ON COLUMN leaf.alloc.last_grant IS 'ids in the last granted segment; of 
 COMMENT ON COLUMN leaf.alloc.largest_reserve IS 'ids in the largest block ever reserved';
 COMMENT ON COLUMN leaf.alloc.floor IS 'the tag was moved here, or ids below are in use: unused ids below are not taken back';
 COMMENT ON COLUMN leaf.alloc.written_by IS 'the transaction that wrote the row, set by a trigger: if it is not the row''s xmin, the row was written while triggers were disabled';
-COMMENT ON COLUMN leaf.alloc.mask_secret_id IS 'the secret in leaf.mask_secret that the keys of leaf_mask are derived from; a trigger fills it in';
-COMMENT ON COLUMN leaf.alloc.mask_salt IS 'what makes the keys of the tag others than those of other tags: no secret';
-COMMENT ON COLUMN leaf.alloc.mask_version IS 'the version of the key with which leaf_mask masks; keys of earlier versions remain usable';
-
 COMMENT ON COLUMN leaf.alloc.upstream_tag IS 'the tag of the centre from which the ids of a fed tag come; null if they are granted here';
 COMMENT ON COLUMN leaf.alloc.upstream_incarnation IS 'the identity of that tag: another tag with its name feeds nothing';
 COMMENT ON COLUMN leaf.alloc.fed_in IS 'history of the cluster in which the tag last fed tags of other clusters, or in which it was moved since';
@@ -1000,37 +972,20 @@ COMMENT ON FUNCTION leaf_tag_align(text, boolean)
     IS 'moves tags past the largest ids in the columns whose default draws from them, for use after older tags were restored; with create_missing, makes the tags that are missing';
 
 /*
- * Masks: ids that give nothing away. Only leaf_mask_rotate writes: a version's key is derived
- * from the row, so that masking works in read-only transactions and on standbys. Without a
- * version, the functions use that of the row, which a rotation changes. A session reads it
- * once per statement, so the functions are stable; a parallel worker could read another one
- * than its leader, so they are restricted.
+ * Masks: ids that give nothing away. The permutation is frozen, so the functions are immutable:
+ * another one gets another name.
  */
-CREATE FUNCTION leaf_mask(tag text, id bigint, bits integer DEFAULT 63, version integer DEFAULT NULL) RETURNS bigint
-    LANGUAGE c STABLE PARALLEL RESTRICTED
+CREATE FUNCTION leaf_mask(id bigint, key bytea, bits integer DEFAULT 64) RETURNS bigint
+    LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
     AS 'MODULE_PATHNAME', 'leaf_mask';
-COMMENT ON FUNCTION leaf_mask(text, bigint, integer, integer)
-    IS 'an id as a number of 63 or 53 bits that gives nothing away; turning it back takes the tag''s key';
+COMMENT ON FUNCTION leaf_mask(bigint, bytea, integer)
+    IS 'an id as a number of 64, 63 or 53 bits that gives nothing away; turning it back takes the key';
 
-CREATE FUNCTION leaf_unmask(tag text, masked bigint, bits integer DEFAULT 63, version integer DEFAULT NULL) RETURNS bigint
-    LANGUAGE c STABLE PARALLEL RESTRICTED
+CREATE FUNCTION leaf_unmask(masked bigint, key bytea, bits integer DEFAULT 64) RETURNS bigint
+    LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
     AS 'MODULE_PATHNAME', 'leaf_unmask';
-COMMENT ON FUNCTION leaf_unmask(text, bigint, integer, integer)
-    IS 'the id that leaf_mask has masked, with the same bits and version';
-
-CREATE FUNCTION leaf_mask_key(
-        tag text, bits integer DEFAULT 63, version integer DEFAULT NULL,
-        OUT version integer, OUT key bytea) RETURNS record
-    LANGUAGE c STABLE PARALLEL RESTRICTED
-    AS 'MODULE_PATHNAME', 'leaf_mask_key';
-COMMENT ON FUNCTION leaf_mask_key(text, integer, integer)
-    IS 'the key of a version, and of a width, for clients that mask ids themselves';
-
-CREATE FUNCTION leaf_mask_rotate(tag text) RETURNS integer
-    LANGUAGE c VOLATILE PARALLEL UNSAFE
-    AS 'MODULE_PATHNAME', 'leaf_mask_rotate';
-COMMENT ON FUNCTION leaf_mask_rotate(text)
-    IS 'begins another version of a tag''s key; keys of earlier versions remain usable';
+COMMENT ON FUNCTION leaf_unmask(bigint, bytea, integer)
+    IS 'the id that leaf_mask has masked, with the same key and bits';
 
 /*
  * Monitoring. The views show the columns of these functions as they are declared here:
@@ -1132,7 +1087,7 @@ CREATE VIEW leaf.stat_upstream AS SELECT * FROM leaf_upstream_stats();
 COMMENT ON VIEW leaf.stat_upstream IS 'how this server fares with the centre that feeds its tags: connection, numbers and errors since the server started';
 
 /*
- * The owner of the database can dump the tables and restore the dump, apart from leaf.mask_secret.
+ * The owner of the database can dump the tables and restore the dump.
  * What rows a role may add that has no other privileges, the triggers check.
  */
 GRANT SELECT, INSERT ON leaf.alloc, leaf.worker TO pg_database_owner;
@@ -1151,8 +1106,8 @@ REVOKE EXECUTE ON FUNCTION leaf_stat_reset(text) FROM PUBLIC;
 
 /*
  * Takes back what default privileges have given, beyond what leaf grants itself, on its functions in a
- * schema and its relations. They are set for whatever a role creates, and would give others the secrets
- * of masks, or triggers that run as the loader.
+ * schema and its relations. They are set for whatever a role creates, and would give others triggers
+ * that run as the loader.
  */
 CREATE FUNCTION leaf.take_back(home oid) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$

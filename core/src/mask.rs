@@ -1,17 +1,16 @@
 //! Ids that give nothing away: numbers that look random, from which the key leads back to
 //! the id.
 //!
-//! A mask is a permutation of the numbers of 63 (or 53) bits: format-preserving encryption
-//! with FF1 of NIST SP 800-38G and AES-256, over the bits of the number, without a tweak.
-//! The key of a tag, version and width is derived from a secret with HKDF-SHA256, whose salt is
-//! the tag's, so that a key that is given to a client gives away neither the secret nor other keys.
+//! A mask is a permutation of the numbers of 64 (or 63, or 53) bits: format-preserving encryption
+//! with FF1 of NIST SP 800-38G and AES-256, over the bits of the number, without a tweak. FF1
+//! encrypts the number of bits, too, so that the widths of a key are permutations of their own.
+//!
+//! The permutation is frozen: another one gets another name.
 
 use std::fmt;
 
 use aes::Aes256;
 use fpe::ff1::{FF1, NumeralString, Operations};
-use hkdf::Hkdf;
-use sha2::Sha256;
 
 /// The length of a key, in bytes.
 pub const KEY_LENGTH: usize = 32;
@@ -19,17 +18,16 @@ pub const KEY_LENGTH: usize = 32;
 /// A key of AES-256.
 pub type Key = [u8; KEY_LENGTH];
 
-/// What keys are derived for: part of the derivation, so that the secret can have other uses.
-const LABEL: &[u8] = b"leaf mask FF1 AES-256";
-
 /// How many bits ids and masked ids have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Width {
     /// 53 bits: JavaScript represents the masked ids exactly, but ids of 2⁵³ or more cannot
     /// be masked.
     Bits53,
-    /// 63 bits: every id.
+    /// 63 bits: every id from 0 on, and no masked id is negative.
     Bits63,
+    /// 64 bits: every `i64`.
+    Bits64,
 }
 
 impl Width {
@@ -38,6 +36,7 @@ impl Width {
         match bits {
             53 => Some(Width::Bits53),
             63 => Some(Width::Bits63),
+            64 => Some(Width::Bits64),
             _ => None,
         }
     }
@@ -47,24 +46,14 @@ impl Width {
         match self {
             Width::Bits53 => 53,
             Width::Bits63 => 63,
+            Width::Bits64 => 64,
         }
     }
 
-    /// The largest number of this width.
-    pub const fn max(self) -> i64 {
-        i64::MAX >> (63 - self.bits())
+    /// Whether it has this number.
+    pub const fn has(self, number: i64) -> bool {
+        number.cast_unsigned() <= u64::MAX >> (64 - self.bits())
     }
-}
-
-/// The key of a tag, version and width. The salt is the tag's, and no secret.
-pub fn derive_key(secret: &[u8], salt: &[u8], version: u32, width: Width) -> Key {
-    let mut key = [0; KEY_LENGTH];
-    let (version, bits) = (version.to_be_bytes(), width.bits().to_be_bytes());
-    let info = [LABEL, &version, &bits];
-    Hkdf::<Sha256>::new(Some(salt), secret)
-        .expand_multi_info(&info, &mut key)
-        .expect("HKDF-SHA256 gives up to 8160 bytes");
-    key
 }
 
 /// A permutation of the numbers of a width.
@@ -103,14 +92,14 @@ impl Mask {
         self.width
     }
 
-    /// The masked number of an id; `None` if the id is negative or wider than the mask.
+    /// The masked number of an id; `None` if the width does not have the id.
     pub fn mask(&self, id: i64) -> Option<i64> {
         let bits = self.bits_of(id)?;
         let masked = self.cipher.encrypt(&[], &bits);
         Some(masked.expect("the bits are a numeral string").0.number as i64)
     }
 
-    /// The id of a masked number; `None` if the number is negative or wider than the mask.
+    /// The id of a masked number; `None` if the width does not have the number.
     pub fn unmask(&self, masked: i64) -> Option<i64> {
         let bits = self.bits_of(masked)?;
         let id = self.cipher.decrypt(&[], &bits);
@@ -118,9 +107,9 @@ impl Mask {
     }
 
     fn bits_of(&self, number: i64) -> Option<Bits> {
-        let number = (0..=self.width.max()).contains(&number).then_some(number)?;
+        let number = self.width.has(number).then_some(number)?;
         Some(Bits(Half {
-            number: number as u64,
+            number: number.cast_unsigned(),
             bits: self.width.bits(),
         }))
     }
@@ -129,7 +118,7 @@ impl Mask {
 /// A number as a numeral string of radix 2, the highest bit first.
 struct Bits(Half);
 
-/// A part of it, of at most 63 bits.
+/// A part of it, or all of it.
 #[derive(Clone, Copy)]
 struct Half {
     number: u64,
@@ -166,7 +155,7 @@ impl NumeralString for Bits {
 }
 
 impl Half {
-    /// The numbers are of the same 63 bits or fewer, so arithmetic modulo 2⁶⁴ is enough.
+    /// Half of a number has 32 bits or fewer, so arithmetic modulo 2⁶⁴ is enough.
     fn reduced(number: u64, bits: usize) -> Half {
         Half {
             number: number & ((1 << bits) - 1),

@@ -127,61 +127,6 @@ impl Leaf {
         Ok(generator)
     }
 
-    /// The mask of a tag, which needs the permission to draw from it. It does not ask the
-    /// server again: fetch it once, and again when the tag's key was rotated.
-    ///
-    /// # Errors
-    /// [`Error::UnknownTag`], [`Error::Permission`], [`Error::Timeout`] if the server does not
-    /// answer within the configured timeout, [`Error::WouldBlockRuntime`] inside an async
-    /// runtime.
-    ///
-    /// ```no_run
-    /// # fn example(leaf: &leaf_sdk::Leaf) -> Result<(), leaf_sdk::Error> {
-    /// use leaf_sdk::MaskWidth;
-    ///
-    /// let mask = leaf.mask("orders", MaskWidth::Bits53)?;
-    /// println!("order {}", mask.mask(1001)?);
-    /// # Ok(()) }
-    /// ```
-    #[cfg(feature = "mask")]
-    pub fn mask(&self, tag: &str, width: crate::MaskWidth) -> Result<crate::Mask, Error> {
-        self.background.finish(self.fetch_mask(tag, width))
-    }
-
-    /// Like [`mask`](Leaf::mask), asynchronous.
-    ///
-    /// ```no_run
-    /// # async fn example(leaf: &leaf_sdk::Leaf) -> Result<(), leaf_sdk::Error> {
-    /// let mask = leaf.mask_async("orders", leaf_sdk::MaskWidth::Bits53).await?;
-    /// # let _ = mask; Ok(()) }
-    /// ```
-    #[cfg(all(feature = "async", feature = "mask"))]
-    pub async fn mask_async(
-        &self,
-        tag: &str,
-        width: crate::MaskWidth,
-    ) -> Result<crate::Mask, Error> {
-        self.background
-            .finish_async(self.fetch_mask(tag, width))
-            .await
-    }
-
-    #[cfg(feature = "mask")]
-    fn fetch_mask(&self, tag: &str, width: crate::MaskWidth) -> impl Awaited<crate::Mask> + use<> {
-        let (link, tags, tag) = (
-            self.background.link.clone(),
-            self.tags.clone(),
-            tag.to_owned(),
-        );
-        async move {
-            if tags.is_closed() {
-                return Err(Error::Closed);
-            }
-            link.query(crate::calls::statement::mask("", &tag, width, None))
-                .await
-        }
-    }
-
     /// Statistics of each tag in this process, by name.
     ///
     /// ```

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use leaf_core::Run;
 use leaf_core::grant::Stripe;
-use leaf_core::mask::Width;
+use leaf_core::mask::{KEY_LENGTH, Key, Width};
 use leaf_core::snowflake::Layout;
 use leaf_core::snowflake::lease::PROPOSED;
 use leaf_core::tag::MAX_CHARS;
@@ -383,12 +383,21 @@ pub fn next_token(next: Option<i64>, token: i64) -> i64 {
 }
 
 /// How many bits masked ids have.
-pub fn mask_width(bits: Option<i32>) -> Width {
-    let bits = given(bits, "bits");
+pub fn mask_width(bits: i32) -> Width {
     Width::of(bits).unwrap_or_else(|| {
         bad(
-            format!("bits must be 63 or 53, not {bits}"),
-            "Use 63 for all ids, or 53 for ids that JavaScript represents exactly.",
+            format!("bits must be 64, 63 or 53, not {bits}"),
+            "Use 64 for all ids, 63 for ids and masked ids from 0 on, or 53 for masked ids that JavaScript represents exactly.",
+        )
+    })
+}
+
+/// The key of a mask, of which no error quotes a part.
+pub fn mask_key(key: &[u8]) -> &Key {
+    key.try_into().unwrap_or_else(|_| {
+        bad(
+            format!("key must have {KEY_LENGTH} bytes, not {}", key.len()),
+            "Make it of random bytes and keep it secret, such as openssl rand -hex 32 prints them.",
         )
     })
 }

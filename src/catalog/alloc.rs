@@ -170,19 +170,6 @@ pub fn remove_grantee(tag: &[u8], grantee: &CStr) -> bool {
     changed > 0
 }
 
-/// Begins another version of the key of a tag's masks and returns it; `None` if there are no
-/// more versions.
-pub fn rotate_mask(tag: &[u8]) -> Option<i32> {
-    query(
-        "UPDATE leaf.alloc SET mask_version = mask_version + 1 \
-          WHERE biz_tag = $1 AND mask_version < 2147483647 RETURNING mask_version",
-        &[text_arg(tag)],
-        |row| column_of::<i32>(row, 1),
-    )
-    .pop()
-    .flatten()
-}
-
 /// The step of a tag's row.
 pub fn step(tag: &[u8]) -> Option<i32> {
     let statement = "SELECT step FROM leaf.alloc WHERE biz_tag = $1";

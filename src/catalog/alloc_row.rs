@@ -3,7 +3,7 @@
 use leaf_core::grant::{Grantor, OwnNumbers, Stripe};
 use pgrx::pg_sys;
 
-use crate::pg::datum::{random_uuid_datum, text_datum, uuid_datum};
+use crate::pg::datum::text_datum;
 use crate::pg::encoding::encode;
 use crate::pg::{clock, heap, xact};
 
@@ -23,20 +23,17 @@ pub(super) mod column {
     pub const WRITTEN_BY: i16 = 14;
     pub const FLOOR: i16 = 15;
     pub const MAX_STEP: i16 = 16;
-    pub const MASK_SECRET_ID: i16 = 17;
-    pub const MASK_SALT: i16 = 18;
-    pub const MASK_VERSION: i16 = 19;
-    pub const UPSTREAM_TAG: i16 = 20;
-    pub const UPSTREAM_INCARNATION: i16 = 21;
-    pub const FED_IN: i16 = 22;
-    pub const FED_UNREPLICATED: i16 = 23;
-    pub const MAY_LACK_FEEDS: i16 = 24;
-    pub const STRIPES: i16 = 25;
-    pub const STRIPE: i16 = 26;
-    pub const STRIPE_WIDTH: i16 = 27;
-    pub const STRIPED_FROM: i16 = 28;
-    pub const EARLIER_STRIPES: i16 = 29;
-    pub const EARLIER_STRIPE: i16 = 30;
+    pub const UPSTREAM_TAG: i16 = 17;
+    pub const UPSTREAM_INCARNATION: i16 = 18;
+    pub const FED_IN: i16 = 19;
+    pub const FED_UNREPLICATED: i16 = 20;
+    pub const MAY_LACK_FEEDS: i16 = 21;
+    pub const STRIPES: i16 = 22;
+    pub const STRIPE: i16 = 23;
+    pub const STRIPE_WIDTH: i16 = 24;
+    pub const STRIPED_FROM: i16 = 25;
+    pub const EARLIER_STRIPES: i16 = 26;
+    pub const EARLIER_STRIPE: i16 = 27;
 }
 
 /// The columns that say which numbers are the tag's own, in the order of [`own_numbers`].
@@ -103,22 +100,6 @@ impl<'r> AllocRow<'r> {
     pub fn with_stripe_of(self, other: &AllocRow<'_>) -> AllocRow<'r> {
         let row = self.0.with_columns_of(&other.0, &STRIPE_INTEGERS);
         AllocRow(row.with_columns_of(&other.0, &STRIPE_BIGINTS))
-    }
-
-    /// Whether the row names the secret of its masks.
-    pub fn has_mask_secret(&self) -> bool {
-        self.0.uuid(column::MASK_SECRET_ID).is_some()
-    }
-
-    /// The row with another secret of its masks.
-    pub fn with_mask_secret(self, id: Option<[u8; 16]>) -> AllocRow<'r> {
-        AllocRow(self.0.with(column::MASK_SECRET_ID, id.map(uuid_datum)))
-    }
-
-    /// The row with masks that no row had before.
-    pub fn with_new_masks(self) -> AllocRow<'r> {
-        let row = self.0.with(column::MASK_SALT, random_uuid_datum());
-        AllocRow(row).with_mask_secret(None)
     }
 
     /// Whether both rows give the same permissions to the same roles.

@@ -12,7 +12,6 @@ pub mod database;
 pub mod extension;
 pub mod guard;
 pub mod intent;
-pub mod mask_secret;
 pub mod permissions;
 pub mod registry;
 pub mod relation;

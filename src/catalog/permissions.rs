@@ -31,16 +31,6 @@ pub struct Permissions {
     pub stripe_width: Option<u64>,
 }
 
-/// What the masks of a tag are made of.
-pub struct MaskSource {
-    /// The row of `leaf.mask_secret` from which the keys are derived.
-    pub secret_id: Option<[u8; 16]>,
-    /// What makes the keys those of the tag.
-    pub salt: [u8; 16],
-    /// The version of the present key, at least 1.
-    pub version: i32,
-}
-
 /// `leaf.alloc` and its index, locked so that they can be read.
 pub struct Readable {
     _lock: heap::Readable,
@@ -71,30 +61,6 @@ impl Readable {
     /// What `user` may do with a tag, according to its current row; `None` if there is no
     /// row.
     pub fn permissions(&self, tag: &[u8], user: pg_sys::Oid) -> Option<Permissions> {
-        let (permissions, ()) = self.permissions_and(tag, user, |_| ())?;
-        Some(permissions)
-    }
-
-    /// Like [`permissions`](Self::permissions), with what the masks of the tag are made of.
-    pub fn permissions_and_mask(
-        &self,
-        tag: &[u8],
-        user: pg_sys::Oid,
-    ) -> Option<(Permissions, MaskSource)> {
-        self.permissions_and(tag, user, |row| MaskSource {
-            secret_id: row.uuid(column::MASK_SECRET_ID),
-            salt: row.uuid(column::MASK_SALT).unwrap_or_default(),
-            version: row.integer(column::MASK_VERSION).unwrap_or_default(),
-        })
-    }
-
-    /// What `user` may do with a tag, and what `read` reads from the same row.
-    fn permissions_and<R>(
-        &self,
-        tag: &[u8],
-        user: pg_sys::Oid,
-        read: impl FnOnce(&heap::Row<'_>) -> R,
-    ) -> Option<(Permissions, R)> {
         heap::find_by_text(self.alloc, self.index, tag, |row| {
             let is = |name: &CStr| {
                 let role = role::by_name(name);
@@ -106,15 +72,14 @@ impl Readable {
                 || grantees
                     .into_iter()
                     .any(|name| *name == *PUBLIC || is(&name));
-            let permissions = Permissions {
+            Permissions {
                 incarnation: row.uuid(column::INCARNATION).unwrap_or_default(),
                 may_draw,
                 is_owner,
                 grantor: alloc_row::grantor_of(row),
                 is_uncommitted: row.is_from_this_transaction(),
                 stripe_width: alloc_row::own_numbers_of(row).stripe().width(),
-            };
-            (permissions, read(row))
+            }
         })
     }
 }

@@ -26,11 +26,6 @@ pub fn alloc_index() -> Option<pg_sys::Oid> {
     heap::relation_oid(c"leaf", c"alloc_pkey")
 }
 
-/// The OIDs of `leaf.mask_secret` and of its unique index, as far as they exist.
-pub fn mask_secret() -> [Option<pg_sys::Oid>; 2] {
-    [c"mask_secret", c"mask_secret_pkey"].map(|name| heap::relation_oid(c"leaf", name))
-}
-
 /// The OID of `leaf.worker`.
 pub fn worker() -> Option<pg_sys::Oid> {
     heap::relation_oid(c"leaf", c"worker")

@@ -104,6 +104,11 @@ impl<'call> Call<'call> {
         self.arg(number).map(|datum| unsafe { datum::text(datum) })
     }
 
+    /// An argument of type `bytea`.
+    pub fn bytea(self, number: usize) -> Option<&'call [u8]> {
+        self.text(number)
+    }
+
     /// An argument of type `name`.
     pub fn name(self, number: usize) -> Option<&'call CStr> {
         // SAFETY: as in `text`; a name is a C string.

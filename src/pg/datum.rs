@@ -85,19 +85,6 @@ pub fn uuid_arg(uuid: [u8; 16]) -> Arg {
     DatumWithOid::from(pgrx::Uuid::from_bytes(uuid))
 }
 
-/// A uuid, in the current memory context.
-pub fn uuid_datum(uuid: [u8; 16]) -> pg_sys::Datum {
-    let uuid = pgrx::Uuid::from_bytes(uuid);
-    pgrx::IntoDatum::into_datum(uuid).expect("a uuid is a datum")
-}
-
-/// A new random uuid, in the current memory context.
-pub fn random_uuid_datum() -> pg_sys::Datum {
-    let function = pg_sys::Oid::from(pg_sys::F_GEN_RANDOM_UUID);
-    // SAFETY: a function of PostgreSQL without arguments.
-    unsafe { pg_sys::OidFunctionCall0Coll(function, pg_sys::InvalidOid) }
-}
-
 /// A `text[]` parameter.
 pub fn text_array_arg<'t>(texts: impl Iterator<Item = &'t [u8]>) -> Arg {
     let mut datums: Vec<_> = texts.map(text_datum).collect();

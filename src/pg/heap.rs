@@ -186,11 +186,6 @@ pub fn relation_owner(relation: pg_sys::Oid) -> Option<pg_sys::Oid> {
     }
 }
 
-/// Whether a role may insert rows into a relation.
-pub fn may_insert(role: pg_sys::Oid, relation: pg_sys::Oid) -> bool {
-    has_privilege(role, relation, pg_sys::ACL_INSERT)
-}
-
 /// Whether a role may update rows of a relation.
 pub fn may_update(role: pg_sys::Oid, relation: pg_sys::Oid) -> bool {
     has_privilege(role, relation, pg_sys::ACL_UPDATE)
@@ -296,13 +291,6 @@ impl<'r> Row<'r> {
             .map(|datum| unsafe { super::datum::text(datum) })
     }
 
-    /// A column of type `bytea`.
-    pub fn bytes(&self, column: i16) -> Option<&[u8]> {
-        // SAFETY: as in `text`; a bytea has the same form.
-        self.datum(column, &[pg_sys::BYTEAOID])
-            .map(|datum| unsafe { super::datum::text(datum) })
-    }
-
     /// Whether the current transaction wrote this version of the row.
     pub fn is_from_this_transaction(&self) -> bool {
         // SAFETY: the tuple is valid; see the type.
@@ -404,18 +392,6 @@ pub fn find_by_text<R>(
     let equality = (pg_sys::F_TEXTEQ, pg_sys::DEFAULT_COLLATION_OID);
     let text = pg_sys::Datum::from(text);
     scan(relation, index, Some((equality, text)), Seen::Before, read)
-}
-
-/// Like [`find_by_text`], for a first column of type `uuid`.
-pub fn find_by_uuid<R>(
-    relation: pg_sys::Oid,
-    index: Option<pg_sys::Oid>,
-    key: [u8; 16],
-    read: impl FnOnce(&Row) -> R,
-) -> Option<R> {
-    let equality = (pg_sys::F_UUID_EQ, pg_sys::InvalidOid);
-    let key = super::datum::uuid_datum(key);
-    scan(relation, index, Some((equality, key)), Seen::Before, read)
 }
 
 /// Like [`find_by_text`], for a catalog whose first column is its OID, with an index on it.

@@ -2,36 +2,6 @@
 
 use pgrx::pg_sys;
 
-unsafe extern "C-unwind" {
-    // Called for every masked id, so it is declared here without pgrx's error guard. It reads
-    // one variable and cannot fail.
-    fn GetCurrentStatementStartTimestamp() -> pg_sys::TimestampTz;
-}
-
-/// A statement of the client: which one it is, within this process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Statement {
-    began: pg_sys::TimestampTz,
-    /// A procedure can commit within a statement.
-    transaction: pg_sys::LocalTransactionId,
-}
-
-/// The statement of the client that is being executed.
-#[inline]
-pub fn statement() -> Statement {
-    // SAFETY: reads variables of this process.
-    unsafe {
-        #[cfg(any(feature = "pg15", feature = "pg16"))]
-        let transaction = (*pg_sys::MyProc).lxid;
-        #[cfg(not(any(feature = "pg15", feature = "pg16")))]
-        let transaction = (*pg_sys::MyProc).vxid.lxid;
-        Statement {
-            began: GetCurrentStatementStartTimestamp(),
-            transaction,
-        }
-    }
-}
-
 /// The innermost subtransaction that is open.
 pub fn current_sub() -> pg_sys::SubTransactionId {
     // SAFETY: reads this process's transaction state.

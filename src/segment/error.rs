@@ -84,12 +84,6 @@ pub enum Error {
     BoundPending { tag: String, from: i64 },
     /// The centre's tag is the tag itself.
     FedByItself { tag: String },
-    /// The key of the tag's masks has no such version.
-    NoMaskVersion {
-        tag: String,
-        version: i32,
-        latest: i32,
-    },
 }
 
 impl Error {
@@ -305,16 +299,6 @@ format!("tag \"{tag}\" has not reached {from} yet, from which its last change of
                 format!("tag \"{tag}\" cannot be fed by itself"),
                 "Set leaf.upstream to a connection string of the centre: it leads to this database.",
             ),
-            Error::NoMaskVersion {
-                tag,
-                version,
-                latest,
-            } => Report::new(
-                Code::ERRCODE_INVALID_PARAMETER_VALUE,
-                format!("the mask key of tag \"{tag}\" has no version {version}"),
-                "Omit version to use the current one, or specify the one with which the id was masked.",
-            )
-            .detail(format!("There are versions 1 to {latest}.")),
             Error::Prepared => Report::new(
                 Code::ERRCODE_FEATURE_NOT_SUPPORTED,
                 "cannot PREPARE a transaction that has changed leaf.alloc",
@@ -364,8 +348,6 @@ pub enum Refusal {
     SharedLine,
     /// Services may have ids of the tag that they have not handed out.
     Reserved,
-    /// The secret of the tag's masks is not in this database.
-    NoMaskSecret,
 }
 
 impl Refusal {
@@ -435,11 +417,6 @@ format!("other nodes have numbers of tag \"{tag}\", too"),
 format!("blocks of tag \"{tag}\" were reserved, of which services may still hand out ids"),
                 "Take the default away with ALTER TABLE, and choose numbers for the column that the tag does not reach.",
             ),
-            Refusal::NoMaskSecret => Report::not_ready(
-format!("the secret of the masks of tag \"{tag}\" is not in this database"),
-                "Copy the row of leaf.mask_secret from where the tag comes from, or begin other masks with UPDATE leaf.alloc SET mask_secret_id = NULL.",
-            )
-            .detail("The tag was restored or replicated without leaf.mask_secret."),
         }
     }
 }

@@ -10,7 +10,6 @@
 //!   loader.
 //! - [`permissions`]: what a role may do with a tag; [`in_use`]: whether defaults draw from it.
 //! - [`auto_create`]: a first draw creates its tag, if that is wanted.
-//! - [`masks`]: the keys with which the session masks ids.
 //! - [`upstream`]: attaches a tag to one of the centre, and is the centre's side.
 //! - [`restripe`]: which numbers of a tag this node has, and how they are divided.
 //!
@@ -40,7 +39,6 @@ pub mod grant;
 pub mod in_use;
 pub mod key;
 pub mod line;
-pub mod masks;
 pub mod own_grants;
 pub mod own_tags;
 pub mod permissions;

@@ -1,6 +1,6 @@
 //! `decode` and `encode`: ids, their fields and their other forms, without a server.
 //!
-//! - [`forms`]: numbers, texts and masked numbers.
+//! - [`forms`]: numbers and texts.
 
 mod forms;
 
@@ -14,11 +14,11 @@ use leaf_core::time::WallTime;
 use crate::failure::{Code, Failure};
 use crate::human;
 use crate::output::{Cell, Column, Format, Rows};
-use forms::{Form, MaskArgs};
+use forms::Form;
 
 /// Show the fields of ids
 ///
-/// Takes ids as numbers, as texts of leaf_id_text, or masked, from the arguments or from
+/// Takes ids as numbers, or as texts of leaf_id_text, from the arguments or from
 /// standard input, one per line. Needs no server. The fields are those of a snowflake id of
 /// the layout; for ids of a tag, they have no meaning.
 #[derive(Debug, Args)]
@@ -62,9 +62,6 @@ struct Common {
 
     #[command(flatten)]
     scheme: SchemeArgs,
-
-    #[command(flatten)]
-    mask: MaskArgs,
 
     /// Output format
     #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
@@ -114,14 +111,10 @@ const fn column(name: &'static str) -> Column {
 /// Shows the fields of ids.
 pub fn decode(args: &DecodeArgs) -> Result<(), Failure> {
     let scheme = args.common.scheme.scheme();
-    let mask = args.common.mask.mask()?;
-    if args.from == Form::Masked && mask.is_none() {
-        return Err(Failure::usage("masked ids need --mask-key"));
-    }
     let columns = ["id", "created_at", "worker_id", "sequence", "text"].map(column);
     let mut rows = Rows::new(&columns, args.common.format)?;
     let good = each(&args.common.ids, |given| {
-        let id = args.from.parse(given, mask.as_ref())?;
+        let id = args.from.parse(given)?;
         let fields = scheme.decode(id);
         let created_at = fields.and_then(|fields| timestamp(fields.created_at));
         rows.push(&[
@@ -138,24 +131,16 @@ pub fn decode(args: &DecodeArgs) -> Result<(), Failure> {
 
 /// Shows ids in their other forms.
 pub fn encode(args: &EncodeArgs) -> Result<(), Failure> {
-    let mask = args.common.mask.mask()?;
     let ids = match args.time {
         Some(time) => &vec![made(args, time)?.to_string()],
         None => &args.common.ids,
     };
-    let mut columns = vec![column("id"), column("text")];
-    if mask.is_some() {
-        columns.push(column("masked"));
-    }
+    let columns = ["id", "text"].map(column);
     let mut rows = Rows::new(&columns, args.common.format)?;
     let good = each(ids, |given| {
-        let id = Form::Number.parse(given, None)?;
+        let id = Form::Number.parse(given)?;
         let text = leaf_core::id_text::encode(id);
-        let mut row = vec![Cell::Id(id), Cell::or_null(text, Cell::Text)];
-        if let Some(mask) = &mask {
-            row.push(Cell::Id(mask.mask(id).map_err(Failure::input)?));
-        }
-        rows.push(&row)
+        rows.push(&[Cell::Id(id), Cell::or_null(text, Cell::Text)])
     });
     rows.end()?;
     good

@@ -180,20 +180,3 @@ impl<'r> FromSql<'r> for Text {
         true
     }
 }
-
-#[cfg(feature = "mask")]
-impl Record for crate::Mask {
-    fn columns() -> Option<String> {
-        Some("version, key, $2 AS bits".into())
-    }
-
-    fn of(row: &Row) -> Result<Self, Error> {
-        let key: Vec<u8> = get(row, "key")?;
-        let key = key.as_slice().try_into();
-        let width = crate::MaskWidth::of(get(row, "bits")?);
-        match (key, width) {
-            (Ok(key), Some(width)) => Ok(crate::Mask::new(get(row, "version")?, key, width)),
-            _ => Err(Error::Protocol("this is not the key of a mask".into())),
-        }
-    }
-}

@@ -114,20 +114,6 @@ macro_rules! each_call {
                     table: Regclass = table.to_owned(),
                     column: Name = column.to_owned()
                 };
-            /// The mask of a version of the tag's key, by default the present one; needs the
-            /// permission to draw.
-            #[cfg(feature = "mask")]
-            mask(tag: &str, width: crate::MaskWidth, version: Option<i32>) -> crate::Mask,
-                "\"orders\", leaf_sdk::MaskWidth::Bits63, None",
-                leaf_mask_key {
-                    tag: Text = tag.to_owned(),
-                    bits: Integer = width.bits() as i32,
-                    version: Integer = version
-                };
-            /// Begins another version of a tag's key, and returns it.
-            mask_rotate(tag: &str) -> i32,
-                "\"orders\"",
-                leaf_mask_rotate { tag: Text = tag.to_owned() };
         }
     };
 }

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use crate::catalog::alloc_row::AllocRow;
-use crate::catalog::{extension, intent, mask_secret, relation};
+use crate::catalog::{extension, intent, relation};
 use crate::error::{Error as CommonError, Problem};
 use crate::history;
 use crate::pg::call::{Call, sql_functions};
@@ -52,10 +52,6 @@ fn leaf_alloc_check(call: Call<'_>) -> Answer<'_> {
         }
         Event::Truncate => not_a_trigger("leaf_alloc_check"),
     };
-    let row = match row.has_mask_secret() {
-        true => row,
-        false => row.with_mask_secret(mask_secret::any_id()),
-    };
     Answer::go_on_with(row.touched().0)
 }
 
@@ -82,17 +78,12 @@ fn with_own_stripe<'r>(old: &AllocRow<'_>, new: AllocRow<'r>) -> Option<AllocRow
     Some(new)
 }
 
-/// A new row as it is stored. A role that may only add rows, as to restore a dump, gets masks of
-/// its own with them, and needs the privilege to attach tags for those that are attached.
+/// A new row as it is stored. For tags that are attached, the role needs the privilege to attach tags.
 fn made(new: AllocRow<'_>) -> AllocRow<'_> {
     let user = role::current();
-    let new = match mask_secret::may_choose(user) {
-        true => new,
-        false if new.is_of_centre() && !extension::may_call(user, "leaf_tag_attach") => {
-            Error::denied(new.tag(), user, Privilege::Attach).raise()
-        }
-        false => new.with_new_masks(),
-    };
+    if new.is_of_centre() && !extension::may_call(user, "leaf_tag_attach") {
+        Error::denied(new.tag(), user, Privilege::Attach).raise()
+    }
     new.made(&history::current())
 }
 

@@ -163,14 +163,9 @@ pub fn alloc() -> Sql {
 pub fn mask() -> Sql {
     use Rows::Any;
     prop_oneof![
-        4 => fill("SELECT leaf_mask({}, {})", [tag(), bigint()], Any),
-        2 => fill("SELECT leaf_mask({}, n, {}) FROM generate_series(1, {}) AS n", [tag(), bits(), count()], Any),
-        2 => fill("SELECT leaf_unmask({}, {}, {}, {})", [tag(), bigint(), bits(), integer()], Any),
-        2 => fill("SELECT * FROM leaf_mask_key({}, {}, {})", [tag(), bits(), integer()], Any),
-        2 => fill("SELECT leaf_mask_rotate({})", [tag()], Any),
-        1 => fill("SELECT 1 / (leaf_unmask({}, leaf_mask('a', 7)) - 7)", [tag()], Any),
-        1 => fill("UPDATE leaf.alloc SET mask_version = {} WHERE biz_tag = {}", [integer(), tag()], Any),
-        1 => fill("UPDATE leaf.alloc SET mask_salt = md5({}::text)::uuid", [text()], Any),
+        4 => fill("SELECT leaf_mask({}, {})", [bigint(), key()], Any),
+        2 => fill("SELECT leaf_mask(n, {}, {}) FROM generate_series(1, {}) AS n", [key(), bits(), count()], Any),
+        2 => fill("SELECT leaf_unmask({}, {}, {})", [bigint(), key(), bits()], Any),
     ]
     .boxed()
 }

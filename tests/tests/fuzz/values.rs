@@ -143,7 +143,12 @@ pub fn id_text_value() -> Value {
 
 /// How many bits masked ids have.
 pub fn bits() -> Value {
-    any_of(&["63", "63", "53", "52", "NULL", "2147483647"])
+    any_of(&["64", "63", "53", "52", "NULL", "2147483647"])
+}
+
+/// The key of a mask.
+pub fn key() -> Value {
+    any_of(&["sha256('a')", "sha256('b')", "'short'", "''", "NULL"])
 }
 
 pub fn role() -> Value {

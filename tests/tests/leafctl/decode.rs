@@ -78,31 +78,7 @@ fn wrong_lines_are_named_and_do_not_stop_the_others() {
 }
 
 #[test]
-fn masks_are_those_of_the_server() {
-    let (server, mut client) = Server::with_orders(100);
-    let folder = tempfile::tempdir().expect("a folder");
-    for bits in [63, 53] {
-        let sql = format!(
-            "SELECT key::text, leaf_mask('orders', 1001, {bits}) FROM leaf_mask_key('orders', {bits})"
-        );
-        let key = client.query_one(&sql, &[]).expect("a key");
-        let file = folder.path().join("key");
-        std::fs::write(&file, key.get::<_, &str>(0)).expect("a file");
-        let file = file.to_str().expect("a path");
-        let bits = bits.to_string();
-        let arguments = ["--mask-key", file, "--mask-bits", &bits, "-f", "csv"];
-        let masked = row(&encode(&[&["1001"], &arguments[..]].concat()).done())[2].clone();
-        assert_eq!(masked, key.get::<_, i64>(1).to_string());
-        let id = decode(&[&[masked.as_str()], &arguments[..]].concat(), "").done();
-        assert_eq!(row(&id)[0], "1001");
-    }
-    drop(server);
-}
-
-#[test]
 fn bad_arguments_are_refused() {
-    let error = decode(&["--from", "masked", "1"], "").failed(2);
-    assert!(error.contains("--mask-key"), "{error}");
     let error = encode(&["--time", "2026-11-22T10:00:00Z", "--worker", "1024"]).failed(2);
     assert!(error.contains("1024"), "{error}");
     // Before the epoch, and before 1970.
@@ -111,8 +87,6 @@ fn bad_arguments_are_refused() {
         error.contains("times from 2010-11-04 01:42:54.657"),
         "{error}"
     );
-    let error = encode(&["1", "--mask-key", "/nonexistent"]).failed(2);
-    assert!(error.contains("/nonexistent"), "{error}");
     assert_eq!(decode(&["--layout", "wide", "1"], "").code, Some(2));
 }
 

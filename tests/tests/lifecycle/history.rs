@@ -38,6 +38,9 @@ fn standby_draws_nothing() {
     for call in [
         "leaf_tag_create('others', if_not_exists => true)",
         "leaf_tag_align('orders')",
+        "leaf_tag_alter('orders', step => 5)",
+        "leaf_tag_grant('orders', 'public')",
+        "leaf_tag_drop('orders')",
     ] {
         refused(client.batch_execute(&format!("SELECT {call}")), "25006");
     }
@@ -45,6 +48,7 @@ fn standby_draws_nothing() {
     assert_eq!(client.stat("orders", "ids_drawn"), 0);
     client.run("SELECT leaf_stat_reset(), leaf_stat_reset('orders')");
     client.run("SELECT * FROM leaf.stat_snowflake");
+    client.run("SELECT leaf_snowflake_time(leaf_snowflake_floor(now()))");
 }
 
 #[test]
