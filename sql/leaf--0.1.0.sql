@@ -50,9 +50,6 @@ CREATE TABLE leaf.alloc (
     stripes         integer      NOT NULL DEFAULT 1,
     stripe          integer      NOT NULL DEFAULT 0,
     stripe_width    bigint       NOT NULL DEFAULT 1000000,
-    striped_from    bigint       NOT NULL DEFAULT -9223372036854775808,
-    earlier_stripes integer      NOT NULL DEFAULT 1,
-    earlier_stripe  integer      NOT NULL DEFAULT 0,
     CONSTRAINT alloc_pkey PRIMARY KEY (biz_tag),
     CONSTRAINT alloc_biz_tag_check CHECK (biz_tag::text OPERATOR(pg_catalog.<>) ''::text),
     CONSTRAINT alloc_step_check CHECK (step OPERATOR(pg_catalog.>) 0),
@@ -60,9 +57,8 @@ CREATE TABLE leaf.alloc (
     CONSTRAINT alloc_upstream_check CHECK ((upstream_tag IS NULL) OPERATOR(pg_catalog.=) (upstream_incarnation IS NULL)),
     CONSTRAINT alloc_fed_check CHECK (upstream_tag IS NULL OR stripes OPERATOR(pg_catalog.=) 1),
     CONSTRAINT alloc_stripe_check CHECK (stripe OPERATOR(pg_catalog.>=) 0 AND stripe OPERATOR(pg_catalog.<) stripes),
-    CONSTRAINT alloc_earlier_stripe_check CHECK (earlier_stripe OPERATOR(pg_catalog.>=) 0 AND earlier_stripe OPERATOR(pg_catalog.<) earlier_stripes),
     CONSTRAINT alloc_stripe_width_check CHECK (stripe_width OPERATOR(pg_catalog.>) 0
-        AND stripe_width OPERATOR(pg_catalog.<=) (9223372036854775807 OPERATOR(pg_catalog./) greatest(stripes, earlier_stripes, 1)))
+        AND stripe_width OPERATOR(pg_catalog.<=) (9223372036854775807 OPERATOR(pg_catalog./) greatest(stripes, 1)))
 );
 COMMENT ON TABLE leaf.alloc IS 'one row per tag: how far its ids are granted';
 COMMENT ON COLUMN leaf.alloc.biz_tag IS 'name of the tag; the ids of each tag are counted separately';
@@ -88,9 +84,6 @@ COMMENT ON COLUMN leaf.alloc.may_lack_feeds IS 'whether the row may lack numbers
 COMMENT ON COLUMN leaf.alloc.stripes IS 'into how many stripes the numbers are cut; 1 if they are not';
 COMMENT ON COLUMN leaf.alloc.stripe IS 'the stripe, from 0, whose numbers are granted here: no two nodes may have the same one';
 COMMENT ON COLUMN leaf.alloc.stripe_width IS 'numbers in a block of a stripe; every block of them belongs to the next stripe';
-COMMENT ON COLUMN leaf.alloc.striped_from IS 'the number from which on the stripe applies; below it, the earlier one does';
-COMMENT ON COLUMN leaf.alloc.earlier_stripes IS 'into how many stripes the numbers below striped_from are cut';
-COMMENT ON COLUMN leaf.alloc.earlier_stripe IS 'the stripe whose numbers below striped_from are granted here';
 
 -- Dumps contain the rows: a restored database continues where the dump was taken.
 SELECT pg_catalog.pg_extension_config_dump('leaf.alloc', '');
@@ -398,14 +391,6 @@ COMMENT ON FUNCTION leaf_tag_attach(text, text)
     IS 'makes a tag fed: its ids come from a tag of the centre, by default from the one with the same name';
 -- It uses what leaf.upstream allows, and cannot be undone.
 REVOKE EXECUTE ON FUNCTION leaf_tag_attach(text, text) FROM PUBLIC;
-
-CREATE FUNCTION leaf_tag_restripe(
-        tag text, stripes integer, stripe integer, "from" bigint,
-        stripe_width bigint DEFAULT NULL) RETURNS void
-    LANGUAGE c VOLATILE PARALLEL UNSAFE
-    AS 'MODULE_PATHNAME', 'leaf_tag_restripe';
-COMMENT ON FUNCTION leaf_tag_restripe(text, integer, integer, bigint, bigint)
-    IS 'divides the stripe of a tag: from a number on that it has not reached, only numbers of a part of its stripe are granted';
 
 CREATE FUNCTION leaf_tag_drop(tag text, force boolean DEFAULT false, if_exists boolean DEFAULT false) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE
@@ -994,8 +979,6 @@ COMMENT ON FUNCTION leaf_unmask(bigint, bytea, integer)
 CREATE FUNCTION leaf_segment_stats(
         tag text, max_id bigint, row_step integer, max_value bigint, is_fed boolean,
         stripes integer DEFAULT 1, stripe integer DEFAULT 0, stripe_width bigint DEFAULT 1,
-        striped_from bigint DEFAULT -9223372036854775808,
-        earlier_stripes integer DEFAULT 1, earlier_stripe integer DEFAULT 0,
         OUT "position" bigint,
         OUT ids_left bigint,
         OUT used_percent double precision,
@@ -1016,7 +999,7 @@ CREATE FUNCTION leaf_segment_stats(
         OUT stats_reset timestamptz) RETURNS record
     LANGUAGE c VOLATILE PARALLEL SAFE
     AS 'MODULE_PATHNAME', 'leaf_segment_stats';
-COMMENT ON FUNCTION leaf_segment_stats(text, bigint, integer, bigint, boolean, integer, integer, bigint, bigint, integer, integer)
+COMMENT ON FUNCTION leaf_segment_stats(text, bigint, integer, bigint, boolean, integer, integer, bigint)
     IS 'statistics of a tag in shared memory, for members of pg_monitor and owners of the tag';
 
 CREATE FUNCTION leaf_segment_slots() RETURNS SETOF text
@@ -1028,8 +1011,7 @@ REVOKE EXECUTE ON FUNCTION leaf_segment_slots() FROM PUBLIC;
 -- The rows of leaf.alloc that the role may see; if the table is locked, what memory has of them.
 CREATE FUNCTION leaf_alloc_stats(
         OUT biz_tag varchar, OUT max_id bigint, OUT max_value bigint, OUT step integer, OUT upstream_tag varchar,
-        OUT stripes integer, OUT stripe integer, OUT stripe_width bigint, OUT striped_from bigint,
-        OUT earlier_stripes integer, OUT earlier_stripe integer) RETURNS SETOF record
+        OUT stripes integer, OUT stripe integer, OUT stripe_width bigint) RETURNS SETOF record
     LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 1000
     AS 'MODULE_PATHNAME', 'leaf_alloc_stats';
 COMMENT ON FUNCTION leaf_alloc_stats()
@@ -1040,7 +1022,7 @@ SELECT a.biz_tag::varchar(128) AS biz_tag, nullif(a.max_id, -9223372036854775808
        a.upstream_tag::varchar(128) AS upstream_tag, s.*
   FROM leaf_alloc_stats() AS a,
        leaf_segment_stats(a.biz_tag::text, a.max_id, a.step, a.max_value, a.upstream_tag IS NOT NULL,
-                          a.stripes, a.stripe, a.stripe_width, a.striped_from, a.earlier_stripes, a.earlier_stripe) AS s;
+                          a.stripes, a.stripe, a.stripe_width) AS s;
 COMMENT ON VIEW leaf.stat_segment IS 'one row per tag: position, buffers, loads, waits and errors since it was last brought into memory';
 
 CREATE FUNCTION leaf_snowflake_stats(

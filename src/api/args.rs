@@ -129,7 +129,7 @@ pub fn max_step(max_step: Option<i32>) -> Option<i32> {
 /// A stripe of the numbers, with the width of its blocks or the default one; `None` if it is
 /// not given.
 pub fn stripe(stripes: Option<i32>, stripe: Option<i32>, width: Option<i64>) -> Option<Stripe> {
-    let hint = "Give both, such as stripes => 16, stripe => 3 for the fourth of 16 stripes, which are numbered from 0.";
+    let hint = "Give both, such as stripes => 64, stripe => 3 for the fourth of 64 stripes, which are numbered from 0.";
     let (stripes, stripe) = match (stripes, stripe) {
         (Some(stripes), Some(stripe)) => (stripes, stripe),
         (None, None) if width.is_none() => return None,
@@ -140,7 +140,7 @@ pub fn stripe(stripes: Option<i32>, stripe: Option<i32>, width: Option<i64>) -> 
     if stripes < 1 {
         bad(
             format!("stripes must be at least 1, not {stripes}"),
-            "Choose the largest number of nodes that there may ever be, such as 16.",
+            "Choose the largest number of nodes that there may ever be, such as 64.",
         );
     }
     if !(0..stripes).contains(&stripe) {

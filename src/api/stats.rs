@@ -62,8 +62,8 @@ fn leaf_alloc_stats(call: Call<'_>) -> Datum {
             keys.into_iter().map(seen).collect()
         };
         rows.into_iter().map(|row| {
-            let [max_id, max_value, stripe_width, striped_from] = row.bigints;
-            let [step, stripes, stripe, earlier_stripes, earlier_stripe] = row.integers;
+            let [max_id, max_value, stripe_width] = row.bigints;
+            let [step, stripes, stripe] = row.integers;
             Record::new()
                 .with("biz_tag", row.tag)
                 .with("max_id", max_id)
@@ -73,9 +73,6 @@ fn leaf_alloc_stats(call: Call<'_>) -> Datum {
                 .with("stripes", stripes)
                 .with("stripe", stripe)
                 .with("stripe_width", stripe_width)
-                .with("striped_from", striped_from)
-                .with("earlier_stripes", earlier_stripes)
-                .with("earlier_stripe", earlier_stripe)
         })
     })
 }
@@ -155,12 +152,12 @@ struct Row {
 fn row_of(call: Call<'_>) -> Option<Row> {
     let (max_id, max_value) = (call.bigint(1)?, call.bigint(3)?);
     let integer = |number| args::given(call.integer(number), "stripe");
-    let bigint = |number| args::given(call.bigint(number), "stripe");
+    let width = args::given(call.bigint(7), "stripe");
     Some(Row {
         position: Position {
             max_id,
             max_value,
-            numbers: alloc_row::own_numbers([5, 6, 9, 10].map(integer), [7, 8].map(bigint)),
+            numbers: alloc_row::own_numbers(integer(5), integer(6), width),
         },
         step: i64::from(args::given(call.integer(2), "step")),
         is_fed: args::given(call.boolean(4), "is_fed"),

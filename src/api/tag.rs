@@ -17,14 +17,12 @@ use crate::segment::in_use::require_unused;
 use crate::segment::permissions::{
     check_owner_if_exists, require_owner, require_primary, require_readable,
 };
-use crate::segment::restripe;
 use crate::segment::upstream;
 use crate::shmem;
 
 sql_functions!(
     leaf_tag_create,
     leaf_tag_alter,
-    leaf_tag_restripe,
     leaf_tag_drop,
     leaf_tag_attach,
     leaf_tag_grant,
@@ -68,7 +66,7 @@ fn leaf_tag_create(call: Call<'_>) {
         return;
     }
     if if_not_exists && let Some(stripe) = given {
-        restripe::require_within(tag, &stripe);
+        require_same(tag, &stripe);
     }
     let tag = display(tag);
     match if_not_exists {
@@ -79,7 +77,7 @@ fn leaf_tag_create(call: Call<'_>) {
 
 /// Raises an error if a tag cannot have this stripe.
 fn check_stripe(stripe: &Stripe, step: i32, start: i64, max_value: i64) {
-    restripe::check_step(stripe, step);
+    check_step(stripe, step);
     let tag = Position {
         max_id: start,
         max_value,
@@ -96,21 +94,27 @@ fn check_stripe(stripe: &Stripe, step: i32, start: i64, max_value: i64) {
     }
 }
 
-fn leaf_tag_restripe(call: Call<'_>) {
-    shmem::require();
-    let tag = args::tag(call.text(0));
-    let (stripes, stripe) = (
-        args::given(call.integer(1), "stripes"),
-        args::given(call.integer(2), "stripe"),
-    );
-    let from = args::given(call.bigint(3), "from");
-    let width = call.bigint(4);
-    // Checks the arguments before anything is locked.
-    args::stripe(Some(stripes), Some(stripe), width);
-    restripe::restripe(tag, from, |present| {
-        let width = width.or(present.width().and_then(|width| i64::try_from(width).ok()));
-        args::stripe(Some(stripes), Some(stripe), width).unwrap_or(Stripe::WHOLE)
-    });
+/// Raises an error if a segment of `step` ids is longer than a block of the stripe.
+fn check_step(stripe: &Stripe, step: i32) {
+    if let Some(width) = stripe.width()
+        && step.unsigned_abs() as u64 > width
+    {
+        Error::StepLongerThanStripe { step, width }.raise();
+    }
+}
+
+/// Raises an error if a tag has another stripe.
+fn require_same(tag: &[u8], stripe: &Stripe) {
+    let row = catalog::as_owner(|| alloc::position(tag));
+    if let Some(row) = row
+        && row.numbers.stripe() != stripe
+    {
+        Error::OtherStripe {
+            tag: display(tag),
+            stripe: *row.numbers.stripe(),
+        }
+        .raise();
+    }
 }
 
 fn leaf_tag_alter(call: Call<'_>) {
@@ -139,7 +143,7 @@ fn leaf_tag_alter(call: Call<'_>) {
 /// below what is granted.
 fn check_changes(tag: &[u8], row: &Position, changes: &Changes<'_>) {
     if let Some(step) = changes.step {
-        restripe::check_step(row.numbers.stripe(), step);
+        check_step(row.numbers.stripe(), step);
     }
     let Some(to) = changes.max_id.filter(|&to| to > row.max_id) else {
         return;

@@ -2,7 +2,7 @@
 
 use std::ffi::CStr;
 
-use leaf_core::grant::{Found, OwnNumbers, Position, Row, Stripe};
+use leaf_core::grant::{Found, Position, Row, Stripe};
 
 use super::alloc_row::own_numbers;
 use super::intent::{self, Intent, Move};
@@ -72,34 +72,6 @@ pub fn insert(tag: &[u8], new: &NewTag<'_>) -> bool {
 fn width_of(stripe: &Stripe) -> i64 {
     let width = stripe.width().map(i64::try_from);
     width.and_then(Result::ok).unwrap_or(Stripe::WIDTH)
-}
-
-/// Gives a tag other numbers. What was granted up to now is not taken back, because it was
-/// granted as one of the earlier ones.
-pub fn restripe(tag: &[u8], numbers: OwnNumbers) {
-    let (stripe, earlier) = (numbers.stripe(), numbers.earlier());
-    let intent = Intent::Divide {
-        tag: tag.to_vec(),
-        numbers,
-    };
-    let write = || {
-        execute(
-            "UPDATE leaf.alloc SET stripes = $2::integer, stripe = $3::integer, stripe_width = $4, \
-                striped_from = $5, earlier_stripes = $6::integer, earlier_stripe = $7::integer, \
-                floor = greatest(floor, max_id) \
-          WHERE biz_tag = $1",
-            &[
-                text_arg(tag),
-                bigint_arg(i64::from(stripe.count())),
-                bigint_arg(i64::from(stripe.number())),
-                bigint_arg(width_of(stripe)),
-                bigint_arg(numbers.from()),
-                bigint_arg(i64::from(earlier.count())),
-                bigint_arg(i64::from(earlier.number())),
-            ],
-        )
-    };
-    intent::with(intent, write);
 }
 
 /// What a tag's row should have; `None` for what stays as it is.
@@ -179,19 +151,21 @@ pub fn step(tag: &[u8]) -> Option<i32> {
 
 /// How far a tag's ids are granted.
 pub fn position(tag: &[u8]) -> Option<Position> {
-    let statement = "SELECT max_id, max_value, stripes, stripe, stripe_width, striped_from, \
-                            earlier_stripes, earlier_stripe FROM leaf.alloc WHERE biz_tag = $1";
+    let statement = "SELECT max_id, max_value, stripes, stripe, stripe_width \
+                       FROM leaf.alloc WHERE biz_tag = $1";
     query(statement, &[text_arg(tag)], position_of).pop()
 }
 
 fn position_of(row: &ResultRow<'_>) -> Position {
     let integer = |column| column_of::<i32>(row, column).unwrap_or_default();
-    let stripes = ["stripes", "stripe", "earlier_stripes", "earlier_stripe"].map(integer);
-    let widths = ["stripe_width", "striped_from"].map(|column| bigint(row, column));
     Position {
         max_id: bigint(row, "max_id"),
         max_value: bigint(row, "max_value"),
-        numbers: own_numbers(stripes, widths),
+        numbers: own_numbers(
+            integer("stripes"),
+            integer("stripe"),
+            bigint(row, "stripe_width"),
+        ),
     }
 }
 
@@ -199,8 +173,8 @@ fn position_of(row: &ResultRow<'_>) -> Position {
 /// history.
 macro_rules! columns {
     () => {
-        "a.max_id, a.max_value, a.stripes, a.stripe, a.stripe_width, a.striped_from, \
-         a.earlier_stripes, a.earlier_stripe, a.step::bigint AS step, a.last_grant, a.largest_reserve, \
+        "a.max_id, a.max_value, a.stripes, a.stripe, a.stripe_width, \
+         a.step::bigint AS step, a.last_grant, a.largest_reserve, \
          a.history IS DISTINCT FROM $2 OR a.is_copy OR a.written_by <> a.xmin AS from_other_history, \
          a.incarnation, a.floor, a.max_step::bigint AS max_step, a.upstream_incarnation"
     };
@@ -432,10 +406,10 @@ fn has_other_triggers() -> bool {
 pub struct ShownRow {
     pub tag: Vec<u8>,
     pub upstream_tag: Option<Vec<u8>>,
-    /// `max_id`, `max_value`, `stripe_width` and `striped_from`.
-    pub bigints: [Option<i64>; 4],
-    /// `step`, `stripes`, `stripe`, `earlier_stripes` and `earlier_stripe`.
-    pub integers: [Option<i32>; 5],
+    /// `max_id`, `max_value` and `stripe_width`.
+    pub bigints: [Option<i64>; 3],
+    /// `step`, `stripes` and `stripe`.
+    pub integers: [Option<i32>; 3],
 }
 
 impl ShownRow {
@@ -445,8 +419,8 @@ impl ShownRow {
         ShownRow {
             tag,
             upstream_tag: None,
-            bigints: [max_id, None, None, None],
-            integers: [None; 5],
+            bigints: [max_id, None, None],
+            integers: [None; 3],
         }
     }
 }
@@ -454,8 +428,8 @@ impl ShownRow {
 /// The rows that a role sees in `leaf.stat_segment`, in the snapshot of the query.
 pub fn shown_to(role: pgrx::pg_sys::Oid) -> Vec<ShownRow> {
     snapshot::select(
-        "SELECT biz_tag::text, upstream_tag::text, max_id, max_value, stripe_width, striped_from, \
-                step, stripes, stripe, earlier_stripes, earlier_stripe \
+        "SELECT biz_tag::text, upstream_tag::text, max_id, max_value, stripe_width, \
+                step, stripes, stripe \
            FROM leaf.alloc AS a \
           WHERE pg_has_role($1::oid, 'pg_monitor', 'USAGE') \
              OR EXISTS (SELECT FROM pg_roles AS r \
@@ -464,8 +438,8 @@ pub fn shown_to(role: pgrx::pg_sys::Oid) -> Vec<ShownRow> {
         |row| ShownRow {
             tag: bytes(row, 1).unwrap_or_default(),
             upstream_tag: bytes(row, 2),
-            bigints: [3, 4, 5, 6].map(|at| column_of(row, at)),
-            integers: [7, 8, 9, 10, 11].map(|at| column_of(row, at)),
+            bigints: [3, 4, 5].map(|at| column_of(row, at)),
+            integers: [6, 7, 8].map(|at| column_of(row, at)),
         },
     )
 }

@@ -31,19 +31,7 @@ pub(super) mod column {
     pub const STRIPES: i16 = 22;
     pub const STRIPE: i16 = 23;
     pub const STRIPE_WIDTH: i16 = 24;
-    pub const STRIPED_FROM: i16 = 25;
-    pub const EARLIER_STRIPES: i16 = 26;
-    pub const EARLIER_STRIPE: i16 = 27;
 }
-
-/// The columns that say which numbers are the tag's own, in the order of [`own_numbers`].
-const STRIPE_INTEGERS: [i16; 4] = [
-    column::STRIPES,
-    column::STRIPE,
-    column::EARLIER_STRIPES,
-    column::EARLIER_STRIPE,
-];
-const STRIPE_BIGINTS: [i16; 2] = [column::STRIPE_WIDTH, column::STRIPED_FROM];
 
 /// The columns that say what a cluster has granted, and where it gets its ids.
 const OF_GRANTS: [i16; 10] = [
@@ -59,15 +47,10 @@ const OF_GRANTS: [i16; 10] = [
     column::MAY_LACK_FEEDS,
 ];
 
-/// The numbers of a tag, from the columns of its row. These have constraints that exclude
-/// stripes that cannot be.
-pub fn own_numbers(
-    [stripes, stripe, earlier_stripes, earlier_stripe]: [i32; 4],
-    [width, from]: [i64; 2],
-) -> OwnNumbers {
-    let of = |stripes, stripe| Stripe::new(stripes, stripe, width).unwrap_or(Stripe::WHOLE);
-    let earlier = of(earlier_stripes, earlier_stripe);
-    OwnNumbers::changed_at(earlier, from, of(stripes, stripe))
+/// The numbers of a tag, from the columns `stripes`, `stripe` and `stripe_width` of its row. These have
+/// constraints that exclude stripes that cannot be.
+pub fn own_numbers(stripes: i32, stripe: i32, width: i64) -> OwnNumbers {
+    OwnNumbers::of(Stripe::new(stripes, stripe, width).unwrap_or(Stripe::WHOLE))
 }
 
 /// A row of `leaf.alloc` in a trigger.
@@ -94,12 +77,6 @@ impl<'r> AllocRow<'r> {
     /// Whether the tag has a stripe of the numbers, not all of them.
     pub fn is_striped(&self) -> bool {
         self.own_numbers().stripe().width().is_some()
-    }
-
-    /// The row with the stripe columns of another one.
-    pub fn with_stripe_of(self, other: &AllocRow<'_>) -> AllocRow<'r> {
-        let row = self.0.with_columns_of(&other.0, &STRIPE_INTEGERS);
-        AllocRow(row.with_columns_of(&other.0, &STRIPE_BIGINTS))
     }
 
     /// Whether both rows give the same permissions to the same roles.
@@ -199,7 +176,8 @@ pub(super) fn grantor_of(row: &heap::Row<'_>) -> Grantor {
 /// The numbers of the tag of a row.
 pub(super) fn own_numbers_of(row: &heap::Row<'_>) -> OwnNumbers {
     own_numbers(
-        STRIPE_INTEGERS.map(|column| row.integer(column).unwrap_or_default()),
-        STRIPE_BIGINTS.map(|column| row.bigint(column).unwrap_or_default()),
+        row.integer(column::STRIPES).unwrap_or_default(),
+        row.integer(column::STRIPE).unwrap_or_default(),
+        row.bigint(column::STRIPE_WIDTH).unwrap_or_default(),
     )
 }

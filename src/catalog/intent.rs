@@ -4,8 +4,6 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 
-use leaf_core::grant::OwnNumbers;
-
 /// What a statement does that no other may do.
 pub enum Intent {
     /// Nothing of that kind.
@@ -14,8 +12,6 @@ pub enum Intent {
     Grant(HashMap<Vec<u8>, Move>),
     /// Attaches a tag to one of the centre.
     Attach { tag: Vec<u8> },
-    /// Gives a tag a part of its stripe.
-    Divide { tag: Vec<u8>, numbers: OwnNumbers },
     /// Ends the lease of a worker id. Only this may lower a ceiling, because the holder gives
     /// the time up to which ids were issued.
     Release { worker_id: i64 },
@@ -67,13 +63,6 @@ pub fn grant(tag: &[u8], max_id: i64) -> Option<Move> {
 /// Whether the tag is being attached to one of the centre.
 pub fn attaches(tag: &[u8]) -> bool {
     of_statement(|intent| matches!(intent, Intent::Attach { tag: of } if of == tag))
-}
-
-/// Whether the tag is being given a part of its stripe, these numbers.
-pub fn divides(tag: &[u8], to: &OwnNumbers) -> bool {
-    of_statement(
-        |intent| matches!(intent, Intent::Divide { tag: of, numbers } if of == tag && numbers == to),
-    )
 }
 
 /// Whether the lease of a worker id is being ended.

@@ -72,16 +72,6 @@ pub enum Error {
     OtherStripe { tag: String, stripe: Stripe },
     /// A step is longer than a block of the tag's stripe.
     StepLongerThanStripe { step: i32, width: u64 },
-    /// A new stripe is not a part of the tag's present one.
-    NotFiner { tag: String, stripe: Stripe },
-    /// Ids from the bound on may have been granted.
-    BoundPassed {
-        tag: String,
-        from: i64,
-        granted_to: i64,
-    },
-    /// The bound of the last change of the stripe has not been reached.
-    BoundPending { tag: String, from: i64 },
     /// The centre's tag is the tag itself.
     FedByItself { tag: String },
 }
@@ -264,35 +254,13 @@ impl Problem for Error {
             ),
             Error::OtherStripe { tag, stripe } => Report::not_ready(
 format!("tag \"{tag}\" already exists with another stripe"),
-                "Specify the stripe that this node has, or divide it with leaf_tag_restripe.",
+                "Specify the stripe that this node has.",
             )
             .detail(described(&stripe)),
             Error::StepLongerThanStripe { step, width } => Report::new(
                 Code::ERRCODE_INVALID_PARAMETER_VALUE,
                 format!("step {step} is greater than stripe_width {width}"),
                 "A segment never crosses the end of a block of stripe_width: choose a smaller step.",
-            ),
-            Error::NotFiner { tag, stripe } => Report::new(
-                Code::ERRCODE_INVALID_PARAMETER_VALUE,
-                format!("the new stripe of tag \"{tag}\" is not a part of its present one"),
-                "Stripe k of n consists of the stripes k, k + n, k + 2n ... of a multiple of n, with the same stripe_width.",
-            )
-            .detail(described(&stripe)),
-            Error::BoundPassed {
-                tag,
-                from,
-                granted_to,
-            } => Report::not_ready(
-format!("tag \"{tag}\" has passed {from}"),
-                "Choose a bound safely above the positions of the tag on all nodes.",
-            )
-            .detail(format!(
-                "Numbers up to {} may have been granted.",
-                granted_to.saturating_sub(1)
-            )),
-            Error::BoundPending { tag, from } => Report::not_ready(
-format!("tag \"{tag}\" has not reached {from} yet, from which its last change of stripes applies"),
-                "Wait until it has, or move it there with the argument advance_to of leaf_tag_alter.",
             ),
             Error::FedByItself { tag } => Report::new(
                 Code::ERRCODE_INVALID_PARAMETER_VALUE,
@@ -402,7 +370,7 @@ format!("no id of tag \"{tag}\" was drawn in this session"),
             ),
             Refusal::StripeIsFixed => Report::not_ready(
 format!("the stripe of tag \"{tag}\" cannot be changed"),
-                "Divide the stripe with leaf_tag_restripe. To get another one, drop the tag and create it above all ids in use.",
+                "To get another one, drop the tag and create it above all ids in use.",
             ),
             Refusal::StripeOfCentre => Report::not_ready(
 format!("tag \"{tag}\" cannot be fed and have a stripe"),

@@ -11,7 +11,6 @@
 //! - [`permissions`]: what a role may do with a tag; [`in_use`]: whether defaults draw from it.
 //! - [`auto_create`]: a first draw creates its tag, if that is wanted.
 //! - [`upstream`]: attaches a tag to one of the centre, and is the centre's side.
-//! - [`restripe`]: which numbers of a tag this node has, and how they are divided.
 //!
 //! # In a transaction that has changed `leaf.alloc`
 //!
@@ -42,7 +41,6 @@ pub mod line;
 pub mod own_grants;
 pub mod own_tags;
 pub mod permissions;
-pub mod restripe;
 pub mod saved;
 mod single_user;
 pub mod tags;

@@ -18,10 +18,7 @@ pub fn per_call(bench: &mut Bench, report: &mut Report) {
             "leaf_mask(n, sha256('bench'), 53)",
             "`leaf_mask` of 53 bits, per row",
         ),
-        (
-            "leaf_unmask(n, sha256('bench'))",
-            "`leaf_unmask`, per row",
-        ),
+        ("leaf_unmask(n, sha256('bench'))", "`leaf_unmask`, per row"),
         ("leaf_id_text(n)", "`leaf_id_text`, per row"),
     ];
     for (call, name) in calls {

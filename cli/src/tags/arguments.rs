@@ -34,7 +34,6 @@ pub enum Command {
     Release(Release),
     Align(Align),
     Attach(Attach),
-    Restripe(Restripe),
 }
 
 impl Command {
@@ -51,7 +50,6 @@ impl Command {
             Command::Release(_) => "releasing the column",
             Command::Align(_) => "comparing tags and columns",
             Command::Attach(_) => "attaching the tag",
-            Command::Restripe(_) => "dividing the stripe",
         }
     }
 }
@@ -66,7 +64,6 @@ impl Command {
             Command::Revoke(args) => Some(&args.tag),
             Command::Align(args) => args.tag.as_deref(),
             Command::Attach(args) => Some(&args.tag),
-            Command::Restripe(args) => Some(&args.tag),
             Command::List(_) | Command::Create(_) | Command::Adopt(_) | Command::Release(_) => None,
         }
     }
@@ -277,27 +274,4 @@ pub struct Attach {
 
     /// Name of the tag at the centre, if it is another one
     pub upstream_tag: Option<String>,
-}
-
-/// Divide the stripe of a tag from a number on
-#[derive(Debug, Args)]
-pub struct Restripe {
-    /// Name of the tag
-    pub tag: String,
-
-    /// Number of stripes from then on
-    #[arg(long, value_name = "COUNT")]
-    pub stripes: i32,
-
-    /// Which of them this database is
-    #[arg(long, value_name = "NUMBER")]
-    pub stripe: i32,
-
-    /// The number; the tag must not have reached it
-    #[arg(long, value_name = "ID")]
-    pub from: i64,
-
-    /// Numbers in a block of a stripe
-    #[arg(long, value_name = "IDS")]
-    pub stripe_width: Option<i64>,
 }

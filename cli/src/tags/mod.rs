@@ -7,7 +7,7 @@ mod arguments;
 mod list;
 
 use leaf_sdk::calls::statement as functions;
-use leaf_sdk::{Aligned, Connection, NewStripe, NewTag, TagChange};
+use leaf_sdk::{Aligned, Connection, NewTag, TagChange};
 use tokio_postgres::Client;
 use tokio_postgres::types::Type;
 
@@ -16,7 +16,7 @@ use crate::failure::Failure;
 use crate::output::{Cell, Column, Format, Rows, line, progress};
 use crate::query::{self, schema_of_leaf};
 pub use arguments::TagsArgs;
-use arguments::{Adopt, Alter, Attach, Command, Create, Drop, Grant, Release, Restripe, Revoke};
+use arguments::{Adopt, Alter, Attach, Command, Create, Drop, Grant, Release, Revoke};
 
 /// Carries out a command.
 pub async fn run(args: &TagsArgs) -> Result<(), Failure> {
@@ -137,7 +137,6 @@ async fn within(client: &Client, command: &Command, table: Option<&str>) -> Resu
         Command::Adopt(args) => adopt(client, &schema, table, args).await,
         Command::Release(args) => release(client, &schema, table, args).await,
         Command::Attach(args) => attach(client, &schema, args).await,
-        Command::Restripe(args) => restripe(client, &schema, args).await,
     };
     Ok(Done::Lines(vec![done?]))
 }
@@ -296,20 +295,6 @@ async fn attach(client: &Client, schema: &str, args: &Attach) -> Result<String, 
     ))
 }
 
-async fn restripe(client: &Client, schema: &str, args: &Restripe) -> Result<String, Failure> {
-    let new = NewStripe {
-        stripes: args.stripes,
-        stripe: args.stripe,
-        width: args.stripe_width,
-    };
-    let restripe = functions::tag_restripe(schema, &args.tag, args.from, &new);
-    restripe.execute(client).await?;
-    Ok(format!(
-        "from {} on, tag \"{}\" grants stripe {} of {}",
-        args.from, args.tag, args.stripe, args.stripes
-    ))
-}
-
 #[cfg(test)]
 mod tests {
     use super::in_words_of_commands;
@@ -331,8 +316,8 @@ mod tests {
                 "past it with leafctl tags alter --advance-to 501 or further",
             ),
             (
-                "Give both, such as stripes => 16, stripe => 3 for the fourth",
-                "Give both, such as --stripes 16, --stripe 3 for the fourth",
+                "Give both, such as stripes => 64, stripe => 3 for the fourth",
+                "Give both, such as --stripes 64, --stripe 3 for the fourth",
             ),
         ] {
             assert_eq!(in_words_of_commands(hint), words);

@@ -23,4 +23,4 @@ pub use fed::Delivery;
 pub use ledger::Ledger;
 pub use position::{Exhausted, MAX_ID, Position, history_skip};
 pub use row::{Decision, Found, Grantor, Past, Row, Wanted};
-pub use stripe::{NotRestriped, OwnNumbers, Stripe};
+pub use stripe::{OwnNumbers, Stripe};

@@ -56,9 +56,8 @@ impl Position {
             return Err(Exhausted);
         }
         let mut at = *self;
-        // What is left of the present block, and the next one; the same once more if the
-        // stripe changes after that.
-        for _ in 0..5 {
+        // What is left of the present block, and the next one.
+        for _ in 0..2 {
             let first = at.next().ok_or(Exhausted)?;
             let end = at.numbers.end_of_run(i128::from(first));
             if count <= at.room(first, end) {
@@ -212,27 +211,6 @@ mod tests {
         assert_eq!(row.max_id, 4_510);
         row.skip(u64::MAX);
         assert_eq!(row.max_id, 10_001);
-    }
-
-    #[test]
-    fn a_finer_cut_applies_from_its_bound_on() {
-        let coarse = striped(100, i64::MAX);
-        let finer = Stripe::new(8, 5, 100).expect("a stripe");
-        let numbers = coarse.numbers.restriped(finer, 1_320, 100);
-        let mut row = Position {
-            numbers: numbers.expect("it is finer"),
-            ..coarse
-        };
-        assert_eq!(row.left(), Position { max_id: 90, ..row }.left());
-        assert_eq!(row.grant_up_to(1_000), run(100, 100));
-        row.skip(200);
-        // Block 13 is one of both.
-        assert_eq!(row.grant_up_to(1_000), run(1_300, 20));
-        assert_eq!(row.grant_up_to(1_000), run(1_320, 80));
-        assert_eq!(row.grant_up_to(1_000), run(2_100, 100));
-        // What is left below the bound is passed over by a block that does not fit.
-        row.max_id = 1_190;
-        assert_eq!(row.grant_block(81), run(2_100, 81));
     }
 
     #[test]

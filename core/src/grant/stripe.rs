@@ -2,8 +2,7 @@
 //!
 //! The number line is cut into blocks of `width` numbers, beginning at 0. Stripe `number`
 //! of `count` owns every `count`-th block, so that nodes with different stripes never
-//! grant the same number, whether or not they know of each other. A cut can be made finer
-//! from a bound on; see [`OwnNumbers::restriped`].
+//! grant the same number, whether or not they know of each other.
 //!
 //! Only a grant looks at the stripe: it begins at the first own number from `max_id` on, and
 //! ends with the block. So anything may move a row, to any number, and buffers know of no
@@ -71,13 +70,6 @@ impl Stripe {
         (self.count > 1).then_some(self.width)
     }
 
-    /// Whether all numbers of this stripe are numbers of another one.
-    pub fn is_within(&self, other: &Stripe) -> bool {
-        let divides =
-            self.count.is_multiple_of(other.count) && self.number % other.count == other.number;
-        divides && (other.count == 1 || self.width == other.width)
-    }
-
     /// How many own numbers lie from 0 up to, but not including, a number; negative below 0.
     fn rank(&self, number: i128) -> i128 {
         if self.count == 1 {
@@ -111,26 +103,7 @@ impl Stripe {
 
 /// The numbers that a tag may grant: those of its stripe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OwnNumbers {
-    stripe: Stripe,
-    /// Where `stripe` begins to apply; `earlier` applies below.
-    from: i64,
-    earlier: Stripe,
-}
-
-/// Why a stripe cannot be changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NotRestriped {
-    /// The new stripe has numbers that the present one has not, or the same ones.
-    NotFiner,
-    /// Numbers from the bound on may have been granted.
-    Passed,
-    /// The bound of the change before has not been reached.
-    Pending {
-        /// That bound.
-        from: i64,
-    },
-}
+pub struct OwnNumbers(Stripe);
 
 impl OwnNumbers {
     /// All numbers.
@@ -138,61 +111,12 @@ impl OwnNumbers {
 
     /// The numbers of a stripe.
     pub const fn of(stripe: Stripe) -> Self {
-        OwnNumbers {
-            stripe,
-            from: i64::MIN,
-            earlier: Stripe::WHOLE,
-        }
+        OwnNumbers(stripe)
     }
 
-    /// The numbers of one stripe below a bound, and of another one from the bound on.
-    pub const fn changed_at(earlier: Stripe, from: i64, stripe: Stripe) -> Self {
-        OwnNumbers {
-            stripe,
-            from,
-            earlier,
-        }
-    }
-
-    /// The stripe, which applies from [`from`](Self::from) on.
+    /// The stripe.
     pub fn stripe(&self) -> &Stripe {
-        &self.stripe
-    }
-
-    /// The stripe that applies below [`from`](Self::from).
-    pub fn earlier(&self) -> &Stripe {
-        &self.earlier
-    }
-
-    /// Where the stripe begins to apply: `i64::MIN` unless it was changed.
-    pub fn from(&self) -> i64 {
-        self.from
-    }
-
-    /// These numbers, with those of a finer cut from a bound on. `granted_to` is one past the
-    /// largest number that may have been granted.
-    ///
-    /// The result has no number that these have not, so it is safe whatever other nodes do.
-    /// The same change can be made again.
-    pub fn restriped(
-        &self,
-        stripe: Stripe,
-        from: i64,
-        granted_to: i64,
-    ) -> Result<OwnNumbers, NotRestriped> {
-        if (stripe, from) == (self.stripe, self.from) {
-            return Ok(*self);
-        }
-        if stripe == self.stripe || !stripe.is_within(&self.stripe) {
-            return Err(NotRestriped::NotFiner);
-        }
-        if from < granted_to {
-            return Err(NotRestriped::Passed);
-        }
-        if granted_to < self.from {
-            return Err(NotRestriped::Pending { from: self.from });
-        }
-        Ok(OwnNumbers::changed_at(self.stripe, from, stripe))
+        &self.0
     }
 
     /// Whether a number is one of these.
@@ -208,17 +132,8 @@ impl OwnNumbers {
 
     /// The number that comes after `count` of these numbers, counted from `number` on.
     pub fn after(&self, number: i64, count: u64) -> i128 {
-        let (number, from, count) = (i128::from(number), i128::from(self.from), i128::from(count));
-        let mut below = 0;
-        if number < from {
-            let rank = self.earlier.rank(number);
-            below = self.earlier.rank(from) - rank;
-            if count < below {
-                return self.earlier.at(rank + count);
-            }
-        }
-        let rank = self.stripe.rank(number.max(from));
-        self.stripe.at(rank + count - below)
+        self.0
+            .at(self.0.rank(i128::from(number)) + i128::from(count))
     }
 
     /// How many of these numbers lie from `first` to `last`.
@@ -226,21 +141,14 @@ impl OwnNumbers {
         if last < first {
             return 0;
         }
-        let (first, end) = (i128::from(first), i128::from(last) + 1);
-        let from = i128::from(self.from);
-        let below = self.earlier.rank(end.min(from)) - self.earlier.rank(first.min(from));
-        let above = self.stripe.rank(end.max(from)) - self.stripe.rank(first.max(from));
-        u64::try_from(below + above).unwrap_or(u64::MAX)
+        let count = self.0.rank(i128::from(last) + 1) - self.0.rank(i128::from(first));
+        u64::try_from(count).unwrap_or(u64::MAX)
     }
 
     /// One past the last of the consecutive numbers that begin with one of these: where its
-    /// block ends, or the stripe changes.
+    /// block ends.
     pub fn end_of_run(&self, number: i128) -> i128 {
-        let from = i128::from(self.from);
-        match number < from {
-            true => self.earlier.end_of_block(number).min(from),
-            false => self.stripe.end_of_block(number),
-        }
+        self.0.end_of_block(number)
     }
 }
 
@@ -284,44 +192,6 @@ mod tests {
         assert!(Stripe::new(i32::MAX, i32::MAX - 1, i64::MAX / i64::from(i32::MAX)).is_some());
     }
 
-    #[test]
-    fn only_a_part_of_the_stripe_is_finer() {
-        let present = OwnNumbers::of(stripe(4, 1, 10));
-        for (finer, expected) in [
-            (stripe(8, 1, 10), true),
-            (stripe(8, 5, 10), true),
-            (stripe(64, 33, 10), true),
-            (stripe(4, 1, 10), false),
-            (stripe(8, 2, 10), false),
-            (stripe(6, 1, 10), false),
-            (stripe(2, 1, 10), false),
-            (stripe(8, 1, 5), false),
-            (Stripe::WHOLE, false),
-        ] {
-            let result = present.restriped(finer, 1_000, 500);
-            assert_eq!(result.is_ok(), expected, "{finer:?}");
-        }
-        // The whole number line has no width.
-        assert!(OwnNumbers::ALL.restriped(stripe(4, 1, 7), 0, 0).is_ok());
-    }
-
-    #[test]
-    fn a_bound_that_was_passed_or_not_reached_is_refused() {
-        let present = OwnNumbers::of(stripe(4, 1, 10));
-        let finer = stripe(8, 5, 10);
-        let passed = present.restriped(finer, 499, 500);
-        assert_eq!(passed, Err(NotRestriped::Passed));
-        let changed = present.restriped(finer, 500, 500).expect("it is safe");
-        // Again, whatever was granted since.
-        assert_eq!(changed.restriped(finer, 500, 9_000), Ok(changed));
-        let finest = stripe(16, 13, 10);
-        assert_eq!(
-            changed.restriped(finest, 900, 499),
-            Err(NotRestriped::Pending { from: 500 })
-        );
-        assert!(changed.restriped(finest, 900, 500).is_ok());
-    }
-
     fn any_stripe() -> impl Strategy<Value = Stripe> {
         (1..6_i32, 1..30_i64).prop_flat_map(|(count, width)| {
             (0..count).prop_map(move |number| stripe(count, number, width))
@@ -329,16 +199,12 @@ mod tests {
     }
 
     fn any_numbers() -> impl Strategy<Value = OwnNumbers> {
-        (any_stripe(), any_stripe(), -300..300_i64)
-            .prop_map(|(earlier, stripe, from)| OwnNumbers::changed_at(earlier, from, stripe))
+        any_stripe().prop_map(OwnNumbers::of)
     }
 
     /// By its definition.
     fn is_own(numbers: &OwnNumbers, number: i64) -> bool {
-        let stripe = match number < numbers.from() {
-            true => numbers.earlier(),
-            false => numbers.stripe(),
-        };
+        let stripe = numbers.stripe();
         stripe.width().is_none_or(|width| {
             let block = number.div_euclid(width as i64);
             block.rem_euclid(i64::from(stripe.count())) == i64::from(stripe.number())
@@ -382,26 +248,12 @@ mod tests {
             let width = ((i64::MAX / i64::from(count)) as f64 * share) as i64;
             let width = width.clamp(1, i64::MAX / i64::from(count));
             let own = stripe(count, (f64::from(count) * part) as i32, width);
-            let numbers = OwnNumbers::changed_at(Stripe::WHOLE, number, own);
+            let numbers = OwnNumbers::of(own);
             let next = numbers.next(number);
             prop_assert!(next >= i128::from(number));
             prop_assert!(numbers.end_of_run(next) > next);
             prop_assert!(numbers.after(number, skipped) >= next + i128::from(skipped));
             numbers.count(i64::MIN, i64::MAX);
-        }
-
-        #[test]
-        fn a_finer_cut_has_no_number_that_the_coarser_one_has_not(
-            coarse in any_stripe(), times in 2..5_i32, part in 0..5_i32,
-            from in -300..300_i64, number in -400..400_i64, width in 1..30_i64,
-        ) {
-            let count = coarse.count() as i32 * times;
-            let own = coarse.number() as i32 + coarse.count() as i32 * (part % times);
-            let width = coarse.width().map_or(width, |width| width as i64);
-            let before = OwnNumbers::of(coarse);
-            let after = before.restriped(stripe(count, own, width), from, from).expect("it is finer");
-            prop_assert!(!after.has(number) || before.has(number));
-            prop_assert!(number >= from || after.has(number) == before.has(number));
         }
     }
 }

@@ -86,17 +86,6 @@ macro_rules! each_call {
                     tag: Text = tag.to_owned(),
                     upstream_tag: Text = upstream_tag.map(str::to_owned)
                 };
-            /// Divides the stripe of a tag from the number `from` on, which the tag has not
-            /// reached.
-            tag_restripe(tag: &str, from: i64, new: &crate::NewStripe) -> (),
-                "\"orders\", 1_000_000, &leaf_sdk::NewStripe { stripes: 4, stripe: 0, width: None }",
-                leaf_tag_restripe {
-                    tag: Text = tag.to_owned(),
-                    stripes: Integer = new.stripes,
-                    stripe: Integer = new.stripe,
-                    from: Bigint = from,
-                    stripe_width: Bigint = new.width
-                };
             /// Makes the default of a column draw from a new tag, whose name is returned, or, of
             /// the kind `snowflake` instead of `segment`, snowflake ids.
             column_adopt(table: &str, column: &str, tag: Option<&str>, kind: &str) -> Option<String>,

@@ -21,4 +21,4 @@ pub mod asynchronous;
 pub mod sync;
 
 pub(crate) use types::Incarnation;
-pub use types::{Aligned, Block, Decoded, NewStripe, NewTag, TagChange};
+pub use types::{Aligned, Block, Decoded, NewTag, TagChange};

@@ -109,27 +109,6 @@ pub struct NewTag {
     pub stripe_width: Option<i64>,
 }
 
-/// A part of the stripe of a tag.
-///
-/// ```no_run
-/// # #[cfg(feature = "sync")]
-/// # fn example(client: &mut postgres::Client) -> Result<(), leaf_sdk::Error> {
-/// use leaf_sdk::NewStripe;
-///
-/// let half = NewStripe { stripes: 4, stripe: 2, width: None };
-/// leaf_sdk::sync::tag_restripe(client, "orders", 1_000_000, &half)?;
-/// # Ok(()) }
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NewStripe {
-    /// The number of stripes.
-    pub stripes: i32,
-    /// Which of them this database is, from 0 on.
-    pub stripe: i32,
-    /// Numbers in a block of a stripe; as before, if it is not given.
-    pub width: Option<i64>,
-}
-
 /// Changes to a tag. What is `None` stays as it is.
 ///
 /// ```no_run

@@ -63,16 +63,16 @@ fn skipped(new: &AllocRow<'_>) {
     ));
 }
 
-/// The row to be stored, with the stripe that the tag has; `None` if it is the row of
+/// The row to be stored, whose stripe is the one that the tag has; `None` if it is the row of
 /// another node, which is skipped. A row that is replicated from an original, not from
-/// another node, has its incarnation, and the same stripe or a part of it.
+/// another node, has its incarnation and its stripe.
 fn with_own_stripe<'r>(old: &AllocRow<'_>, new: AllocRow<'r>) -> Option<AllocRow<'r>> {
-    let (before, after) = (old.own_numbers(), new.own_numbers());
+    let is_same = old.own_numbers() == new.own_numbers();
     if relation::is_replayed() && (old.is_striped() || new.is_striped()) {
-        let is_copied = old.same_incarnation(&new) && after.stripe().is_within(before.stripe());
-        return is_copied.then(|| new.with_stripe_of(old));
+        let is_copied = old.same_incarnation(&new) && is_same;
+        return is_copied.then_some(new);
     }
-    if before != after && !intent::divides(new.tag(), &after) {
+    if !is_same {
         Refusal::StripeIsFixed.raise(old.tag());
     }
     Some(new)

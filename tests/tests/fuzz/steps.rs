@@ -178,11 +178,8 @@ fn line() -> impl Strategy<Value = Vec<(String, Rows)>> {
             all.extend(third);
             all.push(text(end));
             for tag in ["{x}", "{y}"] {
-                // A transaction that has written nothing sees what was committed. Another session may
-                // have changed the stripe: the floor is then where the tag stood, and ids below it
-                // are still in memory.
-                let floor =
-                    "SELECT floor FROM leaf.alloc WHERE biz_tag = {tag} AND striped_from < 0
+                // A transaction that has written nothing sees what was committed.
+                let floor = "SELECT floor FROM leaf.alloc WHERE biz_tag = {tag}
                                 AND pg_current_xact_id_if_assigned() IS NULL";
                 all.push((floor.replace("{tag}", tag), Rows::Floor));
                 let draws = draws.replace("{tag}", tag).replace("{count}", "300");

@@ -68,10 +68,6 @@ pub fn tag_function() -> Sql {
                   [good_tag(), step(), stripes(), stripe(), stripe_width()], Any),
         1 => fill("SELECT leaf_tag_create({}, {}, {}, stripes => {}, stripe => {}, stripe_width => {})",
                   [edge_tag(), integer(), bigint(), integer(), integer(), bigint()], Any),
-        3 => fill("SELECT leaf_tag_restripe(biz_tag, {}, {}, max_id + {}) FROM leaf.alloc WHERE biz_tag = {}",
-                  [stripes(), stripe(), count(), good_tag()], Any),
-        1 => fill("SELECT leaf_tag_restripe({}, {}, {}, {}, {})",
-                  [tag(), integer(), integer(), bigint(), bigint()], Any),
         3 => fill("SELECT leaf_tag_attach({}, {})", [good_tag(), good_tag()], Any),
         1 => fill("SELECT leaf_tag_attach({}, {})", [tag(), text()], Any),
         4 => fill("SELECT leaf_tag_drop({})", [tag()], Any),
@@ -126,7 +122,7 @@ fn change() -> Value {
         1 => with("history", text()),
         1 => fixed(&["last_grant = 1000000", "last_grant = -1", "last_grant = 9223372036854775807",
                      "largest_reserve = 1000000", "largest_reserve = 9223372036854775807",
-                     "stripes = 2", "stripes = 4, stripe = 1", "stripe_width = 7", "striped_from = max_id", "fed_in = 'x'",
+                     "stripes = 2", "stripes = 4, stripe = 1", "stripe_width = 7", "fed_in = 'x'",
                      "upstream_tag = 'b', upstream_incarnation = gen_random_uuid()"]),
     ]
     .boxed()

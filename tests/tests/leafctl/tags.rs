@@ -129,17 +129,6 @@ fn tag_is_attached_to_a_centre_and_striped() {
     .done();
     let first = shard.connect().next("striped").expect("an id");
     assert!((1_000_000..2_000_000).contains(&first), "{first}");
-    let restripe = [
-        "restripe",
-        "striped",
-        "--stripes",
-        "8",
-        "--stripe",
-        "1",
-        "--from",
-        "100000000",
-    ];
-    tags(&shard, &restripe).done();
     let error = tags(
         &shard,
         &["create", "bad", "--stripes", "4", "--stripe", "4"],

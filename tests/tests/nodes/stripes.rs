@@ -5,14 +5,12 @@
 //! - [`fed`]: stripes of centres, and of the tags that they feed.
 //! - [`load`]: several nodes draw at the same time.
 //! - [`replication`]: rows of other nodes do not change those of this one.
-//! - [`restripe`]: a stripe is divided.
 
 mod arguments;
 mod fed;
 mod grants;
 mod load;
 mod replication;
-mod restripe;
 
 use leaf_tests::postgres::Client;
 use leaf_tests::{Draw, Server, Stop};

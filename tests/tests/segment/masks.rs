@@ -12,7 +12,9 @@ fn masked_ids_of_the_vectors_are_what_the_vectors_say() {
     let server = Server::start();
     let mut client = server.connect();
     let statement = client
-        .prepare("SELECT leaf_mask($1, decode($2, 'hex'), $3), leaf_unmask($4, decode($2, 'hex'), $3)")
+        .prepare(
+            "SELECT leaf_mask($1, decode($2, 'hex'), $3), leaf_unmask($4, decode($2, 'hex'), $3)",
+        )
         .expect("a statement");
     let lines = VECTORS.lines().filter(|line| !line.starts_with('#'));
     let mut count = 0;

@@ -1,9 +1,11 @@
 //! Sharding as people do it, with the statements of the manual's "Sharding, worked".
 //!
+//! - [`pairs`]: a second pair of servers.
 //! - [`partitions`]: one table over three servers.
 //! - [`replication`]: two primaries that replicate to each other.
 //! - [`split`]: a shard becomes two.
 
+mod pairs;
 mod partitions;
 mod replication;
 mod split;
@@ -15,7 +17,7 @@ use leaf_tests::{Centre, Draw, Options, Server, attach};
 /// Where the numbers of the servers come from.
 #[derive(Clone, Copy)]
 enum Numbers {
-    /// Each has a stripe of its own, of 16.
+    /// Each has a stripe of its own, of 64.
     Stripes,
     /// All are fed by one centre.
     Fed,
@@ -32,7 +34,7 @@ fn nodes<const N: usize>(
             let servers = std::array::from_fn(|stripe| {
                 let server = options().start();
                 server.connect().run(&format!(
-                    "SELECT leaf_tag_create('orders', step => 50, stripes => 16, stripe => {stripe})"
+                    "SELECT leaf_tag_create('orders', step => 50, stripes => 64, stripe => {stripe})"
                 ));
                 server
             });

@@ -87,14 +87,3 @@ fn shard_with_a_stripe_is_split_with_a_stripe_that_nobody_has() {
     run(&mut copy.connect(), &blocks[0], &[]);
     halves_go_on([&mut shard.connect(), &mut copy.connect()], &[&other]);
 }
-
-#[test]
-fn shard_with_a_stripe_is_split_with_halves_of_its_stripe() {
-    let (_, [shard, other]) = nodes(Numbers::Stripes, options);
-    fill(&shard);
-    let copy = promoted_standby_of(&shard);
-    let blocks = manual("shard_with_a_stripe_is_split_with_halves_of_its_stripe");
-    run(&mut shard.connect(), &blocks[0], &[]);
-    run(&mut copy.connect(), &blocks[1], &[]);
-    halves_go_on([&mut shard.connect(), &mut copy.connect()], &[&other]);
-}

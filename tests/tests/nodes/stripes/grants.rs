@@ -262,20 +262,14 @@ fn statistics_count_numbers_of_the_stripe() {
 }
 
 #[test]
-fn adopted_column_gets_a_stripe_by_dividing_all_numbers() {
-    let server = Server::start();
-    let mut client = server.connect();
+fn column_of_a_stripe_is_not_given_to_a_sequence() {
+    let (_server, mut client) = striped();
     client.run(
-        "CREATE TABLE t (id bigserial PRIMARY KEY);
-         INSERT INTO t SELECT FROM generate_series(1, 50);
-         SELECT leaf_column_adopt('t', 'id', 'orders');
-         SELECT leaf_tag_alter('orders', step => 30);
-         SELECT leaf_tag_restripe('orders', 4, 1, 150, stripe_width => 100)",
+        "CREATE TABLE t (id bigint PRIMARY KEY DEFAULT leaf_segment_next('orders'));
+         INSERT INTO t SELECT FROM generate_series(1, 250)",
     );
-    client.run("INSERT INTO t SELECT FROM generate_series(1, 250)");
     let ids = client.numbers("SELECT id FROM t ORDER BY id");
-    let expected = (1..150).chain(own(150)).take(300);
-    assert_eq!(ids, expected.collect::<Vec<_>>());
+    assert_eq!(ids, own(1).take(250).collect::<Vec<_>>());
     // A sequence would grant the numbers of the other nodes.
     let released = client.batch_execute("SELECT leaf_column_release('t', 'id')");
     refused(released, "55000");

@@ -7,7 +7,7 @@ use leaf_tests::{Draw, Ledger, Server, draw_many, feed, refused, wait_until};
 /// The stripe columns of the tag `orders`.
 fn stripe_of(client: &mut Client) -> String {
     client.text(
-        "SELECT concat_ws(' ', stripes, stripe, stripe_width, striped_from, earlier_stripes, earlier_stripe)
+        "SELECT concat_ws(' ', stripes, stripe, stripe_width)
            FROM leaf.alloc WHERE biz_tag = 'orders'",
     )
 }
@@ -21,14 +21,10 @@ fn plain_sql_cannot_change_the_stripe() {
         "stripe = 2",
         "stripes = 1, stripe = 0",
         "stripe_width = 200",
-        "striped_from = 5000",
-        "earlier_stripes = 4",
-        "earlier_stripes = 8, earlier_stripe = 1",
     ] {
         let update = format!("UPDATE leaf.alloc SET {change}");
-        let error = refused(client.batch_execute(&update), "55000");
-        assert!(error.hint().expect("a hint").contains("leaf_tag_restripe"));
-        // In a session that is a replica, the rest is stored.
+        refused(client.batch_execute(&update), "55000");
+        // In a session that is a replica, the row is skipped.
         client.run(&format!(
             "SET session_replication_role = replica;
              UPDATE leaf.alloc SET description = '{change}', {change};
@@ -56,7 +52,6 @@ fn functions_work_in_a_session_that_is_a_replica() {
         assert_eq!(ids, stripe.from(1).take(250).collect::<Vec<_>>());
         client.run("SELECT leaf_tag_alter('orders', advance_to => 2000)");
         assert_eq!(client.next("orders").expect("an id"), 2_100);
-        client.run("SELECT leaf_tag_restripe('orders', 8, 5, 5000)");
         client.run("SELECT leaf_tag_drop('orders')");
         refused(client.next("orders"), "42704");
     }
@@ -165,25 +160,9 @@ fn nodes_that_replicate_to_each_other_stay_in_their_stripes() {
     assert_eq!(pair.clients[1].next("orders").ok(), next);
 }
 
-/// The new node has a part of the first one's stripe, is far ahead, and the first one has not
-/// been told yet.
-#[test]
-fn node_does_not_follow_the_one_that_has_a_part_of_its_stripe() {
-    let mut pair = Pair::start(|number, client| match number {
-        0 => Stripe::of(4, 0).create(client, ""),
-        _ => Stripe::of(8, 4).create(client, ", start => 100000"),
-    });
-    let [first, new] = &mut pair.clients;
-    let ids = draw_many(first, "orders", 100);
-    draw_many(new, "orders", 500);
-    pair.catch_up();
-    let next = Stripe::of(4, 0).from(ids[99] + 1).next();
-    assert_eq!(pair.clients[0].next("orders").ok(), next);
-}
-
 /// It has the row of the original, with its incarnation, and is no node of its own.
 #[test]
-fn copy_of_a_node_follows_its_position_and_keeps_its_columns() {
+fn copy_of_a_node_follows_its_position() {
     let mut pair = Pair::start(|_, client| {
         client.run(
             "INSERT INTO leaf.alloc (biz_tag, max_id, step, stripes, stripe, stripe_width, incarnation)
@@ -196,15 +175,9 @@ fn copy_of_a_node_follows_its_position_and_keeps_its_columns() {
     let position = "SELECT max_id FROM leaf.alloc";
     let [there, here] = [0, 1].map(|number| pair.clients[number].number(position));
     assert_eq!(there, here);
-    // A part of the stripe is still its own, but the copy has to be told.
-    let before = stripe_of(&mut pair.clients[1]);
-    let divide = "SELECT leaf_tag_restripe('orders', 8, 1, 100000)";
-    pair.clients[0].run(divide);
     pair.clients[0].run("SELECT leaf_tag_alter('orders', advance_to => 90000)");
     pair.catch_up();
     assert_eq!(pair.clients[1].number(position), 90_000);
-    assert_eq!(stripe_of(&mut pair.clients[1]), before);
-    pair.clients[1].run(divide);
     ledger.add(draw_many(&mut pair.clients[0], "orders", 1_000));
     pair.catch_up();
     ledger.add(draw_many(&mut pair.clients[1], "orders", 1_000));
