@@ -31,7 +31,6 @@ pub struct Config {
     pub(crate) query_timeout: Duration,
     pub(crate) retry: (Duration, Duration),
     pub(crate) max_buffer_age: Duration,
-    pub(crate) may_create_tags: bool,
 }
 
 impl Config {
@@ -175,7 +174,6 @@ impl Config {
             query_timeout: Duration::from_secs(10),
             retry: (Duration::from_millis(50), Duration::from_secs(5)),
             max_buffer_age: Duration::from_secs(3600),
-            may_create_tags: true,
         }
     }
 
@@ -221,18 +219,6 @@ impl Config {
     /// ```
     pub fn max_buffer_age(mut self, age: Duration) -> Config {
         self.max_buffer_age = age;
-        self
-    }
-
-    /// A tag that does not exist is an error, even if `leaf.auto_create` is on for the role:
-    /// for programs whose callers choose the names.
-    ///
-    /// ```
-    /// let config = leaf_sdk::Config::new("host=db user=shop")?.existing_tags_only();
-    /// # Ok::<(), leaf_sdk::Error>(())
-    /// ```
-    pub fn existing_tags_only(mut self) -> Config {
-        self.may_create_tags = false;
         self
     }
 

@@ -168,5 +168,5 @@ fn feed_row(tag: Option<Vec<u8>>, outcome: Result<Fed, Report>) -> Record {
 
 /// The identity of a tag's row.
 fn leaf_tag_incarnation(call: Call<'_>) -> [u8; 16] {
-    blocks::incarnation_to_draw(args::tag(call.text(0)))
+    blocks::incarnation(args::tag(call.text(0)))
 }

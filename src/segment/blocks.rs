@@ -8,7 +8,6 @@ use leaf_core::Run;
 use leaf_core::grant::{Decision, Wanted};
 use pgrx::pg_sys::Oid;
 
-use super::auto_create;
 use super::changes::{self, RowState};
 use super::error::{Error, Refusal};
 use super::key::key;
@@ -77,7 +76,7 @@ fn forget(tag: &[u8], end: &Reserved) -> bool {
 pub fn reserve(tag: &[u8], count: u64, incarnation: Option<[u8; 16]>) -> i64 {
     let patience = Patience::new(Ids::OfTag(tag));
     loop {
-        let permissions = require_draw_or_create(tag, &patience);
+        let permissions = require_draw(tag, &patience);
         let required = incarnation.unwrap_or(permissions.incarnation);
         if required != permissions.incarnation {
             Refusal::OtherIncarnation.raise(tag);
@@ -134,22 +133,9 @@ fn require_draw(tag: &[u8], patience: &Patience<'_>) -> Permissions {
     )
 }
 
-/// Like [`require_draw`], for a draw, which may create the tag.
-fn require_draw_or_create(tag: &[u8], patience: &Patience<'_>) -> Permissions {
-    if shmem::get().is_some() && !process::in_recovery() {
-        auto_create::ensure(tag, role::current(), patience);
-    }
-    require_draw(tag, patience)
-}
-
 /// The incarnation of a tag that the current role may draw from.
 pub fn incarnation(tag: &[u8]) -> [u8; 16] {
     require_draw(tag, &Patience::new(Ids::OfTag(tag))).incarnation
-}
-
-/// As [`incarnation`], for a client that draws next.
-pub fn incarnation_to_draw(tag: &[u8]) -> [u8; 16] {
-    require_draw_or_create(tag, &Patience::new(Ids::OfTag(tag))).incarnation
 }
 
 /// Takes back the unused end of a block that this session has reserved, if nothing was

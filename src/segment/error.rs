@@ -4,10 +4,8 @@ use leaf_core::grant::Stripe;
 use pgrx::PgSqlErrorCode as Code;
 use pgrx::pg_sys::Oid;
 
-use crate::catalog::extension;
 use crate::error::{Problem, Report};
 use crate::pg::{display, role};
-use crate::settings::segment as settings;
 use crate::shmem;
 use crate::shmem::upstream::Denial;
 
@@ -121,10 +119,7 @@ impl Problem for Error {
             Error::NoTagToDraw { tag } => Report::new(
                 Code::ERRCODE_UNDEFINED_OBJECT,
                 format!("tag \"{tag}\" does not exist"),
-                match settings::auto_create() && !extension::may_call(role::current(), "leaf_tag_create") {
-                    true => "leaf.auto_create creates tags for roles that may call leaf_tag_create, which this one may not.",
-                    false => "Check the spelling. If the tag is missing, create it with leaf_tag_create, or set leaf.auto_create, by which a draw creates it. If rows with its ids exist, call leaf_tag_align then.",
-                },
+                "Check the spelling. If the tag is missing, create it with leaf_tag_create. If rows with its ids exist, call leaf_tag_align then.",
             ),
             Error::TagExists { tag } => Report::new(
                 Code::ERRCODE_DUPLICATE_OBJECT,

@@ -9,7 +9,6 @@
 //! - [`blocks`]: consecutive ids for buffers outside the server, requested from the
 //!   loader.
 //! - [`permissions`]: what a role may do with a tag; [`in_use`]: whether defaults draw from it.
-//! - [`auto_create`]: a first draw creates its tag, if that is wanted.
 //! - [`upstream`]: attaches a tag to one of the centre, and is the centre's side.
 //!
 //! # In a transaction that has changed `leaf.alloc`
@@ -28,7 +27,6 @@
 //! [`saved`] keeps unused ids over a clean restart.
 
 pub mod at_end;
-mod auto_create;
 pub mod batch;
 pub mod blocks;
 pub mod changes;

@@ -11,7 +11,6 @@ use std::collections::HashMap;
 use leaf_core::grant::Grantor;
 use pgrx::pg_sys;
 
-use super::auto_create;
 use super::changes::{self, RowState};
 use super::error::{Error, Refusal};
 use super::key::key;
@@ -171,9 +170,6 @@ pub fn resolve(tag: &[u8], patience: &Patience<'_>) -> Origin {
     }
     let user = role::current();
     let known = known(tag).filter(|known| known.is_good());
-    if known.is_none() {
-        auto_create::ensure(tag, user, patience);
-    }
     // 1. What this transaction has done.
     let row = changes::state_of(tag);
     if row == RowState::Committed

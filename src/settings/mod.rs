@@ -18,7 +18,6 @@ pub fn init() {
     for setting in integers.into_iter().flatten() {
         setting.define();
     }
-    segment::define_others();
     snowflake::define_others();
     upstream::define_others();
     crate::pg::guc::reserve_prefix(c"leaf");

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leaf_core::grant::Grantor;
 use leaf_core::{StepPolicy, buffer};
-use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting};
+use pgrx::GucSetting;
 
 use super::integer::{ChangedBy, Integer, Unit};
 
@@ -102,27 +102,6 @@ static HISTORY_SKIP: Integer = Integer {
 /// How many of the last grants a new history of the cluster skips.
 pub fn history_skip() -> u64 {
     HISTORY_SKIP.get_unsigned()
-}
-
-/// Test databases, and databases that were restored without data, have no tags.
-static AUTO_CREATE: GucSetting<bool> = GucSetting::<bool>::new(false);
-
-/// Defines the settings that are not integers.
-pub(super) fn define_others() {
-    GucRegistry::define_bool_guc(
-        c"leaf.auto_create",
-        c"Whether the first draw from a tag that does not exist creates it.",
-        c"Only for roles that may call leaf_tag_create; the tag has its defaults and belongs to the role that draws. \
-          With it, a misspelt name is a new tag instead of an error.",
-        &AUTO_CREATE,
-        GucContext::Userset,
-        GucFlags::default(),
-    );
-}
-
-/// Whether a first draw creates its tag.
-pub fn auto_create() -> bool {
-    AUTO_CREATE.get()
 }
 
 /// The largest reserved block is skipped several times after a promotion, so one absurd

@@ -48,8 +48,6 @@ unsafe impl Shareable for Answer {}
 pub enum Asked {
     /// A grant, or to take ids back.
     Grant(Wanted),
-    /// To create the tag, with the defaults and this role as its owner.
-    Tag { owner: u32 },
     /// A worker id for a node.
     WorkerId(Registration),
 }
@@ -64,7 +62,7 @@ impl Asked {
     pub fn registration(&self) -> Option<&Registration> {
         match self {
             Asked::WorkerId(node) => Some(node),
-            Asked::Grant(_) | Asked::Tag { .. } => None,
+            Asked::Grant(_) => None,
         }
     }
 }
@@ -195,7 +193,7 @@ impl Mailbox {
             |ask| ask.is_to(database),
             |ask| match ask.asked {
                 Asked::Grant(Wanted::TakeBack { .. }) => Some(Answer::Decided(Decision::NotLast)),
-                Asked::Grant(_) | Asked::Tag { .. } | Asked::WorkerId(_) => None,
+                Asked::Grant(_) | Asked::WorkerId(_) => None,
             },
         );
     }

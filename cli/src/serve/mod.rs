@@ -169,7 +169,6 @@ fn app_of(
     let recorded = measures::install().map_err(Failure::failed)?;
     let config: Config = args.connection.config()?;
     let config = config
-        .existing_tags_only()
         .steps(u64::from(MIN_STEP), u64::from(args.max_step))
         // Requests have --wait, and the end of the process has --grace.
         .timeout(args.wait.max(args.grace));

@@ -31,33 +31,24 @@ statements! {
         };
 }
 
-/// A block and the incarnation of its tag. Unless the statement `may_create` the tag, it sets
-/// `leaf.auto_create` off for its own transaction, so that this holds behind a pooler, too.
-pub(crate) fn segment_fetch(tag: &str, count: i64, may_create: bool) -> Statement<Fetched> {
+/// A block and the incarnation of its tag.
+pub(crate) fn segment_fetch(tag: &str, count: i64) -> Statement<Fetched> {
     Statement::select(
-        "leaf_tag_incarnation( \
-             CASE WHEN $3 THEN $1 WHEN pg_catalog.set_config('leaf.auto_create', 'off', true) = 'off' \
-                  THEN $1 END) AS incarnation, \
+        "leaf_tag_incarnation($1) AS incarnation, \
          LATERAL leaf_segment_reserve($1, $2, incarnation) AS block",
         vec![
             (Box::new(tag.to_owned()), Type::TEXT),
             (Box::new(count), Type::INT8),
-            (Box::new(may_create), Type::BOOL),
         ],
     )
     .or_call("CALL leaf.fetch_block($1, $2)")
 }
 
-/// The identity of a tag; `may_create` as for [`segment_fetch`].
-pub(crate) fn tag_incarnation(tag: &str, may_create: bool) -> Statement<Option<String>> {
+/// The identity of a tag.
+pub(crate) fn tag_incarnation(tag: &str) -> Statement<Option<String>> {
     Statement::select(
-        "leaf_tag_incarnation( \
-             CASE WHEN $2 THEN $1 WHEN pg_catalog.set_config('leaf.auto_create', 'off', true) = 'off' \
-                  THEN $1 END) AS answer",
-        vec![
-            (Box::new(tag.to_owned()), Type::TEXT),
-            (Box::new(may_create), Type::BOOL),
-        ],
+        "leaf_tag_incarnation($1) AS answer",
+        vec![(Box::new(tag.to_owned()), Type::TEXT)],
     )
 }
 

@@ -89,7 +89,7 @@ async fn reserve(link: &Link, tag: &Tag, is_repeated: bool) -> Result<(), Error>
     let mut count = tag.next_step(&link.config);
     let mut was_another = false;
     let (reserved, session) = loop {
-        let statement = internal::segment_fetch(name, count as i64, link.config.may_create_tags);
+        let statement = internal::segment_fetch(name, count as i64);
         match link.query_in_session(statement, is_repeated).await {
             // The tag ends soon; a smaller block may still fit.
             Err(Error::Exhausted(_)) if count > 1 => count /= 2,

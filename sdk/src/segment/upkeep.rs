@@ -59,7 +59,7 @@ async fn confirm(link: &Link, tag: &Tag) {
     };
     let asked_at = Instant::now();
     let name = tag.name.as_str();
-    let asked = internal::tag_incarnation(name, link.config.may_create_tags);
+    let asked = internal::tag_incarnation(name);
     let reason = match link.query(asked).await {
         Ok(current) if current.as_ref() == Some(&incarnation.0) => {
             return tag.confirm(&incarnation, asked_at);

@@ -5,7 +5,6 @@ use std::sync::atomic::Ordering;
 
 use leaf_core::grant::{Delivery, Past, Wanted};
 use leaf_core::time::Monotonic;
-use pgrx::pg_sys;
 
 use crate::pg::clock;
 use crate::shmem::Shared;
@@ -68,28 +67,17 @@ impl Job {
         }
     }
 
-    /// What is requested of the tag; `None` to create it.
+    /// What is requested of the tag.
     pub fn wanted(&self) -> Option<Wanted> {
         match &self.what {
             What::Segment { .. } => Some(Wanted::Segment),
             What::Request(request) => match request.asked {
                 Asked::Grant(wanted) => Some(wanted),
-                Asked::Tag { .. } | Asked::WorkerId(_) => None,
+                Asked::WorkerId(_) => None,
             },
             What::Leftover(leftover) => Some(Wanted::TakeBack {
                 unused: leftover.unused,
             }),
-        }
-    }
-
-    /// The owner of the tag that is to be created.
-    pub fn owner_of_new_tag(&self) -> Option<pg_sys::Oid> {
-        match &self.what {
-            What::Request(request) => match request.asked {
-                Asked::Tag { owner } => Some(pg_sys::Oid::from(owner)),
-                Asked::Grant(_) | Asked::WorkerId(_) => None,
-            },
-            What::Segment { .. } | What::Leftover(_) => None,
         }
     }
 

@@ -11,7 +11,6 @@ use crate::catalog::{self, alloc, relation, triggers};
 use crate::history;
 use crate::pg::own_xact::{self, Failure};
 use crate::pg::replication;
-use crate::segment::auto_create;
 use crate::settings::segment as settings;
 use crate::shmem::Shared;
 
@@ -35,15 +34,11 @@ pub fn transact(
     jobs: Vec<Job>,
     mut settle: impl FnMut(&[Job], Result<Vec<Decided>, &str>),
 ) -> bool {
-    // A tag that is to be created may be being created by a transaction that lasts. So that
-    // others do not wait for that, too, each of these comes by itself, and last.
-    let (new, jobs): (Vec<_>, Vec<_>) =
-        (jobs.into_iter()).partition(|job| job.owner_of_new_tag().is_some());
-    let mut groups: Vec<_> = by_tag(new).collect();
     // Those who draw here do not wait for what many shards ask for at once.
     let (of_shards, own): (Vec<_>, Vec<_>) =
         (jobs.into_iter()).partition(|job| job.wanted().is_some_and(|it| it.is_of_shard()));
-    groups.extend([of_shards, own].into_iter().filter(|jobs| !jobs.is_empty()));
+    let mut groups = vec![of_shards, own];
+    groups.retain(|jobs| !jobs.is_empty());
     while let Some(jobs) = groups.pop() {
         match attempt(shared, database, &jobs, &mut settle) {
             Ok(true) => {}
@@ -100,19 +95,13 @@ fn decide(shared: &Shared, database: u32, jobs: &[Job]) -> Option<Vec<Decided>> 
         let is_other = |catalog| catalog != alloc.to_u32();
         shared.index.free_all(database, is_other);
     }
-    for job in jobs.iter().filter(|job| !is_of_other(job)) {
-        if let Some(owner) = job.owner_of_new_tag() {
-            auto_create::insert(&job.key().tag, owner);
-        }
-    }
     let jobs: Vec<Task<'_>> = (jobs.iter())
         .map(|job| (job, job.wanted().filter(|_| !is_of_other(job))))
         .collect();
     Some(catalog::as_owner(|| grant(shared, &jobs)))
 }
 
-/// A job, and what is wanted of the tag's row, if anything is: not of a tag that was created, nor
-/// of one of an earlier catalog.
+/// A job, and what is wanted of the tag's row, if anything is: not of one of an earlier catalog.
 type Task<'a> = (&'a Job, Option<Wanted>);
 
 /// Grants from the tags' rows.

@@ -210,9 +210,8 @@ impl<'b> Session<'b> {
         if code.starts_with("XX") && !is_known {
             return Err(format!("{error:?}"));
         }
-        // Unless its tag was deleted and created again by a draw.
         let is_key = code == "23505" && message.contains("adopted_pkey");
-        if is_key && !self.book.transcript().contains("auto_create = on") {
+        if is_key {
             return Err(format!("{error:?}"));
         }
         match self.client.simple_query("SELECT 1") {

@@ -28,8 +28,6 @@ fn standby_draws_nothing() {
     refused(client.batch("orders", 5), "25006");
     refused(client.reserve("orders", 5), "25006");
     client.run("SELECT * FROM leaf.alloc");
-    // A tag that does not exist is not created either.
-    client.run("SET leaf.auto_create = on");
     refused(client.next("others"), "25006");
     refused(
         client.query("SELECT leaf_segment_last('orders')", &[]),

@@ -2,7 +2,7 @@
 //! that use them; and the last id of a session.
 
 use leaf_tests::postgres::Client;
-use leaf_tests::{Draw, Ledger, Server, draw_many, refused, wait_until, waiting_callers};
+use leaf_tests::{Draw, Server, draw_many, refused};
 use std::sync::Barrier;
 use std::thread;
 
@@ -129,73 +129,6 @@ fn tag_that_a_default_draws_from_is_dropped_only_by_force() {
 }
 
 #[test]
-fn first_draw_creates_its_tag_if_that_is_wanted() {
-    let (server, mut admin) = server();
-    let mut maker = server.connect_as("maker", "postgres");
-    refused(maker.next("orders"), "42704");
-    maker.run("SET leaf.auto_create = on");
-    assert_eq!(maker.next("orders").expect("an id"), 1);
-    assert_eq!(maker.batch("items", 2).expect("ids"), [1, 2]);
-    assert_eq!(maker.reserve("blocks", 5).expect("a block").first, 1);
-    assert_eq!(
-        admin.number("SELECT count(*) FROM leaf.alloc WHERE owner = 'maker' AND step = 1000"),
-        3
-    );
-    // Only by draws.
-    refused(
-        maker.query("SELECT leaf_segment_last('none')", &[]),
-        "42704",
-    );
-    refused(
-        maker.query("SELECT leaf_segment_return('none', '[1,2)')", &[]),
-        "42704",
-    );
-    // In a read-only transaction, and not undone by a rollback.
-    maker.run("BEGIN READ ONLY");
-    assert_eq!(maker.next("seen").expect("an id"), 1);
-    maker.run("ROLLBACK");
-    assert_eq!(maker.next("seen").expect("an id"), 2);
-    // What the transaction has dropped is gone.
-    maker.run("BEGIN; SELECT leaf_tag_drop('seen'); SAVEPOINT s");
-    refused(maker.next("seen"), "42704");
-    maker.run("ROLLBACK");
-    assert_eq!(maker.next("seen").expect("an id"), 3);
-
-    let mut stranger = server.connect_as("stranger", "postgres");
-    stranger.run("SET leaf.auto_create = on");
-    refused(stranger.next("others"), "42704");
-    refused(stranger.reserve("others", 5), "42704");
-    refused(stranger.next("orders"), "42501");
-}
-
-#[test]
-fn sessions_that_draw_first_at_the_same_time_share_the_tag() {
-    let (server, mut admin) = server();
-    admin.run("ALTER ROLE maker SET leaf.auto_create = on");
-    for round in 0..10 {
-        let tag = format!("t{round}");
-        let start = Barrier::new(4);
-        let drawn: Vec<Vec<i64>> = thread::scope(|scope| {
-            let sessions: Vec<_> = (0..4)
-                .map(|_| {
-                    let mut maker = server.connect_as("maker", "postgres");
-                    let (start, tag) = (&start, &tag);
-                    scope.spawn(move || {
-                        start.wait();
-                        draw_many(&mut maker, tag, 50)
-                    })
-                })
-                .collect();
-            let joined = sessions.into_iter().map(|it| it.join().expect("a session"));
-            joined.collect()
-        });
-        let mut ledger = Ledger::new();
-        drawn.into_iter().for_each(|ids| ledger.add(ids));
-    }
-    assert_eq!(admin.number("SELECT count(*) FROM leaf.alloc"), 10);
-}
-
-#[test]
 fn database_restored_without_its_tags_works() {
     let (server, mut admin) = server();
     admin.run(
@@ -218,7 +151,7 @@ fn database_restored_without_its_tags_works() {
         .filter(|line| !line.starts_with('\\'))
         .collect();
     copy.run(&statements.join("\n"));
-    copy.run("RESET ALL; TRUNCATE leaf.alloc; SET leaf.auto_create = on");
+    copy.run("RESET ALL; TRUNCATE leaf.alloc; SELECT leaf_tag_create('orders')");
     assert_eq!(
         copy.number("INSERT INTO orders DEFAULT VALUES RETURNING id"),
         1
@@ -292,36 +225,6 @@ fn last_id_is_shown_only_to_roles_that_may_draw() {
         "42501",
     );
     drop(server);
-}
-
-#[test]
-fn tag_that_a_transaction_is_creating_delays_no_other() {
-    let (server, mut admin) = Server::with_orders(1);
-    admin.run("SELECT leaf_tag_alter('orders', max_step => 1)");
-    let mut creator = server.connect();
-    creator.run("BEGIN; SELECT leaf_tag_create('ghost')");
-    std::thread::scope(|scope| {
-        let waiting: Vec<_> = (0..4)
-            .map(|_| {
-                let mut client = server.connect();
-                client.run("SET leaf.auto_create = on; SET leaf.wait_timeout = '1min'");
-                scope.spawn(move || client.next("ghost").expect("an id"))
-            })
-            .collect();
-        wait_until("they wait for the tag", || {
-            waiting_callers(&mut admin, "leaf_segment_next") == 4
-        });
-        // Less than a grant may wait for a lock.
-        let mut client = server.connect();
-        client.run("SET leaf.wait_timeout = '450ms'");
-        let mut ledger = Ledger::new();
-        for _ in 0..300 {
-            ledger.add([client.next("orders").expect("an id")]);
-        }
-        creator.run("COMMIT");
-        ledger = Ledger::new();
-        ledger.add(waiting.into_iter().map(|it| it.join().expect("no panic")));
-    });
 }
 
 /// A mistyped number would stop all draws, or could not be taken back.

@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::Instant;
 
-use leaf_tests::{Draw, Ledger, Pooler, Serve, Server, Snowflake, wait_until};
+use leaf_tests::{Draw, Ledger, Serve, Server, Snowflake, wait_until};
 
 #[test]
 fn ids_of_a_tag_are_unique_and_ascend() {
@@ -218,32 +218,6 @@ fn snowflake_ids_are_unique_and_decoded_as_the_database_does() {
     );
     assert_eq!(
         client.number("SELECT count(*) FROM leaf.worker WHERE node = 'here'"),
-        1
-    );
-}
-
-#[test]
-fn tag_is_never_created_even_if_the_role_creates_tags_by_drawing() {
-    let server = Server::start();
-    let mut client = server.connect();
-    client.run("ALTER ROLE postgres SET leaf.auto_create = on");
-    let pooler = Pooler::start(&server, 2);
-    for connection in [server.connection_string(), pooler.connection_string()] {
-        let serve = Serve::launch(&mut Serve::command(&connection, &["--tag=made.up"]));
-        let answer = serve.get("/v1/segment/made.up");
-        assert_eq!(answer.json()["code"], "unknown_tag", "{connection}");
-    }
-    let drawn = |name| server.connect().next(name).expect("an id");
-    assert_eq!(client.number("SELECT count(*) FROM leaf.alloc"), 0);
-    // The setting is that of the role, and no session of the pooler has lost it.
-    assert_eq!(drawn("own"), 1);
-    let mut pooled = postgres::Client::connect(&pooler.connection_string(), postgres::NoTls);
-    assert_eq!(
-        pooled
-            .as_mut()
-            .expect("a session")
-            .next("pooled")
-            .expect("an id"),
         1
     );
 }
