@@ -3,10 +3,11 @@
 use std::cell::RefCell;
 use std::time::Duration;
 
+use crate::error::{Error, Problem};
 use crate::link::call::call_link;
 use crate::patience::Patience;
 use crate::pg::shm::Shareable;
-use crate::pg::xact_end;
+use crate::pg::{process, xact_end};
 use crate::settings::upstream as settings;
 use crate::shmem;
 use crate::shmem::key::KeyRef;
@@ -23,6 +24,16 @@ enum UnderWay {
 thread_local! {
     /// The requests under way, which are withdrawn if the wait is interrupted.
     static UNDER_WAY: RefCell<Vec<UnderWay>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Raises an error where nothing is granted: in recovery, and in single-user mode.
+pub fn require_grants() {
+    if process::in_recovery() {
+        Error::InRecovery.raise();
+    }
+    if !process::under_postmaster() {
+        Error::SingleUser.raise();
+    }
 }
 
 /// Posts a request to the loader and waits for the answer.

@@ -86,6 +86,8 @@ pub enum Error {
     NoCatalog,
     /// The server replays WAL.
     InRecovery,
+    /// Ids cannot be granted: there is no loader.
+    SingleUser,
     /// An argument is out of its range.
     BadArgument { message: String, hint: &'static str },
     /// No ids within `leaf.wait_timeout`.
@@ -138,6 +140,10 @@ impl Problem for Error {
                 Code::ERRCODE_READ_ONLY_SQL_TRANSACTION,
                 "cannot draw ids while the server is in recovery",
                 "Draw them on the primary, or promote this server.",
+            ),
+            Error::SingleUser => Report::not_ready(
+"cannot draw ids in single-user mode",
+                "Start the server, and draw them in one of its sessions.",
             ),
             Error::BadArgument { message, hint } => {
                 Report::new(Code::ERRCODE_INVALID_PARAMETER_VALUE, message, hint)

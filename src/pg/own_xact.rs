@@ -22,7 +22,7 @@ pub struct Failure {
 /// `committed` runs after the commit, before this process can be interrupted again.
 /// Its second argument is whether the commit can be relied on: `false` if a
 /// termination may have cut short the wait for the standby.
-pub fn run<T>(work: impl FnOnce() -> T, committed: impl FnOnce(T, bool)) -> Result<(), Failure> {
+fn run<T>(work: impl FnOnce() -> T, committed: impl FnOnce(T, bool)) -> Result<(), Failure> {
     let attempt = AssertUnwindSafe(|| {
         // SAFETY: the process is between transactions; the calls are nested as in
         // PostgreSQL's own workers.

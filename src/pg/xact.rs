@@ -73,9 +73,3 @@ pub fn with_snapshot<R>(work: impl FnOnce() -> R) -> R {
         result
     }
 }
-
-/// Rolls back the open transaction of this process, if there is one.
-pub fn abort_any() {
-    // SAFETY: does nothing when there is none.
-    unsafe { pg_sys::AbortOutOfAnyTransaction() };
-}

@@ -26,13 +26,13 @@ impl Observer for AtEnd {
     }
 
     fn after_commit(&self) {
-        own_tags::after_commit();
+        own_tags::after_end();
         changes::after_commit();
     }
 
     fn after_abort(&self) {
         asking::withdraw();
-        own_tags::after_abort();
+        own_tags::after_end();
         changes::after_abort();
     }
 

@@ -14,9 +14,9 @@ use super::key::key;
 use super::{own_grants, permissions, tags};
 use crate::asking;
 use crate::catalog::permissions::Permissions;
-use crate::error::{Error as CommonError, Problem};
+use crate::error::Problem;
 use crate::patience::{Ids, Patience};
-use crate::pg::{display, process, role};
+use crate::pg::{display, role};
 use crate::shmem;
 use crate::shmem::mailbox::{Answer, Asked};
 
@@ -123,9 +123,7 @@ pub fn reserve(tag: &[u8], count: u64, incarnation: Option<[u8; 16]>) -> i64 {
 /// The row's permissions, which allow the current role to draw; an error if they do not.
 fn require_draw(tag: &[u8], patience: &Patience<'_>) -> Permissions {
     shmem::require();
-    if process::in_recovery() {
-        CommonError::InRecovery.raise();
-    }
+    asking::require_grants();
     permissions::require_draw(
         &permissions::wait_until_readable(patience),
         tag,

@@ -343,7 +343,7 @@ format!("cannot move fed tag \"{tag}\""),
             .detail("Its ids are granted by the centre."),
             Refusal::CentreHere => Report::not_ready(
 format!("no ids for fed tag \"{tag}\" in this transaction"),
-                "Commit the transaction first. In single-user mode, fed tags have no ids.",
+                "Commit the transaction first.",
             )
             .detail("A transaction that has written the tag's row cannot get ids of the centre."),
             Refusal::IsFed => Report::not_ready(

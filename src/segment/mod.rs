@@ -17,8 +17,6 @@
 //! - [`own_tags`]: tags that only this transaction sees, because it created them;
 //!   [`own_grants`] is how it gets their ids.
 //! - [`mod@line`]: from which number on nothing of a tag was handed out.
-//! - [`single_user`]: without a postmaster there is no loader, and all tags are treated
-//!   like these.
 //!
 //! # In the loader
 //!
@@ -40,6 +38,5 @@ pub mod own_grants;
 pub mod own_tags;
 pub mod permissions;
 pub mod saved;
-mod single_user;
 pub mod tags;
 pub mod upstream;

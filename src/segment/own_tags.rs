@@ -1,5 +1,4 @@
-//! Tags that only the current transaction draws from, because it has created them, or
-//! because there is no other session; see [`single_user`](super::single_user).
+//! Tags that only the current transaction draws from, because it has created them.
 //!
 //! Such a tag is not visible to other sessions. Its ids come from a buffer private to
 //! the transaction, and are granted by ordinary updates of the row; see
@@ -15,13 +14,11 @@ use leaf_core::Run;
 use leaf_core::journal::Journal;
 use pgrx::pg_sys::{Oid, SubTransactionId};
 
-use crate::pg::{inval, process, xact, xact_end};
+use crate::pg::{inval, xact, xact_end};
 
-/// A tag that this transaction has created, or adopted.
+/// A tag that this transaction has created.
 #[derive(Debug, Default)]
 struct OwnTag {
-    /// Whether it existed before the transaction.
-    is_adopted: bool,
     is_dropped: bool,
     /// What was granted last; `None` if nothing was, or if it was rolled back.
     grant: Option<Grant>,
@@ -97,9 +94,6 @@ impl OwnTags {
 
 thread_local! {
     static OWN: RefCell<OwnTags> = RefCell::default();
-    /// Without other sessions: one past the highest id of each tag that transactions handed
-    /// out that were rolled back.
-    static UNDONE: RefCell<HashMap<Vec<u8>, i64>> = RefCell::default();
 }
 
 fn with<R>(act: impl FnOnce(&mut OwnTags) -> R) -> R {
@@ -114,20 +108,6 @@ pub fn create(tag: &[u8]) {
         it.actions.push(sub, Action::Create(tag.to_vec()));
         it.add(tag, OwnTag::default());
     });
-}
-
-/// Allows this transaction to grant ids of a tag to itself, from `above` on, as if it
-/// had created the tag.
-pub fn adopt(tag: &[u8], above: Option<i64>) {
-    if state_of(tag) == Own::No {
-        xact_end::involve();
-        let own = OwnTag {
-            is_adopted: true,
-            high_water: above,
-            ..OwnTag::default()
-        };
-        with(|it| it.add(tag, own));
-    }
 }
 
 /// The transaction has given a tag another name, under which it gives no ids before the commit.
@@ -195,17 +175,9 @@ pub fn state_of(tag: &[u8]) -> Own {
     })
 }
 
-/// One past the highest id of a tag that this transaction, or one before it that was rolled back,
-/// is known to have handed out.
+/// One past the highest id of a tag that this transaction is known to have handed out.
 pub fn high_water(tag: &[u8]) -> Option<i64> {
-    let own = with(|it| it.get(tag)?.high_water);
-    own.max(UNDONE.with_borrow(|undone| undone.get(tag).copied()))
-}
-
-/// The tags of which transactions that were rolled back have handed out ids, each with one past
-/// the highest.
-pub fn take_undone() -> HashMap<Vec<u8>, i64> {
-    UNDONE.take()
+    with(|it| it.get(tag)?.high_water)
 }
 
 /// Whether the transaction has had no own tag.
@@ -288,30 +260,9 @@ pub fn drawn() -> Vec<(Vec<u8>, i64, Option<i64>)> {
     })
 }
 
-/// The transaction has committed.
-pub fn after_commit() {
+/// The transaction has ended.
+pub fn after_end() {
     with(std::mem::take);
-}
-
-/// The transaction was rolled back. Ids of tags that existed before it stay handed out, whatever
-/// it has done to the tags since. (Where there are other sessions, only tags that it has created
-/// are its own.)
-pub fn after_abort() {
-    let own = with(std::mem::take);
-    if process::under_postmaster() {
-        return;
-    }
-    let versions = own.versions.into_iter();
-    let all = versions
-        .flat_map(|(tag, versions)| versions.into_iter().map(move |own| (tag.clone(), own)));
-    UNDONE.with_borrow_mut(|undone| {
-        for (tag, own) in all.filter(|(_, own)| own.is_adopted) {
-            if let Some(high_water) = own.high_water {
-                let known = undone.entry(tag).or_insert(high_water);
-                *known = high_water.max(*known);
-            }
-        }
-    });
 }
 
 /// A savepoint was released: its actions now belong to its parent.

@@ -14,12 +14,13 @@ use pgrx::pg_sys;
 use super::changes::{self, RowState};
 use super::error::{Error, Refusal};
 use super::key::key;
+use super::own_tags;
 use super::permissions::{require_draw, wait_until_readable};
-use super::{own_tags, single_user};
+use crate::asking;
 use crate::catalog::permissions::{Permissions, Readable};
-use crate::error::{Error as CommonError, Problem};
+use crate::error::Problem;
 use crate::patience::Patience;
-use crate::pg::{clock, display, inval, process, role, xact};
+use crate::pg::{clock, display, inval, role, xact};
 use crate::shmem::index::{Claim, FoundSlot};
 use crate::shmem::slot::Slot;
 use crate::shmem::{self, Shared};
@@ -165,9 +166,7 @@ pub struct SlotOfTag {
 /// 4. the row, with the permissions. Its incarnation says whether the slot is the tag's.
 pub fn resolve(tag: &[u8], patience: &Patience<'_>) -> Origin {
     let shared = shmem::require();
-    if process::in_recovery() {
-        CommonError::InRecovery.raise();
-    }
+    asking::require_grants();
     let user = role::current();
     let known = known(tag).filter(|known| known.is_good());
     // 1. What this transaction has done.
@@ -181,11 +180,6 @@ pub fn resolve(tag: &[u8], patience: &Patience<'_>) -> Origin {
     // 2. The generation.
     let generation = inval::generation();
     match row {
-        _ if !process::under_postmaster() => {
-            let permissions = require_draw(&readable, tag, user);
-            single_user::adopt(shared, tag);
-            Origin::Own(permissions.incarnation)
-        }
         RowState::Created => Origin::Own(own_tags::permit(tag, user, || {
             require_draw(&readable, tag, user).incarnation
         })),

@@ -19,7 +19,7 @@ use super::permissions;
 use crate::asking;
 use crate::catalog::permissions::Readable;
 use crate::catalog::{self, alloc};
-use crate::error::{Error as CommonError, Problem, Report};
+use crate::error::{Problem, Report};
 use crate::patience::{Ids, Patience};
 use crate::pg::{display, process, replication, role};
 use crate::settings::upstream as settings;
@@ -96,9 +96,7 @@ pub type Fed = (Run, [u8; 16]);
 /// becomes of the others.
 pub fn feed(feeds: &[Feed<'_>]) -> Vec<Result<Fed, Report>> {
     shmem::require();
-    if process::in_recovery() {
-        CommonError::InRecovery.raise();
-    }
+    asking::require_grants();
     if !replication::has_synchronous_standby() && !settings::allow_unreplicated_centre() {
         Error::Unreplicated.raise();
     }

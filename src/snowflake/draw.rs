@@ -10,7 +10,8 @@ use super::error::Error;
 use super::own_lease::{self, OwnLease};
 use super::source::{self, Unready};
 use super::wanted;
-use crate::error::{Error as CommonError, Problem, Report};
+use crate::asking;
+use crate::error::{Problem, Report};
 use crate::patience::{Ids, Patience};
 use crate::pg::{clock, process};
 use crate::settings::snowflake::Wanted;
@@ -20,9 +21,7 @@ use crate::shmem::{self, Shared};
 /// Draws up to `count` ids, waiting if necessary.
 pub fn draw(count: u64) -> TickIds {
     let shared = shmem::require();
-    if process::in_recovery() {
-        CommonError::InRecovery.raise();
-    }
+    asking::require_grants();
     let patience = Patience::new(Ids::Snowflake);
     if let Some(own) = own_lease::case_for_one() {
         return draw_own(shared, &own, count, &patience);

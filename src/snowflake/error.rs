@@ -203,7 +203,7 @@ format!("the lease of worker id {worker_id} is lost"),
             ),
             Error::NeedsCentre => Report::not_ready(
 "the worker id for snowflake ids has to come from the centre",
-                "Commit the transaction that creates the extension first. In single-user mode, there are no snowflake ids without a lease from the centre.",
+                "Commit the transaction that creates the extension first.",
             ),
             Error::TooManyLeases { most } => Report::new(
                 Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,

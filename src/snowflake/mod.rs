@@ -8,8 +8,7 @@
 //! the clock. A session that finds no lease, or that has reached the ceiling, sends a
 //! request to the loader and waits.
 //!
-//! In single-user mode and in the transaction that creates the extension, no loader can
-//! do this, and the session leases for itself ([`own_lease`]).
+//! In the transaction that creates the extension, no loader can do this, and the session leases for itself ([`own_lease`]).
 //!
 //! # The lease
 //!

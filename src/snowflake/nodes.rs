@@ -22,6 +22,7 @@ use crate::{asking, shmem};
 /// Leases a worker id to a node.
 pub fn register(node: &Registration) -> Leased {
     shmem::require();
+    asking::require_grants();
     if own_lease::case_for_one().is_some() {
         // No loader sees the registry.
         let wanted = settings::wanted();

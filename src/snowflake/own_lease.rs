@@ -1,8 +1,7 @@
 //! A lease that only this session uses.
 //!
-//! In the transaction that creates the extension, no other session sees the registry,
-//! and in single-user mode there is no other session. The session then leases for
-//! itself, with the same statements. If they are rolled back, the ids that were drawn
+//! In the transaction that creates the extension, no other session sees the registry. The session
+//! then leases for itself, with the same statements. If they are rolled back, the ids that were drawn
 //! remain in use; their ceiling is kept in the file of [`ceilings`](super::ceilings).
 
 use std::cell::RefCell;
@@ -18,7 +17,7 @@ use super::registration;
 use super::upstream::{self, Attempt};
 use crate::catalog::{self, relation};
 use crate::error::Problem;
-use crate::pg::{database, heap, process, xact, xact_end};
+use crate::pg::{heap, xact, xact_end};
 use crate::settings::snowflake as settings;
 use crate::shmem::Shared;
 use crate::shmem::generators::Standing;
@@ -42,11 +41,6 @@ pub struct OwnLease {
 
 /// The registry, if this session has to lease for itself.
 pub fn case_for_one() -> Option<OwnLease> {
-    if !process::under_postmaster() {
-        relation::require_alloc();
-        let registry = relation::worker()?.to_u32();
-        return Some(OwnLease { registry });
-    }
     if !xact::has_written() {
         return None;
     }
@@ -83,13 +77,6 @@ impl OwnLease {
     /// Leases, or raises the ceiling.
     pub fn obtain(&self, shared: &Shared) {
         xact_end::involve();
-        if !process::under_postmaster() {
-            // Ids that the last shutdown left are below those that are drawn from now
-            // on.
-            for (registry, _) in shared.generators.of(database::current()) {
-                shared.generators.retire(registry);
-            }
-        }
         let current = KEPT.with_borrow(|kept| {
             let kept = kept.as_ref().filter(|it| it.registry == self.registry)?;
             let tick = kept.generator.last_tick(&kept.leased.scheme.layout);
@@ -126,7 +113,5 @@ impl OwnLease {
 /// Called after a transaction: other sessions may see the registry now, or it no longer
 /// exists.
 pub fn end_of_transaction() {
-    if process::under_postmaster() {
-        KEPT.take();
-    }
+    KEPT.take();
 }

@@ -1,71 +1,35 @@
 //! Single-user mode, in which there is no loader.
 
-use leaf_tests::{Ledger, Mode, Order, Server, Snowflake, draw_many};
-use std::time::Duration;
-
-/// The ids that a statement in single-user mode has returned.
-fn returned(output: &str, function: &str) -> Vec<i64> {
-    let ids = output.lines().filter_map(|line| {
-        let (_, value) = line.split_once(&format!("{function} = \""))?;
-        value.split('"').next()?.parse().ok()
-    });
-    ids.collect()
-}
+use leaf_tests::{Draw, Mode, Server, draw_many, refused};
 
 #[test]
-fn single_user_mode_draws_and_never_repeats_a_snowflake_id() {
-    let mut server = Server::options().clock().start();
-    let order = Order::new();
-    order
-        .ascending(|| server.connect().snowflakes(1_000))
-        .expect("ids");
-    for round in 1..=3 {
-        server.stop(Mode::Fast);
-        let ids = order.ascending(|| {
-            let statement = "SELECT leaf_snowflake_next() FROM generate_series(1, 55)";
-            let output = server.single_user(statement);
-            let ids = returned(&output, "leaf_snowflake_next");
-            (ids.len() == 55).then_some(ids).ok_or(output)
-        });
-        ids.expect("55 ids");
-        server.clock().behind(Duration::from_secs(round));
-        server.start_again();
-        let mut client = server.connect();
-        let ids = order.ascending(|| client.snowflakes(1_000)).expect("ids");
-        assert_eq!(client.parts(ids[0]).worker_id, 0, "it kept its lease");
-    }
-}
-
-#[test]
-fn single_user_mode_draws_and_never_repeats_an_id() {
+fn single_user_mode_draws_nothing_and_changes_rows() {
     let (mut server, mut client) = Server::with_orders(10);
-    let mut ledger = Ledger::new();
-    ledger.add(draw_many(&mut client, "orders", 100));
+    client.run("SELECT leaf_tag_create('other')");
+    draw_many(&mut client, "orders", 100);
     drop(client);
     server.stop(Mode::Fast);
-    let output =
-        server.single_user("SELECT leaf_segment_next('orders') FROM generate_series(1, 55)");
-    ledger.add(returned(&output, "leaf_segment_next"));
-    assert_eq!(ledger.len(), 155, "{output}");
-    server.start_again();
-    ledger.add(draw_many(&mut server.connect(), "orders", 100));
-}
-
-#[test]
-fn single_user_mode_repeats_nothing_that_a_rolled_back_change_of_the_tag_drew() {
-    let (mut server, client) = Server::with_orders(10);
-    drop(client);
-    server.stop(Mode::Fast);
-    let draw = "SELECT leaf_segment_next('orders') FROM generate_series(1, 55)";
-    let drop = "SELECT leaf_tag_drop('orders')";
-    let rename = "UPDATE leaf.alloc SET biz_tag = 'renamed'";
+    let draws = [
+        "leaf_segment_next('orders')",
+        "leaf_segment_batch('orders', 5)",
+        "leaf_segment_reserve('orders', 5)",
+        "leaf_snowflake_next()",
+        "leaf_worker_register('node')",
+    ];
+    let refusals = draws.map(|draw| {
+        format!(
+            "DO $$ BEGIN PERFORM FROM {draw}; EXCEPTION WHEN object_not_in_prerequisite_state THEN RAISE WARNING 'refused: %', SQLERRM; END $$\n"
+        )
+    });
     let output = server.single_user(&format!(
-        "BEGIN; {draw}; {drop}; ROLLBACK\nBEGIN; {draw}; {rename}; COMMIT\n\
-         UPDATE leaf.alloc SET biz_tag = 'orders'\n{draw}"
+        "{}UPDATE leaf.alloc SET max_id = 5000000 WHERE biz_tag = 'orders'\n\
+         DELETE FROM leaf.alloc WHERE biz_tag = 'other'",
+        refusals.concat()
     ));
-    let mut ledger = Ledger::new();
-    ledger.add(returned(&output, "leaf_segment_next"));
-    assert_eq!(ledger.len(), 165, "{output}");
+    let refusal = "refused: cannot draw ids in single-user mode";
+    assert_eq!(output.matches(refusal).count(), draws.len(), "{output}");
     server.start_again();
-    ledger.add(draw_many(&mut server.connect(), "orders", 100));
+    let mut client = server.connect();
+    assert_eq!(client.next("orders").expect("an id"), 5_000_000);
+    refused(client.next("other"), "42704");
 }

@@ -69,23 +69,6 @@ fn centre_restored_from_a_backup_feeds_only_once_the_tag_was_moved() {
 }
 
 #[test]
-fn restored_centre_does_not_feed_on_because_of_a_draw_in_single_user_mode() {
-    let mut centre = Centre::start();
-    centre.create("orders", "");
-    let mut backup = Server::options().start_standby_of(&centre.0);
-    backup.catch_up_with(&centre.0);
-    backup.stop(Mode::Fast);
-    let shard = shard_of(&[&centre.0, &backup]);
-    attach_small(&shard);
-    centre.0.stop(Mode::Immediate);
-    recover(&mut backup);
-    backup.stop(Mode::Fast);
-    backup.single_user("SELECT leaf_segment_next('orders')");
-    backup.start_again();
-    feeds_only_once_it_was_moved(&backup, &shard);
-}
-
-#[test]
 fn centre_after_an_asynchronous_failover_feeds_only_once_the_tag_was_moved() {
     let mut centre = Centre::start();
     centre.create("orders", "");

@@ -149,24 +149,6 @@ fn tag_of_the_same_transaction_has_its_stripe() {
 }
 
 #[test]
-fn single_user_mode_keeps_to_the_stripe() {
-    let (mut server, mut client) = striped();
-    let mut ids = draw_many(&mut client, "orders", 90);
-    drop(client);
-    server.stop(Mode::Fast);
-    let output =
-        server.single_user("SELECT leaf_segment_next('orders') FROM generate_series(1, 155)");
-    let values = output.split("leaf_segment_next = \"").skip(1);
-    ids.extend(values.filter_map(|it| it.split('"').next()?.parse::<i64>().ok()));
-    assert_eq!(ids.len(), 245, "{output}");
-    server.start_again();
-    ids.extend(draw_many(&mut server.connect(), "orders", 200));
-    assert!(ids.is_sorted_by(|a, b| a < b), "{ids:?}");
-    let stripe = Stripe::of(4, 1);
-    assert!(ids.iter().all(|&id| stripe.has(id)), "{ids:?}");
-}
-
-#[test]
 fn clean_restart_goes_on_in_the_middle_of_a_block() {
     let (mut server, mut client) = striped();
     let before = draw_many(&mut client, "orders", 95);
