@@ -10,8 +10,7 @@ use std::collections::HashMap;
 use leaf_core::journal::Journal;
 use pgrx::pg_sys::SubTransactionId;
 
-use super::line;
-use super::own_tags::{self, Own};
+use super::own_tags;
 use crate::pg::{database, inval, xact, xact_end};
 use crate::shmem;
 use crate::shmem::index::Index;
@@ -139,14 +138,6 @@ pub fn record_created(tag: &[u8]) {
     own_tags::create(tag);
 }
 
-/// Records that a tag has got another name, with the incarnation of its row.
-pub fn record_renamed(from: &[u8], to: &[u8], incarnation: [u8; 16]) {
-    let high_water = line::handed_out(from, incarnation);
-    record(from, Change::Identity);
-    record(to, Change::Identity);
-    own_tags::rename(from, to, high_water);
-}
-
 /// Records the removal of a tag.
 pub fn record_dropped(tag: &[u8]) {
     record(tag, Change::Identity);
@@ -162,10 +153,8 @@ pub fn record_truncated() {
 
 /// What this transaction has done to the tag's row.
 pub fn state_of(tag: &[u8]) -> RowState {
-    match own_tags::state_of(tag) {
-        Own::Drawn => return RowState::Created,
-        Own::Renamed => return RowState::Changed,
-        Own::No => {}
+    if own_tags::has(tag) {
+        return RowState::Created;
     }
     match with(|it| !it.truncated.is_empty() || it.last.contains_key(tag)) {
         true => RowState::Changed,

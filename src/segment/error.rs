@@ -303,6 +303,8 @@ pub enum Refusal {
     OtherIncarnation,
     /// The session has drawn no id of the tag yet.
     NoLast,
+    /// An update of a tag's row gives it another name.
+    NameIsFixed,
     /// The stripe columns of a tag's row were changed with plain SQL.
     StripeIsFixed,
     /// A fed tag would have a stripe.
@@ -362,6 +364,11 @@ format!("tag \"{tag}\" is another one: it was dropped and created again"),
             Refusal::NoLast => Report::not_ready(
 format!("no id of tag \"{tag}\" was drawn in this session"),
                 "Draw one with leaf_segment_next or leaf_segment_batch first, or use INSERT ... RETURNING.",
+            ),
+            Refusal::NameIsFixed => Report::new(
+                Code::ERRCODE_INVALID_PARAMETER_VALUE,
+                format!("tag \"{tag}\" cannot get another name"),
+                "Create a tag with the new name and a start above all ids of this one, let the defaults of columns draw from it, and drop this one.",
             ),
             Refusal::StripeIsFixed => Report::not_ready(
 format!("the stripe of tag \"{tag}\" cannot be changed"),

@@ -49,7 +49,7 @@ pub fn lock_own(tag: &[u8]) -> Line {
 }
 
 /// One past the largest number of a tag that memory or this session knows to be handed out.
-pub fn handed_out(tag: &[u8], incarnation: [u8; 16]) -> Option<i64> {
+fn handed_out(tag: &[u8], incarnation: [u8; 16]) -> Option<i64> {
     let mut published = None;
     let index = &shmem::require().index;
     if index

@@ -24,10 +24,6 @@ struct OwnTag {
     grant: Option<Grant>,
     /// One past the highest id handed out; `None` before the first.
     high_water: Option<i64>,
-    /// Whether it got this name from another one. It then gives no ids before the commit: if
-    /// they were drawn under this name, a rollback to a savepoint would leave the earlier name
-    /// without a trace of them.
-    is_renamed: bool,
     /// Ids in the last grant.
     step: u64,
     /// The role that was found to be allowed to draw, the generation at which it was, and
@@ -110,19 +106,6 @@ pub fn create(tag: &[u8]) {
     });
 }
 
-/// The transaction has given a tag another name, under which it gives no ids before the commit.
-/// `high_water` is one past the highest id handed out, if any was.
-pub fn rename(from: &[u8], to: &[u8], high_water: Option<i64>) {
-    drop_tag(from);
-    create(to);
-    with(|it| {
-        if let Some(own) = it.get(to) {
-            own.high_water = high_water;
-            own.is_renamed = true;
-        }
-    });
-}
-
 /// The transaction has dropped a tag.
 pub fn drop_tag(tag: &[u8]) {
     let sub = xact::current_sub();
@@ -155,24 +138,9 @@ pub fn forget_grant(tag: &[u8]) {
     });
 }
 
-/// What the current transaction may do with a tag.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Own {
-    /// The tag is not one of its own.
-    No,
-    /// It draws from the tag.
-    Drawn,
-    /// It has renamed the tag, and gets no ids of it.
-    Renamed,
-}
-
 /// Whether the tag is one of this transaction's own.
-pub fn state_of(tag: &[u8]) -> Own {
-    with(|it| match it.get(tag) {
-        None => Own::No,
-        Some(own) if own.is_renamed => Own::Renamed,
-        Some(_) => Own::Drawn,
-    })
+pub fn has(tag: &[u8]) -> bool {
+    with(|it| it.get(tag).is_some())
 }
 
 /// One past the highest id of a tag that this transaction is known to have handed out.

@@ -142,8 +142,9 @@ fn note_update(old: &AllocRow<'_>, new: &AllocRow<'_>) {
         backwards(old);
     }
     if old.tag() != new.tag() {
-        changes::record_renamed(old.tag(), new.tag(), old.incarnation());
-    } else if !old.same_incarnation(new) {
+        Refusal::NameIsFixed.raise(old.tag());
+    }
+    if !old.same_incarnation(new) {
         // Another tag, in a row that is still the one that others see.
         changes::record(new.tag(), Change::Identity);
     } else if (old.max_id() != new.max_id() && !is_grant) || new.max_value() < old.max_value() {

@@ -78,19 +78,6 @@ fn drop_and_create_under_load_never_returns_a_stale_id() {
     });
 }
 
-#[test]
-fn rename_under_load_never_returns_a_stale_id() {
-    race(|admin, start| {
-        admin.run(&format!(
-            "BEGIN;
-             INSERT INTO leaf.alloc (biz_tag, max_id, step) VALUES ('next', {start}, 1000);
-             DELETE FROM leaf.alloc WHERE biz_tag = 'orders';
-             UPDATE leaf.alloc SET biz_tag = 'orders' WHERE biz_tag = 'next';
-             COMMIT"
-        ));
-    });
-}
-
 /// A caller waits for a grant that is under way when `change` is committed behind
 /// it; afterwards only the new ids may come.
 fn overtaken_grant(change: &str) {
