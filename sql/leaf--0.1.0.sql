@@ -105,8 +105,8 @@ CREATE TRIGGER leaf_changed AFTER INSERT OR UPDATE OR DELETE ON leaf.alloc
 CREATE TRIGGER leaf_truncated AFTER TRUNCATE ON leaf.alloc
     FOR EACH STATEMENT EXECUTE FUNCTION leaf_alloc_changed();
 -- Apply workers and restores run with session_replication_role = replica, in which
--- ordinary triggers do not fire. If a restore with --disable-triggers makes these
--- ordinary, the next grant restores them.
+-- ordinary triggers do not fire. A restore with --disable-triggers makes these ordinary,
+-- which leafctl doctor finds.
 ALTER TABLE leaf.alloc ENABLE ALWAYS TRIGGER leaf_check;
 ALTER TABLE leaf.alloc ENABLE ALWAYS TRIGGER leaf_changed;
 ALTER TABLE leaf.alloc ENABLE ALWAYS TRIGGER leaf_truncated;

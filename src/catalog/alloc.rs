@@ -6,8 +6,8 @@ use leaf_core::grant::{Found, Position, Row, Stripe};
 
 use super::alloc_row::own_numbers;
 use super::intent::{self, Intent, Move};
+use super::relation;
 use super::statement::{ResultRow, bigint, bytes, column_of, execute, flag, query, uuid};
-use super::{relation, triggers};
 use crate::error::{Error, Problem};
 use crate::history;
 use crate::pg::datum::{
@@ -395,10 +395,12 @@ fn require_stored(stored: &[bool], grants: &[Changed<'_>]) {
     }
 }
 
+/// How many triggers `leaf.alloc` has of leaf's.
+const OWN_TRIGGERS: usize = 3;
+
 /// Whether `leaf.alloc` has triggers that are not leaf's.
 fn has_other_triggers() -> bool {
-    let triggers = trigger::of(relation::require_alloc());
-    triggers.len() > triggers::ALLOC.len()
+    trigger::count_of(relation::require_alloc()) > OWN_TRIGGERS
 }
 
 /// What `leaf.stat_segment` shows of a tag's row; `None` for what is not known.

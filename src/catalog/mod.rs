@@ -16,7 +16,6 @@ pub mod permissions;
 pub mod registry;
 pub mod relation;
 mod statement;
-pub mod triggers;
 pub mod worker_row;
 
 pub use relation::as_owner;

@@ -154,14 +154,6 @@ impl Drop for Readable {
     }
 }
 
-/// Takes the lock under which triggers of a table can be changed, until the transaction
-/// ends; `false` if that would have to wait.
-pub fn lock_for_triggers(relation: pg_sys::Oid) -> bool {
-    const MODE: pg_sys::LOCKMODE = pg_sys::ShareRowExclusiveLock as pg_sys::LOCKMODE;
-    // SAFETY: takes the lock or does not.
-    unsafe { pg_sys::ConditionalLockRelationOid(relation, MODE) }
-}
-
 /// Locks a relation for reading until the transaction ends, unless that takes a wait.
 pub fn lock_for_reading_at_once(relation: pg_sys::Oid) -> bool {
     // SAFETY: takes the lock or does not.

@@ -1,7 +1,5 @@
 //! Trigger functions: what fired, and the rows it fired for.
 
-use std::ffi::{CStr, CString};
-
 use pgrx::pg_sys;
 
 use super::call::{Call, Datum, Returns};
@@ -71,47 +69,15 @@ pub fn event(call: Call<'_>) -> Option<(pg_sys::Oid, Event<'_>)> {
     }
 }
 
-/// When a trigger fires.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fires {
-    /// `ENABLE ALWAYS`.
-    Always,
-    /// Never, or only in some sessions.
-    NotAlways,
-}
-
-/// A trigger of a table.
-pub struct Trigger {
-    pub name: CString,
-    pub fires: Fires,
-}
-
-/// The triggers of a table, those of constraints included.
-pub fn of(relation: pg_sys::Oid) -> Vec<Trigger> {
-    const ALWAYS: u8 = b'A';
-    // SAFETY: the table is open, and locked, while its triggers are read; the names are
-    // copied.
+/// How many triggers a table has, those of constraints included.
+pub fn count_of(relation: pg_sys::Oid) -> usize {
+    // SAFETY: the table is open, and locked, while its triggers are counted.
     unsafe {
         let table = pg_sys::table_open(relation, pg_sys::AccessShareLock as _);
-        let found = (*table).trigdesc;
-        let triggers = match found.is_null() {
-            true => Vec::new(),
-            false => {
-                let all = (*found).triggers;
-                let all = std::slice::from_raw_parts(all, (*found).numtriggers as usize);
-                all.iter()
-                    .map(|trigger| Trigger {
-                        name: CStr::from_ptr(trigger.tgname).to_owned(),
-                        fires: match trigger.tgenabled as u8 {
-                            ALWAYS => Fires::Always,
-                            _ => Fires::NotAlways,
-                        },
-                    })
-                    .collect()
-            }
-        };
+        let found = (*table).trigdesc.as_ref();
+        let count = found.map_or(0, |found| found.numtriggers as usize);
         pg_sys::table_close(table, pg_sys::AccessShareLock as _);
-        triggers
+        count
     }
 }
 

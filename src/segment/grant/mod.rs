@@ -15,7 +15,6 @@ mod transact;
 
 use leaf_core::time::Monotonic;
 
-use crate::catalog::triggers;
 use crate::loader::work::{Done, Work};
 use crate::shmem::Shared;
 use collect::Job;
@@ -102,7 +101,6 @@ fn grant(publisher: &Publisher<'_>, jobs: Vec<Job>) -> bool {
             Next::Nothing => {}
         }
     }
-    triggers::repair();
     stays
 }
 

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use leaf_core::grant::{Decision, Ledger, Row, Wanted};
 
 use super::collect::Job;
-use crate::catalog::{self, alloc, relation, triggers};
+use crate::catalog::{self, alloc, relation};
 use crate::history;
 use crate::pg::own_xact::{self, Failure};
 use crate::pg::replication;
@@ -106,7 +106,6 @@ type Task<'a> = (&'a Job, Option<Wanted>);
 
 /// Grants from the tags' rows.
 fn grant(shared: &Shared, jobs: &[Task<'_>]) -> Vec<Decided> {
-    triggers::look();
     let history = history::current();
     let tags = jobs.iter().filter(|(_, wanted)| wanted.is_some());
     let tags: BTreeSet<&[u8]> = tags.map(|(job, _)| &*job.key().tag).collect();
