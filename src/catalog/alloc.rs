@@ -30,21 +30,6 @@ pub struct NewTag<'a> {
     pub stripe: Stripe,
 }
 
-impl<'a> NewTag<'a> {
-    /// A tag with the defaults of `leaf_tag_create`.
-    pub fn of(owner: &'a CStr) -> Self {
-        NewTag {
-            step: 1000,
-            max_step: None,
-            start: 1,
-            max_value: i64::MAX,
-            description: None,
-            owner,
-            stripe: Stripe::WHOLE,
-        }
-    }
-}
-
 /// Creates a tag; `false` if it exists already.
 pub fn insert(tag: &[u8], new: &NewTag<'_>) -> bool {
     let inserted = execute(
