@@ -49,11 +49,6 @@ fn hints_are_for_whoever_has_made_the_mistake() {
     let of_draw = client.batch_execute("SELECT leaf_segment_next('nosuch')");
     let of_draw = hint(of_draw, "42704").expect("a hint");
     assert!(of_draw.contains("leaf_tag_align"), "{of_draw}");
-    // leaf_column_adopt has no if_not_exists.
-    client.run("CREATE TABLE busy (id bigserial)");
-    let adopt = "SELECT leaf_column_adopt('busy', 'id', 'orders')";
-    let existing = hint(client.batch_execute(adopt), "42710").expect("a hint");
-    assert!(!existing.contains("if_not_exists"), "{existing}");
     let epoch = "SET leaf.snowflake_epoch = '2020-01-01Z'";
     let error = leaf_tests::failed(client.batch_execute(epoch), "22023");
     let detail = error.detail().expect("a detail");
