@@ -7,7 +7,7 @@ use std::process::Stdio;
 #[test]
 fn interrupted_statement_is_cancelled_and_changes_nothing() {
     let (server, mut client) = Server::with_orders(100);
-    client.run("CREATE TABLE orders (id bigint DEFAULT 1)");
+    client.run("CREATE TABLE orders (id bigint)");
     let mut locker = server.connect();
     let mut holding = locker.transaction().expect("a transaction");
     holding.execute("LOCK TABLE orders", &[]).expect("a lock");
@@ -39,7 +39,7 @@ fn interrupted_statement_is_cancelled_and_changes_nothing() {
 #[test]
 fn what_takes_longer_than_a_second_shows_that_it_goes_on_at_a_terminal() {
     let (server, mut client) = Server::with_orders(100);
-    client.run("CREATE TABLE orders (id bigint DEFAULT 1)");
+    client.run("CREATE TABLE orders (id bigint)");
     let mut locker = server.connect();
     let mut holding = locker.transaction().expect("a transaction");
     holding.execute("LOCK TABLE orders", &[]).expect("a lock");
