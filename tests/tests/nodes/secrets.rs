@@ -140,7 +140,6 @@ fn role_of_a_shard_can_use_up_its_numbers_and_nothing_else() {
         "SELECT leaf_tag_drop('orders')",
         "SELECT leaf_tag_grant('orders', 'public')",
         "SELECT leaf_tag_attach('orders')",
-        "SELECT * FROM leaf_tag_align()",
         "SELECT leaf_stat_reset()",
         "SELECT leaf_segment_next('other')",
         "SELECT * FROM leaf.alloc",
