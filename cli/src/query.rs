@@ -58,6 +58,21 @@ pub async fn in_transaction<T>(
     Ok(done)
 }
 
+/// Does something in an open transaction, which goes on; why that has failed, if it has.
+pub async fn attempt(
+    client: &Client,
+    work: impl Future<Output = Result<(), Failure>>,
+) -> Result<Option<Failure>, Failure> {
+    client.batch_execute("SAVEPOINT attempt").await?;
+    let failure = work.await.err();
+    if failure.is_some() {
+        client
+            .batch_execute("ROLLBACK TO SAVEPOINT attempt")
+            .await?;
+    }
+    Ok(failure)
+}
+
 /// Whether there is the plain edition's table. Roles that may not use its schema can ask, too.
 const IS_PLAIN: &str = "EXISTS (SELECT FROM pg_class AS c JOIN pg_namespace AS h ON h.oid = c.relnamespace \
      WHERE h.nspname = 'leaf' AND c.relname = 'plain' AND c.relkind = 'r')";

@@ -3,11 +3,10 @@
 use tokio_postgres::Client;
 use tokio_postgres::types::Type;
 
-use super::attempt;
 use crate::doctor::finding::Findings;
 use crate::failure::Failure;
 use crate::human;
-use crate::query;
+use crate::query::{self, attempt};
 
 /// How much of its type a column may have used, in percent.
 const USED: f64 = 80.0;

@@ -14,6 +14,7 @@ use tokio_postgres::Client;
 use super::finding::Findings;
 use crate::failure::Failure;
 use crate::look::Look;
+use crate::query::attempt;
 
 /// Looks for everything. What cannot be looked at is itself a finding, and does not stop the
 /// other checks.
@@ -48,21 +49,6 @@ pub async fn all(client: &Client, findings: &mut Findings) -> Result<(), Failure
     let failure = attempt(client, upstream).await?;
     skipped("centre", failure, findings);
     Ok(())
-}
-
-/// Looks for something; why that has failed, if it has. The transaction goes on.
-async fn attempt(
-    client: &Client,
-    check: impl Future<Output = Result<(), Failure>>,
-) -> Result<Option<Failure>, Failure> {
-    client.batch_execute("SAVEPOINT looking").await?;
-    let failure = check.await.err();
-    if failure.is_some() {
-        client
-            .batch_execute("ROLLBACK TO SAVEPOINT looking")
-            .await?;
-    }
-    Ok(failure)
 }
 
 fn skipped(subject: &str, failure: Option<Failure>, findings: &mut Findings) {
