@@ -119,7 +119,7 @@ impl Problem for Error {
             Error::NoTagToDraw { tag } => Report::new(
                 Code::ERRCODE_UNDEFINED_OBJECT,
                 format!("tag \"{tag}\" does not exist"),
-                "Check the spelling. If the tag is missing, create it with leaf_tag_create. If rows with its ids exist, call leaf_tag_align then.",
+                "Check the spelling. If the tag is missing, create it with leaf_tag_create, or, above the values of the columns that draw from it, with leaf_tag_align(create_missing => true).",
             ),
             Error::TagExists { tag } => Report::new(
                 Code::ERRCODE_DUPLICATE_OBJECT,

@@ -37,8 +37,3 @@ pub fn styled_line(style: Style, beginning: &str, rest: &str) -> Result<(), Fail
     stdout.flush()?;
     Ok(())
 }
-
-/// Writes a line for people to standard error. If that fails, nobody can be told.
-pub fn note(text: &str) {
-    let _ = writeln!(io::stderr(), "{}", printable(text));
-}

@@ -29,7 +29,7 @@ end
 
 # region tags
 def create_tags
-  ActiveRecord::Base.connection.execute("SELECT leaf_tag_create('orders', if_not_exists => true)")
+  ActiveRecord::Base.connection.execute("SELECT leaf_tag_align(create_missing => true)")
 end
 # endregion
 

@@ -151,7 +151,7 @@ fn database_restored_without_its_tags_works() {
         .filter(|line| !line.starts_with('\\'))
         .collect();
     copy.run(&statements.join("\n"));
-    copy.run("RESET ALL; TRUNCATE leaf.alloc; SELECT leaf_tag_create('orders')");
+    copy.run("RESET ALL; TRUNCATE leaf.alloc; SELECT leaf_tag_align(create_missing => true)");
     assert_eq!(
         copy.number("INSERT INTO orders DEFAULT VALUES RETURNING id"),
         1
