@@ -25,6 +25,7 @@ CREATE OR REPLACE FUNCTION leaf.layout(INOUT name text, OUT tick_us bigint, OUT 
         OUT sequences bigint, OUT epoch timestamptz)
     LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
+    given text   := name;
     parts text[] := regexp_match(replace(name, ' ', ''),
         '^custom:([0-9]{1,2}),([0-9]{1,2}),([0-9]{1,2})(?:,([0-9]{1,9})(us|ms|s))?$');
     bits  integer[];
@@ -35,7 +36,7 @@ BEGIN
         ('sonyflake', 10000,   1::bigint << 39, 1 << 16, 1 << 8,   '2014-09-01 00:00+00'),
         ('js53',      1000,    1::bigint << 41, 1 << 5,  1 << 7,   '2024-01-01 00:00+00'),
         ('decimal',   1000000, 9223372036,      100,     10000000, '1970-01-01 00:00+00')) AS l(name)
-     WHERE l.name = layout.name;
+     WHERE l.name = given;
     IF FOUND THEN
         RETURN;
     END IF;
@@ -43,7 +44,7 @@ BEGIN
     tick_us := coalesce(parts[4]::bigint * CASE parts[5] WHEN 'us' THEN 1 WHEN 'ms' THEN 1000 ELSE 1000000 END, 1000);
     IF parts IS NULL OR bits[1] = 0 OR bits[3] = 0 OR bits[2] > 31 OR bits[3] > 31 OR bits[1] + bits[2] + bits[3] > 63
        OR tick_us NOT BETWEEN 1 AND 3600000000 OR tick_us * 2::numeric ^ bits[1] > 2::numeric ^ 62 THEN
-        PERFORM leaf.fail('22023', format('unknown layout: "%s"', name),
+        PERFORM leaf.fail('22023', format('unknown layout: "%s"', given),
             'Use leaf, uid, sonyflake, js53, decimal, or custom:TIME,WORKER,SEQUENCE[,TICK] with up to 63 bits.');
     END IF;
     ticks := 1::bigint << bits[1];

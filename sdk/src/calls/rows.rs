@@ -6,7 +6,7 @@ pub use tokio_postgres::Row;
 use tokio_postgres::row::RowIndex;
 use tokio_postgres::types::FromSql;
 
-use crate::{Block, Error, SegmentId, SnowflakeId};
+use crate::{Error, SegmentId, SnowflakeId};
 
 /// What a statement returns: nothing, a [`Record`], or several.
 pub trait Answer: Sized {
@@ -100,7 +100,7 @@ macro_rules! value {
     )*};
 }
 
-value!(bool, i32, SegmentId, SnowflakeId, Block);
+value!(bool, i32, SegmentId, SnowflakeId);
 
 /// A text, or something that is written as one.
 impl Record for Option<String> {

@@ -6,9 +6,9 @@ use std::time::SystemTime;
 use bytes::BytesMut;
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 
-use super::rows::row;
-use crate::SegmentId;
+use super::rows::{Record, Row, get, row};
 use crate::time::wall_time;
+use crate::{Error, SegmentId};
 
 /// Consecutive ids that are granted to this caller only.
 ///
@@ -27,6 +27,12 @@ pub struct Block {
     pub first: SegmentId,
     /// The last id.
     pub last: SegmentId,
+}
+
+impl Record for Block {
+    fn of(row: &Row) -> Result<Self, Error> {
+        get(row, 0)
+    }
 }
 
 /// Of a range as the server writes it, whose first bound is included and whose last one is not.
