@@ -69,7 +69,7 @@ fn extension_works_in_schema_leaf() {
     let mut admin = server.connect();
     admin.run(
         "CREATE SCHEMA leaf;
-         CREATE FUNCTION leaf.take_back(oid, oid DEFAULT 0) RETURNS int LANGUAGE sql AS 'SELECT 1 / 0';
+         CREATE FUNCTION leaf.take_back(bigint) RETURNS int LANGUAGE sql AS 'SELECT 1 / 0';
          CREATE FUNCTION leaf.take_back(regnamespace) RETURNS int LANGUAGE sql AS 'SELECT 1 / 0';
          CREATE FUNCTION leaf.take_back(VARIADIC oid[]) RETURNS int LANGUAGE sql AS 'SELECT 1 / 0';
          CREATE EXTENSION leaf SCHEMA leaf;
