@@ -25,7 +25,7 @@ impl WaitEvent {
     #[cfg(any(feature = "pg17", feature = "pg18", feature = "pg19"))]
     pub fn number(self) -> u32 {
         /// As this process has learnt them; 0 if it has not.
-        static NUMBERS: [AtomicU32; 5] = [const { AtomicU32::new(0) }; 6];
+        static NUMBERS: [AtomicU32; 5] = [const { AtomicU32::new(0) }; 5];
         let (known, name) = match self {
             WaitEvent::Segment => (&NUMBERS[0], c"LeafSegment"),
             WaitEvent::Snowflake => (&NUMBERS[1], c"LeafSnowflake"),
