@@ -414,7 +414,8 @@ COMMENT ON FUNCTION leaf_tag_revoke(text, name) IS 'revokes what leaf_tag_grant 
  * rows of users' tables and computes no position: it asks the four functions that are in C.
  */
 CREATE FUNCTION leaf.highest("table" regclass, "column" name, up_to bigint DEFAULT 9223372036854775807) RETURNS bigint
-    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'leaf_highest';
+    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
+    AS 'MODULE_PATHNAME', 'leaf_highest';
 COMMENT ON FUNCTION leaf.highest(regclass, name, bigint)
     IS 'the largest number in a column of a table and those below it, as the table''s owner sees them now';
 
@@ -570,7 +571,7 @@ CREATE FUNCTION leaf.sequences("table" regclass, "column" name,
            format('INCREMENT BY %s MINVALUE %s %s CACHE %s', s.seqincrement, s.seqmin,
                   CASE WHEN b.is_bounded THEN 'MAXVALUE ' || s.seqmax ELSE 'NO MAXVALUE' END, s.seqcache),
            s.seqmax, s.seqincrement, b.is_bounded,
-           substring(obj_description(r.oid, 'pg_class') FROM '^fenced by leaf_column_adopt, was GENERATED (.*) AS IDENTITY$') AS was,
+           substring(obj_description(r.oid, 'pg_class') FROM '^fenced by leaf_column_adopt, was GENERATED (ALWAYS|BY DEFAULT) AS IDENTITY$') AS was,
            CASE WHEN f.kind IN ('ALWAYS', 'BY DEFAULT') AND f.attrelid <> $1 THEN format('is the identity of %s.%I', f.attrelid::regclass, $2)
                 WHEN u.names IS NOT NULL THEN format('is used by %s', u.names)
                 WHEN f.kind = 'used' AND f.attrelid = $1 THEN 'is not owned by the column'
@@ -627,7 +628,7 @@ BEGIN
         (f.attgenerated <> '', '42809', 'table %1$s generates the column from others', 'Choose another column.', NULL),
         (kind = 'segment' AND largest IS NULL OR kind = 'snowflake' AND largest IS DISTINCT FROM 9223372036854775807, '42804',
          'column %2$s has no room for the ids', 'Change its type with ALTER TABLE ... ALTER COLUMN ... TYPE bigint first.', NULL),
-        (EXISTS (SELECT FROM leaf.defaults() AS o WHERE o."table" = $1 AND o."column" = $2) AND kind IS NOT NULL, '55000',
+        (EXISTS (SELECT FROM leaf.defaults() AS o WHERE kind IS NOT NULL AND o."column" = $2 AND o."table" IN (SELECT leaf.tree($1))), '55000',
          'the default of column %2$s already draws from leaf', 'Nothing is left to do. To go back to a sequence, use leaf_column_release.', NULL),
         (pg_get_expr(d.adbin, 0) !~ '^nextval\(''(?:[^'']|'''')*''::regclass\)$', '55000',
          'column %2$s has a default that is not nextval of a sequence', 'Drop the default first, once nothing depends on its values.',
@@ -671,7 +672,7 @@ COMMENT ON FUNCTION leaf.lock(regclass, oid) IS 'locks a table of a role, or a s
  * column, or without a kind releases it. A session may have locked a sequence and want the table, or the
  * other way round. So a try waits for one relation only, while it holds no other, and for at most two
  * seconds, in which others queue behind it; if any other is not free, all are released, and that is the
- * one to wait for. Ten times as long as a try took, nothing is waited for.
+ * one to wait for. After a try that waited, the next ones wait for nothing for ten times as long.
  */
 CREATE FUNCTION leaf.hand_over("table" regclass, "column" name, tag text, kind text) RETURNS regclass
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET row_security = off AS $$
@@ -750,7 +751,7 @@ BEGIN
         start := greatest(start, coalesce(pg_sequence_last_value(s.sequence)::numeric + s.step, nextval(s.sequence)));
         IF s.kind IN ('ALWAYS', 'BY DEFAULT') THEN
             EXECUTE format('ALTER TABLE %s ALTER COLUMN %s DROP IDENTITY', c.relation, c.attribute);
-            CONTINUE WHEN NOT has_schema_privilege(c.owner, c.schema, 'CREATE');
+            CONTINUE WHEN NOT has_schema_privilege(c.owner, (SELECT r.relnamespace FROM pg_class AS r WHERE r.oid = $1), 'CREATE');
             EXECUTE format('CREATE SEQUENCE %1$s AS %2$s %3$s; ALTER SEQUENCE %1$s OWNER TO %4$I; ALTER SEQUENCE %1$s OWNED BY %5$s;
                             COMMENT ON SEQUENCE %1$s IS ''fenced by leaf_column_adopt, was GENERATED %6$s AS IDENTITY''',
                 s.name, s.type, s.options, pg_get_userbyid(c.owner), c.full_name, s.kind);
@@ -772,9 +773,11 @@ BEGIN
         PERFORM leaf.fail('2200H', format('no number is left for column %s: %s is the last one', c.full_name, c.largest),
             'Change a column of a smaller type to bigint first, or remove the values near the end of its type.');
     END IF;
-    EXECUTE format('SELECT %1$s.leaf_tag_alter($1, advance_to => $2), %1$s.leaf_tag_alter($1, step => 1000)', home) USING tag, coalesce(start, 1)::bigint;
+    -- A tag whose step is larger than what is left is not moved.
+    EXECUTE format('SELECT %1$s.leaf_tag_alter($1, advance_to => $2), %1$s.leaf_tag_alter($1, step => 1000)', home)
+      USING tag, coalesce(start, 1)::bigint;
     FOR role IN SELECT i FROM leaf.inserters($1) AS i WHERE i <> pg_get_userbyid(c.owner) LOOP
-        EXECUTE format('SELECT %s.leaf_tag_grant($1, $2)', home) USING tag, role;
+        EXECUTE format('SELECT %s.leaf_tag_grant($1, $2)', home) USING tag, role::name;
     END LOOP;
     EXECUTE format('ALTER TABLE %s ALTER COLUMN %s SET DEFAULT %s.leaf_segment_next(%L::text)', c.relation, c.attribute, home, tag);
 END
@@ -898,23 +901,26 @@ BEGIN
         PERFORM leaf.fail('42704', format('tag "%s" does not exist', $1), 'Check the spelling, or use create_missing => true.');
     END IF;
     FOR d IN WITH found AS MATERIALIZED (SELECT * FROM leaf.defaults() AS f WHERE f.function = 'leaf_segment_next' AND (f.tag = $1 OR $1 IS NULL))
-            SELECT f.* FROM found AS f JOIN pg_class AS c ON c.oid = f."table"
+            SELECT f.*, (SELECT count(DISTINCT r.owner) FROM found AS r WHERE r.tag = f.tag) AS owners
+              FROM found AS f JOIN pg_class AS c ON c.oid = f."table"
              WHERE NOT (c.relispartition AND EXISTS (
                 SELECT FROM found AS r WHERE r."table" = pg_partition_root(c.oid) AND r."column" = f."column" AND r.tag = f.tag))
              ORDER BY f.tag COLLATE "C", f.used_in COLLATE "C" LOOP
         SELECT d.tag, d.used_in, NULL, NULL, false, NULL INTO biz_tag, used_in, highest, "position", moved, ignored;
         may := leaf.privilege(d.tag, d.owner);
-        IF d.tag IS NULL OR NOT pg_has_role(d.owner, 'USAGE') OR may = 'none' OR may IS NULL AND NOT create_missing THEN
-            ignored := CASE WHEN d.tag IS NULL THEN 'all: its tag is no constant' WHEN may IS NULL THEN 'all: its tag does not exist'
-                            WHEN may = 'none' THEN 'tables whose owner may not draw from the tag' ELSE 'tables of other roles' END;
+        ignored := CASE WHEN d.tag IS NULL THEN 'all: its tag is no constant'
+                        WHEN NOT pg_has_role(d.owner, 'USAGE') THEN 'tables of other roles'
+                        WHEN may = 'none' THEN 'tables whose owner may not draw from the tag'
+                        WHEN may IS NULL AND NOT create_missing THEN 'all: its tag does not exist'
+                        WHEN may IS NULL AND d.owners > 1 THEN 'all: its tag does not exist, and tables of several owners draw from it' END;
+        IF ignored IS NOT NULL THEN
             RETURN NEXT;
             CONTINUE;
+        ELSIF may IS NULL THEN
+            EXECUTE format('SELECT %s.leaf_tag_create($1, owner => $2)', home) USING d.tag, pg_get_userbyid(d.owner);
+            may := 'own';
         END IF;
         BEGIN
-            IF may IS NULL THEN
-                EXECUTE format('SELECT %s.leaf_tag_create($1, owner => $2)', home) USING d.tag, pg_get_userbyid(d.owner);
-                may := 'own';
-            END IF;
             SELECT * INTO s FROM leaf.stat_segment AS t WHERE t.biz_tag = d.tag;
             IF last IS DISTINCT FROM d.tag THEN
                 last := d.tag;
@@ -929,6 +935,8 @@ BEGIN
         EXCEPTION WHEN OTHERS THEN
             -- Functions of the table's owner can raise any error.
             ignored := format('all: %s', SQLERRM);
+            RETURN NEXT;
+            CONTINUE;
         END;
         BEGIN
             -- Read after the ids: those that are drawn meanwhile are below it.

@@ -2,8 +2,9 @@
 //!
 //! Whoever continues a tag's numbers other than by a grant of the loader asks here: a
 //! transaction that draws from its own tag or commits it, an attachment to a tag of the centre, a
-//! release of a column to a sequence. The row alone does not know: it may be a copy that lacks grants of an earlier history, an update of it may have been
-//! rolled back to a savepoint, and it may have been moved back behind the triggers.
+//! release of a column to a sequence, an alignment. The row alone does not know: it may be a copy
+//! that lacks grants of an earlier history, an update of it may have been rolled back to a
+//! savepoint, and it may have been moved back behind the triggers.
 
 use leaf_core::grant::Row;
 

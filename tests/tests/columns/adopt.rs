@@ -125,6 +125,30 @@ fn everybody_who_may_insert_may_draw() {
 }
 
 #[test]
+fn identity_in_a_schema_of_any_name_is_adopted() {
+    let mut world = World::new();
+    world.admin.run(
+        r#"CREATE SCHEMA "My Schema"; CREATE TABLE "My Schema".t (id bigint GENERATED ALWAYS AS IDENTITY)"#,
+    );
+    for call in ["adopt", "release"] {
+        world.admin.run(&format!(
+            r#"SELECT leaf_column_{call}('"My Schema".t', 'id')"#
+        ));
+    }
+}
+
+#[test]
+fn table_below_that_draws_from_another_tag_is_refused() {
+    let mut world = World::new();
+    world.app.run(
+        "CREATE TABLE p1 (id bigint, n int); SELECT leaf_column_adopt('p1', 'id', 'one');
+         CREATE TABLE orders (id bigint, n int) PARTITION BY LIST (n); ALTER TABLE orders ATTACH PARTITION p1 DEFAULT",
+    );
+    let adopt = "SELECT leaf_column_adopt('orders', 'id', 'other')";
+    refused(world.app.batch_execute(adopt), "55000");
+}
+
+#[test]
 fn partitions_are_adopted_with_their_table() {
     let mut world = World::new();
     let app = &mut world.app;

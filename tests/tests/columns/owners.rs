@@ -132,6 +132,47 @@ fn superuser_executes_nothing_of_the_tables_owner() {
     assert_eq!(trap.mallory.number("SELECT nextval('mal.t_id_seq')"), 701);
 }
 
+/// What is left of a sequence is the owner's: its name, its comment and its options.
+#[test]
+fn comment_of_a_sequence_is_no_command() {
+    let mut trap = Trap::new();
+    trap.mallory.run(
+        "CREATE TABLE mal.t (id bigint); CREATE SEQUENCE mal.s OWNED BY mal.t.id;
+         COMMENT ON SEQUENCE mal.s IS 'fenced by leaf_column_adopt, was GENERATED ALWAYS AS IDENTITY; ALTER ROLE mallory SUPERUSER; ALTER TABLE mal.t ALTER id DROP IDENTITY; ALTER TABLE mal.t ALTER id ADD GENERATED ALWAYS AS IDENTITY'",
+    );
+    trap.admin.run(
+        "SELECT leaf_tag_create('t', owner => 'mallory');
+         ALTER TABLE mal.t ALTER id SET DEFAULT leaf_segment_next('t'); SELECT leaf_column_release('mal.t', 'id')",
+    );
+    let rights = "SELECT rolsuper::int::bigint FROM pg_roles WHERE rolname = 'mallory'";
+    assert_eq!(trap.admin.number(rights), 0);
+}
+
+/// Better matches than leaf's own functions, or than PostgreSQL's.
+#[test]
+fn functions_and_operators_of_others_are_not_taken_for_leafs() {
+    let mut trap = Trap::new();
+    trap.mallory.run(
+        "CREATE FUNCTION public.leaf_tag_grant(text, text) RETURNS bigint LANGUAGE sql AS
+             $$ SELECT public.evil('SELECT 1') $$;
+         CREATE FUNCTION public.format(text, name, name) RETURNS text LANGUAGE plpgsql AS
+             $$ BEGIN PERFORM public.evil('SELECT 1'); RETURN pg_catalog.format($1, $2, $3); END $$;
+         CREATE FUNCTION public.same(regproc, regproc) RETURNS boolean LANGUAGE plpgsql AS
+             $$ BEGIN PERFORM public.evil('SELECT 1'); RETURN true; END $$;
+         CREATE OPERATOR public.= (LEFTARG = regproc, RIGHTARG = regproc, FUNCTION = public.same)",
+    );
+    trap.admin.run(
+        "CREATE ROLE clerks; CREATE TABLE t (id bigserial); GRANT INSERT ON t TO clerks; INSERT INTO t DEFAULT VALUES;
+         SELECT leaf.highest('t', 'id'); SELECT leaf_column_adopt('t', 'id', 't')",
+    );
+    let rights = "SELECT rolsuper::int::bigint FROM pg_roles WHERE rolname = 'mallory'";
+    assert_eq!(trap.admin.number(rights), 0);
+    assert_eq!(
+        trap.admin.text("SELECT grantees::text FROM leaf.alloc"),
+        "{clerks}"
+    );
+}
+
 #[test]
 fn tag_of_a_groups_table_belongs_to_the_group() {
     let mut world = World::new();

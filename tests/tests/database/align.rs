@@ -159,6 +159,23 @@ fn tags_that_are_missing_are_made_above_their_columns() {
     assert_eq!(app.next("lines").expect("an id"), 1);
     let owners = "SELECT string_agg(DISTINCT owner, ' ') FROM leaf.alloc";
     assert_eq!(client.text(owners), "app");
+    // Whose it is to be is not clear where tables of several owners draw from it.
+    client.run(
+        "CREATE ROLE mallory; CREATE SCHEMA aaa AUTHORIZATION mallory; SET ROLE mallory;
+         CREATE TABLE aaa.t (id bigint DEFAULT leaf_segment_next('parcels')); RESET ROLE;
+         CREATE TABLE app.parcels (id bigint DEFAULT leaf_segment_next('parcels'))",
+    );
+    let parcels = "SELECT count(*) FROM leaf_tag_align('parcels', create_missing => true) WHERE ignored ~ 'several owners'";
+    assert_eq!(client.number(parcels), 2);
+    client.run("DROP TABLE aaa.t, app.parcels");
+    // A role that may not create tags is told.
+    client.run(
+        "CREATE ROLE poor LOGIN; CREATE SCHEMA poor AUTHORIZATION poor;
+         CREATE TABLE poor.t (id bigint DEFAULT leaf_segment_next('poor')); ALTER TABLE poor.t OWNER TO poor",
+    );
+    let mut poor = server.connect_as("poor", "postgres");
+    poor.fails("SELECT leaf_tag_align(create_missing => true)", "42501");
+    client.run("DROP TABLE poor.t");
     // It makes nothing twice.
     app.run("SELECT leaf_tag_align(create_missing => true)");
     assert_eq!(app.next("orders").expect("an id"), 902);
