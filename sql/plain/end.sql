@@ -10,7 +10,7 @@ BEGIN
           FROM (SELECT 'ROUTINE' AS kind, oid::regprocedure::text AS name, proowner AS owner,
                        coalesce(proacl, acldefault('f', proowner)) AS acl
                   FROM pg_proc WHERE pronamespace = 'leaf'::regnamespace
-                     OR proname = ANY ('{@routines@}') AND pg_get_userbyid(proowner) = current_user
+                     OR proname = ANY ('{@routines@}') AND pronamespace = $home$@extschema@$home$::regnamespace
                  UNION ALL
                 SELECT 'TABLE', oid::regclass::text, relowner, relacl
                   FROM pg_class WHERE relnamespace = 'leaf'::regnamespace AND relkind = 'r'

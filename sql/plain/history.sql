@@ -16,8 +16,8 @@ CREATE OR REPLACE FUNCTION leaf.identity(OUT registry uuid, OUT history text)
 DECLARE
     place    text := (SELECT format('%s/%s/%s', d.oid, 'leaf.alloc'::regclass::oid, (SELECT nonce FROM leaf.plain))
                         FROM pg_database AS d WHERE d.datname = current_database());
-    -- An ordinary one after a restore with --disable-triggers, whose rows no trigger has seen.
-    trigger  text := (SELECT tgenabled FROM pg_trigger WHERE tgrelid = 'leaf.alloc'::regclass AND tgname = 'leaf_check');
+    -- A restore with --disable-triggers, whose rows no trigger has seen, writes it anew.
+    trigger  text := (SELECT xmin FROM pg_trigger WHERE tgrelid = 'leaf.alloc'::regclass AND tgname = 'leaf_check');
     timeline text := '?';
 BEGIN
     -- A host may hide these two.

@@ -16,7 +16,7 @@ BEGIN
     END IF;
     DROP TRIGGER leaf_check ON leaf.alloc;
     FOR routine IN SELECT oid::regprocedure FROM pg_proc WHERE pronamespace = 'leaf'::regnamespace
-                       OR proname = ANY ('{@routines@}') AND pg_get_userbyid(proowner) = current_user LOOP
+                       OR proname = ANY ('{@routines@}') AND pronamespace = $home$@extschema@$home$::regnamespace LOOP
         EXECUTE 'DROP ROUTINE ' || routine;
     END LOOP;
     DROP TABLE leaf.alloc, leaf.worker, leaf.plain;

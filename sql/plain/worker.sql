@@ -34,7 +34,6 @@ CREATE OR REPLACE FUNCTION leaf.choose_worker_id(wanted integer, worker_ids bigi
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     is_copy boolean := EXISTS (SELECT FROM leaf.worker AS w WHERE w.history <> choose_worker_id.history);
-    highest bigint  := least(worker_ids - 1, CASE WHEN NOT is_copy THEN (SELECT count(*) FROM leaf.worker) END);
     chosen  integer;
 BEGIN
     IF wanted NOT BETWEEN 0 AND worker_ids - 1 THEN
@@ -42,7 +41,8 @@ BEGIN
             format('Choose one from 0 to %s, or leave it out to lease any.', worker_ids - 1));
     END IF;
     SELECT g.id INTO chosen
-      FROM generate_series(coalesce(wanted, 0), coalesce(wanted, highest)) AS g(id)
+      FROM (SELECT coalesce(wanted, CASE WHEN is_copy THEN floor(random() * worker_ids)::bigint ELSE n END) AS id
+              FROM generate_series(0, least(worker_ids - 1, 4096, CASE WHEN NOT is_copy THEN (SELECT count(*) FROM leaf.worker) END)) AS n) AS g
       LEFT JOIN leaf.worker AS w ON w.worker_id = g.id
      WHERE w.worker_id IS NULL OR leaf.free_from(w, choose_worker_id.history) < clock_timestamp()
      ORDER BY CASE WHEN is_copy THEN random() END, g.id LIMIT 1;

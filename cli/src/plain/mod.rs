@@ -75,7 +75,10 @@ pub async fn run(args: &PlainArgs) -> Result<(), Failure> {
                     let schema = query::schema_of_leaf(client).await?;
                     (script(&[ROUTINES, END], &schema, false), "upgraded to")
                 }
-                Command::Uninstall => (script(&[UNINSTALL], "", false), "removed"),
+                Command::Uninstall => {
+                    let schema = query::schema_of_leaf(client).await?;
+                    (script(&[UNINSTALL], &schema, false), "removed")
+                }
             };
             let changed = client.batch_execute(&script);
             progress::waiting("changing the catalog", changed).await?;
@@ -89,14 +92,10 @@ pub async fn run(args: &PlainArgs) -> Result<(), Failure> {
 
 fn install(schema: &str) -> String {
     // Of the extension's script, the two tables and their comments.
-    let kinds = [
-        "CREATE TABLE leaf.",
-        "COMMENT ON TABLE leaf.",
-        "COMMENT ON COLUMN leaf.",
-    ];
+    let kinds = ["CREATE TABLE ", "COMMENT ON TABLE ", "COMMENT ON COLUMN "];
     let is_kept = |text: &str| {
-        let name = kinds.iter().find_map(|kind| text.strip_prefix(kind));
-        name.is_some_and(|name| name.starts_with("alloc") || name.starts_with("worker"))
+        let (kind, name) = text.split_once("leaf.").unwrap_or_default();
+        kinds.contains(&kind) && (name.starts_with("alloc") || name.starts_with("worker"))
     };
     let mut tables = String::new();
     for statement in split(EXTENSION).into_iter().filter(|it| is_kept(it)) {

@@ -153,7 +153,7 @@ fn dump_restored_in_place_skips_what_was_granted_since() {
     let mut client = server.connect();
     use_of(&mut client, &mut ids);
     // Of the same table, rows bring a history along, or leave its trigger as an ordinary one.
-    for option in ["--inserts", "--disable-triggers"] {
+    for option in ["--inserts", "--disable-triggers", "--disable-triggers"] {
         let rows = write("rows.sql", &["--data-only", "-t", "leaf.alloc", option]);
         use_of(&mut client, &mut ids);
         client.run("DELETE FROM leaf.alloc");
