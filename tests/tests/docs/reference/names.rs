@@ -34,6 +34,7 @@ fn every_function_setting_and_view_that_a_page_names_exists() {
     let server = Server::start();
     let rows = server.connect().query(
         "SELECT proname::text FROM pg_proc WHERE proname LIKE 'leaf%'
+         UNION SELECT 'leaf.' || proname FROM pg_proc WHERE pronamespace = 'leaf'::regnamespace
          UNION SELECT name FROM pg_settings WHERE name LIKE 'leaf.%'
          UNION SELECT oid::regclass::text FROM pg_class WHERE relnamespace = 'leaf'::regnamespace
          UNION SELECT a.attrelid::regclass || '.' || a.attname FROM pg_attribute AS a
