@@ -447,7 +447,8 @@ CREATE FUNCTION leaf.require_transaction() RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF current_setting('transaction_read_only')::boolean THEN
-        PERFORM leaf.fail('25006', 'columns cannot change hands in a read-only transaction', 'Call the function on the primary, in a transaction that may write.');
+        PERFORM leaf.fail('25006', 'columns cannot change hands in a read-only transaction',
+            'Call the function on the primary, in a transaction that may write.');
     ELSIF current_setting('transaction_isolation') IN ('repeatable read', 'serializable') THEN
         PERFORM leaf.fail('25001', format('columns cannot change hands at isolation level %s', current_setting('transaction_isolation')),
             'Call the function in a transaction at READ COMMITTED, which sees what others have committed meanwhile.');
@@ -512,7 +513,9 @@ BEGIN
               FROM pg_extension AS e JOIN pg_depend AS d ON d.refclassid = 'pg_extension'::regclass AND d.refobjid = e.oid
               JOIN pg_proc AS p ON d.classid = 'pg_proc'::regclass AND p.oid = d.objid JOIN pg_namespace AS n ON n.oid = p.pronamespace
              WHERE e.extname = 'leaf' AND p.proname IN ('leaf_segment_next', 'leaf_snowflake_next')),
-        uses AS (SELECT f.*, p.classid, p.objid FROM functions AS f JOIN pg_depend AS p ON p.refclassid = 'pg_proc'::regclass AND p.refobjid = f.oid),
+        uses AS (
+            SELECT f.*, p.classid, p.objid FROM functions AS f
+              JOIN pg_depend AS p ON p.refclassid = 'pg_proc'::regclass AND p.refobjid = f.oid),
         found AS (
             SELECT u.*, a.attrelid, a.attname, d.adbin AS tree
               FROM uses AS u JOIN pg_attrdef AS d ON u.classid = 'pg_attrdef'::regclass AND d.oid = u.objid
@@ -628,8 +631,10 @@ BEGIN
         (f.attgenerated <> '', '42809', 'table %1$s generates the column from others', 'Choose another column.', NULL),
         (kind = 'segment' AND largest IS NULL OR kind = 'snowflake' AND largest IS DISTINCT FROM 9223372036854775807, '42804',
          'column %2$s has no room for the ids', 'Change its type with ALTER TABLE ... ALTER COLUMN ... TYPE bigint first.', NULL),
-        (EXISTS (SELECT FROM leaf.defaults() AS o WHERE kind IS NOT NULL AND o."column" = $2 AND o."table" IN (SELECT leaf.tree($1))), '55000',
-         'the default of column %2$s already draws from leaf', 'Nothing is left to do. To go back to a sequence, use leaf_column_release.', NULL),
+        (EXISTS (SELECT FROM leaf.defaults() AS o
+                  WHERE kind IS NOT NULL AND o."column" = $2 AND o."table" IN (SELECT leaf.tree($1))), '55000',
+         'the default of column %2$s already draws from leaf',
+         'Nothing is left to do. To go back to a sequence, use leaf_column_release.', NULL),
         (pg_get_expr(d.adbin, 0) !~ '^nextval\(''(?:[^'']|'''')*''::regclass\)$', '55000',
          'column %2$s has a default that is not nextval of a sequence', 'Drop the default first, once nothing depends on its values.',
          format('The default is %s.', pg_get_expr(d.adbin, 0))),
@@ -682,7 +687,8 @@ DECLARE
     patience    interval := nullif((SELECT setting FROM pg_settings WHERE name = 'lock_timeout')::integer, 0) * interval '1 ms';
     -- Whoever waits for what the transaction has locked before could become the victim of a deadlock.
     has_locks   boolean  := EXISTS (SELECT FROM pg_locks AS l JOIN pg_class AS c ON c.oid = l.relation
-                                     WHERE l.pid = pg_backend_pid() AND l.granted AND c.oid >= 16384 AND c.relnamespace <> 'leaf'::regnamespace);
+                                     WHERE l.pid = pg_backend_pid() AND l.granted AND c.oid >= 16384
+                                       AND c.relnamespace <> 'leaf'::regnamespace);
     owner       oid      := (SELECT c.relowner FROM pg_class AS c WHERE c.oid = $1);
     began       timestamptz := clock_timestamp();
     may_wait    timestamptz := began;
@@ -695,8 +701,9 @@ BEGIN
     LOOP
         tried := clock_timestamp();
         BEGIN
-            PERFORM set_config('leaf.wait_timeout', '1ms', true), set_config('lock_timeout', CASE WHEN has_locks OR tried < may_wait THEN '1'
-                ELSE greatest(1, extract(epoch FROM least('2 s', began + patience - tried)) * 1000)::integer::text END, true);
+            PERFORM set_config('leaf.wait_timeout', '1ms', true),
+                    set_config('lock_timeout', CASE WHEN has_locks OR tried < may_wait THEN '1'
+                        ELSE greatest(1, extract(epoch FROM least('2 s', began + patience - tried)) * 1000)::integer::text END, true);
             missing := first;
             LOOP
                 PERFORM leaf.lock(missing, owner), set_config('lock_timeout', '1ms', true);
@@ -717,13 +724,15 @@ BEGIN
             RETURN result;
         EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
         END;
-        IF has_locks AND EXISTS (SELECT FROM pg_locks AS w WHERE NOT w.granted AND pg_backend_pid() = ANY (pg_blocking_pids(w.pid))
-                                    AND w.pid IN (SELECT h.pid FROM pg_locks AS h WHERE h.granted AND h.relation = missing
-                                                     AND h.database = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database()))) THEN
+        IF has_locks AND EXISTS (
+                SELECT FROM pg_locks AS w JOIN pg_locks AS h ON h.pid = w.pid
+                 WHERE NOT w.granted AND pg_backend_pid() = ANY (pg_blocking_pids(w.pid)) AND h.granted AND h.relation = missing
+                   AND h.database = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database())) THEN
             PERFORM leaf.fail('40P01', format('table %s is locked by a session that waits for this transaction', missing),
                 'Make the call at the beginning of a transaction that has locked no other table.');
         ELSIF clock_timestamp() >= began + patience THEN
-            PERFORM leaf.fail('55P03', format('%s %s could not be locked within lock_timeout', CASE WHEN missing IN (SELECT seqrelid FROM pg_sequence) THEN 'sequence' ELSE 'table' END, missing),
+            PERFORM leaf.fail('55P03', format('%s %s could not be locked within lock_timeout',
+                    CASE WHEN missing IN (SELECT seqrelid FROM pg_sequence) THEN 'sequence' ELSE 'table' END, missing),
                 'Wait until long transactions that use it have ended, or raise lock_timeout.');
         END IF;
         IF tried >= may_wait THEN
@@ -815,20 +824,24 @@ BEGIN
     END IF;
     SELECT * INTO s FROM leaf.sequences($1, $2) LIMIT 1;
     IF s.is_bounded AND start > s.last THEN
-        PERFORM leaf.fail('55000', format('sequence %s ends below %s, where it would have to go on', s.name, start), 'Use ALTER SEQUENCE ... NO MAXVALUE first.');
+        PERFORM leaf.fail('55000', format('sequence %s ends below %s, where it would have to go on', s.name, start),
+            'Use ALTER SEQUENCE ... NO MAXVALUE first.');
     ELSIF s.sequence IS NULL AND c.is_required OR s.was IS NOT NULL THEN
         EXECUTE CASE WHEN s.was IS NOT NULL THEN 'DROP SEQUENCE ' || s.name ELSE 'SELECT' END;
-        EXECUTE format('ALTER TABLE %s ALTER COLUMN %s ADD GENERATED %s AS IDENTITY (START WITH %s %s)', c.relation, c.attribute, coalesce(s.was, 'BY DEFAULT'),
-            start, coalesce('SEQUENCE NAME ' || s.name || ' ' || s.options, 'MINVALUE ' || least(start, 1)));
+        EXECUTE format('ALTER TABLE %s ALTER COLUMN %s ADD GENERATED %s AS IDENTITY (START WITH %s %s)', c.relation, c.attribute,
+            coalesce(s.was, 'BY DEFAULT'), start, coalesce('SEQUENCE NAME ' || s.name || ' ' || s.options, 'MINVALUE ' || least(start, 1)));
     ELSE
         named := s.name;
         IF named IS NULL THEN
             named := (SELECT left(r.relname, 28) || '_' || left($2, 28) || '_seq' FROM pg_class AS r WHERE r.oid = $1);
-            named := c.schema || '.' || quote_ident(named || CASE WHEN to_regclass(c.schema || '.' || quote_ident(named)) IS NULL THEN '' ELSE $1::oid::text END);
-            EXECUTE format('CREATE SEQUENCE %1$s MINVALUE %2$s START WITH %3$s; ALTER SEQUENCE %1$s OWNER TO %4$I; ALTER SEQUENCE %1$s OWNED BY %5$s',
+            named := c.schema || '.' || quote_ident(named ||
+                CASE WHEN to_regclass(c.schema || '.' || quote_ident(named)) IS NULL THEN '' ELSE $1::oid::text END);
+            EXECUTE format('CREATE SEQUENCE %1$s MINVALUE %2$s START WITH %3$s; ALTER SEQUENCE %1$s OWNER TO %4$I;
+                            ALTER SEQUENCE %1$s OWNED BY %5$s',
                 named, least(start, 1), start, pg_get_userbyid(c.owner), c.full_name);
         ELSE
-            EXECUTE format('ALTER SEQUENCE %s %s START WITH %s RESTART WITH %3$s', named, CASE WHEN start > s.last THEN 'AS bigint' END, start);
+            EXECUTE format('ALTER SEQUENCE %s %s START WITH %s RESTART WITH %3$s', named,
+                CASE WHEN start > s.last THEN 'AS bigint' END, start);
         END IF;
         EXECUTE format('ALTER TABLE %s ALTER COLUMN %s SET DEFAULT nextval(%L::regclass)', c.relation, c.attribute, named);
         FOR role IN SELECT i FROM leaf.inserters($1) AS i LOOP
@@ -873,7 +886,8 @@ DECLARE
 BEGIN
     SELECT * INTO d FROM leaf.defaults() AS o WHERE o."table" = $1 AND o."column" = $2 AND o.is_plain;
     IF NOT FOUND THEN
-        PERFORM leaf.fail('55000', format('the default of column %s is not a call of leaf_segment_next or leaf_snowflake_next', c.full_name),
+        PERFORM leaf.fail('55000',
+            format('the default of column %s is not a call of leaf_segment_next or leaf_snowflake_next', c.full_name),
             'Only a column with the default that leaf_column_adopt sets can be released.');
     END IF;
     RETURN leaf.hand_over($1, $2, d.tag, NULL);
@@ -884,7 +898,8 @@ COMMENT ON FUNCTION leaf_column_release(regclass, name)
 
 CREATE FUNCTION leaf_tag_align(
         tag text DEFAULT NULL, create_missing boolean DEFAULT false,
-        OUT biz_tag text, OUT used_in text, OUT highest bigint, OUT "position" bigint, OUT moved boolean, OUT ignored text) RETURNS SETOF record
+        OUT biz_tag text, OUT used_in text, OUT highest bigint, OUT "position" bigint,
+        OUT moved boolean, OUT ignored text) RETURNS SETOF record
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET lock_timeout = '5s' AS $$
 DECLARE
     home     text := leaf.home();
@@ -900,7 +915,8 @@ BEGIN
     IF $1 IS NOT NULL AND leaf.privilege($1, 0) IS NULL AND NOT create_missing THEN
         PERFORM leaf.fail('42704', format('tag "%s" does not exist', $1), 'Check the spelling, or use create_missing => true.');
     END IF;
-    FOR d IN WITH found AS MATERIALIZED (SELECT * FROM leaf.defaults() AS f WHERE f.function = 'leaf_segment_next' AND (f.tag = $1 OR $1 IS NULL))
+    FOR d IN WITH found AS MATERIALIZED (
+                SELECT * FROM leaf.defaults() AS f WHERE f.function = 'leaf_segment_next' AND (f.tag = $1 OR $1 IS NULL))
             SELECT f.*, (SELECT count(DISTINCT r.owner) FROM found AS r WHERE r.tag = f.tag) AS owners
               FROM found AS f JOIN pg_class AS c ON c.oid = f."table"
              WHERE NOT (c.relispartition AND EXISTS (
@@ -928,9 +944,11 @@ BEGIN
                 reach := s."position" + least((s.max_value::numeric - s."position") / 2, current_setting('leaf.max_reserve')::bigint);
             END IF;
             "position" := coalesce(moved_to, s."position");
-            highest := leaf.highest(d."table", d."column", CASE may WHEN 'draw' THEN reach ELSE least(s.max_value, 9223372036854775806) END);
+            highest := leaf.highest(d."table", d."column",
+                CASE may WHEN 'draw' THEN reach ELSE least(s.max_value, 9223372036854775806) END);
             IF leaf.highest(d."table", d."column") IS DISTINCT FROM highest THEN
-                ignored := CASE may WHEN 'draw' THEN 'values far ahead of the tag in tables whose owner does not own it' ELSE 'values that are not ids of the tag' END;
+                ignored := CASE may WHEN 'draw' THEN 'values far ahead of the tag in tables whose owner does not own it'
+                                    ELSE 'values that are not ids of the tag' END;
             END IF;
         EXCEPTION WHEN OTHERS THEN
             -- Functions of the table's owner can raise any error.
