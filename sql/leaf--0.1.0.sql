@@ -908,6 +908,7 @@ DECLARE
     may      text;
     last     text;
     reach    bigint;
+    bound    bigint;
     line_end bigint;
     moved_to bigint;
 BEGIN
@@ -944,9 +945,10 @@ BEGIN
                 reach := s."position" + least((s.max_value::numeric - s."position") / 2, current_setting('leaf.max_reserve')::bigint);
             END IF;
             "position" := coalesce(moved_to, s."position");
-            highest := leaf.highest(d."table", d."column",
-                CASE may WHEN 'draw' THEN reach ELSE least(s.max_value, 9223372036854775806) END);
-            IF leaf.highest(d."table", d."column") IS DISTINCT FROM highest THEN
+            bound := CASE may WHEN 'draw' THEN reach ELSE least(s.max_value, 9223372036854775806) END;
+            highest := leaf.highest(d."table", d."column");
+            IF highest > bound THEN
+                highest := leaf.highest(d."table", d."column", bound);
                 ignored := CASE may WHEN 'draw' THEN 'values far ahead of the tag in tables whose owner does not own it'
                                     ELSE 'values that are not ids of the tag' END;
             END IF;
