@@ -44,9 +44,7 @@ CREATE TABLE leaf.alloc (
     max_step        integer,
     upstream_tag    varchar(128),
     upstream_incarnation uuid,
-    fed_in          text,
-    fed_unreplicated boolean     NOT NULL DEFAULT false,
-    may_lack_feeds  boolean      NOT NULL DEFAULT false,
+    vouched_in      text,
     stripes         integer      NOT NULL DEFAULT 1,
     stripe          integer      NOT NULL DEFAULT 0,
     stripe_width    bigint       NOT NULL DEFAULT 1000000,
@@ -78,9 +76,7 @@ COMMENT ON COLUMN leaf.alloc.floor IS 'the tag was moved here, or ids below are 
 COMMENT ON COLUMN leaf.alloc.written_by IS 'the transaction that wrote the row, set by a trigger: if it is not the row''s xmin, the row was written while triggers were disabled';
 COMMENT ON COLUMN leaf.alloc.upstream_tag IS 'the tag of the centre from which the ids of a fed tag come; null if they are granted here';
 COMMENT ON COLUMN leaf.alloc.upstream_incarnation IS 'the identity of that tag: another tag with its name feeds nothing';
-COMMENT ON COLUMN leaf.alloc.fed_in IS 'history of the cluster in which the tag last fed tags of other clusters, or in which it was moved since';
-COMMENT ON COLUMN leaf.alloc.fed_unreplicated IS 'whether it fed them without a synchronous standby: a failover may have lost how far';
-COMMENT ON COLUMN leaf.alloc.may_lack_feeds IS 'whether the row may lack numbers that it has fed, because it was copied or restored: the tag feeds nothing until it is moved past them';
+COMMENT ON COLUMN leaf.alloc.vouched_in IS 'history of the cluster in which the row is known to lack nothing that it has fed to tags of other clusters: in another one, it feeds nothing';
 COMMENT ON COLUMN leaf.alloc.stripes IS 'into how many stripes the numbers are cut; 1 if they are not';
 COMMENT ON COLUMN leaf.alloc.stripe IS 'the stripe, from 0, whose numbers are granted here: no two nodes may have the same one';
 COMMENT ON COLUMN leaf.alloc.stripe_width IS 'numbers in a block of a stripe; every block of them belongs to the next stripe';
@@ -138,7 +134,6 @@ CREATE TABLE leaf.worker (
     upstream_history text,
     upstream_address text,
     upstream_setting text,
-    confirmed_by    text,
     CONSTRAINT worker_pkey PRIMARY KEY (worker_id),
     CONSTRAINT worker_worker_id_check CHECK (worker_id OPERATOR(pg_catalog.>=) 0)
 );
@@ -159,7 +154,6 @@ COMMENT ON COLUMN leaf.worker.upstream_registry IS 'which registry has granted t
 COMMENT ON COLUMN leaf.worker.upstream_history IS 'the history of that registry''s database at the last renewal';
 COMMENT ON COLUMN leaf.worker.upstream_address IS 'where the centre was reached: its hosts, ports and database';
 COMMENT ON COLUMN leaf.worker.upstream_setting IS 'a digest of leaf.upstream as it was then: with another one, the lease is used only once it is known to be the same centre''s';
-COMMENT ON COLUMN leaf.worker.confirmed_by IS 'the synchronous standby without which this server could not raise its ceiling; null if there is not just one';
 COMMENT ON COLUMN leaf.worker.leased_until IS 'until when no other node gets the worker id';
 COMMENT ON COLUMN leaf.worker.clock_offset_ms IS 'how far the holder''s clock was ahead of the registry''s';
 
@@ -392,6 +386,12 @@ COMMENT ON FUNCTION leaf_tag_attach(text, text)
 -- It uses what leaf.upstream allows, and cannot be undone.
 REVOKE EXECUTE ON FUNCTION leaf_tag_attach(text, text) FROM PUBLIC;
 
+CREATE FUNCTION leaf_tag_vouch(tag text DEFAULT NULL) RETURNS void
+    LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'leaf_tag_vouch';
+COMMENT ON FUNCTION leaf_tag_vouch(text)
+    IS 'says that a tag, or every tag, lacks nothing that it has fed to tags of other clusters: it feeds again after a failover or a restore';
+
 CREATE FUNCTION leaf_tag_drop(tag text, force boolean DEFAULT false, if_exists boolean DEFAULT false) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'leaf_tag_drop';
@@ -427,6 +427,11 @@ CREATE FUNCTION leaf.line_end(tag text) RETURNS bigint
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'leaf_line_end';
 COMMENT ON FUNCTION leaf.line_end(text)
     IS 'from which number on nothing of a tag was handed out, or, without a tag, no snowflake id; what is below is not taken back';
+
+CREATE FUNCTION leaf.advance(tag text, "to" bigint) RETURNS void
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'leaf_advance';
+COMMENT ON FUNCTION leaf.advance(text, bigint)
+    IS 'moves a tag past ids that are in use here, as leaf_tag_alter does, but says nothing of what was fed';
 
 CREATE FUNCTION leaf.retire(tag text) RETURNS bigint
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'leaf_retire';
@@ -967,7 +972,7 @@ BEGIN
                 line_end := leaf.line_end(d.tag);
                 IF highest >= "position" THEN
                     moved_to := greatest(line_end, highest + 1);
-                    EXECUTE format('SELECT %s.leaf_tag_alter($1, advance_to => $2)', home) USING d.tag, moved_to;
+                    PERFORM leaf.advance(d.tag, moved_to);
                     moved := true;
                     "position" := moved_to;
                 END IF;
@@ -1056,6 +1061,7 @@ COMMENT ON VIEW leaf.stat_segment IS 'one row per tag: position, buffers, loads,
 CREATE FUNCTION leaf_snowflake_stats(
         OUT worker_id integer,
         OUT layout text,
+        OUT worker_ids bigint,
         OUT epoch timestamptz,
         OUT ceiling timestamptz,
         OUT last_issued_at timestamptz,
@@ -1095,6 +1101,18 @@ REVOKE EXECUTE ON FUNCTION leaf_upstream_stats() FROM PUBLIC;
 
 CREATE VIEW leaf.stat_upstream AS SELECT * FROM leaf_upstream_stats();
 COMMENT ON VIEW leaf.stat_upstream IS 'how this server fares with the centre that feeds its tags: connection, numbers and errors since the server started';
+
+CREATE FUNCTION leaf.failovers_left() RETURNS bigint
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT CASE WHEN current_setting('leaf.lossless_failover')::boolean THEN NULL
+                WHEN NOT EXISTS (SELECT FROM pg_stat_replication) AND NOT EXISTS (SELECT FROM pg_replication_slots WHERE slot_type = 'physical') THEN NULL
+                WHEN current_setting('leaf.allow_unreplicated_centre')::boolean OR current_setting('leaf.worker_id')::integer >= 0 THEN 0
+                ELSE greatest(0, s.worker_ids - (SELECT count(*) FROM leaf.worker AS w
+                                                  WHERE w.leased_until + current_setting('leaf.worker_reuse_after')::interval > now())) END
+      FROM leaf.stat_snowflake AS s
+$$;
+COMMENT ON FUNCTION leaf.failovers_left()
+    IS 'after how many failovers from now leaf goes on by itself, until worker ids are free again; null if no failover stops it, or if there is no standby';
 
 /*
  * The owner of the database can dump the tables and restore the dump.

@@ -12,9 +12,13 @@
 //! so, one that was in archive recovery, and one with a signal file or `backup_label`, or a
 //! `backup_label.old` that leaf does not know, begins another history.
 //!
-//! Beside that, the file has how the history began. Only a standby that is promoted can have all
-//! that its primary had confirmed, and only if what it has was streamed to it up to the end; what
-//! cannot be proved counts as behind.
+//! A copy that nothing distinguishes from its original is told so with the file
+//! `leaf_new_history.signal`.
+//!
+//! Beside that, the file has how the history began. Whether a promoted standby lacks nothing that
+//! earlier primaries had granted cannot be concluded from what it has: `leaf.lossless_failover`
+//! says it, and what counts is what it said while the server was a standby. Everything else counts
+//! as behind.
 
 use std::fs;
 use std::io;
@@ -29,6 +33,7 @@ use uuid::Uuid;
 use crate::error::{Error, Problem};
 use crate::pg::control_file::{self, ControlFile};
 use crate::pg::{data_directory, process, replication};
+use crate::settings::server as settings;
 
 /// How a history began.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,18 +41,26 @@ use crate::pg::{data_directory, process, replication};
 enum Beginning {
     /// With a new cluster, or with leaf.
     New,
-    /// As a standby, of which it is not known yet what it has.
+    /// As a standby.
     Standby {
-        /// Its name for the primary.
-        name: String,
-        /// Where its WAL ends, if it was a primary itself before it was shut down.
+        /// From where on its primaries lost nothing, if `leaf.lossless_failover` says so.
+        since: Option<Since>,
+        /// Where its WAL ended, if it was a primary itself before it was shut down.
         own_end: Option<u64>,
     },
-    /// As a standby that had all that was streamed to it, or that it had written itself, and
-    /// nothing from elsewhere.
-    Promoted(String),
+    /// As a standby that was promoted, and that lacks nothing of earlier histories up to this timeline.
+    Continued { since: Since, up_to: u32 },
     /// From a backup, or in another way that may lack the last transactions.
     Restored,
+}
+
+/// From where on the primaries of a standby lost nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Since {
+    timeline: u32,
+    /// The history in that timeline from which the standby was made, if it is known: there may be
+    /// several, of which one lacks what another one has.
+    nonce: Option<Uuid>,
 }
 
 /// Where leaf has left the cluster.
@@ -83,22 +96,22 @@ pub fn at_server_start(control_file: Option<&ControlFile>) {
     let known = read();
     let continues_another = control_file::recovery_is_requested()
         || control_file.is_none_or(ControlFile::is_in_archive_recovery);
+    let is_requested = new_history().exists();
     let mut history = match known {
         _ if control_file::is_standby_requested() => {
-            let is_own = |it: &&History| {
-                !matches!(
-                    it.beginning,
-                    Beginning::Restored | Beginning::Standby { .. }
-                ) && control_file.is_some_and(ControlFile::is_cleanly_shut_down)
-                    && is_where_it_was_left(it, control_file)
+            let is_lossless = settings::lossless_failover() && !is_requested;
+            let control_file = control_file.filter(|_| is_lossless);
+            let is_own = |_: &&ControlFile| {
+                (known.as_ref()).is_some_and(|known| is_where_it_was_left(known, control_file))
             };
-            let own = known.as_ref().filter(is_own).and(control_file);
+            let own = control_file.filter(|it| it.is_cleanly_shut_down());
+            let own = own.filter(is_own);
             History::new(Beginning::Standby {
-                name: replication::own_name(),
+                since: control_file.map(|it| since_when(known.as_ref(), it)),
                 own_end: own.map(|it| control_file::end_of_last_checkpoint(it.checkpoint)),
             })
         }
-        _ if continues_another => History::new(Beginning::Restored),
+        _ if continues_another || is_requested => History::new(Beginning::Restored),
         // Also if there is something else in its place.
         None if !path().is_file() => History::new(Beginning::New),
         Some(known) if is_where_it_was_left(&known, control_file) => History {
@@ -112,13 +125,42 @@ pub fn at_server_start(control_file: Option<&ControlFile>) {
         _ => History::new(Beginning::Restored),
     };
     history.left = control_file.map(|it| left(it, false));
-    if let Err(error) = history.store() {
-        crate::pg::log(&format!(
-            "could not write \"{}\": {error}",
-            path().display()
-        ));
+    let log = |what, path: PathBuf, error| {
+        crate::pg::log(&format!("could not {what} \"{}\": {error}", path.display()));
+    };
+    match history.store() {
+        Err(error) => log("write", path(), error),
+        Ok(()) if is_requested => {
+            // If it stays, the next start begins another history, too.
+            if let Err(error) = file::remove_durably(&new_history()) {
+                log("remove", new_history(), error);
+            }
+        }
+        Ok(()) => {}
     }
     *HISTORY.lock().expect("the lock is not poisoned") = Some(history);
+}
+
+/// From where on the primaries of the standby that starts lose nothing. While it was stopped, its
+/// primary may have been promoted: it is still the same standby. A new one begins with the history
+/// of the server whose backup it is, and with what that continues.
+fn since_when(known: Option<&History>, control_file: &ControlFile) -> Since {
+    let is_of_timeline = |it: &&History| {
+        (it.left.as_ref()).is_some_and(|left| left.timeline == control_file.timeline)
+    };
+    let present = known.filter(is_of_timeline);
+    let nonce = match known.map(|it| &it.beginning) {
+        Some(Beginning::Standby {
+            since: Some(since), ..
+        }) if !control_file::is_backup() => return *since,
+        Some(Beginning::Continued { since, .. }) if present.is_some() => return *since,
+        Some(Beginning::Standby { .. }) => None,
+        _ => present.map(|it| it.nonce),
+    };
+    Since {
+        timeline: control_file.timeline,
+        nonce,
+    }
 }
 
 /// Called in the postmaster, when all other processes have ended after a clean shutdown.
@@ -193,14 +235,12 @@ fn with<R>(look: impl FnOnce(&mut History) -> R) -> R {
     // Not set only if the server does not preload leaf.
     let history =
         history.get_or_insert_with(|| read().unwrap_or_else(|| History::new(Beginning::New)));
-    if let Beginning::Standby { name, own_end } = &history.beginning
+    if let Beginning::Standby { since, own_end } = history.beginning
         && !process::in_recovery()
     {
-        let has_all = replication::was_streamed_to_its_end()
-            || own_end.is_some_and(replication::has_replayed_up_to);
-        history.beginning = match has_all {
-            true => Beginning::Promoted(name.clone()),
-            false => Beginning::Restored,
+        history.beginning = match (since, replication::streamed_to_its_end(own_end)) {
+            (Some(since), Some(up_to)) => Beginning::Continued { since, up_to },
+            _ => Beginning::Restored,
         };
         // The timeline has changed with the promotion. The control file shows it only later.
         // SAFETY: reads shared state; the recovery has ended.
@@ -214,21 +254,6 @@ fn with<R>(look: impl FnOnce(&mut History) -> R) -> R {
         let _ = history.store();
     }
     look(history)
-}
-
-/// Whether grants that were confirmed in an earlier history may be missing, because this one
-/// began neither with the cluster nor as a standby that is known to have all that was streamed.
-pub fn may_lack_grants() -> bool {
-    with(|history| history.beginning == Beginning::Restored)
-}
-
-/// The name under which this server, as a standby, confirmed what its primary did, if it is known
-/// to have had all of that when it was promoted.
-pub fn confirmed_as() -> Option<String> {
-    with(|history| match &history.beginning {
-        Beginning::Promoted(name) => Some(name.clone()),
-        _ => None,
-    })
 }
 
 /// The current history, as rows store it. Must not be called in recovery. An error if it is not
@@ -249,18 +274,33 @@ pub fn current() -> String {
     format!("{system}/{timeline}/{nonce}")
 }
 
-/// Whether a history is the one before the present one, of the same database: that of the primary
-/// whose standby this server was.
-pub fn is_former(history: &str, present: &str) -> bool {
-    let parts = |text: &str| -> Option<(String, u32, String)> {
-        let mut parts = text.split('/');
-        let (system, timeline) = (parts.next()?, parts.next()?.parse().ok()?);
-        Some((system.to_owned(), timeline, parts.nth(1)?.to_owned()))
-    };
-    let (Some((system, timeline, database)), Some(now)) = (parts(history), parts(present)) else {
+/// What distinguishes the history of this start from others, if it is stored. For the postmaster.
+pub fn nonce() -> Option<Uuid> {
+    let history = HISTORY.lock().expect("the lock is not poisoned");
+    let history = history.as_ref()?;
+    history.is_stored.then_some(history.nonce)
+}
+
+/// Whether an earlier history, as rows store it, goes on in the present one, which lacks nothing of
+/// it.
+pub fn is_continued(earlier: &str) -> bool {
+    let Beginning::Continued { since, up_to } = with(|history| history.beginning.clone()) else {
         return false;
     };
-    (system, timeline + 1, database) == now
+    let mut parts = earlier.split('/');
+    // SAFETY: reads shared state.
+    let system = unsafe { pg_sys::GetSystemIdentifier() }.to_string();
+    let is_of_system = parts.next() == Some(&system);
+    let timeline = parts.next().and_then(|part| part.parse().ok());
+    let nonce = parts.next().and_then(|part| Uuid::parse_str(part).ok());
+    is_of_system
+        && timeline.is_some_and(|timeline| (since.timeline..=up_to).contains(&timeline))
+        && (timeline != Some(since.timeline) || since.nonce.is_none() || since.nonce == nonce)
+}
+
+/// The file with which an administrator says, before a start, that the data directory is a copy.
+fn new_history() -> PathBuf {
+    data_directory::path().join("leaf_new_history.signal")
 }
 
 fn path() -> PathBuf {

@@ -3,9 +3,9 @@
 //! When the postmaster ends after a clean shutdown, it writes the ids that every slot
 //! still holds, and the position of every generator of snowflake ids, to
 //! `pg_stat_tmp/leaf.ranges` (in a folder that base backups and `pg_rewind` leave out),
-//! together with the location of the shutdown checkpoint. The next start removes the
-//! file before anything can be drawn, and uses its content only if the control file
-//! shows the same checkpoint and no recovery is requested. In all other cases the ids
+//! together with the location of the shutdown checkpoint and the history. The next start removes
+//! the file before anything can be drawn, and uses its content only if the control file
+//! shows the same checkpoint and the history goes on. In all other cases the ids
 //! are lost, never repeated: new segments are granted, and generators begin at their
 //! ceilings.
 
@@ -14,16 +14,17 @@ use std::path::PathBuf;
 use leaf_core::file;
 use pgrx::{pg_guard, pg_sys};
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 use crate::history;
-use crate::pg::control_file::{self, ControlFile};
+use crate::pg::control_file::ControlFile;
 use crate::pg::{self, data_directory, process};
 use crate::segment::saved::{self as segments, SavedSlot};
 use crate::shmem::{self, Shared};
 use crate::snowflake::saved::{self as leases, SavedLease};
 
 /// The version of the file's format; a file of another version is not used.
-const VERSION: u32 = 5;
+const VERSION: u32 = 6;
 
 /// More than the ids of all slots that a server can have take.
 const LARGEST: u64 = 1 << 30;
@@ -31,8 +32,8 @@ const LARGEST: u64 = 1 << 30;
 #[derive(Serialize, Deserialize)]
 struct Saved {
     version: u32,
-    system_identifier: u64,
-    timeline: u32,
+    /// The history to which the ids belong: a copy that begins another one does not have them.
+    history: Uuid,
     checkpoint: u64,
     slots: Vec<SavedSlot>,
     leases: Vec<SavedLease>,
@@ -76,10 +77,9 @@ fn take_file(control_file: Option<&ControlFile>) -> Option<Saved> {
     let control_file = control_file?;
     let belongs = saved.version == VERSION
         && control_file.is_cleanly_shut_down()
-        && saved.system_identifier == control_file.system_identifier
-        && saved.timeline == control_file.timeline
-        && saved.checkpoint == control_file.checkpoint
-        && !control_file::recovery_is_requested();
+        && control_file.is_cleanly_shut_down()
+        && history::nonce() == Some(saved.history)
+        && saved.checkpoint == control_file.checkpoint;
     belongs.then_some(saved)
 }
 
@@ -94,10 +94,12 @@ unsafe extern "C-unwind" fn at_postmaster_exit(_code: i32, _argument: pg_sys::Da
         return;
     }
     history::at_server_stop(&control_file);
+    let Some(history) = history::nonce() else {
+        return;
+    };
     let saved = Saved {
         version: VERSION,
-        system_identifier: control_file.system_identifier,
-        timeline: control_file.timeline,
+        history,
         checkpoint: control_file.checkpoint,
         slots: segments::save(shared),
         leases: leases::save(shared),

@@ -1,7 +1,9 @@
 //! What the functions for columns, which are in SQL, ask.
 
 use super::args;
-use crate::catalog::{self, alloc, columns, registry};
+use super::tag::alter;
+use crate::catalog::alloc::{self, Changes};
+use crate::catalog::{self, columns, registry};
 use crate::pg::call::{Call, sql_functions};
 use crate::pg::clock;
 use crate::segment::error::Refusal;
@@ -10,7 +12,13 @@ use crate::segment::permissions::{self, require_owner};
 use crate::shmem;
 use crate::snowflake::source;
 
-sql_functions!(leaf_highest, leaf_privilege, leaf_line_end, leaf_retire);
+sql_functions!(
+    leaf_highest,
+    leaf_privilege,
+    leaf_line_end,
+    leaf_advance,
+    leaf_retire
+);
 
 /// The largest number in a column that is not above the third argument.
 fn leaf_highest(call: Call<'_>) -> Option<i64> {
@@ -40,6 +48,16 @@ fn leaf_line_end(call: Call<'_>) -> i64 {
     // Unused ids that were given back later could be among those that the caller has found in use.
     catalog::as_owner(|| alloc::raise_floor(tag, end));
     end
+}
+
+/// Moves a tag past ids that are in use here. What shards have got may lie above.
+fn leaf_advance(call: Call<'_>) {
+    shmem::require();
+    let changes = Changes {
+        max_id: call.bigint(1),
+        ..Changes::default()
+    };
+    alter(args::tag(call.text(0)), &changes, false);
 }
 
 /// Drops a tag whose numbers go on elsewhere. Returns the first one.

@@ -267,6 +267,7 @@ fn leaf_snowflake_stats(_call: Call<'_>) -> Record {
     let record = Record::new()
         .with("worker_id", lease.map(|lease| lease.worker_id as i32))
         .with("layout", scheme.layout.to_string())
+        .with("worker_ids", scheme.layout.worker_ids() as i64)
         .with("epoch", scheme.epoch)
         .with("ceiling", lease.map(|lease| lease.ceiling))
         .with("last_issued_at", seen.last)

@@ -3,6 +3,7 @@
 use std::ffi::CStr;
 
 use leaf_core::grant::{MAX_ID, OwnNumbers, Position, Stripe};
+use pgrx::pg_sys::Oid;
 
 use super::args;
 use crate::catalog;
@@ -10,9 +11,9 @@ use crate::catalog::alloc::{self, Changes, NewTag};
 use crate::catalog::permissions::PUBLIC;
 use crate::error::Problem;
 use crate::pg::call::{Call, sql_functions};
-use crate::pg::{display, encoding, report};
+use crate::pg::{self, display, encoding, report, role};
 use crate::segment::changes::{self, Change};
-use crate::segment::error::Error;
+use crate::segment::error::{Error, Refusal};
 use crate::segment::in_use::require_unused;
 use crate::segment::permissions::{
     check_owner_if_exists, require_owner, require_primary, require_readable,
@@ -24,6 +25,7 @@ sql_functions!(
     leaf_tag_create,
     leaf_tag_alter,
     leaf_tag_drop,
+    leaf_tag_vouch,
     leaf_tag_attach,
     leaf_tag_grant,
     leaf_tag_revoke
@@ -128,15 +130,49 @@ fn leaf_tag_alter(call: Call<'_>) {
         description: args::description(call.text(4)),
         max_step: args::max_step(call.integer(5)),
     };
+    alter(tag, &changes, true);
+}
+
+/// Changes a tag; with a new position, its owner says that everything lies below, if `vouches`.
+pub fn alter(tag: &[u8], changes: &Changes<'_>, vouches: bool) {
     require_owner(tag);
     if let Some(row) = catalog::as_owner(|| alloc::position(tag)) {
-        check_changes(tag, &row, &changes);
+        check_changes(tag, &row, changes);
     }
-    catalog::as_owner(|| alloc::update(tag, &changes));
+    catalog::as_owner(|| alloc::update(tag, changes, vouches));
     if changes.max_id.is_some() {
         // Also if the row was there already: ids in memory are below.
         changes::record(tag, Change::Position);
     }
+}
+
+/// Says that a tag, or each one, lacks nothing that it has fed.
+fn leaf_tag_vouch(call: Call<'_>) {
+    shmem::require();
+    require_primary();
+    let tag = call.text(0).map(|tag| args::tag(Some(tag)));
+    let user = role::current();
+    if !role::has_privileges_of(user, role::owner_of_database()) {
+        Error::MayNotVouch.raise();
+    }
+    let count = catalog::as_owner(|| alloc::vouch(tag));
+    let Some(tag) = tag else {
+        return log_vouched(user, &format!("all {count} tags"));
+    };
+    if count == 0 && catalog::as_owner(|| alloc::position(tag)).is_none() {
+        Error::NoSuchTag { tag: display(tag) }.raise();
+    }
+    if count == 0 {
+        Refusal::IsFed.raise(tag);
+    }
+    log_vouched(user, &format!("tag \"{}\"", display(tag)));
+}
+
+fn log_vouched(user: Oid, what: &str) {
+    let user = display(role::name_of(user).to_bytes());
+    pg::log(&format!(
+        "role \"{user}\" vouches for {what}: no number that was fed is missing"
+    ));
 }
 
 /// Raises an error if a tag cannot have the changes. The table's own trigger rejects a `max_value`

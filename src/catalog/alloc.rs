@@ -7,12 +7,13 @@ use leaf_core::grant::{Found, Position, Row, Stripe};
 use super::alloc_row::own_numbers;
 use super::intent::{self, Intent, Move};
 use super::relation;
-use super::statement::{ResultRow, bigint, bytes, column_of, execute, flag, query, uuid};
+use super::statement::{
+    ResultRow, bigint, bytes, column_of, execute, flag, optional_text, query, uuid,
+};
 use crate::error::{Error, Problem};
 use crate::history;
 use crate::pg::datum::{
-    bigint_arg, bigint_array_arg, flag_arg, optional_text_arg, string_arg, text_arg,
-    text_array_arg, uuid_arg,
+    bigint_arg, bigint_array_arg, optional_text_arg, string_arg, text_arg, text_array_arg, uuid_arg,
 };
 use crate::pg::{snapshot, trigger};
 
@@ -70,26 +71,46 @@ pub struct Changes<'a> {
     pub description: Option<&'a [u8]>,
 }
 
-/// Changes the given columns of a tag's row.
-pub fn update(tag: &[u8], changes: &Changes<'_>) {
-    // What was granted to shards before lies below the new position.
-    let moved_in = changes.max_id.map(|_| history::current());
-    execute(
-        "UPDATE leaf.alloc SET step = coalesce($2::integer, step), max_id = coalesce($3, max_id), \
-         floor = greatest(floor, $3), fed_in = coalesce($7, fed_in), \
-         fed_unreplicated = fed_unreplicated AND $3 IS NULL, may_lack_feeds = may_lack_feeds AND $3 IS NULL, max_value = coalesce($4, max_value), \
-         description = coalesce($5, description), \
-         max_step = nullif(coalesce($6::integer, max_step), 0) WHERE biz_tag = $1",
-        &[
-            text_arg(tag),
-            bigint_arg(changes.step.map(i64::from)),
-            bigint_arg(changes.max_id),
-            bigint_arg(changes.max_value),
-            optional_text_arg(changes.description),
-            bigint_arg(changes.max_step.map(i64::from)),
-            optional_text_arg(moved_in.as_ref().map(|history| history.as_bytes())),
-        ],
-    );
+/// Changes the given columns of a tag's row. If `vouches`, the caller says by a new position that
+/// all that was granted, to shards too, lies below it.
+pub fn update(tag: &[u8], changes: &Changes<'_>, vouches: bool) {
+    let vouched_in = changes
+        .max_id
+        .filter(|_| vouches)
+        .map(|_| history::current());
+    let intent = match vouched_in {
+        Some(_) => Intent::Vouch,
+        None => Intent::Plain,
+    };
+    intent::with(intent, || {
+        execute(
+            "UPDATE leaf.alloc SET step = coalesce($2::integer, step), max_id = coalesce($3, max_id), \
+             floor = greatest(floor, $3), vouched_in = coalesce($7, vouched_in), max_value = coalesce($4, max_value), \
+             description = coalesce($5, description), \
+             max_step = nullif(coalesce($6::integer, max_step), 0) WHERE biz_tag = $1",
+            &[
+                text_arg(tag),
+                bigint_arg(changes.step.map(i64::from)),
+                bigint_arg(changes.max_id),
+                bigint_arg(changes.max_value),
+                optional_text_arg(changes.description),
+                bigint_arg(changes.max_step.map(i64::from)),
+                optional_text_arg(vouched_in.as_ref().map(|history| history.as_bytes())),
+            ],
+        )
+    });
+}
+
+/// Records that somebody vouches for a tag, or for all that are granted here; returns how many.
+pub fn vouch(tag: Option<&[u8]>) -> usize {
+    let history = history::current();
+    intent::with(Intent::Vouch, || {
+        execute(
+            "UPDATE leaf.alloc SET vouched_in = $2 \
+              WHERE ($1 IS NULL OR biz_tag = $1) AND upstream_tag IS NULL",
+            &[optional_text_arg(tag), string_arg(&history)],
+        )
+    })
 }
 
 /// Keeps unused ids below `floor` from being taken back.
@@ -161,7 +182,8 @@ macro_rules! columns {
         "a.max_id, a.max_value, a.stripes, a.stripe, a.stripe_width, \
          a.step::bigint AS step, a.last_grant, a.largest_reserve, \
          a.history IS DISTINCT FROM $2 OR a.is_copy OR a.written_by <> a.xmin AS from_other_history, \
-         a.incarnation, a.floor, a.max_step::bigint AS max_step, a.upstream_incarnation"
+         a.incarnation, a.floor, a.max_step::bigint AS max_step, a.upstream_incarnation, \
+         a.vouched_in, a.written_by = a.xmin AS is_signed"
     };
 }
 
@@ -171,15 +193,18 @@ pub fn lock(tag: &[u8], history: &str) -> Option<Row> {
         concat!(
             "SELECT ",
             columns!(),
-            ", false AS may_lack_feeds FROM leaf.alloc AS a WHERE a.biz_tag = $1 FOR NO KEY UPDATE"
+            " FROM leaf.alloc AS a WHERE a.biz_tag = $1 FOR NO KEY UPDATE"
         ),
         &[text_arg(tag), string_arg(history)],
-        locked_row,
+        |row| locked_row(row, history),
     )
     .pop()
 }
 
-fn locked_row(row: &ResultRow<'_>) -> Row {
+fn locked_row(row: &ResultRow<'_>, history: &str) -> Row {
+    let vouched_in = optional_text(row, "vouched_in");
+    let is_vouched = vouched_in.is_some_and(|it| it == history || history::is_continued(&it));
+    let is_signed = column_of::<bool>(row, "is_signed") == Some(true);
     Row {
         position: position_of(row),
         step: bigint(row, "step").max(1) as u64,
@@ -190,28 +215,20 @@ fn locked_row(row: &ResultRow<'_>) -> Row {
         floor: bigint(row, "floor"),
         max_step: column_of::<i64>(row, "max_step").and_then(|most| u64::try_from(most).ok()),
         upstream: column_of::<pgrx::Uuid>(row, "upstream_incarnation").map(|uuid| *uuid.as_bytes()),
-        may_lack_feeds: column_of::<bool>(row, "may_lack_feeds").unwrap_or(true),
+        may_lack_feeds: !(is_vouched && is_signed),
         has_fed: false,
     }
 }
 
 /// Sets the position of a tag's row, which the current transaction has locked, by a grant or by
-/// taking ids back. An error if the row was not changed to it. If `lost_grants`, `history` may lack
-/// grants of the one before.
-pub fn set_position(tag: &[u8], to: Move, history: &str, lost_grants: bool) {
+/// taking ids back. An error if the row was not changed to it.
+pub fn set_position(tag: &[u8], to: Move, history: &str) {
     let intent = Intent::Grant([(tag.to_vec(), to)].into());
     let stored = intent::with(intent, || {
         query(
-            "UPDATE leaf.alloc SET max_id = $2, history = $3, is_copy = false, \
-                    may_lack_feeds = may_lack_feeds OR fed_in IS DISTINCT FROM $3 \
-                                     AND (is_copy OR $4 AND history IS DISTINCT FROM $3) \
+            "UPDATE leaf.alloc SET max_id = $2, history = $3, is_copy = false \
               WHERE biz_tag = $1 RETURNING max_id = $2",
-            &[
-                text_arg(tag),
-                bigint_arg(to.to),
-                string_arg(history),
-                flag_arg(lost_grants),
-            ],
+            &[text_arg(tag), bigint_arg(to.to), string_arg(history)],
             |row| flag(row, 1),
         )
     });
@@ -221,27 +238,18 @@ pub fn set_position(tag: &[u8], to: Move, history: &str, lost_grants: bool) {
 }
 
 /// Locks the rows of `tags` for grants, and skips those that another transaction has
-/// locked. The results are in the order of `tags`. If `lost_grants`, the current history may
-/// lack grants of the one before.
-pub fn lock_for_grant(tags: &[&[u8]], history: &str, lost_grants: bool) -> Vec<Found> {
+/// locked. The results are in the order of `tags`.
+pub fn lock_for_grant(tags: &[&[u8]], history: &str) -> Vec<Found> {
     let mut found = vec![Found::Missing; tags.len()];
     let rows = query(
         concat!(
             "SELECT d.n, ",
             columns!(),
-            ", a.written_by <> a.xmin OR a.may_lack_feeds \
-               OR a.fed_in IS DISTINCT FROM $2 \
-                  AND (a.fed_unreplicated OR a.is_copy \
-                       OR $3 AND (a.history IS DISTINCT FROM $2 OR a.fed_in IS NOT NULL)) AS may_lack_feeds \
-               FROM unnest($1) WITH ORDINALITY AS d(tag, n) JOIN leaf.alloc AS a ON a.biz_tag = d.tag \
+            " FROM unnest($1) WITH ORDINALITY AS d(tag, n) JOIN leaf.alloc AS a ON a.biz_tag = d.tag \
                 FOR NO KEY UPDATE OF a SKIP LOCKED"
         ),
-        &[
-            text_array_arg(tags.iter().copied()),
-            string_arg(history),
-            flag_arg(lost_grants),
-        ],
-        |row| (bigint(row, 1) as usize - 1, locked_row(row)),
+        &[text_array_arg(tags.iter().copied()), string_arg(history)],
+        |row| (bigint(row, 1) as usize - 1, locked_row(row, history)),
     );
     for (at, row) in rows {
         found[at] = Found::Row(row);
@@ -322,10 +330,8 @@ fn mark_busy(tags: &[&[u8]], found: &mut [Found]) {
 pub type Changed<'a> = (&'a [u8], &'a Row, bool);
 
 /// Writes the grants of rows that [`lock_for_grant`] has locked. An error if a row was not
-/// changed to its grant, for example because of a trigger. A row that may lack numbers that
-/// shards have got remains one until it is moved. `is_replicated` is whether a synchronous standby
-/// will confirm this.
-pub fn store_grants(grants: &[Changed<'_>], history: &str, is_replicated: bool) {
+/// changed to its grant, for example because of a trigger.
+pub fn store_grants(grants: &[Changed<'_>], history: &str) {
     if grants.is_empty() {
         return;
     }
@@ -339,10 +345,9 @@ pub fn store_grants(grants: &[Changed<'_>], history: &str, is_replicated: bool) 
         query(
             "UPDATE leaf.alloc AS a \
                 SET max_id = g.max_id, last_grant = g.last_grant, largest_reserve = g.largest_reserve, \
-                    history = $5, is_copy = false, may_lack_feeds = g.may_lack <> 0, \
-                    fed_in = CASE WHEN g.has_fed <> 0 THEN $5 ELSE a.fed_in END, \
-                    fed_unreplicated = CASE WHEN g.has_fed <> 0 THEN $7 ELSE a.fed_unreplicated END \
-               FROM unnest($1, $2, $3, $4, $6, $8) AS g(tag, max_id, last_grant, largest_reserve, has_fed, may_lack) \
+                    history = $5, is_copy = false, \
+                    vouched_in = CASE WHEN g.has_fed <> 0 THEN $5 ELSE a.vouched_in END \
+               FROM unnest($1, $2, $3, $4, $6) AS g(tag, max_id, last_grant, largest_reserve, has_fed) \
               WHERE a.biz_tag = g.tag RETURNING a.max_id = g.max_id",
             &[
                 text_array_arg(grants.iter().map(|(tag, ..)| *tag)),
@@ -351,8 +356,6 @@ pub fn store_grants(grants: &[Changed<'_>], history: &str, is_replicated: bool) 
                 bigint_array_arg(rows().map(|row| as_bigint(row.largest_reserve))),
                 string_arg(history),
                 bigint_array_arg(rows().map(|row| i64::from(row.has_fed))),
-                flag_arg(!is_replicated),
-                bigint_array_arg(rows().map(|row| i64::from(row.may_lack_feeds))),
             ],
             |row| flag(row, 1),
         )

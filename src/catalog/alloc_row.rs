@@ -25,16 +25,14 @@ pub(super) mod column {
     pub const MAX_STEP: i16 = 16;
     pub const UPSTREAM_TAG: i16 = 17;
     pub const UPSTREAM_INCARNATION: i16 = 18;
-    pub const FED_IN: i16 = 19;
-    pub const FED_UNREPLICATED: i16 = 20;
-    pub const MAY_LACK_FEEDS: i16 = 21;
-    pub const STRIPES: i16 = 22;
-    pub const STRIPE: i16 = 23;
-    pub const STRIPE_WIDTH: i16 = 24;
+    pub const VOUCHED_IN: i16 = 19;
+    pub const STRIPES: i16 = 20;
+    pub const STRIPE: i16 = 21;
+    pub const STRIPE_WIDTH: i16 = 22;
 }
 
 /// The columns that say what a cluster has granted, and where it gets its ids.
-const OF_GRANTS: [i16; 10] = [
+const OF_GRANTS: [i16; 8] = [
     column::MAX_ID,
     column::INCARNATION,
     column::HISTORY,
@@ -42,9 +40,7 @@ const OF_GRANTS: [i16; 10] = [
     column::LAST_GRANT,
     column::UPSTREAM_TAG,
     column::UPSTREAM_INCARNATION,
-    column::FED_IN,
-    column::FED_UNREPLICATED,
-    column::MAY_LACK_FEEDS,
+    column::VOUCHED_IN,
 ];
 
 /// The numbers of a tag, from the columns `stripes`, `stripe` and `stripe_width` of its row. These have
@@ -110,25 +106,49 @@ impl<'r> AllocRow<'r> {
     /// shards. `history` is the present one.
     pub fn made(self, history: &str) -> AllocRow<'r> {
         let is_copy = self.0.text(column::HISTORY).is_some();
-        let may_lack_feeds = self.0.text(column::FED_IN).is_some()
-            || self.0.flag(column::MAY_LACK_FEEDS) == Some(true);
-        let row = match is_copy {
-            true => self,
-            false => self.with_text(column::HISTORY, history),
-        };
-        row.with_flag(column::IS_COPY, is_copy)
-            .with_flag(column::MAY_LACK_FEEDS, may_lack_feeds)
+        let row = self.with_flag(column::IS_COPY, is_copy);
+        match is_copy {
+            true => row.unvouched(),
+            false => row
+                .with_text(column::HISTORY, history)
+                .vouched_in(Some(history.as_bytes())),
+        }
     }
 
-    /// The row as it is after its tag was moved: nothing below its position is taken back, and
-    /// what shards have got lies below it. `history` is the present one.
-    pub fn moved(self, history: &str) -> AllocRow<'r> {
+    /// The row as it is after its tag was moved: nothing below its position is taken back.
+    pub fn moved(self) -> AllocRow<'r> {
         let floor = self.0.bigint(column::FLOOR).unwrap_or(i64::MIN);
         let floor = pg_sys::Datum::from(floor.max(self.max_id()));
         AllocRow(self.0.with(column::FLOOR, floor))
-            .with_text(column::FED_IN, history)
-            .with_flag(column::FED_UNREPLICATED, false)
-            .with_flag(column::MAY_LACK_FEEDS, false)
+    }
+
+    /// Whether it was written while leaf's triggers were disabled.
+    pub fn is_unsigned(&self) -> bool {
+        !self.0.is_written_by(column::WRITTEN_BY)
+    }
+
+    /// The row as it follows `old`, by a statement that neither grants nor vouches for it: nobody
+    /// vouches for one that was replayed or was written while the triggers were disabled.
+    pub fn with_signs_of(self, old: &AllocRow<'_>, is_replayed: bool) -> AllocRow<'r> {
+        let vouched_in = old.0.text(column::VOUCHED_IN);
+        let vouched_in = vouched_in.filter(|_| !is_replayed && !old.is_unsigned());
+        self.with_copy_of(old).vouched_in(vouched_in)
+    }
+
+    /// The row as it follows `old` without a grant: what is a copy stays one.
+    pub fn with_copy_of(self, old: &AllocRow<'_>) -> AllocRow<'r> {
+        let was_copy = old.0.flag(column::IS_COPY) == Some(true) || old.is_unsigned();
+        let is_copy = self.0.flag(column::IS_COPY) == Some(true) || was_copy;
+        self.with_flag(column::IS_COPY, is_copy)
+    }
+
+    /// The row, for which nobody has vouched.
+    pub fn unvouched(self) -> AllocRow<'r> {
+        self.vouched_in(None)
+    }
+
+    fn vouched_in(self, history: Option<&[u8]>) -> AllocRow<'r> {
+        AllocRow(self.0.with(column::VOUCHED_IN, history.map(text_datum)))
     }
 
     fn with_text(self, column: i16, text: &str) -> AllocRow<'r> {

@@ -12,6 +12,8 @@ pub enum Intent {
     Grant(HashMap<Vec<u8>, Move>),
     /// Attaches a tag to one of the centre.
     Attach { tag: Vec<u8> },
+    /// Vouches that the rows of tags lack nothing that was fed.
+    Vouch,
     /// Ends the lease of a worker id. Only this may lower a ceiling, because the holder gives
     /// the time up to which ids were issued.
     Release { worker_id: i64 },
@@ -63,6 +65,11 @@ pub fn grant(tag: &[u8], max_id: i64) -> Option<Move> {
 /// Whether the tag is being attached to one of the centre.
 pub fn attaches(tag: &[u8]) -> bool {
     of_statement(|intent| matches!(intent, Intent::Attach { tag: of } if of == tag))
+}
+
+/// Whether the statement vouches for rows.
+pub fn vouches() -> bool {
+    of_statement(|intent| matches!(intent, Intent::Vouch))
 }
 
 /// Whether the lease of a worker id is being ended.

@@ -25,7 +25,7 @@ use crate::shmem::generators::Lease;
 macro_rules! select {
     () => {
         "SELECT worker_id::bigint AS worker_id, node, nonce, token, history, layout, epoch, ceiling, leased_until, \
-                start_at, leased_by::text AS leased_by, confirmed_by \
+                start_at, leased_by::text AS leased_by \
            FROM leaf.worker "
     };
 }
@@ -70,8 +70,6 @@ pub struct Registered {
     pub start_at: Option<WallTime>,
     /// The role that has registered it, unless that was a superuser.
     pub leased_by: Option<String>,
-    /// The standby without which the ceiling could not be raised, if there was just one.
-    pub confirmed_by: Option<String>,
 }
 
 impl Registered {
@@ -193,9 +191,6 @@ pub struct Registration<'a> {
     pub leased_until: WallTime,
     pub now: WallTime,
     pub clock_offset_us: i64,
-    /// The standby without which this cannot be committed, if the node is this server and there
-    /// is just one.
-    pub confirmed_by: Option<String>,
 }
 
 /// The row of a worker id, if it was ever leased.
@@ -213,15 +208,16 @@ pub fn rows_of_server(node: &str) -> Vec<Registered> {
     )
 }
 
-/// The rows of servers whose ceilings were confirmed by a standby, the last of them first.
-pub fn confirmed_by(standby: &str) -> Vec<Registered> {
+/// The rows of this server in earlier histories, and of those whose standby it was: the last of
+/// them first.
+pub fn rows_of_former_servers() -> Vec<Registered> {
     query_by_index(
         concat!(
             select!(),
-            "WHERE lower(confirmed_by) = lower($1) AND node ^@ 'server '::text \
+            "WHERE node = 'server '::text || history AND node ^@ 'server '::text \
              ORDER BY leased_until DESC LIMIT 100"
         ),
-        &[string_arg(standby)],
+        &[],
         read,
     )
 }
@@ -357,7 +353,6 @@ fn read(row: &ResultRow<'_>) -> Registered {
         leased_until: instant(row, "leased_until"),
         start_at: instant_or_null(row, "start_at"),
         leased_by: optional_text(row, "leased_by"),
-        confirmed_by: optional_text(row, "confirmed_by"),
     }
 }
 
@@ -377,8 +372,8 @@ pub fn register(
     let Some(over) = over else {
         return execute(
             "INSERT INTO leaf.worker (worker_id, nonce, token, ceiling, leased_until, renewed_at, \
-                                      clock_offset_ms, history, node, confirmed_by, start_at, layout, epoch, registered_at, leased_by) \
-             VALUES ($1::integer, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $6, $14::name) \
+                                      clock_offset_ms, history, node, start_at, layout, epoch, registered_at, leased_by) \
+             VALUES ($1::integer, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $6, $13::name) \
                  ON CONFLICT (worker_id) DO NOTHING",
             &args,
         ) == 1;
@@ -388,10 +383,10 @@ pub fn register(
     execute(
         "UPDATE leaf.worker \
             SET nonce = $2, token = $3, ceiling = $4, leased_until = $5, renewed_at = $6, \
-                clock_offset_ms = $7, history = $8, node = $9, confirmed_by = $10, start_at = $11, \
-                layout = $12, epoch = $13, registered_at = $6, leased_by = $14::name, \
+                clock_offset_ms = $7, history = $8, node = $9, start_at = $10, \
+                layout = $11, epoch = $12, registered_at = $6, leased_by = $13::name, \
                 upstream_nonce = NULL, upstream_token = NULL \
-          WHERE worker_id = $1 AND nonce = $15 AND token = $16",
+          WHERE worker_id = $1 AND nonce = $14 AND token = $15",
         &args,
     ) == 1
 }
@@ -404,8 +399,8 @@ pub fn renew(registration: &Registration<'_>, token: i64) -> bool {
     execute(
         "UPDATE leaf.worker \
             SET token = $3, ceiling = $4, leased_until = $5, renewed_at = $6, clock_offset_ms = $7, \
-                history = $8, node = $9, confirmed_by = $10 \
-          WHERE worker_id = $1 AND nonce = $2 AND token = $11 AND ceiling <= $4",
+                history = $8, node = $9 \
+          WHERE worker_id = $1 AND nonce = $2 AND token = $10 AND ceiling <= $4",
         &args,
     ) == 1
 }
@@ -458,7 +453,7 @@ pub fn release(worker_id: i64, ceiling: WallTime, leased_until: WallTime) {
     });
 }
 
-/// The values that both a registration and a renewal write, $1 to $10.
+/// The values that both a registration and a renewal write, $1 to $9.
 fn values(registration: &Registration<'_>) -> Vec<Arg> {
     let lease = &registration.lease;
     vec![
@@ -471,12 +466,6 @@ fn values(registration: &Registration<'_>) -> Vec<Arg> {
         DatumWithOid::from(registration.clock_offset_us as f64 / 1e3),
         string_arg(registration.history),
         string_arg(registration.node),
-        optional_text_arg(
-            registration
-                .confirmed_by
-                .as_ref()
-                .map(|name| name.as_bytes()),
-        ),
     ]
 }
 

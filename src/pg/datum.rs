@@ -103,11 +103,6 @@ pub fn text_array_arg<'t>(texts: impl Iterator<Item = &'t [u8]>) -> Arg {
     }
 }
 
-/// A boolean parameter.
-pub fn flag_arg(flag: bool) -> Arg {
-    DatumWithOid::from(flag)
-}
-
 /// A `bigint[]` parameter.
 pub fn bigint_array_arg(values: impl Iterator<Item = i64>) -> Arg {
     let mut datums: Vec<_> = values.map(pg_sys::Datum::from).collect();

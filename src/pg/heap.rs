@@ -285,12 +285,20 @@ impl<'r> Row<'r> {
 
     /// Whether the current transaction wrote this version of the row.
     pub fn is_from_this_transaction(&self) -> bool {
+        // SAFETY: reads this process's transaction state.
+        unsafe { pg_sys::TransactionIdIsCurrentTransactionId(self.xmin()) }
+    }
+
+    /// The transaction that wrote this version of the row.
+    fn xmin(&self) -> pg_sys::TransactionId {
         // SAFETY: the tuple is valid; see the type.
-        unsafe {
-            let header = (*self.tuple).t_data;
-            let xmin = (*header).t_choice.t_heap.t_xmin;
-            pg_sys::TransactionIdIsCurrentTransactionId(xmin)
-        }
+        unsafe { (*(*self.tuple).t_data).t_choice.t_heap.t_xmin }
+    }
+
+    /// Whether a column of type `xid` names the transaction that wrote this version of the row.
+    pub fn is_written_by(&self, column: i16) -> bool {
+        let writer = self.datum(column, &[pg_sys::XIDOID]);
+        writer.is_some_and(|datum| datum.value() as u32 == self.xmin().into_inner())
     }
 
     /// A column of type `name`.

@@ -1,7 +1,5 @@
 //! Replication of this server, as its configuration has it.
 
-use std::ffi::CStr;
-
 use pgrx::pg_sys;
 
 use super::guc;
@@ -15,10 +13,10 @@ pub fn has_synchronous_standby() -> bool {
     }
 }
 
-/// Whether all that this server replayed before it was promoted, at the end, came from a primary
-/// that had streamed it here: nothing from an archive, and without a target at which replay
-/// ended early.
-pub fn was_streamed_to_its_end() -> bool {
+/// The timeline up to whose end this server has replayed what a primary had streamed to it, before
+/// it was promoted, or nothing beyond the end of what it had written itself; `None` if some of it
+/// came from an archive, or if replay ended early, at a target.
+pub fn streamed_to_its_end(own_end: Option<u64>) -> Option<u32> {
     let targets = [
         c"recovery_target",
         c"recovery_target_lsn",
@@ -27,54 +25,16 @@ pub fn was_streamed_to_its_end() -> bool {
         c"recovery_target_xid",
     ];
     if targets.iter().any(|target| !guc::text(target).is_empty()) {
-        return false;
+        return None;
     }
+    let mut timeline = 0;
     // SAFETY: shared memory of this server; numbers that nobody changes after the promotion.
-    unsafe {
+    let is_streamed = unsafe {
         let was_told = !pg_sys::WalRcv.is_null() && (*pg_sys::WalRcv).latestWalEnd != 0;
         let nothing = std::ptr::null_mut();
         let received = pg_sys::GetWalRcvFlushRecPtr(nothing, std::ptr::null_mut());
-        was_told && pg_sys::GetXLogReplayRecPtr(std::ptr::null_mut()) <= received
-    }
-}
-
-/// Whether this server had replayed nothing beyond this location when it was promoted.
-pub fn has_replayed_up_to(location: u64) -> bool {
-    // SAFETY: reads shared memory.
-    unsafe { pg_sys::GetXLogReplayRecPtr(std::ptr::null_mut()) <= location }
-}
-
-/// The name that this server has for the primary whose standby it is.
-pub fn own_name() -> String {
-    let conninfo = guc::text(c"primary_conninfo");
-    let named = conninfo
-        .split_once("application_name")
-        .and_then(|(_, rest)| {
-            let value = rest.trim_start().strip_prefix('=')?.trim_start();
-            let quoted = value.strip_prefix('\'').map(|rest| rest.split('\'').next());
-            quoted.unwrap_or_else(|| value.split_whitespace().next())
-        });
-    let cluster = guc::text(c"cluster_name");
-    match (named, cluster.as_str()) {
-        (Some(name), _) => name.to_owned(),
-        (None, "") => "walreceiver".to_owned(),
-        (None, cluster) => cluster.to_owned(),
-    }
-}
-
-/// The standby without which no commit of this server is confirmed, if there is just one that can
-/// confirm it.
-pub fn only_synchronous_standby() -> Option<String> {
-    if !has_synchronous_standby() {
-        return None;
-    }
-    // SAFETY: as the setting's check has made it; one name, which ends with a NUL.
-    unsafe {
-        let config = pg_sys::SyncRepConfig.as_ref()?;
-        if config.nmembers != 1 {
-            return None;
-        }
-        let name = CStr::from_ptr(config.member_names.as_ptr()).to_string_lossy();
-        (name != "*").then(|| name.into_owned())
-    }
+        let replayed = pg_sys::GetXLogReplayRecPtr(&raw mut timeline);
+        was_told && replayed <= received || own_end.is_some_and(|end| replayed <= end)
+    };
+    is_streamed.then_some(timeline)
 }

@@ -45,6 +45,11 @@ pub fn is_superuser(role: pg_sys::Oid) -> bool {
     unsafe { pg_sys::superuser_arg(role) }
 }
 
+/// The role whose only member is the owner of the database.
+pub fn owner_of_database() -> pg_sys::Oid {
+    pg_sys::Oid::from(pg_sys::ROLE_PG_DATABASE_OWNER)
+}
+
 /// Whether `role` may see everything that is monitored.
 pub fn is_monitor(role: pg_sys::Oid) -> bool {
     has_privileges_of(role, pg_sys::Oid::from(pg_sys::ROLE_PG_MONITOR))

@@ -44,6 +44,10 @@ pub enum Error {
     CentreExhausted { tag: String },
     /// This server feeds no tags, because it has no synchronous standby.
     Unreplicated,
+    /// This server feeds no tags, because nobody has said what its failover may lose.
+    FailoverUnknown,
+    /// A role may not vouch for tags.
+    MayNotVouch,
     /// The centre's tag is behind the tag that was to be attached.
     CentreBehind {
         tag: String,
@@ -192,6 +196,15 @@ impl Problem for Error {
             Error::Unreplicated => Report::not_ready(
 "this server feeds no tags, because it has no synchronous standby",
                 "Set synchronous_standby_names, or, if losing ids that shards have got is acceptable, leaf.allow_unreplicated_centre.",
+            ),
+            Error::FailoverUnknown => Report::not_ready(
+"this server feeds no tags, because nothing says whether a failover loses what it has fed",
+                "Set leaf.lossless_failover if no standby is promoted that lacks a confirmed commit; or leaf.allow_unreplicated_centre, after whose failover feeding stops until leaf_tag_vouch is called.",
+            ),
+            Error::MayNotVouch => Report::new(
+                Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
+                "permission denied to vouch for tags",
+                "Ask a superuser or the owner of the database. The owner of a tag can move it past all that was fed, with leaf_tag_alter(advance_to => ...).",
             ),
             Error::CentreBehind {
                 tag,
@@ -354,9 +367,9 @@ format!("tag \"{tag}\" is fed itself"),
             ),
             Refusal::MayLackFeeds => Report::not_ready(
 format!("tag \"{tag}\" may have fed numbers that are not in its row"),
-                "Find the highest number that any shard has got (max_id in leaf.alloc there), and move the tag past it with leaf_tag_alter(advance_to => ...).",
+                "Find the highest number that any shard has got (max_id in leaf.alloc there), and move the tag past it with leaf_tag_alter(advance_to => ...); or, if nothing was lost, say so with leaf_tag_vouch.",
             )
-            .detail("The row was restored from a backup or a dump, or numbers were fed without a synchronous standby before a failover."),
+            .detail("The server was promoted, restored or copied, or the row was, and nobody has vouched for the tag since."),
             Refusal::OtherIncarnation => Report::not_ready(
 format!("tag \"{tag}\" is another one: it was dropped and created again"),
                 "Discard its unused ids, and get the new incarnation from leaf_tag_incarnation.",

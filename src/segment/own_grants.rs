@@ -69,7 +69,7 @@ fn refill(tag: &[u8], length: Length) {
                 to: position.max_id,
                 takes_back: false,
             };
-            alloc::set_position(tag, to, &history, history::may_lack_grants());
+            alloc::set_position(tag, to, &history);
             (grant, step)
         })
     });
@@ -102,7 +102,7 @@ pub fn before_commit() {
                     to: max_id,
                     takes_back: true,
                 };
-                alloc::set_position(tag, to, &history, history::may_lack_grants());
+                alloc::set_position(tag, to, &history);
             }
         }
     };

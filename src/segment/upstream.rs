@@ -22,7 +22,7 @@ use crate::catalog::{self, alloc};
 use crate::error::{Problem, Report};
 use crate::patience::{Ids, Patience};
 use crate::pg::{display, process, replication, role};
-use crate::settings::upstream as settings;
+use crate::settings::{server, upstream as settings};
 use crate::shmem;
 use crate::shmem::mailbox::{Answer, Ask, Asked};
 use crate::shmem::text::Text;
@@ -97,14 +97,25 @@ pub type Fed = (Run, [u8; 16]);
 pub fn feed(feeds: &[Feed<'_>]) -> Vec<Result<Fed, Report>> {
     shmem::require();
     asking::require_grants();
-    if !replication::has_synchronous_standby() && !settings::allow_unreplicated_centre() {
-        Error::Unreplicated.raise();
-    }
+    require_choice();
     let patience = Patience::new(Ids::OfTags);
     let parts = feeds.chunks(AT_ONCE);
     parts
         .flat_map(|feeds| feed_part(feeds, &patience))
         .collect()
+}
+
+/// An error unless somebody has said what a failover of this centre may lose.
+fn require_choice() {
+    if settings::allow_unreplicated_centre() {
+        return;
+    }
+    if !replication::has_synchronous_standby() {
+        Error::Unreplicated.raise();
+    }
+    if !server::lossless_failover() {
+        Error::FailoverUnknown.raise();
+    }
 }
 
 fn feed_part(feeds: &[Feed<'_>], patience: &Patience<'_>) -> Vec<Result<Fed, Report>> {

@@ -18,6 +18,7 @@ pub fn init() {
     for setting in integers.into_iter().flatten() {
         setting.define();
     }
+    server::define_others();
     snowflake::define_others();
     upstream::define_others();
     crate::pg::guc::reserve_prefix(c"leaf");

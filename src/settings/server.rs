@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pgrx::GucSetting;
+use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting};
 
 use super::integer::{ChangedBy, Integer, Unit};
 
@@ -61,6 +61,29 @@ static LOADER_IDLE_TIMEOUT: Integer = Integer {
     changed_by: ChangedBy::Reload,
     unit: Unit::Milliseconds,
 };
+
+/// Defines the settings that are not integers.
+pub(super) fn define_others() {
+    GucRegistry::define_bool_guc(
+        c"leaf.lossless_failover",
+        c"Whether a standby is promoted only if it has every confirmed commit, and its predecessor then issues nothing any more.",
+        c"With on, a promoted server goes on feeding tags of other clusters, and with the worker id of its predecessor; \
+          if that is not true, numbers and ids come twice. \
+          With off, it leases another worker id, and feeds nothing until leaf_tag_vouch is called. \
+          What counts is the value with which the server was started as a standby.",
+        &LOSSLESS_FAILOVER,
+        GucContext::Postmaster,
+        GucFlags::default(),
+    );
+}
+
+/// Cannot be concluded from what a promoted server has.
+static LOSSLESS_FAILOVER: GucSetting<bool> = GucSetting::<bool>::new(false);
+
+/// Whether failovers lose nothing that was confirmed.
+pub fn lossless_failover() -> bool {
+    LOSSLESS_FAILOVER.get()
+}
 
 /// How long a loader without work keeps running.
 pub fn loader_idle_timeout() -> Duration {

@@ -26,8 +26,9 @@ pub(super) fn define_others() {
     GucRegistry::define_bool_guc(
         c"leaf.allow_unreplicated_centre",
         c"Whether this server feeds tags of other clusters without a synchronous standby.",
-        c"With off, such requests are refused, because a failover could lose numbers that shards have got. \
-          With on, feeding stops after a failover until each tag was moved past what its shards have got.",
+        c"With off, such requests are refused unless there is a synchronous standby and leaf.lossless_failover is on, \
+          because a failover could lose numbers that shards have got. \
+          With on, feeding stops after a failover, unless leaf.lossless_failover is on, until somebody vouches for the tags.",
         &ALLOW_UNREPLICATED_CENTRE,
         GucContext::Sighup,
         GucFlags::default(),

@@ -115,9 +115,8 @@ fn candidates(claimant: &Claimant, history: &str, request: &Request) -> Vec<Regi
         if !own.is_empty() {
             return own;
         }
-        let mut former =
-            history::confirmed_as().map_or_else(Vec::new, |name| registry::confirmed_by(&name));
-        former.retain(|row| is_of_former_self(row, history));
+        let mut former = registry::rows_of_former_servers();
+        former.retain(is_of_former_self);
         if !former.is_empty() {
             return former;
         }
@@ -136,7 +135,7 @@ fn held(claimant: &Claimant, rows: &[Registered], history: &str) -> Vec<Held> {
         }
         Held {
             worker_id,
-            holder: if claimant.is_server && is_of_former_self(row, history) {
+            holder: if claimant.is_server && is_of_former_self(row) {
                 Holder::Self_
             } else if row.history != history {
                 Holder::OtherHistory
@@ -156,15 +155,13 @@ fn held(claimant: &Claimant, rows: &[Registered], history: &str) -> Vec<Held> {
     rows.iter().map(held).collect()
 }
 
-/// Whether the lease was that of the primary whose standby this server was, and which could
-/// raise no ceiling that this server has not confirmed: whether it still runs or not, it issues
-/// no ids above that.
-fn is_of_former_self(row: &Registered, present: &str) -> bool {
-    let confirms =
-        |by: &String| history::confirmed_as().is_some_and(|name| name.eq_ignore_ascii_case(by));
-    row.node.starts_with(SERVER)
-        && history::is_former(&row.history, present)
-        && row.confirmed_by.as_ref().is_some_and(confirms)
+/// Whether the lease was that of this database on the primary whose standby this server was, and
+/// which issues nothing any more.
+fn is_of_former_self(row: &Registered) -> bool {
+    let database = row.history.rsplit('/').next();
+    row.node.strip_prefix(SERVER) == Some(&row.history)
+        && database == Some(&database::current().to_string())
+        && history::is_continued(&row.history)
 }
 
 /// A worker id without a row: the lowest one, or one that is quickly found in a large

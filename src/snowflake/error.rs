@@ -125,9 +125,8 @@ impl Problem for Error {
                 "Choose another worker id, or try again after that time.",
             )
             .detail(format!("Its holder is \"{node}\", whose lease lasts until {} unless it is renewed.", at(until))),
-            Error::HeldInOtherHistory { worker_id, node } => Report::new(
-                Code::ERRCODE_OBJECT_IN_USE,
-                format!("worker id {worker_id} was leased in another history of this database"),
+            Error::HeldInOtherHistory { worker_id, node } => Report::not_ready(
+format!("worker id {worker_id} was leased in another history of this database"),
                 "Choose another worker id; or, if its holder does not run any more, call leaf_worker_take_over with the worker id.",
             )
             .detail(format!("Its holder, \"{node}\", may still be running there.")),

@@ -18,7 +18,7 @@ use super::releases;
 use crate::catalog::registry::{self, Registered, Registration};
 use crate::error::Problem;
 use crate::history;
-use crate::pg::{clock, database, replication};
+use crate::pg::{clock, database};
 use crate::settings::snowflake::{self as settings, Wanted};
 use crate::shmem::generators::Lease;
 
@@ -249,10 +249,6 @@ pub fn registration<'e>(
         leased_until: claimant.now.max(lease.ceiling) + settings::worker_lease(),
         now: claimant.now,
         clock_offset_us: claimant.offset_us(),
-        confirmed_by: match claimant.is_server {
-            true => replication::only_synchronous_standby(),
-            false => None,
-        },
     }
 }
 

@@ -30,11 +30,9 @@ pub struct Row {
     pub floor: i64,
     /// The identity of the centre's tag from which the ids come, if the tag is fed.
     pub upstream: Option<[u8; 16]>,
-    /// Whether the row may lack numbers that were fed to shards: it was copied or restored
-    /// since, or fed them without a synchronous standby in an earlier history. A row that
-    /// never fed may lack them, too, where grants may be missing. The skip at the beginning of
-    /// a history is meant for one cluster's buffers, not for those of any number of shards;
-    /// only the tag's owner knows how far their numbers reach.
+    /// Whether the row may lack numbers that were fed to shards, because nobody vouches for it in
+    /// the present history. The skip at the beginning of a history is meant for one cluster's
+    /// buffers, not for those of any number of shards.
     pub may_lack_feeds: bool,
     /// Whether numbers were fed to a shard, by the grants that are being made.
     pub has_fed: bool,

@@ -37,7 +37,7 @@ fn leaf_alloc_check(call: Call<'_>) -> Answer<'_> {
             match trigger::is_replica() && (old.is_of_centre() || new.is_of_centre()) {
                 // Another cluster's grants say nothing about this one's.
                 true => new.with_grants_of(&old),
-                false => check(&old, new),
+                false => signed(&old, check(&old, new)),
             }
         }
         Event::Delete { old } => {
@@ -110,9 +110,21 @@ fn check<'r>(old: &AllocRow<'_>, new: AllocRow<'r>) -> AllocRow<'r> {
         (Ordering::Equal, _) | (Ordering::Greater, Some(_)) => new,
         (Ordering::Less, Some(grant)) if grant.takes_back => new,
         _ if new.is_of_centre() => Refusal::MovedByCentre.raise(old.tag()),
-        (Ordering::Greater, None) => new.moved(&history::current()),
+        (Ordering::Greater, None) => new.moved(),
         (Ordering::Less, _) if trigger::is_replica() => new.with_max_id(old.max_id()),
         (Ordering::Less, _) => backwards(old),
+    }
+}
+
+/// The row to be stored, with what is known of where it comes from: a grant says it anew, and
+/// those who vouch for a row that was written behind the triggers do not say that it lacks no
+/// grants.
+fn signed<'r>(old: &AllocRow<'_>, new: AllocRow<'r>) -> AllocRow<'r> {
+    match intent::grant(new.tag(), new.max_id()) {
+        Some(_) if old.is_unsigned() => new.unvouched(),
+        Some(_) => new,
+        None if intent::vouches() => new.with_copy_of(old),
+        None => new.with_signs_of(old, relation::is_replayed()),
     }
 }
 

@@ -10,7 +10,6 @@ use super::collect::Job;
 use crate::catalog::{self, alloc, relation};
 use crate::history;
 use crate::pg::own_xact::{self, Failure};
-use crate::pg::replication;
 use crate::settings::segment as settings;
 use crate::shmem::Shared;
 
@@ -113,7 +112,7 @@ fn grant(shared: &Shared, jobs: &[Task<'_>]) -> Vec<Decided> {
     // Read before the rows.
     let pasts: Vec<_> = jobs.iter().map(|(job, _)| job.past(shared)).collect();
     let skip = settings::history_skip();
-    let rows = alloc::lock_for_grant(&tags, &history, history::may_lack_grants());
+    let rows = alloc::lock_for_grant(&tags, &history);
     let rows = rows.into_iter().map(|found| Ledger::new(found, skip));
     let mut ledgers: BTreeMap<&[u8], Ledger> = tags.iter().copied().zip(rows).collect();
     let mut decisions = Vec::with_capacity(jobs.len());
@@ -135,7 +134,7 @@ fn grant(shared: &Shared, jobs: &[Task<'_>]) -> Vec<Decided> {
     let changed: Vec<_> = (ledgers.iter())
         .filter_map(|(tag, ledger)| Some((*tag, ledger.changed()?, ledger.moves_back())))
         .collect();
-    alloc::store_grants(&changed, &history, replication::has_synchronous_standby());
+    alloc::store_grants(&changed, &history);
     let mut decided: Vec<_> = (jobs.iter().zip(decisions))
         .map(|((job, _), decision)| Decided {
             decision,

@@ -442,6 +442,17 @@ impl Server {
         );
     }
 
+    /// Makes this server, which is stopped, what `source` is, which runs; its settings stay.
+    pub fn rewind_to(&self, source: &Server) {
+        let settings = fs::read(self.data().join("postgresql.conf")).expect("postgresql.conf");
+        run(command(&self.bindir.join("pg_rewind"))
+            .args(["--no-sync", "--source-server", &source.connection_string()])
+            .arg("--target-pgdata")
+            .arg(self.data()));
+        self.write("postgresql.conf", &settings);
+        self.write("postgresql.auto.conf", b"");
+    }
+
     fn log_file(&self) -> PathBuf {
         self.folder.path().join("log")
     }

@@ -95,9 +95,14 @@ fn centre_that_was_dumped_and_restored_feeds_only_once_the_tag_was_moved() {
     assert!(other.feed("orders", 1).expect("numbers").first >= 5000);
 }
 
+/// A centre whose failovers lose nothing.
+fn lossless_centre() -> Centre {
+    Centre::of(Server::options().set("leaf.lossless_failover", "on"))
+}
+
 #[test]
 fn promoted_synchronous_standby_of_a_centre_feeds_on() {
-    let mut centre = Centre::start();
+    let mut centre = lossless_centre();
     let standby = Server::options()
         .set("synchronous_standby_names", "")
         .start_standby_of(&centre.0);
@@ -176,7 +181,7 @@ fn centre_restored_from_a_replicated_one_feeds_only_once_the_tag_was_moved() {
 /// As Patroni restarts a leader.
 #[test]
 fn centre_that_starts_as_a_standby_and_is_promoted_again_feeds_on() {
-    let mut centre = Centre::start();
+    let mut centre = lossless_centre();
     centre.create("orders", "");
     let standby = Server::options()
         .set("synchronous_standby_names", "")
@@ -194,4 +199,141 @@ fn centre_that_starts_as_a_standby_and_is_promoted_again_feeds_on() {
     centre.0.reload("synchronous_standby_names", "");
     let after = draw_many(&mut shard.connect(), "orders", 500);
     assert!(after.first() > before.last());
+}
+
+/// A standby of `primary` whose commits nobody has to confirm.
+fn standby_of(primary: &Server, name: &str) -> Server {
+    let standby = Server::options()
+        .set("cluster_name", name)
+        .set("synchronous_standby_names", "")
+        .start_standby_of(primary);
+    standby.catch_up_with(primary);
+    standby
+}
+
+/// Nobody can ask in between: what is not fed says nothing.
+#[test]
+fn centre_feeds_on_after_failovers_that_follow_each_other() {
+    let mut centre = lossless_centre();
+    centre.create("orders", "");
+    let mut standbys = ["b", "c"].map(|name| standby_of(&centre.0, name));
+    (centre.0.connect()).feed("orders", 1000).expect("numbers");
+    standbys[1].catch_up_with(&centre.0);
+    centre.0.stop(Mode::Immediate);
+    standbys[0].promote();
+    let conninfo = standbys[0].connection_string();
+    standbys[1].reload("primary_conninfo", &conninfo.replace('\'', "''"));
+    standbys[1].catch_up_with(&standbys[0]);
+    standbys[0].stop(Mode::Immediate);
+    let fed = standbys[1].promote().feed("orders", 10).expect("numbers");
+    assert!(fed.first > 1000, "{fed:?}");
+}
+
+#[test]
+fn standby_that_was_told_of_lossless_failovers_after_its_promotion_feeds_nothing() {
+    let centre = Centre::start();
+    centre.create("orders", "");
+    let mut standby = standby_of(&centre.0, "s");
+    (centre.0.connect()).feed("orders", 1000).expect("numbers");
+    standby.catch_up_with(&centre.0);
+    let mut there = standby.promote();
+    assert_eq!(there.feed("orders", 1).expect_err("none"), "55000");
+    standby.configure("leaf.lossless_failover = on\n");
+    standby.restart(Mode::Fast);
+    let mut there = standby.connect();
+    assert_eq!(there.feed("orders", 1).expect_err("none"), "55000");
+    // Nor does its own standby.
+    let next = standby_of(&standby, "t");
+    let mut there = next.promote();
+    assert_eq!(there.feed("orders", 1).expect_err("none"), "55000");
+}
+
+#[test]
+fn promoted_standby_feeds_once_somebody_vouches() {
+    let centre = Centre::start();
+    centre.create("orders", "");
+    centre.create("parcels", "");
+    centre.0.connect().run(
+        "CREATE ROLE boss LOGIN; CREATE ROLE other LOGIN; ALTER DATABASE postgres OWNER TO boss",
+    );
+    let standby = standby_of(&centre.0, "s");
+    let before = (centre.0.connect()).feed("orders", 1000).expect("numbers");
+    standby.catch_up_with(&centre.0);
+    let mut there = standby.promote();
+    for tag in ["orders", "parcels"] {
+        assert_eq!(there.feed(tag, 1).expect_err("none"), "55000");
+    }
+    let vouch = |role: &str, call: &str| {
+        let mut client = standby.connect_as(role, "postgres");
+        client.batch_execute(&format!("SELECT leaf_tag_vouch({call})"))
+    };
+    refused(vouch("other", "'orders'"), "42501");
+    refused(vouch("boss", "'missing'"), "42704");
+    vouch("boss", "'orders'").expect("the owner of the database may");
+    let after = there.feed("orders", 1).expect("numbers");
+    assert!(after.first > before.last, "{before:?}, then {after:?}");
+    assert_eq!(there.feed("parcels", 1).expect_err("none"), "55000");
+    vouch("postgres", "").expect("a superuser may");
+    there.feed("parcels", 1).expect("numbers");
+    let log = standby.log();
+    for said in [
+        "role \"boss\" vouches for tag \"orders\"",
+        "role \"postgres\" vouches for all",
+    ] {
+        assert!(log.contains(said), "{said}");
+    }
+}
+
+/// The synchronous one had confirmed everything, and another one is promoted.
+#[test]
+fn promoted_asynchronous_standby_of_a_replicated_centre_feeds_nothing() {
+    let mut centre = Centre::start();
+    centre.create("orders", "");
+    let [_synchronous, asynchronous] = ["s", "a"].map(|name| standby_of(&centre.0, name));
+    centre.0.reload("synchronous_standby_names", "s");
+    let mut client = centre.0.connect();
+    client.feed("orders", 1000).expect("numbers");
+    asynchronous.catch_up_with(&centre.0);
+    asynchronous.reload("primary_conninfo", "");
+    client.feed("orders", 1000).expect("numbers");
+    centre.0.stop(Mode::Immediate);
+    let mut there = asynchronous.promote();
+    assert_eq!(there.feed("orders", 1000).expect_err("none"), "55000");
+}
+
+/// It has all that it had written itself, and not what others have fed since.
+#[test]
+fn former_primary_that_is_promoted_after_others_had_led_feeds_nothing() {
+    let mut centre = Centre::start();
+    centre.create("orders", "");
+    let standby = standby_of(&centre.0, "s");
+    (centre.0.connect()).feed("orders", 1000).expect("numbers");
+    standby.catch_up_with(&centre.0);
+    centre.0.stop(Mode::Fast);
+    let mut there = standby.promote();
+    there.run("SELECT leaf_tag_vouch()");
+    there.feed("orders", 1000).expect("numbers");
+    drop(standby);
+    centre.0.write("standby.signal", b"");
+    centre.0.start_again();
+    let mut again = centre.0.promote();
+    assert_eq!(again.feed("orders", 1000).expect_err("none"), "55000");
+}
+
+/// Its columns are not all that has got numbers.
+#[test]
+fn alignment_of_a_restored_centre_does_not_make_it_feed() {
+    let centre = Centre::start();
+    centre.create("orders", "");
+    let mut client = centre.0.connect();
+    client.run("CREATE TABLE orders (id bigint DEFAULT leaf_segment_next('orders'))");
+    client.feed("orders", 1000).expect("numbers");
+    client.run("CREATE DATABASE other");
+    centre.0.dump_and_restore("postgres", "other");
+    client.feed("orders", 60_000).expect("numbers");
+    let mut other = centre.0.connect_as("postgres", "other");
+    other.run("INSERT INTO orders SELECT max_id + 20000 FROM leaf.alloc; SELECT leaf_tag_align()");
+    assert_eq!(other.feed("orders", 1000).expect_err("none"), "55000");
+    other.run("UPDATE leaf.alloc SET max_id = max_id + 1");
+    assert_eq!(other.feed("orders", 1000).expect_err("none"), "55000");
 }

@@ -1,7 +1,10 @@
 //! Fed tags: their ids come from a tag of a centre, and are like local ones for those who
 //! draw.
 
-use leaf_tests::{Centre, Draw, Ledger, Options, Server, attach, draw_many, refused, wait_until};
+use leaf_tests::postgres::Client;
+use leaf_tests::{
+    Centre, Draw, Ledger, Mode, Options, Server, attach, draw_many, refused, wait_until,
+};
 
 #[test]
 fn shards_of_a_centre_repeat_nothing_among_them() {
@@ -282,14 +285,18 @@ fn centre_feeds_no_fed_tag() {
 }
 
 #[test]
-fn feeding_needs_a_synchronous_standby_or_permission_to_do_without() {
-    let centre = Centre::start();
+fn feeding_needs_a_choice_of_what_a_failover_may_lose() {
+    let mut centre = Centre::start();
     centre.create("orders", "");
     let shard = centre.shard();
     attach(&shard, "orders", 10);
-    let mut there = centre.0.connect();
+    let refused_because = |why: &str, there: &mut Client| {
+        let feed = "SELECT * FROM leaf_segment_feed('{orders}', '{10}')";
+        let error = refused(there.batch_execute(feed), "55000");
+        assert!(error.message().contains(why), "{error:?}");
+    };
     centre.0.reload("leaf.allow_unreplicated_centre", "off");
-    assert_eq!(there.feed("orders", 10).expect_err("none"), "55000");
+    refused_because("no synchronous standby", &mut centre.0.connect());
     let mut client = shard.connect();
     client.run("SET leaf.wait_timeout = '300ms'");
     let error = refused(client.next("orders"), "55P03");
@@ -299,6 +306,9 @@ fn feeding_needs_a_synchronous_standby_or_permission_to_do_without() {
     let standby = Server::options().start_standby_of(&centre.0);
     standby.catch_up_with(&centre.0);
     centre.0.reload("synchronous_standby_names", "*");
+    refused_because("whether a failover loses", &mut centre.0.connect());
+    centre.0.configure("leaf.lossless_failover = on\n");
+    centre.0.restart(Mode::Fast);
     client.run("RESET leaf.wait_timeout");
     client.next("orders").expect("an id");
 }

@@ -358,7 +358,11 @@ fn grants_of_the_centre_that_are_slow_one_by_one_are_used_in_the_end() {
 
 #[test]
 fn partitioned_old_leader_that_still_accepts_is_left_for_the_new_one() {
-    let centre = Centre::of(Server::options().set("leaf.wait_timeout", "500ms"));
+    let centre = Centre::of(
+        Server::options()
+            .set("leaf.wait_timeout", "500ms")
+            .set("leaf.lossless_failover", "on"),
+    );
     centre.create("orders", "");
     let standby = Server::options()
         .set("synchronous_standby_names", "")

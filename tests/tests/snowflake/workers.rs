@@ -155,14 +155,14 @@ fn manual_worker_id_of_another_node_is_55006() {
 }
 
 #[test]
-fn manual_worker_id_of_another_history_is_55006() {
+fn manual_worker_id_of_another_history_is_55000() {
     let server = Server::options().set("leaf.worker_id", "7").start();
     let mut client = server.connect();
     client.register("'other', 7").expect("a lease");
     client.run(
         "UPDATE leaf.worker SET history = 'elsewhere', leased_until = clock_timestamp() - '1 day'::interval",
     );
-    refused(client.snowflake(), "55006");
+    refused(client.snowflake(), "55000");
     server.reload("leaf.worker_id", "8");
     assert_eq!(worker(&mut client), 8);
 }

@@ -214,3 +214,19 @@ fn leases_that_end_at_the_publisher_do_not_stop_replication() {
     assert_eq!(pair.to.ceiling(lease.worker_id), ceiling);
     refused(pair.to.batch_execute(&delete), "55006");
 }
+
+/// What the publisher has fed may be on its way, or lost.
+#[test]
+fn subscriber_of_a_centre_feeds_nothing_before_somebody_vouches() {
+    let mut pair = Pair::start();
+    for server in [&pair.publisher, &pair.subscriber] {
+        server.reload("leaf.allow_unreplicated_centre", "on");
+    }
+    pair.from.feed("orders", 1000).expect("numbers");
+    pair.catch_up();
+    pair.to.run("ALTER SUBSCRIPTION everything DISABLE");
+    pair.from.feed("orders", 60_000).expect("numbers");
+    assert_eq!(pair.to.feed("orders", 1000).expect_err("none"), "55000");
+    pair.to.run("SELECT leaf_tag_vouch()");
+    pair.to.feed("orders", 1000).expect("numbers");
+}

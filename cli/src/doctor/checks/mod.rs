@@ -1,6 +1,7 @@
 //! What is looked for, a file for each subject.
 
 mod columns;
+mod failover;
 mod rights;
 mod server;
 mod settings;
@@ -45,6 +46,9 @@ pub async fn all(client: &Client, findings: &mut Findings) -> Result<(), Failure
     skipped("settings", failure, findings);
     let failure = attempt(client, triggers::check(client, &look, findings)).await?;
     skipped("triggers", failure, findings);
+    let failover = failover::check(client, &look, findings);
+    let failure = attempt(client, failover).await?;
+    skipped("failover", failure, findings);
     let upstream = upstream::check(client, &look, findings);
     let failure = attempt(client, upstream).await?;
     skipped("centre", failure, findings);

@@ -6,7 +6,6 @@ use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use leaf_core::snowflake::{Layout, Scheme};
 use tokio_postgres::Client;
-use tokio_postgres::types::Type;
 
 use crate::doctor::finding::Findings;
 use crate::failure::Failure;
@@ -55,9 +54,6 @@ pub async fn check(client: &Client, look: &Look, findings: &mut Findings) -> Res
         } else {
             check_epoch(configured.epoch, layout, snowflake.epoch, findings);
         }
-    }
-    if fixed.is_some() && !look.server.is_in_recovery {
-        check_promotion(client, snowflake.worker_id, findings).await?;
     }
     Ok(())
 }
@@ -133,28 +129,6 @@ async fn check_roles(client: &Client, findings: &mut Findings) -> Result<(), Fai
             &setting,
             format!("it is set for role {role}, where it has no effect"),
             format!("ALTER ROLE ... RESET {setting}, and ALTER DATABASE ... SET {setting}"),
-        );
-    }
-    Ok(())
-}
-
-/// A promoted standby keeps a fixed worker id only if its former primary could not go on without
-/// it. Without a standby, nothing is promoted.
-async fn check_promotion(
-    client: &Client,
-    worker_id: Option<i32>,
-    findings: &mut Findings,
-) -> Result<(), Failure> {
-    let sql = "SELECT EXISTS (SELECT FROM pg_stat_replication) \
-                   OR EXISTS (SELECT FROM pg_replication_slots WHERE slot_type = 'physical'), \
-                      (SELECT confirmed_by FROM leaf.worker WHERE worker_id = $1)";
-    let row = query::one(client, sql, &[(&worker_id, Type::INT4)]).await?;
-    let (has_standby, confirmed_by): (bool, Option<String>) = (row.get(0), row.get(1));
-    if has_standby && confirmed_by.is_none() {
-        findings.warning(
-            "leaf.worker_id",
-            "after a promotion, snowflake ids fail with 55006 until leaf_worker_take_over is called",
-            "name exactly one standby, and not *, in synchronous_standby_names, or let the server lease a worker id (-1)",
         );
     }
     Ok(())

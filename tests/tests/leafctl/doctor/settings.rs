@@ -71,9 +71,45 @@ fn a_fixed_worker_id_that_a_promotion_would_end_is_found() {
     });
     finds(
         &primary,
-        "warning leaf.worker_id: after a promotion, snowflake ids fail with 55006",
+        "warning failover: after a promotion, snowflake ids fail with 55000",
     );
-    let role = "UPDATE leaf.worker SET confirmed_by = 'alone'";
-    client.run(role);
+    primary.reload("leaf.worker_id", "-1");
+    primary.reload("leaf.allow_unreplicated_centre", "on");
+    finds(
+        &primary,
+        "warning failover: a promoted standby feeds nothing until leaf_tag_vouch is called",
+    );
+}
+
+#[test]
+fn failovers_that_use_up_the_worker_ids_are_found() {
+    let primary = Server::options()
+        .set("leaf.snowflake_layout", "custom:41,2,12")
+        .start();
+    primary.connect().run("SELECT leaf_snowflake_next()");
+    let _standby = Server::options().start_standby_of(&primary);
+    let mut client = primary.connect();
+    wait_until("the standby streams", || {
+        client.number("SELECT count(*) FROM pg_stat_replication") == 1
+    });
+    assert_eq!(client.number("SELECT leaf.failovers_left()"), 3);
+    assert_eq!(findings(&primary).0, Some(0));
+    client.run("SELECT FROM leaf_worker_register('a')");
+    finds(
+        &primary,
+        "warning failover: a promoted standby leases another worker id, 2 times",
+    );
+}
+
+#[test]
+fn lossless_failovers_without_a_synchronous_standby_are_found() {
+    let primary = Server::options()
+        .set("leaf.lossless_failover", "on")
+        .start();
+    finds(
+        &primary,
+        "error failover: leaf.lossless_failover is on, but",
+    );
+    primary.reload("synchronous_standby_names", "s");
     assert_eq!(findings(&primary), (Some(0), vec![]));
 }
