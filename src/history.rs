@@ -298,13 +298,12 @@ pub fn is_continued(earlier: &str) -> bool {
         && (timeline != Some(since.timeline) || since.nonce.is_none() || since.nonce == nonce)
 }
 
-/// The file with which an administrator says, before a start, that the data directory is a copy.
 fn new_history() -> PathBuf {
-    data_directory::path().join("leaf_new_history.signal")
+    data_directory::file(data_directory::NEW_HISTORY)
 }
 
 fn path() -> PathBuf {
-    data_directory::path().join("leaf").join("history")
+    data_directory::file(data_directory::HISTORY)
 }
 
 fn read() -> Option<History> {

@@ -40,9 +40,7 @@ struct Saved {
 }
 
 fn path() -> PathBuf {
-    data_directory::path()
-        .join("pg_stat_tmp")
-        .join("leaf.ranges")
+    data_directory::file(data_directory::RANGES)
 }
 
 /// Called in the postmaster, before any other process exists: restores what the last

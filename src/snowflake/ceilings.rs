@@ -200,13 +200,16 @@ fn store(path: &Path, content: &Content) -> io::Result<()> {
 }
 
 fn folder() -> PathBuf {
-    data_directory::path().join("leaf")
+    let mut path = data_directory::file(data_directory::CEILINGS);
+    path.pop();
+    path
 }
 
 /// The file of a worker id in a database.
 pub fn path(database: u32, worker_id: u64) -> PathBuf {
-    folder().join(match worker_id / PER_FILE {
-        0 => format!("snowflake.{database}"),
-        number => format!("snowflake.{database}.{number}"),
+    let file = data_directory::CEILINGS;
+    data_directory::file(&match worker_id / PER_FILE {
+        0 => format!("{file}{database}"),
+        number => format!("{file}{database}.{number}"),
     })
 }

@@ -6,6 +6,7 @@
 mod crashes;
 mod durability;
 mod faults;
+mod files;
 mod history;
 mod promotion;
 mod restart;
