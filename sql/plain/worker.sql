@@ -94,20 +94,20 @@ BEGIN
                 leaf.scheme(true), leaf.scheme(false)),
             'Set snowflake_layout and snowflake_epoch in leaf.plain back: other ids could repeat existing ones.');
     END IF;
-    SELECT p.worker_lease, c.layout, c.epoch, l.tick_us, l.worker_ids INTO s
+    SELECT p.max_clock_offset, c.layout, c.epoch, l.tick_us, l.worker_ids INTO s
       FROM leaf.plain AS p, leaf.scheme(true) AS c, leaf.layout(c.layout) AS l;
     w.worker_id := leaf.choose_worker_id(wanted, s.worker_ids, present.history);
     -- Above the ceiling of the last lease, and not before the clock.
     w.ceiling := (SELECT r.ceiling FROM leaf.worker AS r WHERE r.worker_id = w.worker_id);
     w.start_at := greatest(clock, w.ceiling + (s.tick_us - 1) * interval '1 microsecond');
     w.start_at := leaf.begin_of(leaf.tick_at(w.start_at, s.epoch, s.tick_us), s.epoch, s.tick_us);
-    w.ceiling := w.start_at + greatest(ahead, s.tick_us * interval '2 microseconds');
+    w.ceiling := w.start_at + greatest(least(ahead, '30 s'), s.tick_us * interval '2 microseconds');
     DELETE FROM leaf.worker AS r WHERE r.worker_id = w.worker_id;
     -- The token is negative until the lease is renewed for the first time.
     INSERT INTO leaf.worker AS r (worker_id, node, nonce, token, history,
         layout, epoch, start_at, ceiling, leased_until, leased_by, clock_offset_ms)
     VALUES (w.worker_id, node, coalesce(given, gen_random_uuid()), -leaf.unix_us(now)::bigint, present.history,
-        s.layout, s.epoch, w.start_at, w.ceiling, greatest(now, w.ceiling) + s.worker_lease,
+        s.layout, s.epoch, w.start_at, w.ceiling, greatest(now, w.ceiling) + s.max_clock_offset,
         session_user, extract(epoch FROM clock - now) * 1000) RETURNING r.* INTO w;
 END
 $$;

@@ -276,6 +276,17 @@ pub fn expired_elsewhere(history: &str, before: WallTime, worker_ids: u64) -> Op
     .pop()
 }
 
+/// The node with most leases that have not run out, and how many it has.
+pub fn most_leases(now: WallTime) -> Option<(String, i64)> {
+    query(
+        "SELECT node, count(*) AS leases FROM leaf.worker WHERE leased_until >= $1 \
+          GROUP BY node ORDER BY leases DESC, node LIMIT 1",
+        &[timestamp_arg(now)],
+        |row| (text(row, "node"), bigint(row, "leases")),
+    )
+    .pop()
+}
+
 /// Whether there are rows of other histories than this one.
 pub fn has_other_histories(history: &str) -> bool {
     // The ends of an index: comparing each row would read all of them.

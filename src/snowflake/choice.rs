@@ -100,7 +100,10 @@ fn error(
             until,
         },
         Refused::HeldInOtherHistory => Error::HeldInOtherHistory { worker_id, node },
-        Refused::NoneLeft => Error::NoWorkerId(scheme),
+        Refused::NoneLeft => Error::NoWorkerId {
+            scheme,
+            most: registry::most_leases(request.now),
+        },
     }
 }
 

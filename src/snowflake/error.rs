@@ -20,7 +20,11 @@ pub enum Error {
     /// The time field has no more values.
     TimeUsedUp(Scheme),
     /// All worker ids are taken.
-    NoWorkerId(Scheme),
+    NoWorkerId {
+        scheme: Scheme,
+        /// The node with most leases, and how many it has.
+        most: Option<(String, i64)>,
+    },
     /// The layout has no such worker id.
     OutOfRange { worker_id: u64, scheme: Scheme },
     /// Another node holds the worker id.
@@ -99,15 +103,16 @@ impl Problem for Error {
                 "When no id of this layout is in use any more, change to one with more bits of time: delete the rows of leaf.worker, then set leaf.snowflake_layout and leaf.snowflake_epoch.",
             )
             .detail(describe(&scheme)),
-            Error::NoWorkerId(scheme) => Report::new(
+            Error::NoWorkerId { scheme, most } => Report::new(
                 Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
                 "no worker id is left for snowflake ids",
                 "Delete rows of leaf.worker whose nodes are gone, or wait until their leases expire. After promotions, leaf_worker_take_over vouches that the former primaries are gone.",
             )
             .detail(format!(
-                "All worker ids of layout {} are leased; their number is {}.",
+                "All worker ids of layout {} are leased; their number is {}.{}",
                 scheme.layout,
-                scheme.layout.worker_ids()
+                scheme.layout.worker_ids(),
+                most.map_or_else(String::new, |(node, count)| format!(" Node \"{node}\" has most of them: {count}."))
             )),
             Error::OutOfRange { worker_id, scheme } => Report::new(
                 Code::ERRCODE_INVALID_PARAMETER_VALUE,

@@ -85,10 +85,10 @@ impl Claimant {
         }
     }
 
-    /// The ceiling of its lease if ids have been issued up to `last`. Other nodes get two
+    /// The ceiling of its lease, so far ahead, if ids have been issued up to `last`. Other nodes get two
     /// ticks at least, because they ask for the next ceiling at long intervals.
-    pub fn next_ceiling(&self, scheme: &Scheme, last: WallTime) -> WallTime {
-        let ceiling = ceiling::next(scheme, self.clock, last, self.ahead);
+    pub fn next_ceiling(&self, scheme: &Scheme, last: WallTime, ahead: Duration) -> WallTime {
+        let ceiling = ceiling::next(scheme, self.clock, last, ahead);
         if self.is_server {
             return self.limit.map_or(ceiling, |limit| ceiling.min(limit));
         }
@@ -194,14 +194,14 @@ pub fn renew(
     // A renewal of this lease that did not commit counts: its holder may have relied on it.
     let least = higher.map_or(lease.ceiling, |kept| kept.ceiling);
     let last = lease.from.max(last);
-    let ceiling = claimant.next_ceiling(&current.scheme, last);
+    let ceiling = claimant.next_ceiling(&current.scheme, last, claimant.ahead);
     let renewed = Lease {
         token: next_token,
         ceiling: ceiling.max(least),
         ..*lease
     };
     let history = database_history();
-    let registration = registration(claimant, renewed, &history);
+    let registration = registration(claimant, renewed, &history, settings::worker_lease());
     if !registry::renew(&registration, lease.token) {
         return Ok(None);
     }
@@ -236,17 +236,19 @@ pub fn release(proof: &Proof, used_until: Option<WallTime>) -> Result<(), Error>
     Ok(())
 }
 
-/// What is written to the registry for a lease.
+/// What is written to the registry for a lease, whose worker id is kept for so long beyond its
+/// ceiling.
 pub fn registration<'e>(
     claimant: &'e Claimant,
     lease: Lease,
     history: &'e str,
+    beyond: Duration,
 ) -> Registration<'e> {
     Registration {
         lease,
         node: &claimant.node,
         history,
-        leased_until: claimant.now.max(lease.ceiling) + settings::worker_lease(),
+        leased_until: claimant.now.max(lease.ceiling) + beyond,
         now: claimant.now,
         clock_offset_us: claimant.offset_us(),
     }

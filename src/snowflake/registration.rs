@@ -16,7 +16,7 @@ use super::lease::{
 };
 use crate::catalog::registry::{self, Registered};
 use crate::pg::{self, database};
-use crate::settings::snowflake::Wanted;
+use crate::settings::snowflake::{self as settings, Wanted};
 use crate::shmem::generators::Lease;
 
 /// How often a registration is tried, because other nodes may register at the same time.
@@ -137,14 +137,22 @@ fn write(
             ceiling: from,
         });
     }
+    // A node may be gone soon after each start.
+    let (ahead, beyond) = match claimant.is_server {
+        true => (claimant.ahead, settings::worker_lease()),
+        false => (
+            claimant.ahead.min(lease::UNRENEWED),
+            settings::max_clock_offset(),
+        ),
+    };
     let lease = Lease {
         worker_id,
         nonce: claimant.nonce.unwrap_or_else(|| *Uuid::new_v4().as_bytes()),
         token: lease::first_token(claimant.now),
         from,
-        ceiling: claimant.next_ceiling(&scheme, from),
+        ceiling: claimant.next_ceiling(&scheme, from, ahead),
     };
-    let registration = registration(claimant, lease, history);
+    let registration = registration(claimant, lease, history, beyond);
     let leased_by = claimant.role.as_ref().map(|(role, _)| role.as_c_str());
     if !registry::register(&registration, &scheme, leased_by, row) {
         return Ok(None);

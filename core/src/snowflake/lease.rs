@@ -12,11 +12,18 @@
 //! of the lease, which therefore must not be used any more; another history of the same one, after
 //! a failover, changes nothing.
 
+use std::time::Duration;
+
 use super::terms::{BadTerms, Terms};
 use crate::time::WallTime;
 
 /// Distinguishes a registration from all others.
 pub type Nonce = [u8; 16];
+
+/// How far ahead of the clock a registration sets the ceiling at most: a service that ends soon
+/// after each start would take all worker ids otherwise. The first renewal, some seconds after the
+/// start, gives the full length.
+pub const UNRENEWED: Duration = Duration::from_secs(30);
 
 /// The token of a lease that was registered at this instant and never renewed: a negative one. A
 /// registration that arrives once more after its lease has ended makes another lease with the same

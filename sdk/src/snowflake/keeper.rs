@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use leaf_core::snowflake::lease::{Nonce, Renewed};
+use leaf_core::snowflake::lease::{Nonce, Renewed, UNRENEWED};
 use leaf_core::snowflake::request;
 use leaf_core::time::WallTime;
 use tokio_postgres::error::SqlState;
@@ -26,6 +26,9 @@ use crate::time::{self, system_time};
 
 /// Within which time the nodes renew their leases once more after a failover.
 const AFTER_FAILOVER: Duration = Duration::from_secs(10);
+
+/// How long after its registration a lease is renewed, which gives it its full length.
+const FIRST_RENEWAL: Duration = Duration::from_secs(5);
 
 /// Raises the ceiling, at most to the registry's, and that one once it comes near.
 pub(super) async fn keep_ahead(link: Arc<Link>, node: Arc<Node>) {
@@ -144,12 +147,11 @@ async fn renew_in_use(link: &Arc<Link>, node: &Arc<Node>, mut lease: Lease) -> R
     Ok(true)
 }
 
-/// Renews the lease once more, at another moment than the other nodes do.
-fn confirm_soon(link: &Arc<Link>, node: &Arc<Node>) {
-    tracing::info!(target: TARGET, node = node.config.node, "the registry has failed over");
+/// Renews the lease once more, after this time.
+fn confirm_after(link: &Arc<Link>, node: &Arc<Node>, pause: Duration) {
     let (link, node) = (link.clone(), Arc::downgrade(node));
     tokio::spawn(async move {
-        tokio::time::sleep(AFTER_FAILOVER.mul_f64(fastrand::f64())).await;
+        tokio::time::sleep(pause).await;
         if let Some(node) = node.upgrade() {
             confirm(link, node).await;
         }
@@ -213,7 +215,11 @@ async fn ask_to_renew(
     let renewed = held.renewed(answer.token, answer.ceiling, answer.registry);
     match renewed.map_err(|error| Error::Protocol(error.to_string()))? {
         Renewed::Confirmed => {}
-        Renewed::FailedOver => confirm_soon(link, node),
+        Renewed::FailedOver => {
+            tracing::info!(target: TARGET, node = node.config.node, "the registry has failed over");
+            // At another moment than the other nodes.
+            confirm_after(link, node, AFTER_FAILOVER.mul_f64(fastrand::f64()));
+        }
         Renewed::OtherRegistry => {
             let error = "this is another registry";
             tracing::warn!(target: TARGET, worker_id, error, "lease lost");
@@ -250,7 +256,7 @@ fn registration_nonce(node: &Node) -> Result<Nonce, Error> {
     Ok(nonce)
 }
 
-async fn register(link: &Link, node: &Node) -> Result<(), Error> {
+async fn register(link: &Arc<Link>, node: &Arc<Node>) -> Result<(), Error> {
     let config = &node.config;
     let nonce = registration_nonce(node)?;
     let (clock, ahead) = (Parameter::Clock, config.lease);
@@ -271,7 +277,12 @@ async fn register(link: &Link, node: &Node) -> Result<(), Error> {
     };
     let unused = lease.clone();
     match node.begin(lease, start) {
-        Ok(()) => Ok(()),
+        Ok(()) => {
+            if config.lease > UNRENEWED {
+                confirm_after(link, node, FIRST_RENEWAL);
+            }
+            Ok(())
+        }
         Err(error) => {
             // The registration repeated, also after a restart, would give the same lease, which the release
             // may still reach.

@@ -123,6 +123,20 @@ fn slow_connection_is_no_offset_of_the_clock() {
     assert_eq!(client.text(offset), "true");
 }
 
+/// A service that ends before that leaves its worker id soon.
+#[test]
+fn lease_gets_its_full_length_some_seconds_after_the_start() {
+    let server = Server::start();
+    let mut client = server.connect();
+    let ids = generator(&server, "shop");
+    let id = ids.next().expect("an id");
+    let worker_id = client.parts(id.get()).worker_id;
+    assert!(client.ceiling(worker_id) <= client.clock() + 30_000);
+    wait_until("it was renewed", || {
+        client.ceiling(worker_id) > client.clock() + 9 * 60 * 1_000
+    });
+}
+
 const LEASE: Duration = Duration::from_secs(2);
 
 #[test]

@@ -2,11 +2,12 @@
 //! held once, and what one holder may have issued no other does.
 
 use crate::registry::{expire, full_registry, registry};
-use leaf_tests::postgres::{Error, NoTls};
+use leaf_tests::postgres::{Client, Error, NoTls};
 use leaf_tests::{Draw, Lease, Server, Snowflake, refused, wait_until, waiting_callers};
 use std::collections::HashSet;
 use std::fs::File;
 use std::thread;
+use std::time::Duration;
 
 #[test]
 fn lease_says_what_its_holder_needs() {
@@ -203,7 +204,9 @@ fn chosen_worker_id_is_leased_if_it_is_free() {
 fn ceiling_is_as_far_ahead_as_the_node_asks_for() {
     let (_server, mut client) = registry();
     let now = client.clock();
-    let lease = client.register("'a', ahead => '2 hours'").expect("a lease");
+    let mut lease = client.register("'a', ahead => '20 s'").expect("a lease");
+    assert!(lease.ceiling >= now + 20_000, "{lease:?} at {now}");
+    renew_for(&mut client, &mut lease, "2 hours");
     assert!(lease.ceiling >= now + 7_200_000, "{lease:?} at {now}");
     for ahead in ["1 ms", "25 hours", "1 month", "-1 day"] {
         let arguments = format!("'b', ahead => '{ahead}'");
@@ -285,7 +288,8 @@ fn registration_that_was_rolled_back_is_in_nobodys_way() {
     let mut admin = server.connect();
     // No loader sees that registry, so the session leases for itself.
     admin.run("BEGIN; DROP EXTENSION leaf; CREATE EXTENSION leaf");
-    let undone = admin.register("'a', ahead => '1 day'").expect("a lease");
+    let mut undone = admin.register("'a'").expect("a lease");
+    renew_for(&mut admin, &mut undone, "1 day");
     admin.run("ROLLBACK");
     let id = admin.snowflake().expect("an id");
     let own = admin.parts(id);
@@ -480,4 +484,71 @@ fn worker_id_with_the_largest_token_is_taken_over() {
     ));
     let taken = client.number(&format!("SELECT leaf_worker_take_over({worker})::bigint"));
     assert_eq!(taken, 1);
+}
+
+/// Renews a lease, so far ahead.
+fn renew_for(client: &mut Client, lease: &mut Lease, ahead: &str) {
+    let query =
+        format!("SELECT token FROM leaf_worker_renew($1, $2::text::uuid, $3, ahead => '{ahead}')");
+    let renewed = client.query_one(&query, &[&lease.worker_id, &lease.nonce, &lease.token]);
+    lease.token = renewed.expect("its holder renews it").get(0);
+    lease.ceiling = client.ceiling(lease.worker_id);
+}
+
+/// A server with a layout of 32 worker ids, whose clock the test moves.
+fn small_fleet() -> Server {
+    let options = Server::options().set("leaf.snowflake_layout", "js53");
+    options.clock().start()
+}
+
+/// Each start is killed before it renews.
+#[test]
+fn service_that_is_killed_at_each_start_does_not_take_all_worker_ids() {
+    let server = small_fleet();
+    let mut client = server.connect();
+    let start = "'checkout-7', ahead => '10 minutes'";
+    for second in 1..=31 {
+        client.register(start).expect("a lease");
+        server.clock().ahead(Duration::from_secs(second));
+    }
+    server.clock().ahead(Duration::from_secs(31 + 120));
+    let held = "SELECT count(*) FROM leaf.worker WHERE leased_until >= clock_timestamp()";
+    assert!(client.number(held) <= 31 - 24);
+    for node in 1..=24 {
+        client
+            .register(&format!("'other-{node}'"))
+            .expect("a lease");
+    }
+}
+
+#[test]
+fn replicas_of_one_name_all_lease() {
+    let server = small_fleet();
+    let mut client = server.connect();
+    let mut leases: Vec<_> = (0..20)
+        .map(|_| {
+            client
+                .register("'shop', ahead => '10 minutes'")
+                .expect("a lease")
+        })
+        .collect();
+    for lease in &mut leases {
+        let unrenewed = lease.ceiling;
+        // The first renewal gives the full length.
+        renew_for(&mut client, lease, "10 minutes");
+        assert!(lease.ceiling > unrenewed + 9 * 60 * 1_000);
+    }
+    let mut ids: Vec<_> = leases.iter().map(|lease| lease.worker_id).collect();
+    ids.sort();
+    ids.dedup();
+    assert_eq!(ids.len(), 20);
+    for _ in 20..32 {
+        client.register("'other'").expect("a lease");
+    }
+    let error = refused(client.register("'one more'"), "53400");
+    let detail = error.detail().unwrap_or_default();
+    assert!(
+        detail.contains("Node \"shop\" has most of them: 20."),
+        "{error:?}"
+    );
 }
