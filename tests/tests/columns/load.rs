@@ -2,7 +2,7 @@
 
 use super::{World, insert};
 use leaf_tests::postgres::Client;
-use leaf_tests::{Draw, Server, refused, wait_until};
+use leaf_tests::{Draw, Server, Snowflake, refused, wait_until};
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
@@ -549,4 +549,25 @@ fn adoption_gets_the_table_although_transactions_overlap() {
             "the adoption waited until nobody inserted any more"
         );
     });
+}
+
+/// While the registry is locked, a call can only wait for it, not lock it itself.
+#[test]
+fn column_that_is_adopted_for_snowflake_ids_locks_no_registry() {
+    let mut world = World::new();
+    world
+        .app
+        .run("CREATE TABLE events (id bigserial PRIMARY KEY)");
+    world.admin.snowflake().expect("an id");
+    let mut holder = world.server.connect();
+    holder.run("BEGIN; LOCK TABLE leaf.worker IN SHARE MODE");
+    world.app.run(
+        "BEGIN; SET LOCAL lock_timeout = '30s'; SELECT leaf_column_adopt('events', 'id', kind => 'snowflake')",
+    );
+    let locks = "SELECT count(*) FROM pg_locks WHERE granted AND mode <> 'AccessShareLock'
+                    AND relation IN ('leaf.worker'::regclass, 'leaf.worker_pkey'::regclass)";
+    holder.run("COMMIT");
+    assert_eq!(world.admin.number(locks), 0);
+    world.admin.snowflakes(1_000).expect("ids");
+    world.app.run("COMMIT");
 }

@@ -1,4 +1,4 @@
-//! Triggers on leaf's tables: leaf's own must fire always.
+//! leaf's tables: they must be logged, and leaf's own triggers must fire always.
 
 use tokio_postgres::Client;
 
@@ -17,6 +17,16 @@ const OWN: [(&str, &str); 5] = [
 ];
 
 pub async fn check(client: &Client, look: &Look, findings: &mut Findings) -> Result<(), Failure> {
+    let sql = "SELECT oid::regclass::text FROM pg_class \
+                WHERE oid IN ('leaf.alloc'::regclass, 'leaf.worker'::regclass) AND relpersistence <> 'p' ORDER BY 1";
+    for row in query::all(client, sql, &[]).await? {
+        let table: String = row.get(0);
+        findings.error(
+            &format!("table {table}"),
+            "it is unlogged: a crash empties it, and no standby or backup has it",
+            format!("ALTER TABLE {table} SET LOGGED"),
+        );
+    }
     let sql = "SELECT tgrelid::regclass::text, tgname::text, tgenabled = 'A' \
                  FROM pg_trigger \
                 WHERE tgrelid IN ('leaf.alloc'::regclass::oid, 'leaf.worker'::regclass::oid) AND NOT tgisinternal";
