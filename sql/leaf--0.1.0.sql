@@ -862,7 +862,8 @@ CREATE FUNCTION leaf_column_adopt(
         "table" regclass, "column" name, tag text DEFAULT NULL, kind text DEFAULT 'segment') RETURNS text
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET row_security = off AS $$
 DECLARE
-    c record;
+    c      record;
+    narrow text;
 BEGIN
     IF kind IS NULL OR kind NOT IN ('segment', 'snowflake') THEN
         PERFORM leaf.fail('22023', format('kind must not be "%s"', kind), 'It is either ''segment'' or ''snowflake''.');
@@ -877,6 +878,15 @@ BEGIN
           USING tag, c.largest, pg_get_userbyid(c.owner);
     END IF;
     PERFORM leaf.hand_over($1, $2, tag, kind);
+    narrow := (SELECT string_agg(format('%s.%I', f.conrelid::regclass, a.attname), ', ' ORDER BY f.oid)
+                 FROM pg_constraint AS f
+                 JOIN pg_attribute AS o ON o.attrelid = f.confrelid AND o.attnum = ANY (f.confkey)
+                 JOIN pg_attribute AS a ON a.attrelid = f.conrelid AND a.attnum = f.conkey[array_position(f.confkey, o.attnum)]
+                WHERE f.confrelid = $1 AND f.conparentid = 0 AND o.attname = $2 AND a.atttypid IN ('smallint'::regtype, 'integer'::regtype));
+    IF narrow IS NOT NULL THEN
+        RAISE NOTICE USING MESSAGE = format('foreign keys to column %s are of a smaller type than bigint: %s', c.full_name, narrow),
+            HINT = 'Make them bigint before the ids reach the end of their type.';
+    END IF;
     RETURN tag;
 END
 $$;
@@ -908,6 +918,7 @@ CREATE FUNCTION leaf_tag_align(
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET lock_timeout = '5s' AS $$
 DECLARE
     home     text := leaf.home();
+    until    timestamptz := clock_timestamp() + current_setting('leaf.wait_timeout')::interval;
     d        record;
     s        record;
     may      text;
@@ -942,6 +953,8 @@ BEGIN
             EXECUTE format('SELECT %s.leaf_tag_create($1, owner => $2)', home) USING d.tag, pg_get_userbyid(d.owner);
             may := 'own';
         END IF;
+        -- For all tables together: whoever may draw can have a table, and lock it.
+        PERFORM set_config('lock_timeout', greatest(1, extract(epoch FROM until - clock_timestamp()) * 1000)::bigint::text, true);
         BEGIN
             SELECT * INTO s FROM leaf.stat_segment AS t WHERE t.biz_tag = d.tag;
             IF last IS DISTINCT FROM d.tag THEN
@@ -963,6 +976,7 @@ BEGIN
             RETURN NEXT;
             CONTINUE;
         END;
+        PERFORM set_config('lock_timeout', '5s', true);
         BEGIN
             -- Read after the ids: those that are drawn meanwhile are below it.
             "position" := coalesce(moved_to, (SELECT t."position" FROM leaf.stat_segment AS t WHERE t.biz_tag = d.tag));
@@ -1111,6 +1125,11 @@ CREATE FUNCTION leaf.failovers_left() RETURNS bigint
                                                   WHERE w.leased_until + current_setting('leaf.worker_reuse_after')::interval > now())) END
       FROM leaf.stat_snowflake AS s
 $$;
+CREATE FUNCTION leaf.failovers_left(tag text) RETURNS bigint
+    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'leaf_failovers_left';
+COMMENT ON FUNCTION leaf.failovers_left(text)
+    IS 'how often a tag can skip in another history before it has no number left; null if it does not skip, or belongs to another role';
 COMMENT ON FUNCTION leaf.failovers_left()
     IS 'after how many failovers from now leaf goes on by itself, until worker ids are free again; null if no failover stops it, or if there is no standby';
 

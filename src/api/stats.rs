@@ -11,11 +11,13 @@ use leaf_core::time::WallTime;
 use super::args;
 use crate::catalog::alloc::{self, ShownRow};
 use crate::catalog::{self, alloc_row, relation};
+use crate::history;
 use crate::pg::call::{Call, Datum, sql_functions};
 use crate::pg::rows::Record;
-use crate::pg::{clock, database, heap, report, role};
+use crate::pg::{clock, database, heap, process, report, role};
 use crate::segment::key::key;
-use crate::segment::permissions::check_owner_if_exists;
+use crate::segment::permissions::{self, check_owner_if_exists};
+use crate::settings::segment as settings;
 use crate::shmem;
 use crate::shmem::failures::Failures;
 use crate::shmem::generators::{GeneratorSlot, Lease};
@@ -30,6 +32,7 @@ sql_functions!(
     leaf_segment_slots,
     leaf_snowflake_stats,
     leaf_upstream_stats,
+    leaf_failovers_left,
     leaf_stat_reset
 );
 
@@ -254,6 +257,22 @@ fn leaf_segment_slots(call: Call<'_>) -> Datum {
         let keys = shared.index.keys_of(database, catalog);
         keys.into_iter().map(|key| key.tag)
     })
+}
+
+/// How often a tag can skip before it has no number left; nothing of tags that do not skip, and of
+/// those of other roles.
+fn leaf_failovers_left(call: Call<'_>) -> Option<i64> {
+    let (tag, user) = (args::tag(call.text(0)), role::current());
+    let is_owner = || permissions::of(tag, user).is_some_and(|it| it.is_owner);
+    if process::in_recovery() || !role::is_monitor(user) && !is_owner() {
+        return None;
+    }
+    let row = catalog::as_owner(|| alloc::look(tag, &history::current()))?;
+    let left = row
+        .position
+        .left()
+        .checked_div(row.skipped(settings::history_skip()))?;
+    Some(i64::try_from(left).unwrap_or(i64::MAX))
 }
 
 /// The database's snowflake ids, whether or not it has a generator yet.

@@ -175,7 +175,7 @@ fn position_of(row: &ResultRow<'_>) -> Position {
     }
 }
 
-/// The columns of `leaf.alloc`, named `a`, that [`locked_row`] reads; `$2` is the current
+/// The columns of `leaf.alloc`, named `a`, that [`read_row`] reads; `$2` is the current
 /// history.
 macro_rules! columns {
     () => {
@@ -187,6 +187,20 @@ macro_rules! columns {
     };
 }
 
+/// A tag's row as it is now. `history` is the current one.
+pub fn look(tag: &[u8], history: &str) -> Option<Row> {
+    query(
+        concat!(
+            "SELECT ",
+            columns!(),
+            " FROM leaf.alloc AS a WHERE a.biz_tag = $1"
+        ),
+        &[text_arg(tag), string_arg(history)],
+        |row| read_row(row, history),
+    )
+    .pop()
+}
+
 /// A tag's row, locked until this transaction ends. `history` is the current one.
 pub fn lock(tag: &[u8], history: &str) -> Option<Row> {
     query(
@@ -196,12 +210,12 @@ pub fn lock(tag: &[u8], history: &str) -> Option<Row> {
             " FROM leaf.alloc AS a WHERE a.biz_tag = $1 FOR NO KEY UPDATE"
         ),
         &[text_arg(tag), string_arg(history)],
-        |row| locked_row(row, history),
+        |row| read_row(row, history),
     )
     .pop()
 }
 
-fn locked_row(row: &ResultRow<'_>, history: &str) -> Row {
+fn read_row(row: &ResultRow<'_>, history: &str) -> Row {
     let vouched_in = optional_text(row, "vouched_in");
     let is_vouched = vouched_in.is_some_and(|it| it == history || history::is_continued(&it));
     let is_signed = column_of::<bool>(row, "is_signed") == Some(true);
@@ -249,7 +263,7 @@ pub fn lock_for_grant(tags: &[&[u8]], history: &str) -> Vec<Found> {
                 FOR NO KEY UPDATE OF a SKIP LOCKED"
         ),
         &[text_array_arg(tags.iter().copied()), string_arg(history)],
-        |row| (bigint(row, 1) as usize - 1, locked_row(row, history)),
+        |row| (bigint(row, 1) as usize - 1, read_row(row, history)),
     );
     for (at, row) in rows {
         found[at] = Found::Row(row);

@@ -11,7 +11,7 @@ use pgrx::pg_sys::Oid;
 use super::changes::{self, RowState};
 use super::error::{Error, Refusal};
 use super::key::key;
-use super::{own_grants, permissions, tags};
+use super::{line, own_grants, permissions, tags};
 use crate::asking;
 use crate::catalog::permissions::Permissions;
 use crate::error::Problem;
@@ -113,7 +113,7 @@ pub fn reserve(tag: &[u8], count: u64, incarnation: Option<[u8; 16]>) -> i64 {
                 remember(tag, block);
                 return first;
             }
-            Answer::Decided(Decision::Exhausted) => Error::Exhausted { tag: display(tag) }.raise(),
+            Answer::Decided(Decision::Exhausted) => line::exhausted(tag).raise(),
             Answer::Denied(denial) => Error::of_denial(display(tag), denial).raise(),
             _ => {}
         }

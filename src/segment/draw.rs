@@ -6,6 +6,7 @@ use leaf_core::buffer::Runs;
 
 use super::changes::RowState;
 use super::error::Error;
+use super::line;
 use super::tags::{self, SlotOfTag};
 use crate::error::Problem;
 use crate::loader::call::call_loader;
@@ -79,7 +80,15 @@ fn wait(from: &SlotOfTag, tag: &[u8], patience: &Patience<'_>) -> Option<()> {
     match patience.wait_on(&slot.changed, || look(from), request) {
         Some(End::Ids) => slot.waits.add(began.elapsed()),
         Some(End::NewEpoch) => return None,
-        Some(End::Exhausted) => Error::Exhausted { tag: display(tag) }.raise(),
+        Some(End::Exhausted) => {
+            if line::left(tag).numbers == 0 {
+                line::exhausted(tag).raise();
+            }
+            // Less is skipped since then.
+            slot.state.write().verdict = Verdict::Loadable;
+            patience.nap();
+            return None;
+        }
         Some(End::OwnChange) => Error::OwnChange { tag: display(tag) }.raise(),
         Some(End::Denied(denial)) => {
             // What has changed at the centre shows when the next caller asks.

@@ -39,7 +39,7 @@ pub enum Error {
     /// Defaults of columns draw from the tag that was to be dropped.
     InUse { tag: String, columns: Vec<String> },
     /// The tag has too few ids left.
-    Exhausted { tag: String },
+    Exhausted { tag: String, left: Left },
     /// The centre's tag has too few ids left.
     CentreExhausted { tag: String },
     /// This server feeds no tags, because it has no synchronous standby.
@@ -183,10 +183,22 @@ impl Problem for Error {
                 "Change the default first, for example with leaf_column_release, or use force => true.",
             )
             .detail(format!("It is used by {}.", columns.join(", "))),
-            Error::Exhausted { tag } => Report::new(
+            Error::Exhausted { tag, left } if left.numbers > 0 => Report::new(
+                Code::ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED,
+                format!("tag \"{tag}\" has too few ids left for such a block"),
+                "Ask for fewer ids at once, or raise max_value with leaf_tag_alter.",
+            )
+            .detail(format!("{} ids are left, of which a block can have {}.", left.numbers, left.most_at_once)),
+            Error::Exhausted { tag, left } if left.held_back > 0 => Report::new(
+                Code::ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED,
+                format!("tag \"{tag}\" has only ids left that are held back"),
+                "Raise max_value with leaf_tag_alter; or, if it has handed out none of them, lower leaf.history_skip until the next grant.",
+            )
+            .detail(format!("{} ids are left, which the server may have handed out before it was promoted, restored or copied.", left.held_back)),
+            Error::Exhausted { tag, .. } => Report::new(
                 Code::ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED,
                 format!("tag \"{tag}\" has reached its maximum value"),
-                "Raise max_value with leaf_tag_alter, or ask for fewer ids at once.",
+                "Raise max_value with leaf_tag_alter.",
             ),
             Error::CentreExhausted { tag } => Report::new(
                 Code::ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED,
@@ -293,6 +305,17 @@ pub enum Privilege {
     Own,
     /// Make it fed, by writing its row.
     Attach,
+}
+
+/// What is left of a tag.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Left {
+    /// How many numbers can be granted.
+    pub numbers: u64,
+    /// How many more there are up to `max_value`, which are skipped in this history.
+    pub held_back: u64,
+    /// How many a block can have.
+    pub most_at_once: u64,
 }
 
 /// What has to be different before a tag does what was asked. All have one SQLSTATE.

@@ -8,7 +8,7 @@
 
 use leaf_core::grant::Row;
 
-use super::error::{Error, Refusal};
+use super::error::{Error, Left, Refusal};
 use super::key::key;
 use super::own_tags;
 use crate::catalog::{self, alloc};
@@ -47,6 +47,27 @@ pub fn lock_own(tag: &[u8]) -> Line {
         Refusal::SharedLine.raise(tag);
     }
     line
+}
+
+/// What is left of a tag; nothing if there is no such tag.
+pub fn left(tag: &[u8]) -> Left {
+    let row = catalog::as_owner(|| alloc::look(tag, &history::current()));
+    row.map_or_else(Left::default, |mut row| {
+        let numbers = row.position.left();
+        row.enter_history(settings::history_skip());
+        Left {
+            numbers: row.position.left(),
+            held_back: numbers - row.position.left(),
+            most_at_once: row.position.most_at_once(),
+        }
+    })
+}
+
+/// The error of a tag that has too few ids left.
+pub fn exhausted(tag: &[u8]) -> Error {
+    let left = left(tag);
+    let tag = display(tag);
+    Error::Exhausted { tag, left }
 }
 
 /// One past the largest number of a tag that memory or this session knows to be handed out.

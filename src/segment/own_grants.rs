@@ -64,7 +64,7 @@ fn refill(tag: &[u8], length: Length) {
                 Length::AtLeast(count) => position.grant_up_to(step.max(count)),
                 Length::Exactly(count) => position.grant_block(count),
             };
-            let grant = grant.unwrap_or_else(|_| Error::Exhausted { tag: display(tag) }.raise());
+            let grant = grant.unwrap_or_else(|_| line::exhausted(tag).raise());
             let to = Move {
                 to: position.max_id,
                 takes_back: false,

@@ -171,9 +171,7 @@ fn meaning(
 ) -> Option<Result<Fed, Report>> {
     Some(match answer {
         Ok(Answer::Decided(Decision::Granted { run, .. })) => Ok((run, incarnation)),
-        Ok(Answer::Decided(Decision::Exhausted)) => {
-            Err(Error::Exhausted { tag: display(tag) }.report())
-        }
+        Ok(Answer::Decided(Decision::Exhausted)) => Err(line::exhausted(tag).report()),
         Ok(Answer::Decided(Decision::MayLackFeeds)) => {
             Err(Refusal::MayLackFeeds.report(&display(tag)))
         }

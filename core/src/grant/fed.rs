@@ -69,9 +69,11 @@ pub(super) fn receive(
 
 /// Grants numbers to a fed tag of another cluster.
 pub(super) fn feed(row: &mut Row, count: u64, exact: bool) -> Result<(Run, u64), Exhausted> {
+    let most = row.position.most_at_once();
     let run = match exact {
+        true if count > most => return Err(Exhausted),
         true => row.position.grant_block(count)?,
-        false => row.position.grant_up_to(count)?,
+        false => row.position.grant_up_to(count.min(most))?,
     };
     row.largest_reserve = row.largest_reserve.max(run.len);
     row.has_fed = true;

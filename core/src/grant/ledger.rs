@@ -146,6 +146,7 @@ impl Ledger {
 fn segment(row: &mut Row, past: &Past, policy: &StepPolicy) -> Result<(Run, u64), Exhausted> {
     let policy = row.policy(policy);
     let step = policy.next_step(past.step, row.step, past.lasted);
+    let step = step.min(row.position.most_at_once());
     let run = row.position.grant_up_to(step)?;
     // A segment that was cut by the end of a block says little of the ones before.
     row.last_grant = match row.position.numbers.stripe().width() {
@@ -156,6 +157,9 @@ fn segment(row: &mut Row, past: &Past, policy: &StepPolicy) -> Result<(Run, u64)
 }
 
 fn block(row: &mut Row, count: u64) -> Result<(Run, u64), Exhausted> {
+    if count > row.position.most_at_once() {
+        return Err(Exhausted);
+    }
     let run = row.position.grant_block(count)?;
     row.largest_reserve = row.largest_reserve.max(run.len);
     Ok((run, 0))
@@ -169,7 +173,7 @@ pub(super) mod tests {
     pub const ROW: Row = Row {
         position: Position {
             max_id: 1,
-            max_value: 10_000,
+            max_value: 100_000_000,
             numbers: OwnNumbers::ALL,
         },
         step: 100,
@@ -321,6 +325,38 @@ pub(super) mod tests {
         let decision = decide(&mut ledger, block_of(10_001), Past::NONE);
         assert_eq!(decision, Decision::Exhausted);
         assert_eq!(ledger.changed(), None);
+    }
+
+    /// A skip of ten segments and blocks is a small part of it.
+    #[test]
+    fn grants_of_a_narrow_row_are_small_parts_of_what_is_left() {
+        let position = Position {
+            max_id: 2_147_483_648 - 15_000_000,
+            max_value: 2_147_483_647,
+            ..ROW.position
+        };
+        let row = Row {
+            position,
+            step: 1_000_000,
+            ..ROW
+        };
+        let mut ledger = Ledger::new(Found::Row(row), 10);
+        let segment = decide(&mut ledger, Wanted::Segment, Past::NONE);
+        assert_eq!(segment, granted(position.max_id, 1_500, 1_500));
+        let block = |count, ledger: &mut Ledger| decide(ledger, block_of(count), Past::NONE);
+        assert_eq!(block(1_500, &mut ledger), Decision::Exhausted);
+        let first = position.max_id + 1_500;
+        assert_eq!(block(1_499, &mut ledger), granted(first, 1_499, 0));
+        let skipped = ledger.changed().unwrap().skipped(10);
+        assert_eq!(skipped, 29_990);
+        for left in [1, 10, 9_999] {
+            let last = Position {
+                max_id: 1,
+                max_value: left,
+                ..position
+            };
+            assert_eq!(last.most_at_once(), 1, "{left}");
+        }
     }
 
     #[test]

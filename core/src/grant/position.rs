@@ -7,6 +7,9 @@ use crate::run::Run;
 /// because the row stores the next value.
 pub const MAX_ID: i64 = i64::MAX - 1;
 
+/// Of the ids that are left, one grant may take one in so many.
+const PART_AT_ONCE: u64 = 10_000;
+
 /// The part of a tag's row that grants work with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Position {
@@ -26,6 +29,12 @@ impl Position {
     /// How many ids are left to grant.
     pub fn left(&self) -> u64 {
         self.numbers.count(self.max_id, self.last())
+    }
+
+    /// How many ids a segment or a block may have: a small part of those that are left, because
+    /// each change of history skips several of them. A wide tag has more than is ever asked for.
+    pub fn most_at_once(&self) -> u64 {
+        (self.left() / PART_AT_ONCE).max(1)
     }
 
     /// The next id to be granted, if one is left.

@@ -76,15 +76,22 @@ impl Row {
     /// largest reserved block. A row without a grant may have missed its first ones, each
     /// of `step` ids.
     pub fn enter_history(&mut self, skip_factor: u64) {
-        // The numbers of a fed tag come from elsewhere.
-        if std::mem::take(&mut self.from_other_history) && self.grantor() == Grantor::Row {
-            let segment = match self.last_grant {
-                0 => self.step,
-                last_grant => last_grant,
-            };
-            let skipped = history_skip(skip_factor, segment, self.largest_reserve);
-            self.position.skip(skipped);
+        if std::mem::take(&mut self.from_other_history) {
+            self.position.skip(self.skipped(skip_factor));
         }
+    }
+
+    /// How many numbers the row skips in another history.
+    pub fn skipped(&self, skip_factor: u64) -> u64 {
+        // The numbers of a fed tag come from elsewhere.
+        if self.grantor() == Grantor::Centre {
+            return 0;
+        }
+        let segment = match self.last_grant {
+            0 => self.step.min(self.position.most_at_once()),
+            last_grant => last_grant,
+        };
+        history_skip(skip_factor, segment, self.largest_reserve)
     }
 }
 
@@ -165,8 +172,8 @@ pub enum Decision {
         /// tag has fewer left. For a block, 0.
         step: u64,
     },
-    /// The tag has reached its `max_value`, or has fewer ids left than the block
-    /// needs.
+    /// The tag has reached its `max_value`, or the block needs more ids than are left, or than
+    /// may be taken [at once](Position::most_at_once).
     Exhausted,
     /// There is no row.
     Missing,

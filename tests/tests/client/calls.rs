@@ -15,7 +15,7 @@ fn blocking_calls_do_what_their_sql_does() {
     let new = NewTag {
         step: Some(50),
         start: Some(100),
-        max_value: Some(10_000),
+        max_value: Some(10_000_000),
         description: Some("what we sell".into()),
         ..NewTag::default()
     };

@@ -23,6 +23,29 @@ fn serial_continues_above_its_values_and_its_sequence() {
     );
 }
 
+/// Otherwise they are forgotten until the ids reach the end of their type.
+#[test]
+fn foreign_keys_of_a_smaller_type_are_named() {
+    let world = World::new();
+    let adopt = |keys: &str| {
+        let table = format!(
+            "DROP TABLE IF EXISTS orders CASCADE; CREATE TABLE orders (id serial PRIMARY KEY, part int);
+             DROP TABLE IF EXISTS items; CREATE TABLE items ({keys});
+             SELECT leaf_column_adopt('orders', 'id', 'orders {keys}')"
+        );
+        let mut psql = world.server.program("psql");
+        let said = psql.args(["-X", "-c", &table]).output().expect("psql");
+        String::from_utf8_lossy(&said.stderr).into_owned()
+    };
+    let said = adopt("n int, order_id int REFERENCES orders, big bigint REFERENCES orders");
+    assert!(
+        said.contains("NOTICE:  foreign keys to column public.orders.id are of a smaller type than bigint: public.items.order_id\n"),
+        "{said}"
+    );
+    let said = adopt("n int, big bigint REFERENCES orders");
+    assert!(!said.contains("foreign keys"), "{said}");
+}
+
 #[test]
 fn identity_and_plain_columns_are_adopted_like_serial_ones() {
     let mut world = World::new();

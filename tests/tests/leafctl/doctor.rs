@@ -148,16 +148,26 @@ fn tags_near_their_end_are_found() {
         &server,
         "error tag \"full\": 97.0 % of its numbers are used",
     );
-    draw_many(&mut client, "full", 27);
+    draw_many(&mut client, "full", 29);
     wait_until("the last numbers are granted", || {
         client.number("SELECT granted_up_to FROM leaf.stat_segment") == 1_000
     });
     finds(
         &server,
-        "error tag \"full\": its last numbers are granted: 3 ids are left",
+        "error tag \"full\": its last numbers are granted: 1 ids are left",
     );
-    draw_many(&mut client, "full", 3);
+    draw_many(&mut client, "full", 1);
     finds(&server, "error tag \"full\": it has reached its max_value");
+}
+
+#[test]
+fn unlogged_tables_of_leaf_are_found() {
+    let (server, mut client) = Server::with_orders(10);
+    for table in ["leaf.alloc", "leaf.worker"] {
+        client.run(&format!("ALTER TABLE {table} SET UNLOGGED"));
+        finds(&server, &format!("error table {table}: it is unlogged"));
+        client.run(&format!("ALTER TABLE {table} SET LOGGED"));
+    }
 }
 
 #[test]

@@ -7,7 +7,7 @@ use leaf_tests::{
 #[test]
 fn feeding_obeys_the_rules_of_blocks() {
     let centre = Centre::of(Server::options().set("leaf.max_reserve", "1000"));
-    centre.create("orders", ", max_value => 50");
+    centre.create("orders", ", max_value => 1000000");
     let mut there = centre.0.connect();
     for (tag, count, code) in [
         ("orders", 1001, "22023"),
@@ -17,7 +17,7 @@ fn feeding_obeys_the_rules_of_blocks() {
     ] {
         assert_eq!(there.feed(tag, count).expect_err("none"), code, "{tag}");
     }
-    let code = "SELECT error_code = '2200H' FROM leaf_segment_feed('{orders}', '{51}', '{true}')";
+    let code = "SELECT error_code = '2200H' FROM leaf_segment_feed('{orders}', '{101}', '{true}')";
     assert!(there.query_one(code, &[]).expect("a row").get::<_, bool>(0));
     for call in [
         "leaf_segment_feed(NULL, '{1}')",
@@ -50,7 +50,10 @@ fn feeding_obeys_the_rules_of_blocks() {
     there.run("BEGIN");
     assert_eq!(last(&mut there, 30), 30);
     there.run("ROLLBACK");
-    assert_eq!(last(&mut there, 1000), 50);
+    // Not more than a small part of what is left.
+    assert_eq!(last(&mut there, 1000), 30 + 99);
+    there.run("SELECT leaf_tag_alter('orders', max_value => 130)");
+    assert_eq!(last(&mut there, 1000), 130);
     assert_eq!(there.feed("orders", 1).expect_err("none"), "2200H");
     there.run("BEGIN; SELECT leaf_tag_create('new')");
     assert_eq!(there.feed("new", 1).expect_err("none"), "55P03");
@@ -104,7 +107,7 @@ fn error_of_a_tag_concerns_no_other_one() {
     let centre = Centre::of(Server::options().set("leaf.max_reserve", "1000"));
     centre.create("a", "");
     centre.create("b", "");
-    centre.create("small", ", max_value => 5");
+    centre.create("small", ", max_value => 1");
     let mut there = centre.0.connect();
     there.run("SELECT leaf_tag_create('hidden'), leaf_tag_create('locked'), leaf_tag_grant('locked', 'shard')");
     let mut holder = centre.0.connect();
@@ -117,7 +120,7 @@ fn error_of_a_tag_concerns_no_other_one() {
         ("missing", 10),
         ("hidden", 10),
         ("locked", 10),
-        ("small", 5),
+        ("small", 1),
         ("small", 1),
         ("a", 10),
         ("", 1),
@@ -138,7 +141,7 @@ fn error_of_a_tag_concerns_no_other_one() {
     holder.run("ROLLBACK");
     let left = "SELECT array_agg(biz_tag || ' ' || max_id ORDER BY biz_tag)::text FROM leaf.alloc";
     let left = there.text(left);
-    assert_eq!(left, r#"{"a 61","b 4","hidden 1","locked 1","small 6"}"#);
+    assert_eq!(left, r#"{"a 61","b 4","hidden 1","locked 1","small 2"}"#);
     assert!(shard.feed("locked", 10).is_ok());
 }
 

@@ -9,10 +9,24 @@ use crate::query;
 
 /// How many failovers should be possible without anybody's help.
 const FEW: i64 = 3;
+/// How many failovers a tag should last.
+const FEW_OF_TAG: i64 = 10;
 
 pub async fn check(client: &Client, look: &Look, findings: &mut Findings) -> Result<(), Failure> {
     if look.server.is_plain || look.server.is_in_recovery {
         return Ok(());
+    }
+    let sql = "SELECT biz_tag::text, leaf.failovers_left(biz_tag::text) AS left FROM leaf.stat_segment \
+                WHERE upstream_tag IS NULL AND used_percent < 80 ORDER BY biz_tag";
+    for row in query::all(client, sql, &[]).await? {
+        let left = row.get::<_, Option<i64>>(1);
+        if let Some(left) = left.filter(|&left| left < FEW_OF_TAG) {
+            findings.warning(
+                &format!("tag \"{}\"", row.get::<_, &str>(0)),
+                format!("{left} failovers are left: each skips leaf.history_skip times its last segment and its largest block"),
+                "raise its max_value, or lower leaf.history_skip if a failover loses few grants",
+            );
+        }
     }
     let sql = "SELECT current_setting('leaf.lossless_failover')::boolean, \
                       current_setting('synchronous_standby_names') = '', \
