@@ -12,13 +12,16 @@ fn number(name: &str) -> Option<u64> {
     )
 }
 
-/// The seeds of this run, until its time (`LEAF_TEST_SECONDS`, 20 by default) is over; only
-/// `LEAF_FUZZ_SEED` if it is set.
-pub fn seeds() -> impl Iterator<Item = u64> {
+/// How long a test that makes cases by chance goes on, if `LEAF_TEST_SECONDS` says so.
+pub fn test_duration() -> Option<Duration> {
+    number("LEAF_TEST_SECONDS").map(Duration::from_secs)
+}
+
+/// The seeds of this run, until its time is over; only `LEAF_FUZZ_SEED` if it is set.
+pub fn seeds(limit: Duration) -> impl Iterator<Item = u64> {
     let only = number("LEAF_FUZZ_SEED");
     let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let first = only.unwrap_or(since_1970.expect("a clock").as_millis() as u64);
-    let limit = Duration::from_secs(number("LEAF_TEST_SECONDS").unwrap_or(20));
     let began = Instant::now();
     let more = move |&seed: &u64| match only {
         Some(only) => seed == only,

@@ -52,7 +52,7 @@ pub use answers::{Answers, OF_THE_TEST};
 pub use browser::Browser;
 pub use callers::{BUFFERED, Callers, Group, Query, SESSION, SPARING};
 pub use centre::{Centre, attach};
-pub use chance::{runner, seeds};
+pub use chance::{runner, seeds, test_duration};
 pub use clock::Clock;
 pub use copies::{feed, pipe};
 pub use disk::Disk;

@@ -3,7 +3,7 @@
 //! good and bad: no id comes twice, ids ascend, the server stays up, every error has
 //! a code of its own, and nothing is left behind.
 //!
-//! Each test runs for `LEAF_TEST_SECONDS` (20 by default). A case that fails is made
+//! Each test runs for `LEAF_TEST_SECONDS` (10 by default). A case that fails is made
 //! smaller and printed with its seed; with `LEAF_FUZZ_SEED` set to that, it is the
 //! only one to run. (What several sessions do at once depends on more than the seed.)
 
@@ -16,13 +16,19 @@ mod values;
 mod world;
 
 use book::Book;
-use leaf_tests::{runner, seeds};
+use leaf_tests::{runner, test_duration};
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{TestCaseError, TestError};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::thread;
+use std::time::Duration;
 use world::World;
+
+/// The seeds of a test.
+fn seeds() -> impl Iterator<Item = u64> {
+    leaf_tests::seeds(test_duration().unwrap_or(Duration::from_secs(10)))
+}
 
 /// Keeps the book of the last case that has failed, by an error or a panic.
 struct Kept<'k> {

@@ -4,7 +4,7 @@
 //! number and snowflake id that is handed out is kept, and [`oracle`] says, by the rules of the
 //! manual, which must not come twice.
 //!
-//! The test runs for `LEAF_TEST_SECONDS` (20 by default). A walk that fails is made shorter and
+//! The test runs for twice `LEAF_TEST_SECONDS` (some seconds by default). A walk that fails is made shorter and
 //! printed with its seed; with `LEAF_FUZZ_SEED` set to that, it is the only one to run.
 
 mod oracle;
@@ -13,16 +13,18 @@ mod restoring;
 mod steps;
 mod world;
 
-use leaf_tests::{runner, seeds};
+use leaf_tests::{runner, seeds, test_duration};
 use proptest::test_runner::{TestCaseError, TestError};
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
 use world::World;
 
 #[test]
 fn servers_that_are_copied_promoted_and_restored_repeat_no_id_in_silence() {
     let (walks, ids) = (Cell::new(0), Cell::new(0));
-    for seed in seeds() {
+    let limit = test_duration().map_or(Duration::from_secs(5), |it| it * 2);
+    for seed in seeds(limit) {
         walks.set(walks.get() + 1);
         let failed = RefCell::default();
         let result = runner(seed).run(&steps::walk(), |walk| {
