@@ -26,13 +26,13 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 
 use leaf_core::file;
-use pgrx::pg_sys;
+use pgrx::{pg_guard, pg_sys};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::error::{Error, Problem};
 use crate::pg::control_file::{self, ControlFile};
-use crate::pg::{data_directory, process, replication};
+use crate::pg::{bgworker, data_directory, process, replication};
 use crate::settings::server as settings;
 
 /// How a history began.
@@ -272,6 +272,24 @@ pub fn current() -> String {
         Error::HistoryNotStored { path }.raise()
     };
     format!("{system}/{timeline}/{nonce}")
+}
+
+/// Called while libraries are preloaded. What a standby has when it is promoted is looked at then,
+/// not with the first grant: it may be restarted before.
+pub fn init() {
+    if control_file::is_standby_requested() {
+        bgworker::run_after_recovery("leaf history", "leaf_history_main");
+    }
+}
+
+/// The main function of a background worker that runs once, after a promotion.
+///
+/// # Safety
+/// Called by the postmaster's child.
+#[pg_guard]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn leaf_history_main(_argument: pg_sys::Datum) {
+    with(|_| ());
 }
 
 /// What distinguishes the history of this start from others, if it is stored. For the postmaster.

@@ -57,6 +57,7 @@ pub extern "C-unwind" fn _PG_init() {
             schema_is_altered: catalog::guard::at_alteration_of_schema,
         });
         loader::init(&[&snowflake::renewal::Renewal, &segment::grant::Granting]);
+        history::init();
         shmem::init(at_server_start);
     }
 }

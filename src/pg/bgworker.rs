@@ -16,7 +16,27 @@ pub fn start_without_database(name: &str, kind: &str, entry: &str) -> bool {
     register(pg_sys::BGWORKER_SHMEM_ACCESS, name, kind, entry, 0)
 }
 
+/// Has the postmaster run the function `entry` of this library once, as soon as the recovery with
+/// which it starts has ended. Only while libraries are preloaded.
+pub fn run_after_recovery(name: &str, entry: &str) {
+    let mut worker = described(pg_sys::BGWORKER_SHMEM_ACCESS, name, name, entry, 0);
+    // SAFETY: the struct is filled in, and copied.
+    unsafe { pg_sys::RegisterBackgroundWorker(&raw mut worker) };
+}
+
 fn register(flags: u32, name: &str, kind: &str, entry: &str, argument: u32) -> bool {
+    let mut worker = described(flags, name, kind, entry, argument);
+    // SAFETY: the struct is filled in; no handle is requested.
+    unsafe { pg_sys::RegisterDynamicBackgroundWorker(&raw mut worker, std::ptr::null_mut()) }
+}
+
+fn described(
+    flags: u32,
+    name: &str,
+    kind: &str,
+    entry: &str,
+    argument: u32,
+) -> pg_sys::BackgroundWorker {
     let mut worker = pg_sys::BackgroundWorker {
         bgw_flags: flags as _,
         bgw_start_time: pg_sys::BgWorkerStartTime::BgWorkerStart_RecoveryFinished,
@@ -28,8 +48,7 @@ fn register(flags: u32, name: &str, kind: &str, entry: &str, argument: u32) -> b
     copy(&mut worker.bgw_type, kind);
     copy(&mut worker.bgw_library_name, "leaf");
     copy(&mut worker.bgw_function_name, entry);
-    // SAFETY: the struct is filled in; no handle is requested.
-    unsafe { pg_sys::RegisterDynamicBackgroundWorker(&raw mut worker, std::ptr::null_mut()) }
+    worker
 }
 
 /// How many background workers can run at once. Known once the server has read its

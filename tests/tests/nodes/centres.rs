@@ -337,3 +337,22 @@ fn alignment_of_a_restored_centre_does_not_make_it_feed() {
     other.run("UPDATE leaf.alloc SET max_id = max_id + 1");
     assert_eq!(other.feed("orders", 1000).expect_err("none"), "55000");
 }
+
+/// Nothing was drawn in between.
+#[test]
+fn centre_that_is_restarted_after_its_promotion_feeds_on() {
+    let mut centre = lossless_centre();
+    centre.create("orders", "");
+    let mut standby = standby_of(&centre.0, "s");
+    (centre.0.connect()).feed("orders", 1000).expect("numbers");
+    standby.catch_up_with(&centre.0);
+    centre.0.stop(Mode::Immediate);
+    standby.promote();
+    let history = standby.data().join("leaf/history");
+    wait_until("the new history is stored", || {
+        fs::read_to_string(&history).is_ok_and(|it| it.contains("continued"))
+    });
+    standby.restart(Mode::Fast);
+    let fed = standby.connect().feed("orders", 10).expect("numbers");
+    assert!(fed.first > 1000, "{fed:?}");
+}
