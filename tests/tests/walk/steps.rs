@@ -182,7 +182,8 @@ fn step() -> BoxedStrategy<Step> {
     .boxed()
 }
 
-/// A follower misses what its primary hands out, and goes its own way.
+/// A follower misses what its primary hands out, maybe confirmed by another one, and goes its own
+/// way.
 fn lossy_promotion() -> impl Strategy<Value = Vec<Step>> {
     let begun = select(vec![None, Some(Copy::Standby), Some(Copy::Subscriber)]);
     let sync = prop_oneof![
@@ -192,19 +193,24 @@ fn lossy_promotion() -> impl Strategy<Value = Vec<Step>> {
     ];
     let missed = prop::collection::vec(usage(), 1..4);
     let servers = (server(), server(), any::<bool>());
-    (servers, begun, sync, missed).prop_map(|((primary, follower, kill), begun, sync, missed)| {
-        let follower = begun.map_or(follower, |_| LATEST);
-        let begun = begun.map(|copy| Step::Copy(primary, copy));
-        let sync = sync.map(|name| Step::Sync(primary, name));
-        let uses = missed.into_iter().map(|what| Step::Use(primary, what));
-        begun
-            .into_iter()
-            .chain([Step::Cut(follower)])
-            .chain(sync)
-            .chain(uses)
-            .chain([Step::Promote(follower, kill)])
-            .collect()
-    })
+    let confirming = prop::option::weighted(0.4, synchronous_standby());
+    let parts = (servers, confirming, begun, sync, missed);
+    parts.prop_map(
+        |((primary, follower, kill), confirming, begun, sync, missed)| {
+            let follower = begun.map_or(follower, |_| LATEST);
+            let begun = begun.map(|copy| Step::Copy(primary, copy));
+            let sync = sync.map(|name| Step::Sync(primary, name));
+            let uses = missed.into_iter().map(|what| Step::Use(primary, what));
+            let confirming = confirming.into_iter().flatten();
+            confirming
+                .chain(begun)
+                .chain([Step::Cut(follower)])
+                .chain(sync)
+                .chain(uses)
+                .chain([Step::Promote(follower, kill)])
+                .collect()
+        },
+    )
 }
 
 /// A standby by which its primary's commits are confirmed from then on.
