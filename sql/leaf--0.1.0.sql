@@ -76,7 +76,7 @@ COMMENT ON COLUMN leaf.alloc.floor IS 'the tag was moved here, or ids below are 
 COMMENT ON COLUMN leaf.alloc.written_by IS 'the transaction that wrote the row, set by a trigger: if it is not the row''s xmin, the row was written while triggers were disabled';
 COMMENT ON COLUMN leaf.alloc.upstream_tag IS 'the tag of the centre from which the ids of a fed tag come; null if they are granted here';
 COMMENT ON COLUMN leaf.alloc.upstream_incarnation IS 'the identity of that tag: another tag with its name feeds nothing';
-COMMENT ON COLUMN leaf.alloc.vouched_in IS 'history of the cluster in which the row is known to lack nothing that it has fed to tags of other clusters: in another one, it feeds nothing';
+COMMENT ON COLUMN leaf.alloc.vouched_in IS 'history of the database in which the row is known to lack nothing that it has fed to tags of other clusters: in another one, it feeds nothing';
 COMMENT ON COLUMN leaf.alloc.stripes IS 'into how many stripes the numbers are cut; 1 if they are not';
 COMMENT ON COLUMN leaf.alloc.stripe IS 'the stripe, from 0, whose numbers are granted here: no two nodes may have the same one';
 COMMENT ON COLUMN leaf.alloc.stripe_width IS 'numbers in a block of a stripe; every block of them belongs to the next stripe';

@@ -32,7 +32,7 @@ use uuid::Uuid;
 
 use crate::error::{Error, Problem};
 use crate::pg::control_file::{self, ControlFile};
-use crate::pg::{bgworker, data_directory, process, replication};
+use crate::pg::{bgworker, data_directory, database, process, replication};
 use crate::settings::server as settings;
 
 /// How a history began.
@@ -299,7 +299,13 @@ pub fn nonce() -> Option<Uuid> {
     history.is_stored.then_some(history.nonce)
 }
 
-/// Whether an earlier history, as rows store it, goes on in the present one, which lacks nothing of
+/// The history of this database. No other database has the same, and no copy that has begun its own
+/// history.
+pub fn of_database() -> String {
+    format!("{}/{}", current(), database::current())
+}
+
+/// Whether an earlier history of this database goes on in the present one, which lacks nothing of
 /// it.
 pub fn is_continued(earlier: &str) -> bool {
     let Beginning::Continued { since, up_to } = with(|history| history.beginning.clone()) else {
@@ -311,7 +317,9 @@ pub fn is_continued(earlier: &str) -> bool {
     let is_of_system = parts.next() == Some(&system);
     let timeline = parts.next().and_then(|part| part.parse().ok());
     let nonce = parts.next().and_then(|part| Uuid::parse_str(part).ok());
+    let is_of_database = parts.next() == Some(&database::current().to_string());
     is_of_system
+        && is_of_database
         && timeline.is_some_and(|timeline| (since.timeline..=up_to).contains(&timeline))
         && (timeline != Some(since.timeline) || since.nonce.is_none() || since.nonce == nonce)
 }

@@ -11,6 +11,7 @@ use leaf_core::time::WallTime;
 use super::args;
 use crate::catalog::{self, registry};
 use crate::error::{Error as CommonError, Problem};
+use crate::history;
 use crate::pg::call::{Call, sql_functions};
 use crate::pg::rows::Record;
 use crate::pg::{clock, guc, process, role, xact};
@@ -120,7 +121,7 @@ fn leaf_worker_release(call: Call<'_>) {
 fn leaf_worker_take_over(call: Call<'_>) -> i32 {
     let worker_id = args::wanted_worker_id(call.integer(0));
     let (taken, _) = in_registry(|| {
-        let history = lease::database_history();
+        let history = history::of_database();
         Ok(registry::take_over(&history, worker_id, clock::now()))
     });
     taken as i32

@@ -77,7 +77,7 @@ pub fn update(tag: &[u8], changes: &Changes<'_>, vouches: bool) {
     let vouched_in = changes
         .max_id
         .filter(|_| vouches)
-        .map(|_| history::current());
+        .map(|_| history::of_database());
     let intent = match vouched_in {
         Some(_) => Intent::Vouch,
         None => Intent::Plain,
@@ -103,7 +103,7 @@ pub fn update(tag: &[u8], changes: &Changes<'_>, vouches: bool) {
 
 /// Records that somebody vouches for a tag, or for all that are granted here; returns how many.
 pub fn vouch(tag: Option<&[u8]>) -> usize {
-    let history = history::current();
+    let history = history::of_database();
     intent::with(Intent::Vouch, || {
         execute(
             "UPDATE leaf.alloc SET vouched_in = $2 \
@@ -196,7 +196,7 @@ pub fn look(tag: &[u8], history: &str) -> Option<Row> {
             " FROM leaf.alloc AS a WHERE a.biz_tag = $1"
         ),
         &[text_arg(tag), string_arg(history)],
-        |row| read_row(row, history),
+        read_row,
     )
     .pop()
 }
@@ -210,14 +210,15 @@ pub fn lock(tag: &[u8], history: &str) -> Option<Row> {
             " FROM leaf.alloc AS a WHERE a.biz_tag = $1 FOR NO KEY UPDATE"
         ),
         &[text_arg(tag), string_arg(history)],
-        |row| read_row(row, history),
+        read_row,
     )
     .pop()
 }
 
-fn read_row(row: &ResultRow<'_>, history: &str) -> Row {
+fn read_row(row: &ResultRow<'_>) -> Row {
     let vouched_in = optional_text(row, "vouched_in");
-    let is_vouched = vouched_in.is_some_and(|it| it == history || history::is_continued(&it));
+    let is_vouched =
+        vouched_in.is_some_and(|it| it == history::of_database() || history::is_continued(&it));
     let is_signed = column_of::<bool>(row, "is_signed") == Some(true);
     Row {
         position: position_of(row),
@@ -263,7 +264,7 @@ pub fn lock_for_grant(tags: &[&[u8]], history: &str) -> Vec<Found> {
                 FOR NO KEY UPDATE OF a SKIP LOCKED"
         ),
         &[text_array_arg(tags.iter().copied()), string_arg(history)],
-        |row| (bigint(row, 1) as usize - 1, read_row(row, history)),
+        |row| (bigint(row, 1) as usize - 1, read_row(row)),
     );
     for (at, row) in rows {
         found[at] = Found::Row(row);
@@ -360,7 +361,7 @@ pub fn store_grants(grants: &[Changed<'_>], history: &str) {
             "UPDATE leaf.alloc AS a \
                 SET max_id = g.max_id, last_grant = g.last_grant, largest_reserve = g.largest_reserve, \
                     history = $5, is_copy = false, \
-                    vouched_in = CASE WHEN g.has_fed <> 0 THEN $5 ELSE a.vouched_in END \
+                    vouched_in = CASE WHEN g.has_fed <> 0 THEN $7 ELSE a.vouched_in END \
                FROM unnest($1, $2, $3, $4, $6) AS g(tag, max_id, last_grant, largest_reserve, has_fed) \
               WHERE a.biz_tag = g.tag RETURNING a.max_id = g.max_id",
             &[
@@ -370,6 +371,7 @@ pub fn store_grants(grants: &[Changed<'_>], history: &str) {
                 bigint_array_arg(rows().map(|row| as_bigint(row.largest_reserve))),
                 string_arg(history),
                 bigint_array_arg(rows().map(|row| i64::from(row.has_fed))),
+                string_arg(&history::of_database()),
             ],
             |row| flag(row, 1),
         )

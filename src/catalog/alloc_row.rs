@@ -103,15 +103,15 @@ impl<'r> AllocRow<'r> {
 
     /// The new row with where it was made. One that brings a history along is a copy of an
     /// earlier row, which may have granted more ids since, even in this history, and numbers to
-    /// shards. `history` is the present one.
-    pub fn made(self, history: &str) -> AllocRow<'r> {
+    /// shards. `history` is the present one, `of_database` that of the database.
+    pub fn made(self, history: &str, of_database: &str) -> AllocRow<'r> {
         let is_copy = self.0.text(column::HISTORY).is_some();
         let row = self.with_flag(column::IS_COPY, is_copy);
         match is_copy {
             true => row.unvouched(),
             false => row
                 .with_text(column::HISTORY, history)
-                .vouched_in(Some(history.as_bytes())),
+                .vouched_in(Some(of_database.as_bytes())),
         }
     }
 

@@ -161,10 +161,7 @@ fn held(claimant: &Claimant, rows: &[Registered], history: &str) -> Vec<Held> {
 /// Whether the lease was that of this database on the primary whose standby this server was, and
 /// which issues nothing any more.
 fn is_of_former_self(row: &Registered) -> bool {
-    let database = row.history.rsplit('/').next();
-    row.node.strip_prefix(SERVER) == Some(&row.history)
-        && database == Some(&database::current().to_string())
-        && history::is_continued(&row.history)
+    row.node.strip_prefix(SERVER) == Some(&row.history) && history::is_continued(&row.history)
 }
 
 /// A worker id without a row: the lowest one, or one that is quickly found in a large

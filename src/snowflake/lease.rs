@@ -106,7 +106,7 @@ impl Claimant {
 pub fn identity() -> Identity {
     Identity {
         incarnation: registry::incarnation(),
-        history: database_history(),
+        history: history::of_database(),
     }
 }
 
@@ -144,15 +144,9 @@ impl Proof {
     }
 }
 
-/// The history of this database. No other database has the same, and no copy that has
-/// begun its own history.
-pub fn database_history() -> String {
-    format!("{}/{}", history::current(), database::current())
-}
-
 /// The name of this server in the registry, for the current database.
 pub fn server_name() -> String {
-    format!("{SERVER}{}", database_history())
+    format!("{SERVER}{}", history::of_database())
 }
 
 /// A new token.
@@ -200,7 +194,7 @@ pub fn renew(
         ceiling: ceiling.max(least),
         ..*lease
     };
-    let history = database_history();
+    let history = history::of_database();
     let registration = registration(claimant, renewed, &history, settings::worker_lease());
     if !registry::renew(&registration, lease.token) {
         return Ok(None);

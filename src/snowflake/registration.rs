@@ -11,10 +11,11 @@ use super::ceilings::{self, Kept, Raise};
 use super::choice::choose_worker_id;
 use super::error::Error;
 use super::lease::{
-    Claimant, Leased, check_clock, database_history, keep_ceilings, kept_ceiling, may_begin, raise,
-    registration, renew,
+    Claimant, Leased, check_clock, keep_ceilings, kept_ceiling, may_begin, raise, registration,
+    renew,
 };
 use crate::catalog::registry::{self, Registered};
+use crate::history;
 use crate::pg::{self, database};
 use crate::settings::snowflake::{self as settings, Wanted};
 use crate::shmem::generators::Lease;
@@ -80,7 +81,7 @@ fn try_to_register(claimant: &Claimant, raises: &mut Vec<Raise>) -> Result<Optio
     if let Some(leased) = registered_before(claimant)? {
         return Ok(Some(leased));
     }
-    let history = database_history();
+    let history = history::of_database();
     let scheme = scheme(&claimant.scheme)?;
     if scheme.epoch > claimant.now {
         return Err(Error::FutureEpoch(scheme));

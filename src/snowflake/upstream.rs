@@ -12,10 +12,11 @@ use leaf_core::time::WallTime;
 use uuid::Uuid;
 
 use super::error::Error;
-use super::lease::{self, Claimant, Leased, database_history, random_token};
+use super::lease::{self, Claimant, Leased, random_token};
 use super::registration;
 use crate::catalog;
 use crate::catalog::registry::{self, UpstreamLease};
+use crate::history;
 use crate::link::call::call_link;
 use crate::pg::clock;
 use crate::settings;
@@ -121,7 +122,7 @@ fn raise(
 /// Begins a lease of the server's own with a worker id of the centre.
 fn begin(claimant: Claimant, own: UpstreamLease) -> Result<Leased, Error> {
     let scheme = registration::scheme(&claimant.scheme)?;
-    let history = database_history();
+    let history = history::of_database();
     let worker_id = own.held.terms.worker_id;
     let row = registry::row(i64::from(worker_id));
     let begun = registration::begin(&claimant, &history, scheme, worker_id as u64, row.as_ref())?;
@@ -218,7 +219,7 @@ fn register(wanted: &Wanted) -> Demand {
         return again;
     }
     Demand::Register {
-        node: Text::of(&format!("shard {}", database_history())),
+        node: Text::of(&format!("shard {}", history::of_database())),
         worker_id: wanted.worker_id,
         nonce: *Uuid::new_v4().as_bytes(),
         ahead: upstream_settings::lease(),

@@ -84,7 +84,7 @@ fn made(new: AllocRow<'_>) -> AllocRow<'_> {
     if new.is_of_centre() && !extension::may_call(user, "leaf_tag_attach") {
         Error::denied(new.tag(), user, Privilege::Attach).raise()
     }
-    new.made(&history::current())
+    new.made(&history::current(), &history::of_database())
 }
 
 /// The row to be stored: moved backwards only by what takes ids back, and forwards, without a

@@ -7,11 +7,11 @@ use crate::api::args;
 use crate::catalog::intent;
 use crate::catalog::worker_row::{self, WorkerRow};
 use crate::error::{Error as CommonError, Problem};
+use crate::history;
 use crate::pg::call::{Call, sql_functions};
 use crate::pg::trigger::{self, Answer, Event};
 use crate::pg::{clock, heap, role};
 use crate::snowflake::error::Error;
-use crate::snowflake::lease::database_history;
 
 sql_functions!(leaf_worker_check);
 
@@ -52,7 +52,9 @@ fn leaf_worker_check(call: Call<'_>) -> Answer<'_> {
 /// A role that may only add rows, as to restore a dump, adds records of what was used elsewhere:
 /// it makes no lease of this database.
 fn check_history(row: &WorkerRow, table: pg_sys::Oid) {
-    if !heap::may_update(role::current(), table) && row.history() == database_history().as_bytes() {
+    if !heap::may_update(role::current(), table)
+        && row.history() == history::of_database().as_bytes()
+    {
         args::bad(
             format!(
                 "worker id {} is not leased by this database",

@@ -356,3 +356,18 @@ fn centre_that_is_restarted_after_its_promotion_feeds_on() {
     let fed = standby.connect().feed("orders", 10).expect("numbers");
     assert!(fed.first > 1000, "{fed:?}");
 }
+
+/// It is another space of ids, which has the identity of the first.
+#[test]
+fn database_that_was_copied_from_a_centre_feeds_nothing() {
+    let centre = Centre::start();
+    let mut admin = centre.0.connect();
+    admin.run("CREATE DATABASE ids");
+    let mut ids = centre.0.connect_as("postgres", "ids");
+    ids.run("CREATE EXTENSION leaf; SELECT leaf_tag_create('orders')");
+    ids.feed("orders", 10).expect("numbers");
+    drop(ids);
+    admin.run("CREATE DATABASE copy TEMPLATE ids");
+    let mut copy = centre.0.connect_as("postgres", "copy");
+    assert_eq!(copy.feed("orders", 10).expect_err("none"), "55000");
+}
