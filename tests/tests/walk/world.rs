@@ -371,12 +371,12 @@ impl World {
             true => client.run("ALTER SUBSCRIPTION everything DISABLE"),
             false => server.reload("primary_conninfo", ""),
         }
-        wait_until("it gets nothing more", || {
-            client.number(
-                "SELECT count(*) FROM pg_stat_activity
-                  WHERE backend_type IN ('walreceiver', 'logical replication worker')",
-            ) == 0
-        });
+        let getting = match is_logical {
+            true => "SELECT count(*) FROM pg_stat_subscription WHERE pid IS NOT NULL",
+            // After the end of a timeline, it waits to be told.
+            false => "SELECT count(*) FROM pg_stat_wal_receiver WHERE status <> 'waiting'",
+        };
+        wait_until("it gets nothing more", || client.number(getting) == 0);
         let following = self.machines[follower].following.as_mut();
         following.expect("it follows").is_cut = true;
     }
