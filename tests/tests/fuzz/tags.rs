@@ -122,7 +122,7 @@ fn change() -> Value {
         1 => with("history", text()),
         1 => fixed(&["last_grant = 1000000", "last_grant = -1", "last_grant = 9223372036854775807",
                      "largest_reserve = 1000000", "largest_reserve = 9223372036854775807",
-                     "stripes = 2", "stripes = 4, stripe = 1", "stripe_width = 7", "fed_in = 'x'",
+                     "stripes = 2", "stripes = 4, stripe = 1", "stripe_width = 7", "vouched_in = 'x'",
                      "upstream_tag = 'b', upstream_incarnation = gen_random_uuid()"]),
     ]
     .boxed()
