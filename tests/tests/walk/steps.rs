@@ -191,22 +191,26 @@ fn lossy_promotion() -> impl Strategy<Value = Vec<Step>> {
         1 => Just(Some(None)),
         1 => server().prop_map(|name| Some(Some(name))),
     ];
-    let missed = prop::collection::vec(usage(), 1..4);
+    let uses = (
+        prop::collection::vec(usage(), 0..3),
+        prop::collection::vec(usage(), 1..4),
+    );
     let servers = (server(), server(), any::<bool>());
     let confirming = prop::option::weighted(0.4, synchronous_standby());
-    let parts = (servers, confirming, begun, sync, missed);
+    let parts = (servers, confirming, begun, sync, uses);
     parts.prop_map(
-        |((primary, follower, kill), confirming, begun, sync, missed)| {
+        |((primary, follower, kill), confirming, begun, sync, (had, missed))| {
             let follower = begun.map_or(follower, |_| LATEST);
             let begun = begun.map(|copy| Step::Copy(primary, copy));
             let sync = sync.map(|name| Step::Sync(primary, name));
-            let uses = missed.into_iter().map(|what| Step::Use(primary, what));
+            let used = |what| Step::Use(primary, what);
             let confirming = confirming.into_iter().flatten();
             confirming
                 .chain(begun)
+                .chain(had.into_iter().map(used))
                 .chain([Step::Cut(follower)])
                 .chain(sync)
-                .chain(uses)
+                .chain(missed.into_iter().map(used))
                 .chain([Step::Promote(follower, kill)])
                 .collect()
         },
