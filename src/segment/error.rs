@@ -207,7 +207,7 @@ impl Problem for Error {
             ),
             Error::Unreplicated => Report::not_ready(
 "this server feeds no tags, because it has no synchronous standby",
-                "Set synchronous_standby_names, or, if losing ids that shards have got is acceptable, leaf.allow_unreplicated_centre.",
+                "Set synchronous_standby_names; or leaf.allow_unreplicated_centre, after whose failover feeding stops until leaf_tag_vouch is called.",
             ),
             Error::FailoverUnknown => Report::not_ready(
 "this server feeds no tags, because nothing says whether a failover loses what it has fed",

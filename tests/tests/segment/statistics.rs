@@ -16,12 +16,12 @@ fn float(client: &mut Client, column: &str) -> Option<f64> {
 fn ids_left_and_drawn_add_up() {
     let server = Server::start();
     let mut client = server.connect();
-    client.run("SELECT leaf_tag_create('orders', step => 100, max_value => 1000000)");
+    client.run("SELECT leaf_tag_create('orders', step => 100, max_value => 1000000000)");
     let check = |client: &mut Client, drawn: i64| {
         assert_eq!(client.stat("orders", "ids_drawn"), drawn);
-        assert_eq!(client.stat("orders", "ids_left"), 1_000_000 - drawn);
-        assert_eq!(client.stat("orders", "max_value"), 1_000_000);
-        assert_eq!(float(client, "used_percent"), Some(drawn as f64 / 10_000.0));
+        assert_eq!(client.stat("orders", "ids_left"), 1_000_000_000 - drawn);
+        assert_eq!(client.stat("orders", "max_value"), 1_000_000_000);
+        assert_eq!(float(client, "used_percent"), Some(drawn as f64 / 10_000_000.0));
     };
     check(&mut client, 0);
     assert_eq!(float(&mut client, "extract(epoch FROM time_left)"), None);
