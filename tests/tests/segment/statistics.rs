@@ -21,7 +21,10 @@ fn ids_left_and_drawn_add_up() {
         assert_eq!(client.stat("orders", "ids_drawn"), drawn);
         assert_eq!(client.stat("orders", "ids_left"), 1_000_000_000 - drawn);
         assert_eq!(client.stat("orders", "max_value"), 1_000_000_000);
-        assert_eq!(float(client, "used_percent"), Some(drawn as f64 / 10_000_000.0));
+        assert_eq!(
+            float(client, "used_percent"),
+            Some(drawn as f64 / 10_000_000.0)
+        );
     };
     check(&mut client, 0);
     assert_eq!(float(&mut client, "extract(epoch FROM time_left)"), None);
