@@ -239,10 +239,9 @@ fn name_that_the_centre_cannot_have_concerns_its_tag_alone() {
     let mut client = shard.connect();
     client.run("SELECT leaf_tag_create('中')");
     client.next("orders").expect("an id");
-    // The link is held up, so that the next requests go together.
-    let link = there
-        .number("SELECT pid::bigint FROM pg_stat_activity WHERE application_name = 'leaf link'");
-    let paused = Paused::all(vec![link as i32]);
+    // The shard's session is held up, so that the next requests go together.
+    let session = there.number("SELECT pid::bigint FROM pg_stat_activity WHERE usename = 'shard'");
+    let paused = Paused::all(vec![session as i32]);
     let mut sessions = [shard.connect(), shard.connect(), shard.connect()];
     std::thread::scope(|scope| {
         let [first, second, third] = &mut sessions;
@@ -323,7 +322,9 @@ fn tags_asked_for_after_a_start_leave_room_for_other_requests() {
     let mut client = shard.connect();
     client.next("local").expect("an id");
     wait_until("the centre is asked", || {
-        there.number("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'leaf link' AND state = 'active'") > 0
+        there.number(
+            "SELECT count(*) FROM pg_stat_activity WHERE usename = 'shard' AND state = 'active'",
+        ) > 0
     });
     // The centre is reached, and has the tag.
     client.run("SELECT leaf_tag_attach('late')");

@@ -129,37 +129,55 @@ fn views_say_how_long_a_fed_tag_can_go_on_without_the_centre() {
     assert_eq!(client.stat("orders", "ids_left"), 0);
 }
 
-/// Runs the commands that wait for sessions to leave a database, and a fast stop, each of
-/// which must take less than the five seconds that PostgreSQL waits.
+/// How long a command, the end of a loader or a stop may take: commands give up after five seconds.
+const SOON: Duration = Duration::from_secs(2);
+
+/// Runs the commands that wait for sessions to leave a database, or for an answer of each process,
+/// ends a loader, and stops the server: each while the centre is being asked from the database.
 fn commands_are_not_held_up(shard: &mut Server) {
     let mut client = shard.connect();
+    client.run("SELECT leaf_tag_create('orders')");
     client.run("CREATE DATABASE other");
     let mut other = shard.connect_as("postgres", "other");
-    other.run(
-        "CREATE EXTENSION leaf; SELECT leaf_tag_create('orders'); SET leaf.wait_timeout = '300ms'",
-    );
-    // The link is in the middle of an attempt.
-    refused(
-        other.batch_execute("SELECT leaf_tag_attach('orders')"),
-        "55P03",
-    );
+    other.run("CREATE EXTENSION leaf; SELECT leaf_tag_create('orders')");
     drop(other);
-    for command in [
-        "ALTER DATABASE other RENAME TO another",
-        "CREATE DATABASE copy TEMPLATE another",
-        "DROP DATABASE another",
-        "DROP DATABASE copy WITH (FORCE)",
+    client.run("SET allow_in_place_tablespaces = on");
+    client.run("CREATE TABLESPACE space LOCATION ''");
+    client.run("CREATE TABLE spacious (a int) TABLESPACE space; DROP TABLE spacious");
+    for (asking, command) in [
+        ("other", "ALTER DATABASE other RENAME TO another"),
+        ("another", "CREATE DATABASE copy TEMPLATE another"),
+        ("another", "DROP TABLESPACE space"),
+        ("another", "DROP DATABASE another"),
+        ("copy", "DROP DATABASE copy WITH (FORCE)"),
     ] {
+        ask_in_vain(shard, asking);
         let began = Instant::now();
         client.run(command);
         let took = began.elapsed();
-        assert!(took < Duration::from_secs(5), "{command}: {took:?}");
+        assert!(took < SOON, "{command}: {took:?}");
     }
-    assert!(shard.has_process("leaf link"));
+    ask_in_vain(shard, "postgres");
+    let end = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE backend_type = 'leaf loader'";
+    let began = Instant::now();
+    while client.number(end) > 0 {
+        assert!(began.elapsed() < SOON, "the loader has not ended");
+    }
+    ask_in_vain(shard, "postgres");
     let began = Instant::now();
     shard.stop(Mode::Fast);
     let took = began.elapsed();
-    assert!(took < Duration::from_secs(5), "a fast stop: {took:?}");
+    assert!(took < SOON, "a fast stop: {took:?}");
+}
+
+/// Gives up while the centre is being asked.
+fn ask_in_vain(shard: &Server, database: &str) {
+    let mut client = shard.connect_as("postgres", database);
+    client.run("SET leaf.wait_timeout = '300ms'");
+    refused(
+        client.batch_execute("SELECT leaf_tag_attach('orders')"),
+        "55P03",
+    );
 }
 
 #[test]

@@ -75,7 +75,7 @@ fn answers_that_are_lost_cost_no_worker_id() {
     let mut there = centre.0.connect();
     let leases = "SELECT count(*) FROM leaf.worker WHERE node LIKE 'shard %'";
     let mut client = shard.connect();
-    // The link is connected: what it asks for arrives, and is done.
+    // The shard is connected: what it asks for arrives, and is done.
     centre.create("orders", "");
     attach(&shard, "orders", 10);
     relay.lose_answers(true);

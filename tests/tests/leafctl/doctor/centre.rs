@@ -57,7 +57,7 @@ fn centre_that_does_not_answer_is_found() {
     centre.0.stop(Mode::Immediate);
     client.run("SET leaf.wait_timeout = '1s'");
     wait_until("the buffers are empty", || client.next("orders").is_err());
-    wait_until("the link has noticed", || {
+    wait_until("the shard has noticed", || {
         let sql = "SELECT (last_error_at > last_answer_at)::int::bigint FROM leaf.stat_upstream";
         client.number(sql) == 1
     });
