@@ -1110,11 +1110,11 @@ CREATE FUNCTION leaf_upstream_stats(
         OUT last_error_at timestamptz) RETURNS record
     LANGUAGE c VOLATILE STRICT PARALLEL SAFE
     AS 'MODULE_PATHNAME', 'leaf_upstream_stats';
-COMMENT ON FUNCTION leaf_upstream_stats() IS 'how this server fares with the centre that feeds its tags';
+COMMENT ON FUNCTION leaf_upstream_stats() IS 'how this database fares with the centre that feeds its tags';
 REVOKE EXECUTE ON FUNCTION leaf_upstream_stats() FROM PUBLIC;
 
 CREATE VIEW leaf.stat_upstream AS SELECT * FROM leaf_upstream_stats();
-COMMENT ON VIEW leaf.stat_upstream IS 'how this server fares with the centre that feeds its tags: connection, numbers and errors since the server started';
+COMMENT ON VIEW leaf.stat_upstream IS 'how this database fares with the centre that feeds its tags: connection, numbers and errors since the server started';
 
 CREATE FUNCTION leaf.failovers_left() RETURNS bigint
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$

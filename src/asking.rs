@@ -1,29 +1,19 @@
-//! Asking the loader, and the centre, and waiting for the answer.
+//! Asking the loader, and waiting for the answer.
 
 use std::cell::RefCell;
 use std::time::Duration;
 
 use crate::error::{Error, Problem};
-use crate::link::call::call_link;
 use crate::patience::Patience;
-use crate::pg::shm::Shareable;
 use crate::pg::{process, xact_end};
-use crate::settings::upstream as settings;
-use crate::shmem;
 use crate::shmem::key::KeyRef;
 use crate::shmem::mailbox::{Answer, Ask, Asked};
-use crate::shmem::requests::{Id, Table};
-use crate::shmem::upstream::{self, Demand, Denial};
-
-/// A request under way.
-enum UnderWay {
-    Loader(Id),
-    Centre(Id),
-}
+use crate::shmem::requests::Id;
+use crate::shmem::{self, Shared};
 
 thread_local! {
     /// The requests under way, which are withdrawn if the wait is interrupted.
-    static UNDER_WAY: RefCell<Vec<UnderWay>> = const { RefCell::new(Vec::new()) };
+    static UNDER_WAY: RefCell<Vec<Id>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Raises an error where nothing is granted: in recovery, and in single-user mode.
@@ -68,75 +58,41 @@ pub fn ask_loader_all(
             ids => break ids,
         }
     };
-    for id in &ids {
-        begin(UnderWay::Loader(*id));
-    }
-    let answers = wait(&shared.mailbox, &ids, patience, if_failed, || {
-        patience.call_loader(shared);
-        true
-    });
+    xact_end::involve();
+    UNDER_WAY.with_borrow_mut(|under_way| under_way.extend_from_slice(&ids));
+    let answers = wait(shared, &ids, patience, if_failed);
     withdraw();
     answers
 }
 
-/// Posts a request to the centre and waits for the answer.
-pub fn ask_centre(demand: &Demand, patience: &Patience<'_>) -> upstream::Answer {
-    let shared = shmem::require();
-    if settings::upstream().is_none() {
-        // The link would count that as a failure of the centre.
-        return Err(Denial::NoUpstream);
-    }
-    let requests = &shared.upstream.requests;
-    let id = loop {
-        match requests.post(demand) {
-            Some(id) => break id,
-            None if patience.is_over() => return Err(Denial::Busy),
-            None => patience.nap(),
-        }
-    };
-    begin(UnderWay::Centre(id));
-    let call = || call_link(shared);
-    let answer = wait(requests, &[id], patience, Duration::MAX, call).pop();
-    withdraw();
-    answer.and_then(Result::ok).unwrap_or(Err(Denial::Away))
-}
-
-fn begin(request: UnderWay) {
-    xact_end::involve();
-    UNDER_WAY.with_borrow_mut(|under_way| under_way.push(request));
-}
-
 /// Waits until all requests are answered, or it is too late for the others: that is so earlier
-/// for those that have failed, and at once if `call`, which wakes the worker, returns false.
-fn wait<A: Shareable + Copy, R: Shareable + Copy>(
-    table: &Table<A, R>,
+/// for those that have failed.
+fn wait(
+    shared: &Shared,
     ids: &[Id],
     patience: &Patience<'_>,
     if_failed: Duration,
-    call: impl Fn() -> bool,
-) -> Vec<Result<R, Option<String>>> {
+) -> Vec<Result<Answer, Option<String>>> {
+    let mailbox = &shared.mailbox;
     let mut answers = vec![None; ids.len()];
-    let mut is_called = true;
     loop {
         // An answer sets this process's latch.
-        let is_over = patience.is_over() || !is_called;
+        let is_over = patience.is_over();
         let is_over_if_failed = patience.waited() >= if_failed;
-        table.collect_each(ids, &mut answers);
-        let is_awaited = |(answer, id): (&Option<R>, &Id)| {
-            answer.is_none() && !(is_over_if_failed && table.last_failure(*id).is_some())
+        mailbox.collect_each(ids, &mut answers);
+        let is_awaited = |(answer, id): (&Option<Answer>, &Id)| {
+            answer.is_none() && !(is_over_if_failed && mailbox.last_failure(*id).is_some())
         };
         if is_over || !answers.iter().zip(ids).any(is_awaited) {
             let each = answers.into_iter().zip(ids);
             return each
-                .map(|(answer, id)| answer.ok_or_else(|| table.last_failure(*id)))
+                .map(|(answer, id)| answer.ok_or_else(|| mailbox.last_failure(*id)))
                 .collect();
         }
-        is_called = call();
-        if is_called {
-            // A failure sets the latch, too.
-            let left = if_failed.saturating_sub(patience.waited());
-            patience.nap_for(if left.is_zero() { Duration::MAX } else { left });
-        }
+        patience.call_loader(shared);
+        // A failure sets the latch, too.
+        let left = if_failed.saturating_sub(patience.waited());
+        patience.nap_for(if left.is_zero() { Duration::MAX } else { left });
     }
 }
 
@@ -147,10 +103,7 @@ pub fn withdraw() {
     let Some(shared) = shmem::get() else {
         return;
     };
-    for request in under_way {
-        match request {
-            UnderWay::Loader(id) => shared.mailbox.withdraw(id),
-            UnderWay::Centre(id) => shared.upstream.requests.withdraw(id),
-        }
+    for id in under_way {
+        shared.mailbox.withdraw(id);
     }
 }

@@ -37,6 +37,7 @@ impl Observer for AtEnd {
             shared.index.free_all(database, |_| true);
             shared.leftovers.forget(database);
             shared.generators.free(database);
+            shared.loaders.forget(database);
         }
     }
 

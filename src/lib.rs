@@ -56,7 +56,11 @@ pub extern "C-unwind" fn _PG_init() {
             extension_is_dropped: catalog::guard::at_drop_of_extension,
             schema_is_altered: catalog::guard::at_alteration_of_schema,
         });
-        loader::init(&[&snowflake::renewal::Renewal, &segment::grant::Granting]);
+        loader::init(&[
+            &snowflake::renewal::Renewal,
+            &segment::grant::Granting,
+            &segment::grant::position::Positions,
+        ]);
         history::init();
         shmem::init(at_server_start);
     }

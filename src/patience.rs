@@ -149,6 +149,11 @@ impl<'t> Patience<'t> {
         }
     }
 
+    /// Whether there was a loader while the call has waited.
+    pub fn had_loader(&self) -> bool {
+        self.had_loader.get()
+    }
+
     /// Raises the error for a wait that was too long, with the cause if there is one.
     pub fn give_up(&self, cause: Option<String>) -> ! {
         self.too_late(self.ids, cause).raise()

@@ -23,6 +23,7 @@ use crate::shmem::failures::Failures;
 use crate::shmem::generators::{GeneratorSlot, Lease};
 use crate::shmem::key::OwnedKey;
 use crate::shmem::slot::{Slot, TagState};
+use crate::shmem::upstream::{Contact, ContactState};
 use crate::shmem::waits::WaitCounts;
 use crate::snowflake::source;
 
@@ -301,13 +302,14 @@ fn leaf_snowflake_stats(_call: Call<'_>) -> Record {
     with_common(record, seen.waits, &seen.failures, seen.reset_at)
 }
 
-/// How the link fares with the centre. Its errors are shown in full here, and only here.
+/// How the loader fares with the centre. Its errors are shown in full here, and only here.
 fn leaf_upstream_stats(_call: Call<'_>) -> Record {
-    let state = shmem::require().upstream.state();
+    let contact = shmem::require().loaders.contact_of(database::current());
+    let state = contact.map_or(ContactState::NEW, Contact::state);
     let host = state.host.get();
     Record::new()
         .with("host", (!host.is_empty()).then_some(host))
-        .with("connected_since", state.connected_at)
+        .with("connected_since", contact.and_then(Contact::connected_at))
         .with("last_answer_at", state.answered_at)
         .with("feeds", state.feeds as i64)
         .with("ids_fed", state.numbers as i64)

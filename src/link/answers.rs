@@ -1,17 +1,24 @@
 //! What the answers of the centre mean. All of them are checked here.
 
 use leaf_core::Run;
-use leaf_core::snowflake::lease::Identity;
 use leaf_core::snowflake::request;
 use uuid::Uuid;
 
-use super::failure::{Answer, Failure};
+use super::failure::Failure;
+use super::message::{Answer, Demand, Registry, Reply};
 use crate::pg::libpq::Outcome;
-use crate::shmem::text::Text;
-use crate::shmem::upstream::{Address, Demand, Denial, Registry, Reply};
+use crate::shmem::upstream::Denial;
+
+/// Where an answer is from.
+pub struct Place {
+    /// As in [`Registry::address`].
+    pub address: String,
+    /// The number of the connection.
+    pub connection: u64,
+}
 
 /// What the outcome of a statement means for each of its requests.
-pub fn answers(demands: &[Demand], outcome: &Outcome, place: Address) -> Vec<Answer> {
+pub fn answers(demands: &[Demand], outcome: &Outcome, place: &Place) -> Vec<Answer> {
     let all = |answer: &dyn Fn(&Demand) -> Failure| -> Vec<Answer> {
         demands.iter().map(|demand| Err(answer(demand))).collect()
     };
@@ -31,7 +38,7 @@ pub fn answers(demands: &[Demand], outcome: &Outcome, place: Address) -> Vec<Ans
     }
 }
 
-fn answer(demand: &Demand, row: &[String], place: Address) -> Answer {
+fn answer(demand: &Demand, row: &[String], place: &Place) -> Answer {
     if demand.is_of_tag()
         && let [.., sqlstate, message] = row
         && !sqlstate.is_empty()
@@ -68,13 +75,11 @@ fn denial_of(demand: &Demand, code: &str) -> Denial {
 }
 
 /// What is in an answer, which must be what was asked for.
-fn reply(demand: &Demand, row: &[String], place: Address) -> Result<Reply, String> {
-    let of_registry = |registry: Identity| Registry {
-        incarnation: registry.incarnation,
-        history: Text::of(&registry.history),
-        address: place,
-        // The link knows its number.
-        connection: 0,
+fn reply(demand: &Demand, row: &[String], place: &Place) -> Result<Reply, String> {
+    let of_registry = |identity| Registry {
+        identity,
+        address: place.address.clone(),
+        connection: place.connection,
     };
     match *demand {
         Demand::Numbers { count, exact, .. } => {

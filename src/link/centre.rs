@@ -5,11 +5,11 @@ use std::time::{Duration, Instant, SystemTime};
 
 use leaf_core::snowflake::request::{self, Request};
 
-use super::answers::answers;
-use super::failure::{Answer, Failure};
+use super::answers::{Place, answers};
+use super::failure::Failure;
+use super::message::{Answer, Demand};
 use crate::pg::libpq::{Connection, LibPq, Outcome};
-use crate::shmem::upstream as shmem;
-use crate::shmem::upstream::{Demand, Denial};
+use crate::shmem::upstream::{Contact, Denial};
 
 /// Where the centre is, and how long it may take.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,17 +20,10 @@ pub struct Address {
     pub timeout: Duration,
 }
 
-/// What a conversation brings.
-pub enum Heard {
-    /// There is a new connection.
-    Connected,
-    /// The outcome of the next request.
-    Answer(Box<Answer>),
-}
-
-/// The centre as the link knows it.
+/// The centre as the thread knows it.
 pub struct Centre {
     pq: &'static LibPq,
+    contact: &'static Contact,
     address: Option<Address>,
     connection: Option<Connection>,
     /// The hosts as libpq has understood them, beginning with the one to try next.
@@ -62,9 +55,10 @@ const SET_TIMEOUTS: &str =
 
 impl Centre {
     /// Not connected yet.
-    pub fn new(pq: &'static LibPq) -> Self {
+    pub fn new(pq: &'static LibPq, contact: &'static Contact) -> Self {
         Centre {
             pq,
+            contact,
             address: None,
             connection: None,
             hosts: Vec::new(),
@@ -73,10 +67,18 @@ impl Centre {
         }
     }
 
-    /// Whether the connection, if there was one, has not been lost since it was used last.
-    pub fn is_still_connected(&mut self) -> bool {
-        let is_lost = |it: &mut Connection| it.read().is_err() || !it.is_ok();
-        self.connection.take_if(is_lost).is_none()
+    /// Looks whether the connection, if there was one, has been lost since it was used last.
+    pub fn look(&mut self) {
+        let is_lost = |it: &Connection| it.read().is_err() || !it.is_ok();
+        if self.connection.as_ref().is_some_and(is_lost) {
+            self.disconnect();
+        }
+    }
+
+    fn disconnect(&mut self) -> Option<Connection> {
+        let left = self.connection.take()?;
+        self.contact.disconnected();
+        Some(left)
     }
 
     /// The host that it is connected to.
@@ -88,25 +90,22 @@ impl Centre {
     /// Asks the centre, in one pipeline. Requests for numbers that follow each other share
     /// statements, of as many tags as the centre can grant in time. Calls `hear` with each answer
     /// as soon as it is there, in the order of the requests.
-    pub fn ask(&mut self, address: &Address, demands: &[Demand], mut hear: impl FnMut(Heard)) {
+    pub fn ask(&mut self, address: &Address, demands: &[Demand], mut hear: impl FnMut(Answer)) {
         if self.address.as_ref() != Some(address) {
-            self.connection = None;
+            self.disconnect();
             self.hosts.clear();
             self.address = Some(address.clone());
         }
-        let was_connected = self.connection.as_ref().is_some_and(Connection::is_ok);
         if let Err(failure) = self.connect(address) {
             for demand in demands {
-                let failure = self.of_lease(demand, failure.clone());
-                hear(Heard::Answer(Box::new(Err(failure))));
+                hear(Err(self.of_lease(demand, failure.clone())));
             }
             return;
         }
-        if !was_connected {
-            hear(Heard::Connected);
-        }
-        let place = shmem::Address::of(&self.place());
-        let mut settle = |answer| hear(Heard::Answer(Box::new(answer)));
+        let place = Place {
+            address: self.place(),
+            connection: self.contact.connection(),
+        };
         let groups: Vec<_> = (demands)
             .chunk_by(|one, next| one.is_for_numbers() && next.is_for_numbers())
             .flat_map(|group| group.chunks(self.tags_at_once))
@@ -121,7 +120,7 @@ impl Centre {
             groups.iter().map(|group| request(group)),
             |outcome| {
                 let group = unanswered.next().copied().unwrap_or_default();
-                let answers = answers(group, &outcome, place);
+                let answers = answers(group, &outcome, &place);
                 let is_error = matches!(outcome, Outcome::Error { .. });
                 if group.first().is_some_and(Demand::is_for_numbers) {
                     tags_at_once = next_size(tags_at_once, is_error, &answers);
@@ -131,7 +130,7 @@ impl Centre {
                     let of_host = |it: &Failure| it.is_of_host(is_error || is_slow);
                     is_useless &= answer.as_ref().is_err_and(of_host);
                     settled += 1;
-                    settle(answer);
+                    hear(answer);
                 }
             },
         );
@@ -142,7 +141,7 @@ impl Centre {
         let cause = lost.unwrap_or_default();
         for demand in &demands[settled..] {
             let failure = Failure::new(Denial::Away, cause.as_str());
-            settle(Err(self.of_lease(demand, failure)));
+            hear(Err(self.of_lease(demand, failure)));
         }
     }
 
@@ -166,7 +165,7 @@ impl Centre {
     fn of_lease(&self, demand: &Demand, failure: Failure) -> Failure {
         match demand {
             Demand::Renew { address, .. } if failure.denial == Denial::Away => Failure {
-                denial: match is_same_place(&address.get(), &self.place()) {
+                denial: match is_same_place(address, &self.place()) {
                     true => Denial::SameAway,
                     false => Denial::OtherAway,
                 },
@@ -180,14 +179,14 @@ impl Centre {
         if self.connection.as_ref().is_some_and(Connection::is_ok) {
             return Ok(());
         }
-        self.connection = None;
+        self.disconnect();
         check(self.pq, &address.conninfo)
             .map_err(|cause| Failure::new(Denial::NoUpstream, cause))?;
         // libpq takes whole seconds, and no less than two.
         let seconds = address.timeout.as_secs().max(2).to_string();
         let tcp_timeout = address.timeout.as_millis().to_string();
         let mut options = vec![
-            ("fallback_application_name", "leaf link"),
+            ("fallback_application_name", "leaf loader"),
             ("target_session_attrs", "read-write"),
             ("tcp_user_timeout", tcp_timeout.as_str()),
             ("dbname", address.conninfo.as_str()),
@@ -229,6 +228,7 @@ impl Centre {
         };
         let lost = exchange(Some(&connection), address.timeout, [set], |_| {});
         self.connection = Some(connection);
+        self.contact.connected();
         match lost {
             None => Ok(()),
             Some(cause) => {
@@ -240,7 +240,7 @@ impl Centre {
 
     /// Disconnects, and will begin with the next host.
     fn leave_host(&mut self) {
-        let left = self.connection.take();
+        let left = self.disconnect();
         let Some((host, port)) = left.map(|left| left.host_and_port()) else {
             return;
         };
@@ -281,7 +281,7 @@ fn request(demands: &[Demand]) -> Request<String> {
             worker_id,
             nonce,
             ahead,
-        } => request::register(&node.get(), *worker_id, *nonce, clock(), *ahead),
+        } => request::register(node, *worker_id, *nonce, clock(), *ahead),
         Demand::Renew {
             worker_id,
             nonce,
@@ -298,7 +298,7 @@ fn arrays(demands: &[Demand]) -> Vec<String> {
     let (mut tags, mut counts, mut exacts) = (Vec::new(), Vec::new(), Vec::new());
     for demand in demands {
         if let Demand::Numbers { tag, count, exact } = demand {
-            let tag = tag.get().replace('\\', r"\\").replace('"', "\\\"");
+            let tag = tag.replace('\\', r"\\").replace('"', "\\\"");
             tags.push(format!("\"{tag}\""));
             counts.push(count.to_string());
             exacts.push(exact.to_string());

@@ -1,6 +1,6 @@
 //! Why the centre has not done what was asked.
 
-use crate::shmem::upstream::{Denial, Reply};
+use crate::shmem::upstream::Denial;
 
 /// A request that has failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +32,3 @@ fn in_one_line(text: &str) -> String {
     let shown = |char: char| if char.is_control() { ' ' } else { char };
     text.chars().take(LONGEST).map(shown).collect()
 }
-
-/// The outcome of a request.
-pub type Answer = Result<Reply, Failure>;

@@ -1,6 +1,6 @@
 //! The thread that speaks with the centre.
 //!
-//! Resolving names and connecting block, in libpq as in the C library. The link's main thread
+//! Resolving names and connecting block, in libpq as in the C library. The loader's main thread
 //! must not block: it has to answer signals at once. So the conversation has a thread of its
 //! own, in which all signals are blocked and which calls nothing of PostgreSQL's server.
 
@@ -11,10 +11,10 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::Duration;
 
-use super::centre::{Address, Centre, Heard};
-use super::failure::Answer;
+use super::centre::{Address, Centre};
+use super::message::{Answer, Demand};
 use crate::pg::libpq::LibPq;
-use crate::shmem::upstream::Demand;
+use crate::shmem::upstream::Contact;
 
 /// How often it is looked whether the centre is still connected, while nothing is asked.
 const LOOK: Duration = Duration::from_secs(1);
@@ -27,8 +27,6 @@ struct Questions {
 
 /// What comes back.
 pub enum Message {
-    /// There is a new connection, or the last one is lost.
-    Changed,
     /// The answer to the next request.
     Answer(Box<Answer>),
     /// All were answered. With where the centre is, if it is still connected.
@@ -45,7 +43,7 @@ pub struct Speaker {
 
 impl Speaker {
     /// Starts the thread.
-    pub fn start(pq: &'static LibPq) -> io::Result<Speaker> {
+    pub fn start(pq: &'static LibPq, contact: &'static Contact) -> io::Result<Speaker> {
         let (questions, asked) = mpsc::channel();
         let (answered, messages) = mpsc::channel();
         let (bell, mut ring) = UnixStream::pair()?;
@@ -53,7 +51,7 @@ impl Speaker {
         with_signals_blocked(|| {
             thread::Builder::new()
                 .name("leaf centre".into())
-                .spawn(move || speak(pq, &asked, &answered, &mut ring))
+                .spawn(move || speak(Centre::new(pq, contact), &asked, &answered, &mut ring))
         })?;
         Ok(Speaker {
             questions,
@@ -62,17 +60,16 @@ impl Speaker {
         })
     }
 
-    /// Asks; `false` if the thread has ended.
-    pub fn ask(&self, address: Address, demands: Vec<Demand>) -> bool {
-        self.questions.send(Questions { address, demands }).is_ok()
+    /// Asks. That the thread has ended, [`messages`](Self::messages) says.
+    pub fn ask(&self, address: Address, demands: Vec<Demand>) {
+        let _ = self.questions.send(Questions { address, demands });
     }
 
-    /// What has come back and was not fetched yet.
-    pub fn messages(&mut self) -> Vec<Message> {
-        let mut rung = [0; 256];
+    /// What has come back and was not fetched yet, and whether the thread has ended.
+    pub fn messages(&mut self) -> (Vec<Message>, bool) {
         // Nothing to read is no fault: the bell only ends a wait.
-        let _ = self.bell.read(&mut rung);
-        self.messages.try_iter().collect()
+        let has_ended = matches!(self.bell.read(&mut [0; 256]), Ok(0));
+        (self.messages.try_iter().collect(), has_ended)
     }
 
     /// The descriptor that is readable when there are messages.
@@ -82,12 +79,11 @@ impl Speaker {
 }
 
 fn speak(
-    pq: &'static LibPq,
+    mut centre: Centre,
     questions: &Receiver<Questions>,
     messages: &Sender<Message>,
     ring: &mut UnixStream,
 ) {
-    let mut centre = Centre::new(pq);
     // If the main thread has ended, so does the process.
     let mut send = |message| {
         let _ = messages.send(message);
@@ -97,18 +93,13 @@ fn speak(
         let Questions { address, demands } = match questions.recv_timeout(LOOK) {
             Ok(asked) => asked,
             Err(RecvTimeoutError::Timeout) => {
-                if !centre.is_still_connected() {
-                    send(Message::Changed);
-                }
+                centre.look();
                 continue;
             }
             Err(RecvTimeoutError::Disconnected) => return,
         };
-        centre.ask(&address, &demands, |heard| {
-            send(match heard {
-                Heard::Connected => Message::Changed,
-                Heard::Answer(answer) => Message::Answer(answer),
-            });
+        centre.ask(&address, &demands, |answer| {
+            send(Message::Answer(Box::new(answer)));
         });
         send(Message::End(centre.host()));
     }

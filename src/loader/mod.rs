@@ -19,12 +19,14 @@
 pub mod call;
 pub mod work;
 
+use std::ffi::CString;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use pgrx::{pg_guard, pg_sys};
 
+use crate::link;
 use crate::pg::wait_event::WaitEvent;
 use crate::pg::{bgworker, clock, guc, latch, own_xact, process};
 use crate::settings;
@@ -67,11 +69,15 @@ pub unsafe extern "C-unwind" fn leaf_loader_main(argument: pg_sys::Datum) {
         return;
     };
     let database = argument.value() as u32;
-    if !shared.loaders.enter(database) {
+    let Some(contact) = shared.loaders.enter(database) else {
         return;
-    }
+    };
     LOADER_OF.store(database, Ordering::Relaxed);
+    // Before all other hooks, so that it ends the process last: the thread that speaks with the
+    // centre may be in a library that is being torn down.
+    process::exit_without_destructors();
     process::before_exit(at_exit);
+    link::begin(contact);
     each(|work| work.before_connect());
     bgworker::connect(pg_sys::Oid::from(database));
     each(|work| work.after_connect());
@@ -101,6 +107,12 @@ fn prepare_session() {
     ] {
         guc::set(name, value);
     }
+    // A reload that changed it would call setenv, while the thread that speaks with the centre may
+    // be reading the environment.
+    guc::set(
+        c"lc_messages",
+        &CString::new(guc::text(c"lc_messages")).unwrap_or_default(),
+    );
 }
 
 fn work(shared: &Shared, database: u32) {
@@ -109,6 +121,7 @@ fn work(shared: &Shared, database: u32) {
     loop {
         process::check_for_interrupts();
         if bgworker::reload_if_asked() {
+            link::reconsider();
             let outdated = works()
                 .iter()
                 .filter(|work| work.reconsider(shared, database));
@@ -122,25 +135,29 @@ fn work(shared: &Shared, database: u32) {
             last_look = Instant::now();
             each(|work| work.request_overdue(shared, database));
         }
+        let is_heard = link::turn();
         match run_works(shared, database) {
             Done::Leave => return,
-            Done::Something => {
+            Done::Nothing if !is_heard => {}
+            Done::Nothing | Done::Something => {
                 last_work = Instant::now();
                 continue;
             }
-            Done::Nothing => {}
         }
         if !run_empty_transaction() {
             return;
         }
-        let is_idle = last_work.elapsed() >= settings::server::loader_idle_timeout();
+        let is_idle = last_work.elapsed() >= settings::server::loader_idle_timeout()
+            && link::nap().is_none()
+            && !works().iter().any(|work| work.is_needed(shared, database));
         let has_work = || next_try(shared, database).is_some();
         if is_idle && shared.loaders.leave(database, has_work) {
             LOADER_OF.store(0, Ordering::Relaxed);
             return;
         }
         let nap = next_try(shared, database).unwrap_or(NAP).min(NAP);
-        latch::wait(nap, WaitEvent::LoaderMain);
+        let nap = link::nap().unwrap_or(NAP).min(nap);
+        latch::wait_or_readable(nap, link::descriptor(), WaitEvent::LoaderMain);
     }
 }
 
@@ -186,6 +203,7 @@ unsafe extern "C-unwind" fn at_exit(_code: i32, _argument: pg_sys::Datum) {
         && let Some(shared) = shmem::get()
     {
         each(|work| work.hand_over(shared, database));
+        link::end();
         shared.loaders.leave(database, || false);
     }
 }

@@ -20,7 +20,7 @@ pub trait Work: Sync {
 
     /// Requests what a session should have requested but did not, for example because it
     /// was killed between its draw and its request.
-    fn request_overdue(&self, shared: &Shared, database: u32);
+    fn request_overdue(&self, _shared: &Shared, _database: u32) {}
 
     /// Does what is requested and may be tried now.
     fn run(&self, shared: &Shared, database: u32) -> Done;
@@ -28,10 +28,15 @@ pub trait Work: Sync {
     /// When the next request may be tried; `None` if there is none.
     fn next_try(&self, shared: &Shared, database: u32) -> Option<Monotonic>;
 
+    /// Whether the loader must not end, although there was no request for long.
+    fn is_needed(&self, _shared: &Shared, _database: u32) -> bool {
+        false
+    }
+
     /// Called when the loader ends. What it has taken and not settled is left to the next
     /// loader; other requests are dropped, because sessions that are still waiting repeat
     /// them.
-    fn hand_over(&self, shared: &Shared, database: u32);
+    fn hand_over(&self, _shared: &Shared, _database: u32) {}
 }
 
 /// The outcome of a check for work.

@@ -11,11 +11,6 @@ pub fn start(name: &str, kind: &str, entry: &str, argument: u32) -> bool {
     register(flags, name, kind, entry, argument)
 }
 
-/// Like [`start`], for a worker that connects to no database.
-pub fn start_without_database(name: &str, kind: &str, entry: &str) -> bool {
-    register(pg_sys::BGWORKER_SHMEM_ACCESS, name, kind, entry, 0)
-}
-
 /// Has the postmaster run the function `entry` of this library once, as soon as the recovery with
 /// which it starts has ended. Only while libraries are preloaded.
 pub fn run_after_recovery(name: &str, entry: &str) {
@@ -93,16 +88,6 @@ pub fn connect(database: pg_sys::Oid) {
             pg_sys::InvalidOid,
             pg_sys::BGWORKER_BYPASS_ALLOWCONN,
         );
-    }
-}
-
-/// Installs the signal handlers of a worker that connects to no database.
-pub fn begin_without_database() {
-    // SAFETY: called once at the start of a worker's main function.
-    unsafe {
-        pqsignal(libc::SIGTERM, Some(die));
-        pqsignal(libc::SIGHUP, Some(SignalHandlerForConfigReload));
-        pg_sys::BackgroundWorkerUnblockSignals();
     }
 }
 

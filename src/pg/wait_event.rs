@@ -12,12 +12,10 @@ pub enum WaitEvent {
     Segment,
     /// `LeafSnowflake`: snowflake ids: the next tick, the clock, or the loader.
     Snowflake,
-    /// `LeafLoaderMain`: the loader, for something to do.
+    /// `LeafLoaderMain`: the loader, for something to do, or for an answer of the centre.
     LoaderMain,
     /// `LeafCeilingFile`: the lock on the files of ceilings.
     CeilingFile,
-    /// `LeafLinkMain`: the link, for something to do or for an answer of the centre.
-    LinkMain,
 }
 
 impl WaitEvent {
@@ -25,13 +23,12 @@ impl WaitEvent {
     #[cfg(any(feature = "pg17", feature = "pg18", feature = "pg19"))]
     pub fn number(self) -> u32 {
         /// As this process has learnt them; 0 if it has not.
-        static NUMBERS: [AtomicU32; 5] = [const { AtomicU32::new(0) }; 5];
+        static NUMBERS: [AtomicU32; 4] = [const { AtomicU32::new(0) }; 4];
         let (known, name) = match self {
             WaitEvent::Segment => (&NUMBERS[0], c"LeafSegment"),
             WaitEvent::Snowflake => (&NUMBERS[1], c"LeafSnowflake"),
             WaitEvent::LoaderMain => (&NUMBERS[2], c"LeafLoaderMain"),
             WaitEvent::CeilingFile => (&NUMBERS[3], c"LeafCeilingFile"),
-            WaitEvent::LinkMain => (&NUMBERS[4], c"LeafLinkMain"),
         };
         match known.load(Ordering::Relaxed) {
             0 => {

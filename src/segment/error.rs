@@ -5,7 +5,7 @@ use pgrx::PgSqlErrorCode as Code;
 use pgrx::pg_sys::Oid;
 
 use crate::error::{Problem, Report};
-use crate::pg::{display, role};
+use crate::pg::{database, display, role};
 use crate::shmem;
 use crate::shmem::upstream::Denial;
 
@@ -107,7 +107,8 @@ impl Error {
 
 /// What the current role may know of the cause.
 fn cause(denial: Denial) -> String {
-    let whole = || shmem::get()?.upstream.state().failures.message();
+    let contact = || shmem::get()?.loaders.contact_of(database::current());
+    let whole = || contact()?.state().failures.message();
     let whole = role::is_monitor(role::current()).then(whole).flatten();
     whole.unwrap_or_else(|| denial.message().into())
 }

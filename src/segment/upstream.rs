@@ -24,15 +24,16 @@ use crate::patience::{Ids, Patience};
 use crate::pg::{display, process, replication, role};
 use crate::settings::{server, upstream as settings};
 use crate::shmem;
+use crate::shmem::key::KeyRef;
 use crate::shmem::mailbox::{Answer, Ask, Asked};
 use crate::shmem::text::Text;
-use crate::shmem::upstream::{Demand, Denial, Reply};
+use crate::shmem::upstream::Denial;
 
 /// Attaches a tag to a tag of the centre, whose name is in UTF-8 and in the database's
 /// encoding.
 pub fn attach(tag: &[u8], upstream_tag: &[u8], upstream_name: &str) {
     let patience = Patience::new(Ids::OfTag(tag));
-    let found = ask(upstream_name, &patience);
+    let found = ask(key(tag), upstream_name, &patience);
     let (position, incarnation) =
         found.unwrap_or_else(|denial| Error::of_denial(display(tag), denial).raise());
     catalog::as_owner(|| {
@@ -58,16 +59,25 @@ pub fn attach(tag: &[u8], upstream_tag: &[u8], upstream_name: &str) {
     });
 }
 
-/// Asks the centre where its tag stands, and for the tag's identity.
-fn ask(tag: &str, patience: &Patience<'_>) -> Result<(i64, [u8; 16]), Denial> {
-    let demand = Demand::Numbers {
-        tag: Text::of(tag),
-        count: 0,
-        exact: false,
-    };
-    match asking::ask_centre(&demand, patience)? {
-        Reply::Granted { run, incarnation } => Ok((run.first, incarnation)),
-        Reply::Leased { .. } | Reply::Renewed { .. } => Err(Denial::Refused),
+/// Has the loader ask the centre where its tag stands, and for the tag's identity.
+fn ask(
+    key: KeyRef<'_>,
+    tag_of_centre: &str,
+    patience: &Patience<'_>,
+) -> Result<(i64, [u8; 16]), Denial> {
+    let ask = Ask::of(key, [0; 16], Asked::Position(Text::of(tag_of_centre)));
+    loop {
+        if settings::upstream().is_none() {
+            return Err(Denial::NoUpstream);
+        }
+        let answer = asking::ask_loader_all(&[ask], patience, Duration::MAX).pop();
+        match answer.expect("at least one was posted") {
+            Ok(Answer::Position(setting, found)) if setting == settings::digest() => return found,
+            Err(cause) if !patience.had_loader() => patience.give_up(cause),
+            _ if patience.is_over() => return Err(Denial::Away),
+            // One of the two has not read the configuration file again yet.
+            _ => patience.nap(),
+        }
     }
 }
 

@@ -125,7 +125,7 @@ pub fn allow_unreplicated_centre() -> bool {
 struct NoPassword;
 
 impl Check for NoPassword {
-    /// The link checks the string again, which may be that of a file.
+    /// The loader checks the string again, which may be that of a file.
     fn check(value: &str) -> Result<(), String> {
         if leaf_core::conninfo::may_contain_password(value) {
             return Err("It must not contain a password. Use a password file (passfile), a service file or a certificate.".into());

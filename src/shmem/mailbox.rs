@@ -1,5 +1,5 @@
 //! What sessions ask of their database's loader: to reserve blocks, to take back their
-//! unused ends, to create tags, and to lease worker ids to nodes.
+//! unused ends, to lease worker ids to nodes, and where tags of the centre stand.
 
 use std::time::Duration;
 
@@ -8,12 +8,13 @@ use leaf_core::snowflake::Scheme;
 use leaf_core::time::{Monotonic, WallTime};
 
 use super::generators::{Lease, Refusal};
-use super::key::{Key, KeyRef, OwnedKey};
+use super::key::{Key, KeyRef, OwnedKey, TAG_BYTES};
 use super::requests::{Id, Table};
 use super::text::Text;
 use super::upstream::Denial;
 use crate::pg::process;
 use crate::pg::shm::Shareable;
+use crate::settings::upstream::CentreDigest;
 
 /// Of how many tags a loader takes requests of other clusters at once.
 const FED_AT_ONCE: usize = 40;
@@ -50,19 +51,32 @@ pub enum Asked {
     Grant(Wanted),
     /// A worker id for a node.
     WorkerId(Registration),
+    /// Where a tag of the centre stands. With its name, in UTF-8.
+    Position(Text<TAG_BYTES>),
 }
 
 impl Asked {
-    /// Whether it concerns a tag.
-    pub fn is_of_tag(&self) -> bool {
-        self.registration().is_none()
+    /// What is asked of the row of a tag.
+    pub fn grant(&self) -> Option<Wanted> {
+        match self {
+            Asked::Grant(wanted) => Some(*wanted),
+            Asked::WorkerId(_) | Asked::Position(_) => None,
+        }
     }
 
     /// The node that asks for a worker id.
     pub fn registration(&self) -> Option<&Registration> {
         match self {
             Asked::WorkerId(node) => Some(node),
-            Asked::Grant(_) => None,
+            Asked::Grant(_) | Asked::Position(_) => None,
+        }
+    }
+
+    /// The tag of the centre whose position is asked for.
+    pub fn tag_of_centre(&self) -> Option<String> {
+        match self {
+            Asked::Position(tag) => Some(tag.get()),
+            Asked::Grant(_) | Asked::WorkerId(_) => None,
         }
     }
 }
@@ -104,6 +118,9 @@ pub enum Answer {
     Leased { lease: Lease, scheme: Scheme },
     /// There is no worker id.
     Refused(Refusal),
+    /// Where the centre's tag stands, and the tag's identity. With the digest of `leaf.upstream` as
+    /// the loader had it.
+    Position(CentreDigest, Result<(i64, [u8; 16]), Denial>),
 }
 
 /// A request as the loader sees it.
@@ -162,7 +179,7 @@ impl Mailbox {
         let mut fed = Vec::with_capacity(FED_AT_ONCE);
         let taken = self.take(|ask| {
             let is_taken = ask.is_to(database) && is_it(&ask.asked);
-            if !is_taken || !matches!(ask.asked, Asked::Grant(wanted) if wanted.is_of_shard()) {
+            if !is_taken || !ask.asked.grant().is_some_and(|wanted| wanted.is_of_shard()) {
                 return is_taken;
             }
             let tag = ask.key.incarnation();
@@ -193,7 +210,7 @@ impl Mailbox {
             |ask| ask.is_to(database),
             |ask| match ask.asked {
                 Asked::Grant(Wanted::TakeBack { .. }) => Some(Answer::Decided(Decision::NotLast)),
-                Asked::Grant(_) | Asked::WorkerId(_) => None,
+                Asked::Grant(_) | Asked::WorkerId(_) | Asked::Position(_) => None,
             },
         );
     }

@@ -5,11 +5,10 @@
 //! - [`index`]: the slots, found by (database, OID of that database's
 //!   `leaf.alloc`, tag), and which of them a loader should load.
 //! - [`slot`]: one per tag in use, with its double buffer.
-//! - [`worker_table`]: which database has a loader, and where its latch is; the same for the
-//!   link.
-//! - [`requests`]: what is asked of workers: in the [`mailbox`], of loaders, to reserve blocks
-//!   and to take unused ids of blocks back; in [`upstream`], of the link, which passes it on to
-//!   the centre.
+//! - [`worker_table`]: which database has a loader, and where its latch is; and how it fares with
+//!   the centre ([`upstream`]).
+//! - [`requests`]: what is asked of loaders, in the [`mailbox`]: to reserve blocks, to take unused
+//!   ids of blocks back, and what the centre knows.
 //! - [`leftovers`]: unused ids of evicted slots, which loaders take back.
 //! - [`generators`]: one per database that issues snowflake ids.
 //!
@@ -23,7 +22,7 @@
 //!    the loader has recorded about the tag. Drawing needs no lock.
 //! 3. the loader table's. Before a loader leaves, it checks under this lock whether
 //!    there is work, and takes the next two to do so.
-//! 4. the mailbox's, that of the leftovers, and that of the requests to the centre: no other
+//! 4. the mailbox's, that of the leftovers, and those of the contacts with the centre: no other
 //!    lock is taken under them.
 //! 5. the generators' directory: which generator serves which database; then a
 //!    generator's `state`: its lease. Neither is taken together with 1 or 2.
@@ -63,25 +62,18 @@ use generators::Generators;
 use index::Index;
 use leftovers::Leftovers;
 use mailbox::Mailbox;
-use upstream::Upstream;
 use worker_table::WorkerTable;
 
 /// The shared memory.
 pub struct Shared {
     pub index: Index,
     pub loaders: WorkerTable,
-    /// The only one is [`LINK`].
-    pub links: WorkerTable,
-    pub upstream: Upstream,
     pub mailbox: Mailbox,
     pub leftovers: Leftovers,
     pub generators: Generators,
 }
 
 const MAILBOX: requests::Names = [c"leaf mailbox lock", c"leaf mailbox", c"leaf mailbox used"];
-
-/// The number of the link among the workers of its kind.
-pub const LINK: u32 = 1;
 
 /// Set in the postmaster, inherited by every process it forks.
 static SHARED: AtomicPtr<Shared> = AtomicPtr::new(std::ptr::null_mut());
@@ -113,8 +105,6 @@ fn request(request: &Request) {
     Index::request_memory(request, settings::server::max_tags());
     // Each loader is a background worker.
     WorkerTable::request_memory(request, bgworker::most());
-    WorkerTable::request_memory(request, 1);
-    Upstream::request_memory(request);
     Mailbox::request_memory(request, Mailbox::places());
     Leftovers::request_memory(request);
     Generators::request_memory(request);
@@ -122,12 +112,9 @@ fn request(request: &Request) {
 
 fn startup(startup: &Startup) {
     let loaders = (c"leaf loaders lock", c"leaf loaders");
-    let links = (c"leaf link lock", c"leaf link");
     let shared = Shared {
         index: Index::attach(startup, settings::server::max_tags()),
         loaders: WorkerTable::attach(startup, loaders, bgworker::most()),
-        links: WorkerTable::attach(startup, links, 1),
-        upstream: Upstream::attach(startup),
         mailbox: Mailbox::attach(startup, MAILBOX, Mailbox::places()),
         leftovers: Leftovers::attach(startup),
         generators: Generators::attach(startup),

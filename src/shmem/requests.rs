@@ -1,5 +1,4 @@
-//! Requests to one of leaf's workers: to the loader of a database ([mailbox](super::mailbox)), and
-//! to the link ([upstream](super::upstream)).
+//! Requests to the loader of a database ([mailbox](super::mailbox)).
 //!
 //! | stage | begins when | ends when |
 //! |---|---|---|
@@ -95,13 +94,7 @@ impl<A: Shareable + Copy, R: Shareable + Copy> Table<A, R> {
         }
     }
 
-    /// Posts a request, whose answer will set this process's latch; `None` if there is no free
-    /// place. Requests that were withdrawn may occupy some for a moment.
-    pub fn post(&self, ask: &A) -> Option<Id> {
-        self.post_all(std::slice::from_ref(ask), 0).pop()
-    }
-
-    /// Posts requests at once, the first ones, so that `spare` places stay free.
+    /// Posts requests at once, whose answers will set this process's latch: the first ones, so that `spare` places stay free.
     pub fn post_all(&self, asks: &[A], spare: usize) -> Vec<Id> {
         let (now, latch) = (clock::monotonic(), LatchRef::mine());
         let mut posted = Vec::with_capacity(asks.len());
@@ -138,14 +131,7 @@ impl<A: Shareable + Copy, R: Shareable + Copy> Table<A, R> {
         posted
     }
 
-    /// Takes the answer, if there is one; this ends the request.
-    pub fn collect(&self, id: Id) -> Option<R> {
-        let mut answer = [None];
-        self.collect_each(&[id], &mut answer);
-        answer[0]
-    }
-
-    /// Takes the answers that are not there yet.
+    /// Takes the answers that are not there yet; this ends their requests.
     pub fn collect_each(&self, ids: &[Id], answers: &mut [Option<R>]) {
         let mut places = self.places.write();
         let missing = ids.iter().zip(answers).filter(|(_, it)| it.is_none());

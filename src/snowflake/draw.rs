@@ -24,7 +24,7 @@ pub fn draw(count: u64) -> TickIds {
     asking::require_grants();
     let patience = Patience::new(Ids::Snowflake);
     if let Some(own) = own_lease::case_for_one() {
-        return draw_own(shared, &own, count, &patience);
+        return draw_own(&own, count, &patience);
     }
     let mut waiting_since = None;
     loop {
@@ -50,11 +50,11 @@ pub fn draw(count: u64) -> TickIds {
 }
 
 /// Like [`draw`], from the session's own lease.
-fn draw_own(shared: &Shared, own: &OwnLease, count: u64, patience: &Patience<'_>) -> TickIds {
+fn draw_own(own: &OwnLease, count: u64, patience: &Patience<'_>) -> TickIds {
     loop {
         match own.take(count) {
             Ok(taken) => return taken.ids,
-            Err(Stop::Ceiling) => own.obtain(shared),
+            Err(Stop::Ceiling) => own.obtain(),
             Err(Stop::Wait { us }) if sleep(us, patience) => {}
             Err(Stop::Wait { us }) => own.with(|scheme, generator| {
                 give_up(scheme, generator, us, patience);

@@ -53,7 +53,7 @@ pub fn register(node: &Registration) -> Leased {
 
 /// Whether a request is one of these.
 pub fn is_registration(asked: &Asked) -> bool {
-    !asked.is_of_tag()
+    asked.registration().is_some()
 }
 
 /// What the loader does: leases to all who ask, in one transaction; if that fails, to each alone.

@@ -19,7 +19,6 @@ use crate::catalog::{self, relation};
 use crate::error::Problem;
 use crate::pg::{heap, xact, xact_end};
 use crate::settings::snowflake as settings;
-use crate::shmem::Shared;
 use crate::shmem::generators::Standing;
 
 struct Kept {
@@ -75,7 +74,7 @@ impl OwnLease {
     }
 
     /// Leases, or raises the ceiling.
-    pub fn obtain(&self, shared: &Shared) {
+    pub fn obtain(&self) {
         xact_end::involve();
         let current = KEPT.with_borrow(|kept| {
             let kept = kept.as_ref().filter(|it| it.registry == self.registry)?;
@@ -90,7 +89,7 @@ impl OwnLease {
                 return catalog::as_owner(|| registration::for_server(&wanted, current, last));
             }
             let standing = Standing::default();
-            let attempt = || upstream::attempt(shared, &wanted, &standing, current, last);
+            let attempt = || upstream::attempt(&wanted, &standing, current, last);
             match catalog::as_owner(attempt)? {
                 Attempt::Leased(leased) | Attempt::Ask(_, Some(leased)) => Ok(leased),
                 Attempt::Ask(_, None) | Attempt::Lost => Err(Error::NeedsCentre),

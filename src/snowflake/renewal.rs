@@ -1,11 +1,9 @@
 //! What loaders do for snowflake ids: they lease the database's worker id, and keep its
 //! ceiling ahead of the clock.
 
-use std::sync::atomic::Ordering;
-use std::time::Duration;
-
 use leaf_core::snowflake::ceiling;
 use leaf_core::time::{Monotonic, WallTime};
+use std::sync::atomic::Ordering;
 
 use super::error::Error;
 use super::lease::{self, Leased};
@@ -15,15 +13,14 @@ use super::upstream::{self, Attempt};
 use super::wanted;
 use crate::catalog::{self, relation};
 use crate::error::Problem;
+use crate::link::message::{Answered, Demand};
 use crate::loader::work::{Done, Work};
 use crate::pg::{self, bgworker, clock, own_xact};
+use crate::settings::server;
 use crate::settings::snowflake::{self as settings, Wanted};
 use crate::shmem::Shared;
 use crate::shmem::generators::{GeneratorSlot, LeaseState, Refusal, Registry, Standing};
-use crate::shmem::upstream::{Answer, Demand, Denial};
-
-/// How often the loader makes sure that there is a link while the centre is asked.
-const LOOK_AGAIN: Duration = Duration::from_millis(500);
+use crate::shmem::upstream::Denial;
 
 /// Leases and renews.
 pub struct Renewal;
@@ -73,9 +70,9 @@ impl Work for Renewal {
             // A session may have asked because it has settings that this process has not.
             return Done::Something;
         }
-        if let Some((registry, demand, answer)) = upstream::answered(shared) {
+        if let Some((registry, answered)) = upstream::answered() {
             return match shared.generators.find(registry) {
-                Some(slot) => settle_answer(shared, registry, slot, &demand, answer),
+                Some(slot) => settle_answer(shared, registry, slot, &answered),
                 None => Done::Something,
             };
         }
@@ -96,14 +93,22 @@ impl Work for Renewal {
             .iter()
             .filter(|(_, slot)| slot.requested.load(Ordering::Acquire));
         let tries = requested.map(|(_, slot)| slot.retry_at.get());
-        // Answers wake the loader.
-        let look = upstream::is_under_way().then(|| clock::monotonic() + LOOK_AGAIN);
         let registrations = shared.mailbox.next_try_of(database, nodes::is_registration);
-        tries.chain(look).chain(registrations).min()
+        tries.chain(registrations).min()
+    }
+
+    /// While ids of a lease from a centre are drawn: a connection that is lost is the only sign that
+    /// another registry may be behind the centre's address.
+    fn is_needed(&self, shared: &Shared, database: u32) -> bool {
+        let (now, idle) = (clock::now(), server::loader_idle_timeout());
+        shared.generators.of(database).iter().any(|(_, slot)| {
+            let state = slot.state.read();
+            let is_of_centre = state.standing.confirmed.is_some();
+            is_of_centre && current(&state).is_some_and(|leased| last(slot, &leased) + idle > now)
+        })
     }
 
     fn hand_over(&self, shared: &Shared, database: u32) {
-        upstream::abandon(shared);
         for (_, slot) in shared.generators.of(database) {
             slot.requested.store(false, Ordering::Release);
         }
@@ -129,7 +134,7 @@ fn lease_or_renew(shared: &Shared, registry: Registry, slot: &'static GeneratorS
         if !upstream::is_shard() {
             return Outcome::Tried(registration::for_server(wanted, current, last));
         }
-        outcome_of(upstream::attempt(shared, wanted, standing, current, last))
+        outcome_of(upstream::attempt(wanted, standing, current, last))
     })
 }
 
@@ -138,27 +143,25 @@ fn settle_answer(
     shared: &Shared,
     registry: Registry,
     slot: &'static GeneratorSlot,
-    demand: &Demand,
-    answer: Answer,
+    answered: &Answered,
 ) -> Done {
     let has_lease = slot.generator.is_leased();
-    match answer {
+    let setting = answered.setting;
+    match &answered.answer {
         Ok(reply) => transact(shared, registry, slot, |wanted, standing, current, last| {
-            let answer = (demand, &reply);
-            outcome_of(upstream::store(
-                shared, wanted, standing, answer, current, last,
-            ))
+            let answer = (&answered.demand, setting, reply);
+            outcome_of(upstream::store(wanted, standing, answer, current, last))
         }),
         Err(Denial::LeaseLost) => transact(shared, registry, slot, |_, _, _, _| {
             upstream::forget();
             Outcome::Lost
         }),
-        Err(denial) if denial.may_pass_soon() || has_lease => {
-            upstream::unanswered(&mut slot.state.write().standing, denial);
+        &Err(denial) if denial.may_pass_soon() || has_lease => {
+            upstream::unanswered(&mut slot.state.write().standing, denial, setting);
             failed(slot, denial.message());
             Done::Something
         }
-        Err(denial) => {
+        &Err(denial) => {
             refused(slot, Error::Upstream(denial));
             Done::Something
         }
@@ -210,12 +213,7 @@ fn transact(
                     // What there is, if anything, must not be used before the centre answers.
                     None => slot.stop(),
                 }
-                if !upstream::ask(shared, registry, *demand) {
-                    failed(
-                        slot,
-                        "too many requests to the centre, or no background worker",
-                    );
-                }
+                upstream::ask(registry, *demand);
             }
             Outcome::Lost => {
                 slot.stop();

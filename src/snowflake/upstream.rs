@@ -5,7 +5,7 @@
 //! server keeps that lease. Below its ceiling, the server raises its own, short ceiling as it
 //! would alone, so that ids go on while the centre is away.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 
 use leaf_core::snowflake::lease::{Held, Renewed};
 use leaf_core::time::WallTime;
@@ -17,16 +17,13 @@ use super::registration;
 use crate::catalog;
 use crate::catalog::registry::{self, UpstreamLease};
 use crate::history;
-use crate::link::call::call_link;
+use crate::link::message::{Answered, Demand, Registry, Reply};
+use crate::link::{self, RequestId};
 use crate::pg::clock;
-use crate::settings;
 use crate::settings::snowflake::Wanted;
 use crate::settings::upstream::{self as upstream_settings, CentreDigest};
-use crate::shmem::Shared;
 use crate::shmem::generators::{Registry as OfDatabase, Standing};
-use crate::shmem::requests::Id;
-use crate::shmem::text::Text;
-use crate::shmem::upstream::{Answer, Demand, Denial, Registry, Reply};
+use crate::shmem::upstream::Denial;
 
 /// Whether the worker id of this database comes from a centre.
 pub fn is_shard() -> bool {
@@ -55,7 +52,6 @@ pub enum Attempt {
 /// which may lead to another server than before, until it has answered. With another setting,
 /// no ids are issued before that, unless it names the same centre, which is away.
 pub fn attempt(
-    shared: &Shared,
     wanted: &Wanted,
     standing: &Standing,
     current: Option<Leased>,
@@ -77,11 +73,8 @@ pub fn attempt(
     if own.held.terms.ceiling <= now.max(last) || !is_of_setting {
         return Ok(Attempt::Ask(Box::new(renew(&own)), None));
     }
-    shared
-        .upstream
-        .watch(clock::monotonic() + settings::server::loader_idle_timeout());
-    let connection = shared.upstream.state().connections;
-    let is_confirmed = standing.confirmed == Some((setting, connection));
+    let connection = link::connection();
+    let is_confirmed = connection.is_some_and(|it| standing.confirmed == Some((setting, it)));
     let is_near = own.held.terms.ceiling <= now + upstream_settings::lease() / 2;
     let demand = (is_near || !is_confirmed).then(|| renew(&own));
     let leased = raise(server, own, current, last)?;
@@ -91,10 +84,10 @@ pub fn attempt(
     })
 }
 
-/// What the centre's silence means for the lease.
-pub fn unanswered(standing: &mut Standing, denial: Denial) {
+/// What the silence of the centre that a setting names means for the lease.
+pub fn unanswered(standing: &mut Standing, denial: Denial, setting: CentreDigest) {
     if denial == Denial::SameAway {
-        standing.is_same = Some(upstream_settings::digest());
+        standing.is_same = Some(setting);
     }
 }
 
@@ -130,19 +123,17 @@ fn begin(claimant: Claimant, own: UpstreamLease) -> Result<Leased, Error> {
     begun.ok_or(Error::Contended)
 }
 
-/// Stores what the centre has answered, and leases accordingly. Runs as [`attempt`] does.
+/// Stores what the centre has answered that `setting` names, and leases accordingly. Runs as [`attempt`] does.
 pub fn store(
-    shared: &Shared,
     wanted: &Wanted,
     standing: &mut Standing,
-    (demand, reply): (&Demand, &Reply),
+    (demand, setting, reply): (&Demand, CentreDigest, &Reply),
     current: Option<Leased>,
     last: WallTime,
 ) -> Result<Attempt, Error> {
-    let setting = wanted.centre;
     let of_centre = |held, from: &Registry| UpstreamLease {
         held,
-        address: from.address.get(),
+        address: from.address.clone(),
         setting: text_of(setting),
     };
     match (reply, demand) {
@@ -162,7 +153,7 @@ pub fn store(
                     wanted: scheme,
                 });
             }
-            let held = Held::granted(*terms, *nonce, *token, from.identity());
+            let held = Held::granted(*terms, *nonce, *token, from.identity.clone());
             let own = of_centre(held, from);
             let server = Claimant::server(wanted);
             let claimant = Claimant {
@@ -192,7 +183,7 @@ pub fn store(
                 forget();
                 return Ok(Attempt::Lost);
             };
-            match held.renewed(*token, *ceiling, from.identity()) {
+            match held.renewed(*token, *ceiling, from.identity.clone()) {
                 // In another history, it is the same lease, and the row says so.
                 Ok(Renewed::Confirmed | Renewed::FailedOver) => {}
                 Ok(Renewed::OtherRegistry) => {
@@ -203,7 +194,7 @@ pub fn store(
             }
             registry::keep_upstream_lease(&of_centre(held, from));
             standing.confirmed = Some((setting, from.connection));
-            attempt(shared, wanted, standing, current, last)
+            attempt(wanted, standing, current, last)
         }
         (Reply::Renewed { .. } | Reply::Granted { .. }, _) => Err(Error::Contended),
     }
@@ -215,11 +206,11 @@ pub fn forget() {
 }
 
 fn register(wanted: &Wanted) -> Demand {
-    if let Some(again @ Demand::Register { .. }) = UNANSWERED.get() {
+    if let Some(again @ Demand::Register { .. }) = UNANSWERED.with_borrow(Clone::clone) {
         return again;
     }
     Demand::Register {
-        node: Text::of(&format!("shard {}", history::of_database())),
+        node: format!("shard {}", history::of_database()),
         worker_id: wanted.worker_id,
         nonce: *Uuid::new_v4().as_bytes(),
         ahead: upstream_settings::lease(),
@@ -233,7 +224,7 @@ fn renew(own: &UpstreamLease) -> Demand {
         token,
         next_token,
         ..
-    }) = UNANSWERED.get()
+    }) = UNANSWERED.with_borrow(Clone::clone)
         && (nonce, token) == (held.nonce, held.token)
     {
         held.next_token = Some(next_token);
@@ -244,75 +235,35 @@ fn renew(own: &UpstreamLease) -> Demand {
         token: held.token,
         next_token: held.propose(random_token),
         ahead: upstream_settings::lease(),
-        address: Text::of(&own.address),
+        address: own.address.clone(),
     }
-}
-
-/// A request that waits for the centre.
-struct UnderWay {
-    registry: OfDatabase,
-    id: Id,
-    demand: Demand,
 }
 
 thread_local! {
-    static UNDER_WAY: RefCell<Option<UnderWay>> = const { RefCell::new(None) };
+    /// The generator's registry, and the request that waits for the centre.
+    static UNDER_WAY: RefCell<Option<(OfDatabase, RequestId)>> = const { RefCell::new(None) };
     /// A request of which it is not known whether the centre has done it. Repeated, it comes to
     /// the same.
-    static UNANSWERED: Cell<Option<Demand>> = const { Cell::new(None) };
+    static UNANSWERED: RefCell<Option<Demand>> = const { RefCell::new(None) };
 }
 
-/// Whether the centre is being asked.
-pub fn is_under_way() -> bool {
-    UNDER_WAY.with_borrow(Option::is_some)
-}
-
-/// Asks the centre; `false` if that is not possible now. Raises no error.
-pub fn ask(shared: &Shared, registry: OfDatabase, demand: Demand) -> bool {
-    if is_under_way() {
-        return true;
+/// Asks the centre, unless it is being asked. Raises no error.
+pub fn ask(registry: OfDatabase, demand: Demand) {
+    if UNDER_WAY.with_borrow(Option::is_some) {
+        return;
     }
-    let Some(id) = shared.upstream.requests.post(&demand) else {
-        return false;
-    };
-    if !call_link(shared) {
-        shared.upstream.requests.withdraw(id);
-        return false;
-    }
-    UNANSWERED.set(Some(demand));
-    UNDER_WAY.replace(Some(UnderWay {
-        registry,
-        id,
-        demand,
-    }));
-    true
+    UNANSWERED.set(Some(demand.clone()));
+    UNDER_WAY.set(Some((registry, link::post(demand))));
 }
 
 /// What the centre has answered, if it has.
-pub fn answered(shared: &Shared) -> Option<(OfDatabase, Demand, Answer)> {
-    UNDER_WAY.with_borrow_mut(|under_way| {
-        let it = under_way.as_ref()?;
-        let Some(answer) = shared.upstream.requests.collect(it.id) else {
-            call_link(shared);
-            return None;
-        };
-        let UnderWay {
-            registry, demand, ..
-        } = under_way.take()?;
-        let is_settled = answer
-            .as_ref()
-            .err()
-            .is_none_or(|denial| denial.is_definite());
-        if is_settled {
-            UNANSWERED.set(None);
-        }
-        Some((registry, demand, answer))
-    })
-}
-
-/// The loader ends. A lease that the centre grants from now on is repeated by nobody.
-pub fn abandon(shared: &Shared) {
-    if let Some(it) = UNDER_WAY.take() {
-        shared.upstream.requests.withdraw(it.id);
+pub fn answered() -> Option<(OfDatabase, Answered)> {
+    let (registry, id) = UNDER_WAY.with_borrow(|it| *it)?;
+    let answered = link::collect(id)?;
+    UNDER_WAY.take();
+    let denial = answered.answer.as_ref().err();
+    if denial.is_none_or(|denial| denial.is_definite()) {
+        UNANSWERED.take();
     }
+    Some((registry, answered))
 }

@@ -1,5 +1,4 @@
-//! The centre as the grantor of fed tags: it is asked through the link, while the loader goes on
-//! with other work.
+//! The centre as the grantor of fed tags: it is asked, while the loader goes on with other work.
 //!
 //! That a tag is fed, its row says: the first load locks it, and finds that the centre must be
 //! asked. From then on the loader knows it, and asks straight away, until the row has changed or
@@ -18,18 +17,17 @@ use leaf_core::time::Monotonic;
 use super::collect::Job;
 use super::transact::Decided;
 use crate::catalog::{self, alloc, relation};
-use crate::link::call::call_link;
+use crate::link::message::{Answered, Demand, Reply};
+use crate::link::{self, RequestId};
 use crate::pg::{clock, own_xact};
 use crate::settings::{segment as settings, upstream};
 use crate::shmem::Shared;
 use crate::shmem::index::{Claim, FoundSlot};
 use crate::shmem::key::OwnedKey;
-use crate::shmem::requests::Id;
-use crate::shmem::text::Text;
-use crate::shmem::upstream::{Demand, Denial, MOST_AHEAD, Reply};
+use crate::shmem::upstream::Denial;
 
-/// How often the loader makes sure that there is a link. Answers wake it.
-const LOOK_AGAIN: Duration = Duration::from_millis(500);
+/// For how many tags the centre is asked before anybody draws from them.
+const MOST_AHEAD: usize = 128;
 
 /// The pause before numbers that could not be granted are tried again.
 const TRY_AGAIN: Duration = Duration::from_millis(100);
@@ -37,7 +35,7 @@ const TRY_AGAIN: Duration = Duration::from_millis(100);
 /// A job that waits for the centre.
 struct Asked {
     job: Job,
-    id: Id,
+    id: RequestId,
     count: u64,
 }
 
@@ -170,34 +168,28 @@ fn epoch_of(shared: &Shared, job: &Job) -> Option<u64> {
     epoch
 }
 
-/// Asks the centre for what a job needs; `false` if that is not possible now. Raises no error.
-pub fn ask(shared: &Shared, job: &Job, count: u64, exact: bool) -> bool {
-    let name = KNOWN.with_borrow(|all| Some(Text::of(&all.get(job.key())?.tag_of_centre)));
+/// Asks the centre for what a job needs; `false` if it is not known which tag of the centre that
+/// is. Raises no error.
+pub fn ask(job: &Job, count: u64, exact: bool) -> bool {
+    let name = KNOWN.with_borrow(|all| Some(all.get(job.key())?.tag_of_centre.clone()));
     let Some(tag) = name else {
         return false;
     };
-    let Some(id) = shared
-        .upstream
-        .post_of_loader(&Demand::Numbers { tag, count, exact })
-    else {
-        return false;
-    };
-    if !call_link(shared) {
-        shared.upstream.requests.withdraw(id);
-        return false;
-    }
-    let job = job.clone();
+    let (id, job) = (
+        link::post(Demand::Numbers { tag, count, exact }),
+        job.clone(),
+    );
     ASKED.with_borrow_mut(|asked| asked.push(Asked { job, id, count }));
     true
 }
 
 /// The jobs that go on: for which the centre has granted numbers, with them, and for which it has
 /// not, with the reason.
-pub fn answered(shared: &Shared) -> (Vec<Job>, Vec<(Job, Denial)>) {
+pub fn answered() -> (Vec<Job>, Vec<(Job, Denial)>) {
     let (mut delivered, mut denied) = (Vec::new(), Vec::new());
     ASKED.with_borrow_mut(|asked| {
         asked.retain(|it| {
-            let Some(answer) = shared.upstream.requests.collect(it.id) else {
+            let Some(Answered { answer, .. }) = link::collect(it.id) else {
                 return true;
             };
             match answer {
@@ -214,12 +206,6 @@ pub fn answered(shared: &Shared) -> (Vec<Job>, Vec<(Job, Denial)>) {
             }
             false
         });
-        if !asked.is_empty() && !call_link(shared) {
-            for it in asked.drain(..) {
-                shared.upstream.requests.withdraw(it.id);
-                denied.push((it.job, Denial::Away));
-            }
-        }
     });
     let now = clock::monotonic();
     if !delivered.is_empty() || KEPT.with_borrow(|kept| kept.iter().any(|(_, at)| *at <= now)) {
@@ -244,18 +230,7 @@ pub fn keep(job: Job) {
     KEPT.with_borrow_mut(|kept| kept.push((job, again)));
 }
 
-/// When the loader should look for answers at the latest, if it expects some.
-pub fn next_look() -> Option<Monotonic> {
-    let waits = ASKED.with_borrow(|asked| !asked.is_empty());
-    let look = waits.then(|| clock::monotonic() + LOOK_AGAIN);
-    let again = KEPT.with_borrow(|kept| kept.iter().map(|(_, at)| *at).min());
-    look.into_iter().chain(again).min()
-}
-
-/// The loader ends: what the centre grants from now on is lost.
-pub fn abandon(shared: &Shared) {
-    KEPT.take();
-    for it in ASKED.take() {
-        shared.upstream.requests.withdraw(it.id);
-    }
+/// When jobs are tried again whose numbers are there, if there are some.
+pub fn next_try() -> Option<Monotonic> {
+    KEPT.with_borrow(|kept| kept.iter().map(|(_, at)| *at).min())
 }

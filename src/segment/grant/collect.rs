@@ -71,10 +71,7 @@ impl Job {
     pub fn wanted(&self) -> Option<Wanted> {
         match &self.what {
             What::Segment { .. } => Some(Wanted::Segment),
-            What::Request(request) => match request.asked {
-                Asked::Grant(wanted) => Some(wanted),
-                Asked::WorkerId(_) => None,
-            },
+            What::Request(request) => request.asked.grant(),
             What::Leftover(leftover) => Some(Wanted::TakeBack {
                 unused: leftover.unused,
             }),
@@ -113,6 +110,10 @@ impl Job {
     }
 }
 
+fn is_grant(asked: &Asked) -> bool {
+    asked.grant().is_some()
+}
+
 /// All jobs that can be done now for the database, but segments that are under way already.
 pub fn collect(
     shared: &Shared,
@@ -120,7 +121,7 @@ pub fn collect(
     is_under_way: impl Fn(&dyn Fn(&FoundSlot) -> bool) -> bool,
 ) -> Vec<Job> {
     let now = clock::monotonic();
-    let requests = shared.mailbox.take_of(database, Asked::is_of_tag);
+    let requests = shared.mailbox.take_of(database, is_grant);
     let requests = requests.into_iter().map(|it| What::Request(Box::new(it)));
     let mut jobs: Vec<What> = requests.collect();
     for number in shared.index.requests_of(database) {
@@ -175,7 +176,7 @@ pub fn next_try(shared: &Shared, database: u32) -> Option<Monotonic> {
     let requests = shared.index.requests_of(database);
     let slots = requests.map(|number| shared.index.slot(number).retry_at.get());
     slots
-        .chain(shared.mailbox.next_try_of(database, Asked::is_of_tag))
+        .chain(shared.mailbox.next_try_of(database, is_grant))
         .chain(shared.leftovers.next_try(database))
         .min()
 }

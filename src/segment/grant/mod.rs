@@ -10,6 +10,7 @@
 
 mod centre;
 mod collect;
+pub mod position;
 mod publish;
 mod transact;
 
@@ -31,7 +32,7 @@ impl Work for Granting {
     fn run(&self, shared: &Shared, database: u32) -> Done {
         centre::request_lately_fed(shared, database);
         let publisher = Publisher::new(shared, database);
-        let (mut jobs, denied) = centre::answered(shared);
+        let (mut jobs, denied) = centre::answered();
         for (job, denial) in &denied {
             if !denial.may_pass_soon() {
                 centre::forget(job);
@@ -59,11 +60,10 @@ impl Work for Granting {
 
     fn next_try(&self, shared: &Shared, database: u32) -> Option<Monotonic> {
         let job = collect::next_try(shared, database);
-        job.into_iter().chain(centre::next_look()).min()
+        job.into_iter().chain(centre::next_try()).min()
     }
 
     fn hand_over(&self, shared: &Shared, database: u32) {
-        centre::abandon(shared);
         collect::end_loading(shared, database, centre::is_under_way);
         shared.mailbox.hand_over(database);
         shared.index.forget_requests(database);
@@ -105,8 +105,7 @@ fn grant(publisher: &Publisher<'_>, jobs: Vec<Job>) -> bool {
 }
 
 fn ask(publisher: &Publisher<'_>, job: &Job, count: u64, exact: bool) {
-    if !centre::ask(publisher.shared, job, count, exact) {
-        let message = "too many requests to the centre, or no background worker";
-        publisher.failed(job, message);
+    if !centre::ask(job, count, exact) {
+        publisher.failed(job, "the centre's tag is not known any more");
     }
 }
