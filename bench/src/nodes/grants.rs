@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 
-use super::link::Link;
+use super::connection::Connection;
 use super::{Nodes, TAGS, tag_name};
 use crate::compare::Comparison;
 use crate::latency::{Latency, of_calls, summary, summary_of};
@@ -72,24 +72,29 @@ fn updates(nodes: &Nodes) -> Latency {
     of_calls(vec![client], update, nodes.runs.duration(2))
 }
 
-fn feed(nodes: &Nodes, connections: usize, tags: usize) -> Vec<Duration> {
+fn feed(nodes: &Nodes, count: usize, tags: usize) -> Vec<Duration> {
     let upstream = nodes.centre.upstream();
     let duration = nodes.runs.duration(2);
     Runtime::new().expect("a runtime").block_on(async {
-        let mut links = Vec::with_capacity(connections);
-        for _ in 0..connections {
-            links.push(Link::open(&upstream).await.expect("a connection"));
+        let mut connections = Vec::with_capacity(count);
+        for _ in 0..count {
+            connections.push(Connection::open(&upstream).await.expect("a connection"));
         }
         let end = Instant::now() + duration;
         let mut callers = JoinSet::new();
-        for (i, link) in links.into_iter().enumerate() {
-            callers.spawn(caller(link, i, tags, end));
+        for (i, connection) in connections.into_iter().enumerate() {
+            callers.spawn(caller(connection, i, tags, end));
         }
         callers.join_all().await.concat()
     })
 }
 
-async fn caller(link: Link, first_tag: usize, tags: usize, end: Instant) -> Vec<Duration> {
+async fn caller(
+    connection: Connection,
+    first_tag: usize,
+    tags: usize,
+    end: Instant,
+) -> Vec<Duration> {
     let mut latencies = Vec::new();
     let mut feeds = (first_tag..).map(|tag| (tag_name(tag % TAGS), COUNT));
     while Instant::now() < end {
@@ -97,7 +102,7 @@ async fn caller(link: Link, first_tag: usize, tags: usize, end: Instant) -> Vec<
         let start = Instant::now();
         // As a shard does, it asks again for what was not granted in time.
         while !feeds.is_empty() {
-            feeds = link.feed(&feeds).await.expect("rows");
+            feeds = connection.feed(&feeds).await.expect("rows");
         }
         latencies.push(start.elapsed());
     }

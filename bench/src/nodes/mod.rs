@@ -1,10 +1,11 @@
 //! A centre with a synchronous standby, and the shards that it feeds, all on this machine.
 
+mod connection;
 mod grants;
-mod link;
 mod shards;
 mod simulation;
 
+use leaf_tests::postgres::Client;
 use leaf_tests::{Centre, Draw, Server, wait_until};
 
 use crate::Works;
@@ -58,7 +59,8 @@ impl Nodes {
             .iter()
             .fold(Server::options(), |options, (name, value)| {
                 options.set(name, value)
-            });
+            })
+            .set("leaf.lossless_failover", "on");
         let centre = Centre::on(options.start());
         for tag in 0..TAGS {
             centre.create(&tag_name(tag), "");
@@ -83,14 +85,31 @@ impl Nodes {
     fn shards(&mut self, count: usize) -> &[Server] {
         while self.shards.len() < count {
             let shard = self.centre.shard_with(Server::options());
-            shard.connect().run(&format!(
-                "SELECT leaf_tag_create('local'), leaf_tag_create('fed');
-                 SELECT leaf_tag_attach('fed', '{}')",
-                tag_name(0)
-            ));
+            create_tags(&mut shard.connect());
             self.shards.push(shard);
         }
         &self.shards[..count]
+    }
+
+    /// Sessions in that many databases of a shard, with the same tags.
+    fn databases(&mut self, count: usize) -> Vec<Client> {
+        let shard = &self.shards(1)[0];
+        let mut sessions = vec![shard.connect()];
+        for number in 1..count {
+            let name = format!("database_{number}");
+            let exists = format!("SELECT count(*) FROM pg_database WHERE datname = '{name}'");
+            let is_new = sessions[0].number(&exists) == 0;
+            if is_new {
+                sessions[0].run(&format!("CREATE DATABASE {name}"));
+            }
+            let mut session = shard.connect_as("postgres", &name);
+            if is_new {
+                session.run("CREATE EXTENSION leaf");
+                create_tags(&mut session);
+            }
+            sessions.push(session);
+        }
+        sessions
     }
 
     /// How many transactions that write the centre has begun so far.
@@ -98,6 +117,14 @@ impl Nodes {
         let begun = "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint";
         self.centre.0.connect().number(begun)
     }
+}
+
+fn create_tags(client: &mut Client) {
+    client.run(&format!(
+        "SELECT leaf_tag_create('local'), leaf_tag_create('fed');
+         SELECT leaf_tag_attach('fed', '{}')",
+        tag_name(0)
+    ));
 }
 
 fn tag_name(number: usize) -> String {

@@ -22,18 +22,27 @@ const CALLERS: [(usize, usize, &str); 5] = [
 /// Blocks of a fed tag: each call is passed on to the centre, and answered when what that has
 /// granted is committed at the shard.
 pub fn latency(nodes: &mut Nodes, report: &mut Report) {
-    for (shards, sessions, callers) in CALLERS {
-        let runs = nodes.runs;
-        let run = |_| {
-            let shards = nodes.shards(shards).iter();
-            let clients = shards.flat_map(|shard| (0..sessions).map(|_| shard.connect()));
-            let reserve = "SELECT leaf_segment_reserve('fed', 1000)::text";
-            of_calls(clients.collect(), reserve, runs.duration(2))
-        };
+    let runs = nodes.runs;
+    let mut measure = |callers: &str, mut clients: Box<dyn FnMut() -> Vec<Client> + '_>| {
+        let reserve = "SELECT leaf_segment_reserve('fed', 1000)::text";
+        let run = |_| of_calls(clients(), reserve, runs.duration(2));
         let measured: Vec<Latency> = (0..runs.repetitions).map(run).collect();
         let name = format!("`leaf_segment_reserve` of a fed tag, {callers}");
         report.latency(&name, &summary(&measured));
+    };
+    for (shards, sessions, callers) in CALLERS {
+        let clients = || {
+            let shards = nodes.shards(shards).iter();
+            let clients = shards.flat_map(|shard| (0..sessions).map(|_| shard.connect()));
+            clients.collect()
+        };
+        measure(callers, Box::new(clients));
     }
+    let clients = || nodes.databases(3);
+    measure(
+        "1 session of each of 3 databases of 1 shard",
+        Box::new(clients),
+    );
 }
 
 /// Ids of a fed tag against those of a local one, on one shard.

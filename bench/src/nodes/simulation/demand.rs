@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, sleep_until};
 
 use super::SHARDS;
-use crate::nodes::link::{Feed, Link};
+use crate::nodes::connection::{Connection, Feed};
 use crate::nodes::{TAGS, tag_name};
 
 /// How many connections carry the steady demand. In a real system, each shard has one of its
@@ -18,7 +18,7 @@ use crate::nodes::{TAGS, tag_name};
 const CONNECTIONS: usize = 64;
 
 /// How many shards that start are connected at once, as with `max_connections` of that size at
-/// the centre. With many more, feeds wait for each other for longer than a link waits.
+/// the centre. With many more, feeds wait for each other for longer than a shard waits.
 const CONNECTED_AT_ONCE: usize = 100;
 
 /// Within which time all shards are started.
@@ -72,20 +72,20 @@ fn requests(segment: Duration, duration: Duration) -> Vec<Request> {
 pub async fn steady(upstream: &str, segment: Duration, duration: Duration) -> Fed {
     let requests = Arc::new(requests(segment, duration));
     let next = Arc::new(AtomicUsize::new(0));
-    let mut links = Vec::with_capacity(CONNECTIONS);
+    let mut connections = Vec::with_capacity(CONNECTIONS);
     for _ in 0..CONNECTIONS {
-        links.push(Link::open(upstream).await.expect("a connection"));
+        connections.push(Connection::open(upstream).await.expect("a connection"));
     }
     let start = Instant::now();
     let mut callers = JoinSet::new();
-    for link in links {
+    for connection in connections {
         let (requests, next) = (Arc::clone(&requests), Arc::clone(&next));
         callers.spawn(async move {
             let mut fed = Fed::default();
             while let Some(request) = requests.get(next.fetch_add(1, Ordering::Relaxed)) {
                 let due = start + request.due;
                 sleep_until(due.into()).await;
-                fed.failures += feed(&link, vec![request.feed.clone()]).await;
+                fed.failures += feed(&connection, vec![request.feed.clone()]).await;
                 fed.feeds.push(due.elapsed());
             }
             fed
@@ -97,13 +97,17 @@ pub async fn steady(upstream: &str, segment: Duration, duration: Duration) -> Fe
 /// All shards are started within a few seconds: each connects, leases a worker id and asks for
 /// ids of all its tags.
 pub async fn storm(upstream: &str, shards: usize) -> Fed {
-    let start = |link: Link, shard: usize| async move {
+    let start = |connection: Connection, shard: usize| async move {
         let mut fed = Fed::default();
-        while link.register(&format!("shard {shard}")).await.is_err() {
+        while connection
+            .register(&format!("shard {shard}"))
+            .await
+            .is_err()
+        {
             fed.failures += 1;
             sleep(PAUSE).await;
         }
-        fed.merge(all_tags(&link, Rng::with_seed(shard as u64)).await);
+        fed.merge(all_tags(&connection, Rng::with_seed(shard as u64)).await);
         fed
     };
     each_connects(upstream, shards, start).await
@@ -118,7 +122,7 @@ pub async fn connects(upstream: &str, shards: usize) -> Fed {
 async fn each_connects<F>(
     upstream: &str,
     shards: usize,
-    act: impl Fn(Link, usize) -> F + Clone + Send + 'static,
+    act: impl Fn(Connection, usize) -> F + Clone + Send + 'static,
 ) -> Fed
 where
     F: Future<Output = Fed> + Send,
@@ -134,14 +138,14 @@ where
             let start = Instant::now();
             let _place = room.acquire().await.expect("it is never closed");
             let mut failures = 0;
-            let link = loop {
-                match Link::open(&upstream).await {
-                    Ok(link) => break link,
+            let connection = loop {
+                match Connection::open(&upstream).await {
+                    Ok(connection) => break connection,
                     Err(_) => failures += 1,
                 }
                 sleep(PAUSE).await;
             };
-            let mut fed = act(link, shard).await;
+            let mut fed = act(connection, shard).await;
             fed.failures += failures;
             fed.shards.push(start.elapsed());
             fed
@@ -151,10 +155,10 @@ where
 }
 
 /// Asks for a segment of each tag.
-async fn all_tags(link: &Link, mut random: Rng) -> Fed {
+async fn all_tags(connection: &Connection, mut random: Rng) -> Fed {
     let start = Instant::now();
     let feeds = (0..TAGS).map(|tag| (tag_name(tag), count(&mut random)));
-    let failures = feed(link, feeds.collect()).await;
+    let failures = feed(connection, feeds.collect()).await;
     Fed {
         feeds: vec![start.elapsed(); TAGS],
         calls: vec![start.elapsed()],
@@ -164,10 +168,10 @@ async fn all_tags(link: &Link, mut random: Rng) -> Fed {
 }
 
 /// Asks until the centre has granted all. Returns how many it has not at first.
-async fn feed(link: &Link, mut feeds: Vec<Feed>) -> usize {
+async fn feed(connection: &Connection, mut feeds: Vec<Feed>) -> usize {
     let mut failures = 0;
     loop {
-        if let Ok(failed) = link.feed(&feeds).await {
+        if let Ok(failed) = connection.feed(&feeds).await {
             feeds = failed;
         }
         if feeds.is_empty() {

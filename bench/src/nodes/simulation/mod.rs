@@ -10,7 +10,7 @@ use leaf_tests::Draw;
 use tokio::runtime::Builder;
 
 use super::Nodes;
-use super::link::PATIENCE;
+use super::connection::PATIENCE;
 use crate::compare::Comparison;
 use crate::latency::{Latency, summary_of};
 use crate::processor;

@@ -1,4 +1,4 @@
-//! Connections to the centre that call it as the links of shards do.
+//! Connections to the centre that call it as shards do.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Error, NoTls};
 
-/// How long a link waits for a whole pipeline of answers with the default settings, before it
+/// How long a shard waits for a whole pipeline of answers with the default settings, before it
 /// gives all of them up (`leaf.upstream_timeout`, four times).
 pub const PATIENCE: Duration = Duration::from_secs(12);
 
@@ -15,18 +15,18 @@ pub type Feed = (String, i64);
 
 /// A connection to the centre. Calls of its clones go out in one pipeline.
 #[derive(Clone)]
-pub struct Link(Arc<Client>);
+pub struct Connection(Arc<Client>);
 
-impl Link {
-    /// Connects, and sets the time limits of a link.
-    pub async fn open(upstream: &str) -> Result<Link, Error> {
+impl Connection {
+    /// Connects, and sets the time limits of a shard.
+    pub async fn open(upstream: &str) -> Result<Connection, Error> {
         let (client, connection) = tokio_postgres::connect(upstream, NoTls).await?;
         // Errors are those of the calls.
         tokio::spawn(async { _ = connection.await });
         client
             .batch_execute("SET leaf.wait_timeout = '2s'; SET statement_timeout = '3s'")
             .await?;
-        Ok(Link(Arc::new(client)))
+        Ok(Connection(Arc::new(client)))
     }
 
     /// Asks for numbers of tags, in one call. Returns for which there were none.
