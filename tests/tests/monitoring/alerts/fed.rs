@@ -21,7 +21,7 @@ fn centre_that_is_down_fires_stock_low_link_failing_and_lease_near_end() {
     let mut draw = || {
         let _ = (client.batch("orders", 100), client.snowflake());
     };
-    let alerts = ["LeafStockLow", "LeafLinkFailing", "LeafLeaseNearEnd"];
+    let alerts = ["LeafStockLow", "LeafCentreFailing", "LeafLeaseNearEnd"];
     for alert in alerts {
         prometheus.fires(alert, &mut draw);
     }
