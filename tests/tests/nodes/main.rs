@@ -10,4 +10,5 @@ mod patroni;
 mod secrets;
 mod sharding;
 mod stripes;
+mod two_centres;
 mod workers;

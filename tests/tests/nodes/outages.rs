@@ -133,8 +133,9 @@ fn views_say_how_long_a_fed_tag_can_go_on_without_the_centre() {
 const SOON: Duration = Duration::from_secs(2);
 
 /// Runs the commands that wait for sessions to leave a database, or for an answer of each process,
-/// ends a loader, and stops the server: each while the centre is being asked from the database.
-fn commands_are_not_held_up(shard: &mut Server) {
+/// ends a loader, and stops the server: each while the centre is being asked from the database, after
+/// `prepare`.
+fn commands_are_not_held_up(shard: &mut Server, prepare: impl Fn(&Server, &str)) {
     let mut client = shard.connect();
     client.run("SELECT leaf_tag_create('orders')");
     client.run("CREATE DATABASE other");
@@ -151,18 +152,21 @@ fn commands_are_not_held_up(shard: &mut Server) {
         ("another", "DROP DATABASE another"),
         ("copy", "DROP DATABASE copy WITH (FORCE)"),
     ] {
+        prepare(shard, asking);
         ask_in_vain(shard, asking);
         let began = Instant::now();
         client.run(command);
         let took = began.elapsed();
         assert!(took < SOON, "{command}: {took:?}");
     }
+    prepare(shard, "postgres");
     ask_in_vain(shard, "postgres");
     let end = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE backend_type = 'leaf loader'";
     let began = Instant::now();
     while client.number(end) > 0 {
         assert!(began.elapsed() < SOON, "the loader has not ended");
     }
+    prepare(shard, "postgres");
     ask_in_vain(shard, "postgres");
     let began = Instant::now();
     shard.stop(Mode::Fast);
@@ -189,7 +193,7 @@ fn name_that_is_not_resolved_holds_nothing_up() {
             "host=black.hole user=shard dbname=postgres",
         )
         .start();
-    commands_are_not_held_up(&mut shard);
+    commands_are_not_held_up(&mut shard, |_, _| ());
 }
 
 #[test]
@@ -198,7 +202,50 @@ fn peer_that_never_answers_holds_nothing_up() {
     let port = listener.local_addr().expect("an address").port();
     let upstream = format!("host=127.0.0.1 port={port} user=shard dbname=postgres");
     let mut shard = Server::options().set("leaf.upstream", &upstream).start();
-    commands_are_not_held_up(&mut shard);
+    commands_are_not_held_up(&mut shard, |_, _| ());
+}
+
+#[test]
+fn centre_that_answers_no_more_holds_nothing_up() {
+    let centre = Centre::start();
+    centre.create("orders", "");
+    let (relay, options) = centre.behind_relay();
+    let mut shard = options.start();
+    commands_are_not_held_up(&mut shard, |shard, database| {
+        relay.lose_answers(false);
+        let mut client = shard.connect_as("postgres", database);
+        wait_until("the centre has answered", || {
+            client
+                .batch_execute("SELECT leaf_tag_attach('orders')")
+                .is_ok()
+        });
+        relay.lose_answers(true);
+    });
+}
+
+#[test]
+fn tags_of_the_shard_itself_do_not_wait_for_a_centre_that_is_away() {
+    let mut centre = Centre::start();
+    centre.create("orders", "");
+    let shard = centre.shard();
+    attach(&shard, "orders", 10);
+    let mut client = shard.connect();
+    client.next("orders").expect("an id");
+    client.run("SELECT leaf_tag_create('local', step => 100, max_step => 100)");
+    client.next("local").expect("an id");
+    client.run("SELECT leaf_stat_reset('local')");
+    centre.0.stop(Mode::Immediate);
+    let mut fed = shard.connect();
+    fed.run("SET leaf.wait_timeout = '50ms'");
+    while fed.next("orders").is_ok() {}
+    for _ in 0..50 {
+        refused(fed.next("orders"), "55P03");
+        wait_until("there are ids", || {
+            client.stat("local", "current_left + next_left") >= 40
+        });
+        draw_many(&mut client, "local", 40);
+    }
+    assert_eq!(client.stat("local", "waits"), 0);
 }
 
 #[test]
