@@ -5,13 +5,12 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Problem};
-use crate::loader;
-use crate::loader::call::{Loader, call_loader};
 use crate::pg::condvar::CondVar;
 use crate::pg::wait_event::WaitEvent;
 use crate::pg::{self, latch, process};
 use crate::settings;
-use crate::shmem::Shared;
+use crate::shmem::call::{Loader, call_loader};
+use crate::shmem::{self, Shared};
 
 /// How long a waiting call sleeps before it checks the loader again: it may have
 /// ended, or a worker slot may have become free.
@@ -128,7 +127,7 @@ impl<'t> Patience<'t> {
 
     /// Nothing can be waited for in the loader, which itself does what sessions wait for.
     fn require_session(&self) {
-        if loader::is_this_process() {
+        if loader_of_this_database() == Some(process::my_pid()) {
             let ids = self.ids.to_string();
             Error::WithinGrant { ids }.raise();
         }
@@ -166,8 +165,7 @@ impl<'t> Patience<'t> {
             return Error::NoLoader { ids };
         }
         let after = self.waited().min(self.limit);
-        let loader = crate::shmem::get().and_then(|it| it.loaders.pid_of(pg::database::current()));
-        let waits_for = loader.and_then(process::wait_event_of);
+        let waits_for = loader_of_this_database().and_then(process::wait_event_of);
         Error::Timeout {
             ids,
             after,
@@ -175,4 +173,9 @@ impl<'t> Patience<'t> {
             waits_for,
         }
     }
+}
+
+/// The process ID of the loader of this database, if it runs.
+fn loader_of_this_database() -> Option<i32> {
+    shmem::get()?.loaders.pid_of(pg::database::current())
 }

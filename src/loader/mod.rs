@@ -2,7 +2,7 @@
 //! worker id of snowflake ids, for all sessions of the database.
 //!
 //! It is started by the first session that has to wait or crosses a prefetch threshold
-//! ([`call`]), enters itself in shared memory (a second loader of the same database ends
+//! ([`call_loader`](shmem::call::call_loader)), enters itself in shared memory (a second loader of the same database ends
 //! at once), does what is requested, and ends when nothing has been requested for
 //! `leaf.loader_idle_timeout`. The postmaster never restarts it; the next session that
 //! needs a loader starts one.
@@ -16,7 +16,6 @@
 //! What the loader does is defined by the features, each of which gives it a [`Work`]. Its states
 //! and what wakes it are in `docs/architecture.md`.
 
-pub mod call;
 pub mod work;
 
 use std::ffi::CString;
@@ -43,11 +42,6 @@ static WORKS: OnceLock<&'static [&'static dyn Work]> = OnceLock::new();
 /// Sets the kinds of work that loaders do. Called while the server preloads leaf.
 pub fn init(works: &'static [&'static dyn Work]) {
     let _ = WORKS.set(works);
-}
-
-/// Whether this process is a loader.
-pub fn is_this_process() -> bool {
-    LOADER_OF.load(Ordering::Relaxed) != 0
 }
 
 fn works() -> &'static [&'static dyn Work] {

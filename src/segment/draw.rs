@@ -9,10 +9,10 @@ use super::error::Error;
 use super::line;
 use super::tags::{self, SlotOfTag};
 use crate::error::Problem;
-use crate::loader::call::call_loader;
 use crate::patience::Patience;
 use crate::pg::{clock, database, display};
 use crate::shmem;
+use crate::shmem::call::call_loader;
 use crate::shmem::slot::Verdict;
 use crate::shmem::upstream::Denial;
 

@@ -37,6 +37,7 @@
 //! the ids if it has changed. The loader reads the epoch before it reads the tag's row,
 //! and publishes what the row granted only if the epoch has not changed.
 
+pub mod call;
 pub mod failures;
 pub mod generators;
 pub mod index;

@@ -10,9 +10,9 @@ use super::error::Error;
 use super::wanted;
 use crate::catalog::{registry as registry_table, relation};
 use crate::error::Problem;
-use crate::loader::call::call_loader;
 use crate::pg::{database, inval};
 use crate::settings::snowflake::{self as settings, Wanted};
+use crate::shmem::call::call_loader;
 use crate::shmem::generators::{GeneratorSlot, Registry};
 use crate::shmem::{self, Shared};
 

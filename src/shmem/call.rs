@@ -1,8 +1,8 @@
 //! Waking the loader of a database, or having one started.
 
+use super::Shared;
+use super::worker_table::Claim;
 use crate::pg::bgworker;
-use crate::shmem::Shared;
-use crate::shmem::worker_table::Claim;
 
 /// What there is of the loader once it was called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
