@@ -1,6 +1,6 @@
 //! Worker ids for nodes that issue snowflake ids themselves.
 //!
-//! A registration is committed by the loader ([`nodes`]), and passes over rows that are locked. A
+//! A registration is committed by the loader ([`register`]), and passes over rows that are locked. A
 //! renewal or a release concerns one row, and is a part of the caller's transaction.
 
 use std::ffi::CString;
@@ -20,11 +20,11 @@ use crate::settings::upstream as upstream_settings;
 use crate::shmem;
 use crate::shmem::mailbox::Registration;
 use crate::shmem::text::Text;
+use crate::snowflake::centre;
 use crate::snowflake::error::Error;
 use crate::snowflake::lease::{self, Claimant, Leased};
-use crate::snowflake::nodes;
+use crate::snowflake::register;
 use crate::snowflake::registration;
-use crate::snowflake::upstream;
 
 sql_functions!(
     leaf_worker_register,
@@ -43,7 +43,7 @@ fn leaf_worker_register(call: Call<'_>) -> Record {
     let ahead = args::ahead(call.interval(3));
     let nonce = call.uuid(4);
     require_primary();
-    let leased = nodes::register(&Registration {
+    let leased = register::register(&Registration {
         node: Text::of(&node),
         worker_id,
         clock: clock.unwrap_or(now),
@@ -139,7 +139,7 @@ fn require_primary() {
 fn in_registry<R>(work: impl FnOnce() -> Result<R, Error>) -> (R, Identity) {
     require_primary();
     guc::insist_on_durable_commit_of_transaction();
-    if upstream::is_shard() {
+    if centre::is_shard() {
         Error::IsShard.raise();
     }
     // As draws do, leases work for roles whose transactions are read-only.

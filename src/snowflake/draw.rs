@@ -9,7 +9,6 @@ use leaf_core::snowflake::{Generator, Scheme};
 use super::error::Error;
 use super::own_lease::{self, OwnLease};
 use super::source::{self, Unready};
-use super::wanted;
 use crate::asking;
 use crate::error::{Problem, Report};
 use crate::patience::{Ids, Patience};
@@ -210,7 +209,7 @@ fn wait_for_look(
         let wanted = wanted.scheme;
         Error::OtherScheme { registered, wanted }.raise();
     }
-    wanted::note_asked(lease.nonce, *wanted);
+    source::note_asked(lease.nonce, *wanted);
 }
 
 /// Whether the ceiling allows more ids now.

@@ -26,13 +26,15 @@
 
 pub mod at_end;
 mod ceilings;
+pub mod centre;
 mod choice;
 pub mod draw;
 mod environment;
 pub mod error;
 pub mod lease;
-pub mod nodes;
+mod nodes;
 mod own_lease;
+pub mod register;
 pub mod registration;
 mod releases;
 pub mod renewal;

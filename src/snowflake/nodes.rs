@@ -2,54 +2,17 @@
 //! that a transaction of the caller's, however long it lasts, holds up no other registration.
 
 use leaf_core::grant::Decision;
-use pgrx::pg_sys;
 
 use super::error::Error;
-use super::lease::{Claimant, Leased};
-use super::{own_lease, registration, upstream, wanted};
+use super::lease::Leased;
+use super::{registration, wanted};
 use crate::catalog::{self, relation};
 use crate::error::Problem;
 use crate::loader::work::Done;
-use crate::patience::{Ids, Patience};
-use crate::pg::{database, own_xact, role};
-use crate::settings::snowflake::{self as settings, Wanted};
+use crate::pg::own_xact;
 use crate::shmem::Shared;
 use crate::shmem::generators::Refusal;
-use crate::shmem::key::KeyRef;
-use crate::shmem::mailbox::{Answer, Asked, Registration, Request};
-use crate::{asking, shmem};
-
-/// Leases a worker id to a node.
-pub fn register(node: &Registration) -> Leased {
-    shmem::require();
-    asking::require_grants();
-    if own_lease::case_for_one().is_some() {
-        // No loader sees the registry.
-        let wanted = settings::wanted();
-        let leased = catalog::as_owner(|| lease(&[node], &wanted)).pop();
-        let leased = leased.expect("one outcome for each node");
-        return leased.unwrap_or_else(|error| error.raise());
-    }
-    let key = KeyRef {
-        database: database::current(),
-        catalog: relation::require_alloc().to_u32(),
-        tag: b"",
-    };
-    let patience = Patience::new(Ids::Snowflake);
-    loop {
-        match asking::ask_loader(key, [0; 16], Asked::WorkerId(*node), &patience) {
-            Answer::Leased { lease, scheme } => {
-                return Leased {
-                    lease,
-                    scheme,
-                    clock_offset_us: 0,
-                };
-            }
-            Answer::Refused(refusal) => refusal.report().raise(),
-            _ => {}
-        }
-    }
-}
+use crate::shmem::mailbox::{Answer, Asked, Request};
 
 /// Whether a request is one of these.
 pub fn is_registration(asked: &Asked) -> bool {
@@ -85,7 +48,7 @@ fn lease_to(shared: &Shared, requests: &[Request], puts_back: bool) -> Done {
             .filter(|request| request.key.catalog == catalog)
             .filter_map(|request| request.asked.registration())
             .collect();
-        let leased = catalog::as_owner(|| lease(&nodes, &wanted));
+        let leased = catalog::as_owner(|| registration::register_nodes(&nodes, &wanted));
         Some((catalog, leased))
     };
     let settle = |(catalog, leased): (u32, Vec<Result<Leased, Error>>)| {
@@ -114,24 +77,4 @@ fn lease_to(shared: &Shared, requests: &[Request], puts_back: bool) -> Done {
         }
         Err(_) => Done::Nothing,
     }
-}
-
-/// Leases worker ids to nodes, in a transaction and as the owner of the registry.
-fn lease(nodes: &[&Registration], wanted: &Wanted) -> Vec<Result<Leased, Error>> {
-    if upstream::is_shard() {
-        return nodes.iter().map(|_| Err(Error::IsShard)).collect();
-    }
-    let claimant = |node: &&Registration| {
-        let role = pg_sys::Oid::from(node.role);
-        let is_limited = !role::is_superuser(role);
-        Claimant {
-            role: is_limited.then(|| (role::name_of(role), node.max_leases)),
-            nonce: node.nonce,
-            worker_id: node.worker_id,
-            ahead: node.ahead,
-            ..Claimant::node(node.node.get(), node.clock, node.now, wanted)
-        }
-    };
-    let claimants: Vec<_> = nodes.iter().map(claimant).collect();
-    registration::register_all(&claimants)
 }

@@ -10,11 +10,11 @@ use leaf_core::snowflake::generator::{Stop, Taken};
 use leaf_core::snowflake::{Generator, Scheme};
 use leaf_core::time::WallTime;
 
+use super::centre::{self, Attempt, Beginning};
 use super::environment::Outside;
 use super::error::Error;
 use super::lease::{self, Leased};
 use super::registration;
-use super::upstream::{self, Attempt};
 use crate::catalog::{self, relation};
 use crate::error::Problem;
 use crate::pg::{heap, xact, xact_end};
@@ -83,13 +83,15 @@ impl OwnLease {
         });
         let (current, last) = current.unzip();
         let leased = xact::writable(|| {
-            let last = last.unwrap_or(WallTime::MIN);
-            let wanted = settings::wanted();
-            if !upstream::is_shard() {
-                return catalog::as_owner(|| registration::for_server(&wanted, current, last));
+            let beginning = Beginning {
+                wanted: settings::wanted(),
+                current,
+                last: last.unwrap_or(WallTime::MIN),
+            };
+            if !centre::is_shard() {
+                return catalog::as_owner(|| registration::for_server(&beginning));
             }
-            let standing = Standing::default();
-            let attempt = || upstream::attempt(&wanted, &standing, current, last);
+            let attempt = || centre::attempt(&beginning, &Standing::default(), None);
             match catalog::as_owner(attempt)? {
                 Attempt::Leased(leased) | Attempt::Ask(_, Some(leased)) => Ok(leased),
                 Attempt::Ask(_, None) | Attempt::Lost => Err(Error::NeedsCentre),

@@ -5,9 +5,11 @@ use leaf_core::snowflake::Scheme;
 use leaf_core::snowflake::choice::usual_offset;
 use leaf_core::snowflake::lease::{self, Verdict};
 use leaf_core::time::WallTime;
+use pgrx::pg_sys;
 use uuid::Uuid;
 
 use super::ceilings::{self, Kept, Raise};
+use super::centre::{self, Beginning};
 use super::choice::choose_worker_id;
 use super::error::Error;
 use super::lease::{
@@ -16,21 +18,22 @@ use super::lease::{
 };
 use crate::catalog::registry::{self, Registered};
 use crate::history;
-use crate::pg::{self, database};
+use crate::pg::{self, database, role};
 use crate::settings::snowflake::{self as settings, Wanted};
 use crate::shmem::generators::Lease;
+use crate::shmem::mailbox::Registration;
 
 /// How often a registration is tried, because other nodes may register at the same time.
 const TRIES: usize = 20;
 
-/// Leases a worker id for this server, as the settings require. `current` is the lease
-/// it has, `last` the time of the last id. A lease in force is renewed whatever layout and epoch
+/// Leases a worker id for this server, as the settings require. A lease in force is renewed whatever layout and epoch
 /// are set now: sessions that have other ones get an error.
-pub fn for_server(
-    wanted: &Wanted,
-    current: Option<Leased>,
-    last: WallTime,
-) -> Result<Leased, Error> {
+pub fn for_server(beginning: &Beginning) -> Result<Leased, Error> {
+    let &Beginning {
+        ref wanted,
+        current,
+        last,
+    } = beginning;
     let mut claimant = Claimant::server(wanted);
     if let Some(current) = current
         && claimant
@@ -74,6 +77,26 @@ pub fn register_all<'c>(
         .collect();
     keep_ceilings(&raises);
     leased
+}
+
+/// Leases worker ids to other nodes.
+pub fn register_nodes(nodes: &[&Registration], wanted: &Wanted) -> Vec<Result<Leased, Error>> {
+    if centre::is_shard() {
+        return nodes.iter().map(|_| Err(Error::IsShard)).collect();
+    }
+    let claimant = |node: &&Registration| {
+        let role = pg_sys::Oid::from(node.role);
+        let is_limited = !role::is_superuser(role);
+        Claimant {
+            role: is_limited.then(|| (role::name_of(role), node.max_leases)),
+            nonce: node.nonce,
+            worker_id: node.worker_id,
+            ahead: node.ahead,
+            ..Claimant::node(node.node.get(), node.clock, node.now, wanted)
+        }
+    };
+    let claimants: Vec<_> = nodes.iter().map(claimant).collect();
+    register_all(&claimants)
 }
 
 /// `None` if another transaction has changed the row in the meantime.

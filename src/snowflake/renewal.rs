@@ -5,36 +5,27 @@ use leaf_core::snowflake::ceiling;
 use leaf_core::time::{Monotonic, WallTime};
 use std::sync::atomic::Ordering;
 
+use super::centre::{self, Attempt, Beginning};
 use super::error::Error;
 use super::lease::{self, Leased};
 use super::nodes;
 use super::registration;
-use super::upstream::{self, Attempt};
+use super::upstream;
 use super::wanted;
 use crate::catalog::{self, relation};
 use crate::error::Problem;
-use crate::link::message::{Answered, Demand};
+use crate::link;
+use crate::link::message::Answered;
 use crate::loader::work::{Done, Work};
 use crate::pg::{self, bgworker, clock, own_xact};
 use crate::settings::server;
-use crate::settings::snowflake::{self as settings, Wanted};
+use crate::settings::snowflake as settings;
 use crate::shmem::Shared;
 use crate::shmem::generators::{GeneratorSlot, LeaseState, Refusal, Registry, Standing};
 use crate::shmem::upstream::Denial;
 
 /// Leases and renews.
 pub struct Renewal;
-
-/// The outcome of the transaction.
-enum Outcome {
-    Tried(Result<Leased, Error>),
-    /// The centre has to be asked. With the lease, if there is one meanwhile.
-    ToAsk(Box<Demand>, Option<Leased>),
-    /// The lease from the centre is lost.
-    Lost,
-    /// The generator's registry no longer exists.
-    Gone,
-}
 
 impl Work for Renewal {
     fn before_connect(&self) {
@@ -130,12 +121,7 @@ fn ends_soon(slot: &GeneratorSlot) -> bool {
 fn lease_or_renew(shared: &Shared, registry: Registry, slot: &'static GeneratorSlot) -> Done {
     // Cleared before anything is read, so that a later request is not lost.
     slot.requested.store(false, Ordering::SeqCst);
-    transact(shared, registry, slot, |wanted, standing, current, last| {
-        if !upstream::is_shard() {
-            return Outcome::Tried(registration::for_server(wanted, current, last));
-        }
-        outcome_of(upstream::attempt(wanted, standing, current, last))
-    })
+    transact(shared, registry, slot, &Step::Attempt)
 }
 
 /// Settles what the centre has answered.
@@ -145,45 +131,47 @@ fn settle_answer(
     slot: &'static GeneratorSlot,
     answered: &Answered,
 ) -> Done {
-    let has_lease = slot.generator.is_leased();
-    let setting = answered.setting;
-    match &answered.answer {
-        Ok(reply) => transact(shared, registry, slot, |wanted, standing, current, last| {
-            let answer = (&answered.demand, setting, reply);
-            outcome_of(upstream::store(wanted, standing, answer, current, last))
-        }),
-        Err(Denial::LeaseLost) => transact(shared, registry, slot, |_, _, _, _| {
-            upstream::forget();
-            Outcome::Lost
-        }),
-        &Err(denial) if denial.may_pass_soon() || has_lease => {
-            upstream::unanswered(&mut slot.state.write().standing, denial, setting);
+    match answered.answer {
+        Ok(_) | Err(Denial::LeaseLost) => {
+            return transact(shared, registry, slot, &Step::Store(answered));
+        }
+        Err(denial) if denial.may_pass_soon() || slot.generator.is_leased() => {
+            // The lock is held for this statement alone.
+            upstream::unanswered(&mut slot.state.write().standing, denial, answered.setting);
             failed(slot, denial.message());
-            Done::Something
         }
-        &Err(denial) => {
-            refused(slot, Error::Upstream(denial));
-            Done::Something
+        Err(denial) => refused(slot, Error::Upstream(denial)),
+    }
+    Done::Something
+}
+
+/// What a transaction does for a generator.
+enum Step<'a> {
+    /// To lease or to renew.
+    Attempt,
+    /// To store what the centre has answered, and to lease accordingly.
+    Store(&'a Answered),
+}
+
+impl Step<'_> {
+    /// Runs in a transaction, as the owner of the registry.
+    fn run(&self, beginning: &Beginning, standing: &mut Standing) -> Result<Attempt, Error> {
+        match self {
+            Step::Store(answered) => upstream::store(beginning, standing, answered),
+            Step::Attempt if centre::is_shard() => {
+                centre::attempt(beginning, standing, link::connection())
+            }
+            Step::Attempt => registration::for_server(beginning).map(Attempt::Leased),
         }
     }
 }
 
-fn outcome_of(attempt: Result<Attempt, Error>) -> Outcome {
-    match attempt {
-        Ok(Attempt::Leased(leased)) => Outcome::Tried(Ok(leased)),
-        Ok(Attempt::Ask(demand, leased)) => Outcome::ToAsk(demand, leased),
-        Ok(Attempt::Lost) => Outcome::Lost,
-        Err(error) => Outcome::Tried(Err(error)),
-    }
-}
-
-/// Runs one transaction for a generator, as the owner of the registry, and publishes what it
-/// comes to.
+/// Runs one transaction for a generator, and publishes what it comes to.
 fn transact(
     shared: &Shared,
     registry: Registry,
     slot: &'static GeneratorSlot,
-    work: impl FnOnce(&Wanted, &mut Standing, Option<Leased>, WallTime) -> Outcome,
+    step: &Step<'_>,
 ) -> Done {
     let (current, mut standing) = {
         let state = slot.state.read();
@@ -193,10 +181,16 @@ fn transact(
     let look = slot.looks.fetch_add(1, Ordering::SeqCst) + 1;
     let attempt = || {
         let wanted = wanted::of_database();
-        let outcome = attempt(registry, || work(&wanted, &mut standing, current, last));
-        Some((outcome, wanted, standing))
+        let beginning = Beginning {
+            wanted,
+            current,
+            last,
+        };
+        let attempt =
+            exists(registry).then(|| catalog::as_owner(|| step.run(&beginning, &mut standing)));
+        Some((attempt, wanted, standing))
     };
-    let outcome = own_xact::run_briefly(attempt, |(outcome, wanted, standing)| {
+    let outcome = own_xact::run_briefly(attempt, |(attempt, wanted, standing)| {
         let mut state = slot.state.write();
         if !slot.serves(registry) {
             return;
@@ -204,22 +198,22 @@ fn transact(
         state.looked = Some((wanted, look));
         state.standing = standing;
         drop(state);
-        match outcome {
-            Outcome::Tried(Ok(leased)) => settle(shared, registry, slot, &leased),
-            Outcome::Tried(Err(error)) => refused(slot, error),
-            Outcome::ToAsk(demand, leased) => {
+        match attempt {
+            Some(Ok(Attempt::Leased(leased))) => settle(shared, registry, slot, &leased),
+            Some(Ok(Attempt::Ask(question, leased))) => {
                 match &leased {
                     Some(leased) => settle(shared, registry, slot, leased),
                     // What there is, if anything, must not be used before the centre answers.
                     None => slot.stop(),
                 }
-                upstream::ask(registry, *demand);
+                upstream::ask(registry, question, &wanted);
             }
-            Outcome::Lost => {
+            Some(Ok(Attempt::Lost)) => {
                 slot.stop();
                 slot.requested.store(true, Ordering::Release);
             }
-            Outcome::Gone => shared.generators.retire(registry),
+            Some(Err(error)) => refused(slot, error),
+            None => shared.generators.retire(registry),
         }
         slot.changed.broadcast();
     });
@@ -233,6 +227,12 @@ fn transact(
     }
 }
 
+/// Whether the registry of a generator still exists.
+fn exists(registry: Registry) -> bool {
+    let alloc = relation::alloc().map(|oid| oid.to_u32());
+    alloc == Some(registry.catalog) && relation::worker().is_some()
+}
+
 fn current(state: &LeaseState) -> Option<Leased> {
     Some(Leased {
         lease: state.lease?,
@@ -244,14 +244,6 @@ fn current(state: &LeaseState) -> Option<Leased> {
 fn last(slot: &GeneratorSlot, leased: &Leased) -> WallTime {
     let tick = slot.generator.last_tick(&leased.scheme.layout);
     leased.scheme.instant_of(tick)
-}
-
-fn attempt(registry: Registry, work: impl FnOnce() -> Outcome) -> Outcome {
-    let alloc = relation::alloc().map(|oid| oid.to_u32());
-    if alloc != Some(registry.catalog) || relation::worker().is_none() {
-        return Outcome::Gone;
-    }
-    catalog::as_owner(work)
 }
 
 /// Publishes a committed lease. Raises no error.

@@ -1,5 +1,6 @@
 //! The source of this session's snowflake ids: its database's generator.
 
+use std::cell::RefCell;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use leaf_core::snowflake::Scheme;
@@ -7,7 +8,6 @@ use leaf_core::snowflake::generator::{Stop, Taken};
 
 use super::environment::Outside;
 use super::error::Error;
-use super::wanted;
 use crate::catalog::{registry as registry_table, relation};
 use crate::error::Problem;
 use crate::pg::{database, inval};
@@ -108,7 +108,7 @@ pub fn resolve(shared: &Shared) -> Result<&'static Source, Unready> {
         let wanted = settings::wanted();
         let is_known =
             looked.is_some_and(|(looked, _)| looked == wanted && wanted.scheme == scheme);
-        if !is_known && !wanted::was_asked(lease.nonce, &wanted) {
+        if !is_known && !was_asked(lease.nonce, &wanted) {
             return Err(Unready::OtherSettings(slot, wanted));
         }
         if let Some(source) = found_last()
@@ -177,4 +177,24 @@ pub fn generator() -> Option<&'static GeneratorSlot> {
         catalog: relation::alloc()?.to_u32(),
     };
     shmem::get()?.generators.find(registry)
+}
+
+thread_local! {
+    /// A lease, by its nonce, and what this session required when the loader has looked for it.
+    static ASKED: RefCell<([u8; 16], Vec<Wanted>)> = RefCell::default();
+}
+
+/// Whether the loader has looked for this session already, with these settings and this lease.
+pub fn was_asked(nonce: [u8; 16], wanted: &Wanted) -> bool {
+    ASKED.with_borrow(|(of, asked)| *of == nonce && asked.contains(wanted))
+}
+
+/// Records that it has.
+pub fn note_asked(nonce: [u8; 16], wanted: Wanted) {
+    ASKED.with_borrow_mut(|(of, asked)| {
+        if *of != nonce {
+            (*of, *asked) = (nonce, Vec::new());
+        }
+        asked.push(wanted);
+    });
 }

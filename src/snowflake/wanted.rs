@@ -8,7 +8,6 @@
 //! ([`source::resolve`](super::source::resolve)): the session's values themselves decide
 //! nothing, because a pooled session may have earlier ones.
 
-use std::cell::RefCell;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -70,24 +69,4 @@ pub fn of_database() -> Wanted {
 /// now: where the database has had a value of its own, it does not see that of the file.
 pub fn is_outdated() -> bool {
     HAS_OWN.load(Ordering::Relaxed)
-}
-
-thread_local! {
-    /// A lease, by its nonce, and what this session required when the loader has looked for it.
-    static ASKED: RefCell<([u8; 16], Vec<Wanted>)> = RefCell::default();
-}
-
-/// Whether the loader has looked for this session already, with these settings and this lease.
-pub fn was_asked(nonce: [u8; 16], wanted: &Wanted) -> bool {
-    ASKED.with_borrow(|(of, asked)| *of == nonce && asked.contains(wanted))
-}
-
-/// Records that it has.
-pub fn note_asked(nonce: [u8; 16], wanted: Wanted) {
-    ASKED.with_borrow_mut(|(of, asked)| {
-        if *of != nonce {
-            (*of, *asked) = (nonce, Vec::new());
-        }
-        asked.push(wanted);
-    });
 }
