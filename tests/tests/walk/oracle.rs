@@ -9,6 +9,8 @@
 //!   Above that, two lives are two spaces of numbers;
 //! - numbers for shards have no such end: a copy feeds none that its relatives feed, unless its
 //!   owner has said where the tag stands since;
+//! - the predecessor of a standby that was promoted with `leaf.lossless_failover` hands out nothing
+//!   any more, or is not compared;
 //! - no worker id is used by two at the same time, except by one whose lease the copy lacks;
 //! - a copy of a data directory that was not told to be one cannot be recognised: what it and its
 //!   original hand out is not compared.

@@ -395,6 +395,10 @@ impl World {
             self.machines[of].is_open = false;
             self.machines[of].is_clean = false;
         }
+        if is_ours {
+            // The setting says of the predecessor that it hands out nothing any more.
+            self.places.retain(|it| it.machine != of);
+        }
         if self.is_lossless && !is_ours && !is_logical {
             let server = &mut self.machines[follower].server;
             server.configure("leaf.lossless_failover = off\n");
