@@ -3,33 +3,30 @@
 //! Ranges of ids ("segments") are granted to tags from the catalog, the table
 //! `leaf.alloc`. Two segments per tag are in [`shmem`], where sessions draw ids from
 //! them without a lock; a background worker per database, the [`loader`], grants the
-//! next segment before they are used up. The code for segment ids is in the room
-//! [`segment`], that for snowflake ids in [`snowflake`]. The double buffer and everything
-//! else that does not need PostgreSQL is in the crate `leaf_core`.
+//! next segment before they are used up. What runs in a session is in the room [`session`].
+//! The double buffer and everything else that does not need PostgreSQL is in the crate
+//! `leaf_core`.
 //!
 //! A room uses those below it and none above, in this order from the top: [`api`],
-//! [`restart`], [`segment`] and [`snowflake`] (which do not use each other), [`asking`],
-//! [`patience`], [`loader`], [`link`], [`dropped`], [`catalog`], [`history`], [`shmem`], [`settings`], [`error`], [`pg`].
+//! [`restart`], [`session`] and [`loader`] (which do not use each other), [`lease`],
+//! [`dropped`], [`catalog`], [`history`], [`shmem`], [`settings`], [`error`], [`pg`].
 //! Functions of upper rooms that lower ones have to call are handed down here.
 
 // Nothing here is public; the documentation is built with private items.
 #![allow(rustdoc::private_intra_doc_links)]
 
 mod api;
-mod asking;
 mod catalog;
 mod dropped;
 mod error;
 mod history;
-mod link;
+mod lease;
 mod loader;
-mod patience;
 mod pg;
 mod restart;
-mod segment;
+mod session;
 mod settings;
 mod shmem;
-mod snowflake;
 
 // The pgrx for PostgreSQL 19 is another version, under another name in Cargo.toml.
 #[cfg(feature = "pg19")]
@@ -44,8 +41,8 @@ pg_module_magic!(name, version);
 #[pg_guard]
 pub extern "C-unwind" fn _PG_init() {
     pg::xact_end::init(&[
-        &segment::at_end::AtEnd,
-        &snowflake::at_end::AtEnd,
+        &session::xact_callbacks::AtEnd,
+        &session::snowflake::xact_callbacks::AtEnd,
         &dropped::AtEnd,
     ]);
     pg::process::keep_backtraces_out_of_errors();
@@ -57,9 +54,9 @@ pub extern "C-unwind" fn _PG_init() {
             schema_is_altered: catalog::guard::at_alteration_of_schema,
         });
         loader::init(&[
-            &snowflake::renewal::Renewal,
-            &segment::grant::Granting,
-            &segment::grant::position::Positions,
+            &loader::lease::renewal::Renewal,
+            &loader::grant::Granting,
+            &loader::grant::position::Positions,
         ]);
         history::init();
         shmem::init(at_server_start);

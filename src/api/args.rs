@@ -16,12 +16,12 @@ use pgrx::PgSqlErrorCode as Code;
 
 use crate::catalog::permissions::PUBLIC;
 use crate::error::{Error, Problem, Report};
+use crate::lease::{self, Proof};
 use crate::pg::call::{Call, Interval};
 use crate::pg::{clock, datum, display, role};
-use crate::segment::error::Error as TagError;
-use crate::segment::upstream::Feed;
+use crate::session::error::Error as TagError;
+use crate::session::upstream::Feed;
 use crate::settings::{segment, snowflake as settings};
-use crate::snowflake::lease::{self, Proof};
 
 /// How far ahead of the clock the ceiling of a node may be.
 const AHEAD: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_hours(24);

@@ -6,11 +6,11 @@ use crate::catalog::alloc::{self, Changes};
 use crate::catalog::{self, columns, registry};
 use crate::pg::call::{Call, sql_functions};
 use crate::pg::clock;
-use crate::segment::error::Refusal;
-use crate::segment::line;
-use crate::segment::permissions::{self, require_owner};
+use crate::session::error::Refusal;
+use crate::session::line;
+use crate::session::permissions::{self, require_owner};
+use crate::session::snowflake::source;
 use crate::shmem;
-use crate::snowflake::source;
 
 sql_functions!(
     leaf_highest,

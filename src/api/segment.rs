@@ -5,15 +5,15 @@ use pgrx::pg_sys;
 
 use super::args;
 use crate::error::{Problem, Report};
-use crate::patience::{Ids, Patience};
 use crate::pg::call::{Call, Datum, describe_function, sql_functions};
 use crate::pg::rows::Record;
 use crate::pg::{datum, report};
-use crate::segment::batch::Batch;
-use crate::segment::error::Refusal;
-use crate::segment::tags::{self, KnownTag, Origin};
-use crate::segment::upstream::{self, Fed};
-use crate::segment::{blocks, draw, own_grants};
+use crate::session::batch::Batch;
+use crate::session::error::Refusal;
+use crate::session::patience::{Ids, Patience};
+use crate::session::tags::{self, KnownTag, Origin};
+use crate::session::upstream::{self, Fed};
+use crate::session::{blocks, draw, own_grants};
 use crate::shmem;
 
 describe_function!(leaf_segment_next);

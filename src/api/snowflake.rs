@@ -10,9 +10,9 @@ use super::{args, id_text};
 use crate::pg::call::{Call, Datum, describe_function, sql_functions};
 use crate::pg::rows::Record;
 use crate::pg::{process, report};
+use crate::session::snowflake::draw::draw;
+use crate::session::snowflake::source;
 use crate::shmem;
-use crate::snowflake::draw::draw;
-use crate::snowflake::source;
 
 describe_function!(leaf_snowflake_next);
 sql_functions!(

@@ -11,21 +11,20 @@ use leaf_core::time::WallTime;
 use super::args;
 use crate::catalog::alloc::{self, ShownRow};
 use crate::catalog::{self, alloc_row, relation};
-use crate::history;
 use crate::pg::call::{Call, Datum, sql_functions};
 use crate::pg::rows::Record;
 use crate::pg::{clock, database, heap, process, report, role};
-use crate::segment::key::key;
-use crate::segment::permissions::{self, check_owner_if_exists};
+use crate::session::key::key;
+use crate::session::permissions::{self, check_owner_if_exists};
+use crate::session::snowflake::source;
 use crate::settings::segment as settings;
-use crate::shmem;
 use crate::shmem::failures::Failures;
 use crate::shmem::generators::{GeneratorSlot, Lease};
 use crate::shmem::key::OwnedKey;
 use crate::shmem::slot::{Slot, TagState};
 use crate::shmem::upstream::{Contact, ContactState};
 use crate::shmem::waits::WaitCounts;
-use crate::snowflake::source;
+use crate::{history, shmem};
 
 sql_functions!(
     leaf_alloc_stats,

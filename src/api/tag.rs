@@ -6,20 +6,19 @@ use leaf_core::grant::{MAX_ID, OwnNumbers, Position, Stripe};
 use pgrx::pg_sys::Oid;
 
 use super::args;
-use crate::catalog;
 use crate::catalog::alloc::{self, Changes, NewTag};
 use crate::catalog::permissions::PUBLIC;
 use crate::error::Problem;
 use crate::pg::call::{Call, sql_functions};
 use crate::pg::{self, display, encoding, report, role};
-use crate::segment::changes::{self, Change};
-use crate::segment::error::{Error, Refusal};
-use crate::segment::in_use::require_unused;
-use crate::segment::permissions::{
+use crate::session::changes::{self, Change};
+use crate::session::error::{Error, Refusal};
+use crate::session::in_use::require_unused;
+use crate::session::permissions::{
     check_owner_if_exists, require_owner, require_primary, require_readable,
 };
-use crate::segment::upstream;
-use crate::shmem;
+use crate::session::upstream;
+use crate::{catalog, shmem};
 
 sql_functions!(
     leaf_tag_create,

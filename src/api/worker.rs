@@ -11,20 +11,17 @@ use leaf_core::time::WallTime;
 use super::args;
 use crate::catalog::{self, registry};
 use crate::error::{Error as CommonError, Problem};
-use crate::history;
+use crate::lease::error::Error;
+use crate::lease::{self, Claimant, Leased, registration};
 use crate::pg::call::{Call, sql_functions};
 use crate::pg::rows::Record;
 use crate::pg::{clock, guc, process, role, xact};
+use crate::session::snowflake::register;
 use crate::settings::snowflake as settings;
 use crate::settings::upstream as upstream_settings;
-use crate::shmem;
 use crate::shmem::mailbox::Registration;
 use crate::shmem::text::Text;
-use crate::snowflake::centre;
-use crate::snowflake::error::Error;
-use crate::snowflake::lease::{self, Claimant, Leased};
-use crate::snowflake::register;
-use crate::snowflake::registration;
+use crate::{history, shmem};
 
 sql_functions!(
     leaf_worker_register,
@@ -139,7 +136,7 @@ fn require_primary() {
 fn in_registry<R>(work: impl FnOnce() -> Result<R, Error>) -> (R, Identity) {
     require_primary();
     guc::insist_on_durable_commit_of_transaction();
-    if centre::is_shard() {
+    if lease::is_shard() {
         Error::IsShard.raise();
     }
     // As draws do, leases work for roles whose transactions are read-only.

@@ -16,6 +16,9 @@
 //! What the loader does is defined by the features, each of which gives it a [`Work`]. Its states
 //! and what wakes it are in `docs/architecture.md`.
 
+pub mod conversation;
+pub mod grant;
+pub mod lease;
 pub mod work;
 
 use std::ffi::CString;
@@ -25,7 +28,6 @@ use std::time::{Duration, Instant};
 
 use pgrx::{pg_guard, pg_sys};
 
-use crate::link;
 use crate::pg::wait_event::WaitEvent;
 use crate::pg::{bgworker, clock, guc, latch, own_xact, process};
 use crate::settings;
@@ -71,7 +73,7 @@ pub unsafe extern "C-unwind" fn leaf_loader_main(argument: pg_sys::Datum) {
     // centre may be in a library that is being torn down.
     process::exit_without_destructors();
     process::before_exit(at_exit);
-    link::begin(contact);
+    conversation::begin(contact);
     each(|work| work.before_connect());
     bgworker::connect(pg_sys::Oid::from(database));
     each(|work| work.after_connect());
@@ -115,7 +117,7 @@ fn work(shared: &Shared, database: u32) {
     loop {
         process::check_for_interrupts();
         if bgworker::reload_if_asked() {
-            link::reconsider();
+            conversation::reconsider();
             let outdated = works()
                 .iter()
                 .filter(|work| work.reconsider(shared, database));
@@ -129,7 +131,7 @@ fn work(shared: &Shared, database: u32) {
             last_look = Instant::now();
             each(|work| work.request_overdue(shared, database));
         }
-        let is_heard = link::turn();
+        let is_heard = conversation::turn();
         match run_works(shared, database) {
             Done::Leave => return,
             Done::Nothing if !is_heard => {}
@@ -142,7 +144,7 @@ fn work(shared: &Shared, database: u32) {
             return;
         }
         let is_idle = last_work.elapsed() >= settings::server::loader_idle_timeout()
-            && link::nap().is_none()
+            && conversation::nap().is_none()
             && !works().iter().any(|work| work.is_needed(shared, database));
         let has_work = || next_try(shared, database).is_some();
         if is_idle && shared.loaders.leave(database, has_work) {
@@ -150,8 +152,8 @@ fn work(shared: &Shared, database: u32) {
             return;
         }
         let nap = next_try(shared, database).unwrap_or(NAP).min(NAP);
-        let nap = link::nap().unwrap_or(NAP).min(nap);
-        latch::wait_or_readable(nap, link::descriptor(), WaitEvent::LoaderMain);
+        let nap = conversation::nap().unwrap_or(NAP).min(nap);
+        latch::wait_or_readable(nap, conversation::descriptor(), WaitEvent::LoaderMain);
     }
 }
 
@@ -197,7 +199,7 @@ unsafe extern "C-unwind" fn at_exit(_code: i32, _argument: pg_sys::Datum) {
         && let Some(shared) = shmem::get()
     {
         each(|work| work.hand_over(shared, database));
-        link::end();
+        conversation::end();
         shared.loaders.leave(database, || false);
     }
 }

@@ -9,9 +9,9 @@ use crate::history;
 use crate::pg::call::{Call, sql_functions};
 use crate::pg::trigger::{self, Answer, Event};
 use crate::pg::{self, display, inval, role};
-use crate::segment::changes::{self, Change};
-use crate::segment::error::{Error, Privilege, Refusal};
-use crate::segment::in_use::require_unused;
+use crate::session::changes::{self, Change};
+use crate::session::error::{Error, Privilege, Refusal};
+use crate::session::in_use::require_unused;
 
 sql_functions!(leaf_alloc_check, leaf_alloc_changed);
 

@@ -8,10 +8,10 @@ use crate::catalog::intent;
 use crate::catalog::worker_row::{self, WorkerRow};
 use crate::error::{Error as CommonError, Problem};
 use crate::history;
+use crate::lease::error::Error;
 use crate::pg::call::{Call, sql_functions};
 use crate::pg::trigger::{self, Answer, Event};
 use crate::pg::{clock, heap, role};
-use crate::snowflake::error::Error;
 
 sql_functions!(leaf_worker_check);
 

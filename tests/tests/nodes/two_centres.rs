@@ -1,7 +1,7 @@
 //! A shard whose `leaf.upstream` is changed from one centre to another: it issues no id with the
 //! worker id of a centre that the setting does not name any more.
 
-use leaf_tests::{Centre, Draw, Ledger, Server, Signal, Snowflake, Stop, signal, wait_until};
+use leaf_tests::{Centre, Draw, Ledger, Signal, Snowflake, Stop, signal, wait_until};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;

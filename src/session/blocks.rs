@@ -1,0 +1,164 @@
+//! Blocks of ids for buffers outside the server. Both reserving a block and returning its
+//! unused end are done by the loader, and change nothing in the caller's transaction.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+use leaf_core::Run;
+use leaf_core::grant::{Decision, Wanted};
+use pgrx::pg_sys::Oid;
+
+use super::changes::{self, RowState};
+use super::error::{Error, Refusal};
+use super::key::key;
+use super::patience::{Ids, Patience};
+use super::{asking, line, own_grants, permissions, tags};
+use crate::catalog::permissions::Permissions;
+use crate::error::Problem;
+use crate::pg::{display, role};
+use crate::shmem;
+use crate::shmem::mailbox::{Answer, Asked};
+
+/// How many blocks of a tag a session records: a client has two buffers, and possibly
+/// a block under way.
+const REMEMBERED: usize = 4;
+
+/// A block that this session has reserved.
+struct Reserved {
+    /// The role that reserved it. With a pooler, others use the session, too.
+    role: Oid,
+    incarnation: [u8; 16],
+    first: i64,
+    last: i64,
+}
+
+thread_local! {
+    /// The last blocks of each tag. Only a block that is recorded here can be returned,
+    /// because this proves that the session has reserved it.
+    static RESERVED: RefCell<HashMap<Vec<u8>, Vec<Reserved>>> = RefCell::default();
+}
+
+fn remember(tag: &[u8], block: Reserved) {
+    RESERVED.with_borrow_mut(|reserved| {
+        let blocks = reserved.entry(tag.to_vec()).or_default();
+        if blocks.len() == REMEMBERED {
+            blocks.remove(0);
+        }
+        blocks.push(block);
+    });
+}
+
+/// Removes the end of a block from the record. Returns whether it was the end of a block
+/// that the role has reserved in this session.
+fn forget(tag: &[u8], end: &Reserved) -> bool {
+    RESERVED.with_borrow_mut(|reserved| {
+        let Some(blocks) = reserved.get_mut(tag) else {
+            return false;
+        };
+        let is_it = |block: &Reserved| {
+            (block.role, block.incarnation) == (end.role, end.incarnation)
+                && (block.first <= end.first && block.last == end.last)
+        };
+        let Some(at) = blocks.iter().position(is_it) else {
+            return false;
+        };
+        match blocks[at].first == end.first {
+            true => drop(blocks.remove(at)),
+            false => blocks[at].last = end.first - 1,
+        }
+        true
+    })
+}
+
+/// The first id of a block of `count` ids that are granted to this caller only. With an
+/// `incarnation`, only from the row that has it.
+pub fn reserve(tag: &[u8], count: u64, incarnation: Option<[u8; 16]>) -> i64 {
+    let patience = Patience::new(Ids::OfTag(tag));
+    loop {
+        let permissions = require_draw(tag, &patience);
+        let required = incarnation.unwrap_or(permissions.incarnation);
+        if required != permissions.incarnation {
+            Refusal::OtherIncarnation.raise(tag);
+        }
+        if let Some(width) = permissions.stripe_width
+            && count > width
+        {
+            let tag = display(tag);
+            Error::LongerThanStripe { tag, count, width }.raise();
+        }
+        match changes::state_of(tag) {
+            RowState::Created => return own_grants::take_block(tag, count).first,
+            RowState::Committed if !permissions.is_uncommitted => {}
+            // The loader cannot lock a row whose last version was written by this
+            // transaction.
+            RowState::Committed | RowState::Changed => tags::no_ids_here(tag, &permissions),
+        }
+        match asking::ask_loader(
+            key(tag),
+            required,
+            Asked::Grant(Wanted::Block { count }),
+            &patience,
+        ) {
+            Answer::Decided(Decision::Granted {
+                run: Run { first, .. },
+                ..
+            }) => {
+                let block = Reserved {
+                    role: role::current(),
+                    incarnation: required,
+                    first,
+                    last: first + (count as i64 - 1),
+                };
+                remember(tag, block);
+                return first;
+            }
+            Answer::Decided(Decision::Exhausted) => line::exhausted(tag).raise(),
+            Answer::Denied(denial) => Error::of_denial(display(tag), denial).raise(),
+            _ => {}
+        }
+    }
+}
+
+/// The row's permissions, which allow the current role to draw; an error if they do not.
+fn require_draw(tag: &[u8], patience: &Patience<'_>) -> Permissions {
+    shmem::require();
+    asking::require_grants();
+    permissions::require_draw(
+        &permissions::wait_until_readable(patience),
+        tag,
+        role::current(),
+    )
+}
+
+/// The incarnation of a tag that the current role may draw from.
+pub fn incarnation(tag: &[u8]) -> [u8; 16] {
+    require_draw(tag, &Patience::new(Ids::OfTag(tag))).incarnation
+}
+
+/// Takes back the unused end of a block that this session has reserved, if nothing was
+/// granted after it. Returns whether it was taken back. After an error, whether it was is
+/// not known; the session cannot return it again.
+pub fn give_back(tag: &[u8], unused: Run) -> bool {
+    let patience = Patience::new(Ids::OfTag(tag));
+    let permissions = require_draw(tag, &patience);
+    if permissions.is_uncommitted || changes::state_of(tag) != RowState::Committed {
+        // The row may be rolled back, or belong to another tag.
+        return false;
+    }
+    let incarnation = permissions.incarnation;
+    let end = Reserved {
+        role: role::current(),
+        incarnation,
+        first: unused.first,
+        last: unused.last(),
+    };
+    // The record is removed first: once the loader has the request, the ids may be granted
+    // again, also if this session does not get the answer.
+    forget(tag, &end)
+        && asking::ask_loader(
+            key(tag),
+            incarnation,
+            Asked::Grant(Wanted::TakeBack { unused }),
+            &patience,
+        ) == Answer::Decided(Decision::TakenBack)
+}
