@@ -44,7 +44,7 @@ fn leaf_line_end(call: Call<'_>) -> i64 {
         return source::scheme().floor(registry::latest_ceiling().max(clock::now()));
     };
     require_owner(tag);
-    let end = line::lock_own(tag).row.position.max_id;
+    let end = line::lock_own(tag).position.max_id;
     // Unused ids that were given back later could be among those that the caller has found in use.
     catalog::as_owner(|| alloc::raise_floor(tag, end));
     end
@@ -65,7 +65,7 @@ fn leaf_retire(call: Call<'_>) -> i64 {
     shmem::require();
     let tag = args::tag(call.text(0));
     require_owner(tag);
-    let row = line::lock_own(tag).row;
+    let row = line::lock_own(tag);
     if row.largest_reserve > 0 {
         Refusal::Reserved.raise(tag);
     }

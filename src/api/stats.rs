@@ -17,14 +17,13 @@ use crate::pg::{clock, database, heap, process, report, role};
 use crate::session::key::key;
 use crate::session::permissions::{self, check_owner_if_exists};
 use crate::session::snowflake::source;
-use crate::settings::segment as settings;
+use crate::shmem;
 use crate::shmem::failures::Failures;
 use crate::shmem::generators::{GeneratorSlot, Lease};
 use crate::shmem::key::OwnedKey;
 use crate::shmem::slot::{Slot, TagState};
 use crate::shmem::upstream::{Contact, ContactState};
 use crate::shmem::waits::WaitCounts;
-use crate::{history, shmem};
 
 sql_functions!(
     leaf_alloc_stats,
@@ -267,11 +266,7 @@ fn leaf_failovers_left(call: Call<'_>) -> Option<i64> {
     if process::in_recovery() || !role::is_monitor(user) && !is_owner() {
         return None;
     }
-    let row = catalog::as_owner(|| alloc::look(tag, &history::current()))?;
-    let left = row
-        .position
-        .left()
-        .checked_div(row.skipped(settings::history_skip()))?;
+    let left = catalog::as_owner(|| alloc::failovers_left(tag))?;
     Some(i64::try_from(left).unwrap_or(i64::MAX))
 }
 

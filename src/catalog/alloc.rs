@@ -16,6 +16,7 @@ use crate::pg::datum::{
     bigint_arg, bigint_array_arg, optional_text_arg, string_arg, text_arg, text_array_arg, uuid_arg,
 };
 use crate::pg::{snapshot, trigger};
+use crate::settings::segment as settings;
 
 /// A tag to be created.
 #[derive(Clone, Copy, Debug)]
@@ -181,7 +182,7 @@ macro_rules! columns {
     () => {
         "a.max_id, a.max_value, a.stripes, a.stripe, a.stripe_width, \
          a.step::bigint AS step, a.last_grant, a.largest_reserve, \
-         a.history IS DISTINCT FROM $2 OR a.is_copy OR a.written_by <> a.xmin AS from_other_history, \
+         a.history IS DISTINCT FROM $2 OR a.is_copy OR a.written_by <> a.xmin AS is_of_other_history, \
          a.incarnation, a.floor, a.max_step::bigint AS max_step, a.upstream_incarnation, \
          a.vouched_in, a.written_by = a.xmin AS is_signed"
     };
@@ -220,19 +221,31 @@ fn read_row(row: &ResultRow<'_>) -> Row {
     let is_vouched =
         vouched_in.is_some_and(|it| it == history::of_database() || history::is_continued(&it));
     let is_signed = column_of::<bool>(row, "is_signed") == Some(true);
-    Row {
-        position: position_of(row),
+    let position = position_of(row);
+    let mut found = Row {
+        position,
+        stored: position.max_id,
         step: bigint(row, "step").max(1) as u64,
         last_grant: bigint(row, "last_grant").max(0) as u64,
         largest_reserve: bigint(row, "largest_reserve").max(0) as u64,
-        from_other_history: column_of::<bool>(row, "from_other_history").unwrap_or(true),
         incarnation: uuid(row, "incarnation"),
         floor: bigint(row, "floor"),
         max_step: column_of::<i64>(row, "max_step").and_then(|most| u64::try_from(most).ok()),
         upstream: column_of::<pgrx::Uuid>(row, "upstream_incarnation").map(|uuid| *uuid.as_bytes()),
         may_lack_feeds: !(is_vouched && is_signed),
         has_fed: false,
+    };
+    if column_of::<bool>(row, "is_of_other_history").unwrap_or(true) {
+        found.enter_history(settings::history_skip());
     }
+    found
+}
+
+/// How often a tag can skip before it has no number left; `None` for one that does not skip.
+pub fn failovers_left(tag: &[u8]) -> Option<u64> {
+    let row = look(tag, &history::current())?;
+    row.left_as_stored()
+        .checked_div(row.skipped(settings::history_skip()))
 }
 
 /// Sets the position of a tag's row, which the current transaction has locked, by a grant or by

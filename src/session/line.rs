@@ -14,51 +14,37 @@ use super::own_tags;
 use crate::catalog::{self, alloc};
 use crate::error::Problem;
 use crate::pg::display;
-use crate::settings::segment as settings;
 use crate::{history, shmem};
 
-/// A tag's row, locked until the transaction ends.
-pub struct Line {
-    /// The row as of this history. At its position and above, nothing was handed out.
-    pub row: Row,
-    /// The position that the row itself has.
-    pub stored: i64,
-}
-
-/// The number line of a tag; `None` if there is no such tag.
-pub fn lock(tag: &[u8]) -> Option<Line> {
+/// A tag's row, locked until the transaction ends: at its position and above, nothing was handed
+/// out. `None` if there is no such tag.
+pub fn lock(tag: &[u8]) -> Option<Row> {
     let mut row = catalog::as_owner(|| alloc::lock(tag, &history::current()))?;
-    let stored = row.position.max_id;
-    row.enter_history(settings::history_skip());
     if let Some(handed_out) = handed_out(tag, row.incarnation) {
         row.position.max_id = row.position.max_id.max(handed_out);
     }
-    Some(Line { row, stored })
+    Some(row)
 }
 
 /// As [`lock`]; an error if there is no such tag, or if other nodes get numbers of it, too. Then
 /// its numbers from its position on are this database's alone.
-pub fn lock_own(tag: &[u8]) -> Line {
-    let Some(line) = lock(tag) else {
+pub fn lock_own(tag: &[u8]) -> Row {
+    let Some(row) = lock(tag) else {
         Error::NoSuchTag { tag: display(tag) }.raise();
     };
-    if line.row.is_shared() {
+    if row.is_shared() {
         Refusal::SharedLine.raise(tag);
     }
-    line
+    row
 }
 
 /// What is left of a tag; nothing if there is no such tag.
 pub fn left(tag: &[u8]) -> Left {
     let row = catalog::as_owner(|| alloc::look(tag, &history::current()));
-    row.map_or_else(Left::default, |mut row| {
-        let numbers = row.position.left();
-        row.enter_history(settings::history_skip());
-        Left {
-            numbers: row.position.left(),
-            held_back: numbers - row.position.left(),
-            most_at_once: row.position.most_at_once(),
-        }
+    row.map_or_else(Left::default, |row| Left {
+        numbers: row.position.left(),
+        held_back: row.left_as_stored() - row.position.left(),
+        most_at_once: row.position.most_at_once(),
     })
 }
 

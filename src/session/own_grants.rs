@@ -5,7 +5,7 @@ use leaf_core::Run;
 use leaf_core::grant::Grantor;
 
 use super::error::{Error, Refusal};
-use super::line::{self, Line};
+use super::line;
 use super::own_tags;
 use crate::catalog::intent::Move;
 use crate::catalog::{self, alloc, relation};
@@ -47,7 +47,7 @@ fn refill(tag: &[u8], length: Length) {
     let history = history::current();
     let (grant, step) = xact::writable(|| {
         catalog::as_owner(|| {
-            let Some(Line { mut row, .. }) = line::lock(tag) else {
+            let Some(mut row) = line::lock(tag) else {
                 no_such_tag()
             };
             if row.grantor() == Grantor::Centre {
@@ -87,17 +87,17 @@ pub fn before_commit() {
     let history = history::current();
     let settle = || {
         for (tag, high_water, end) in &drawn {
-            let Some(Line { row, stored }) = line::lock(tag) else {
+            let Some(row) = line::lock(tag) else {
                 continue;
             };
             // What this transaction granted to itself last and did not use is given
             // back.
-            let is_unused = Some(stored) == *end;
+            let is_unused = Some(row.stored) == *end;
             let max_id = match is_unused {
                 true => *high_water,
                 false => row.position.max_id,
             };
-            if max_id != stored {
+            if max_id != row.stored {
                 let to = Move {
                     to: max_id,
                     takes_back: true,

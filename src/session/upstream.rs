@@ -14,7 +14,7 @@ use leaf_core::grant::{Decision, Grantor, Wanted};
 use super::changes::{self, RowState};
 use super::error::{Error, Refusal};
 use super::key::key;
-use super::line::{self, Line};
+use super::line;
 use super::patience::{Ids, Patience};
 use super::{asking, permissions};
 use crate::catalog::permissions::Readable;
@@ -36,7 +36,7 @@ pub fn attach(tag: &[u8], upstream_tag: &[u8], upstream_name: &str) {
     let (position, incarnation) =
         found.unwrap_or_else(|denial| Error::of_denial(display(tag), denial).raise());
     catalog::as_owner(|| {
-        let Some(Line { row, .. }) = line::lock(tag) else {
+        let Some(row) = line::lock(tag) else {
             Error::NoSuchTag { tag: display(tag) }.raise();
         };
         if row.position.numbers.stripe().width().is_some() {

@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn a_fed_row_grants_nothing_of_its_own() {
-        let mut ledger = Ledger::new(Found::Row(FED_ROW), 10);
+        let mut ledger = Ledger::new(Found::Row(FED_ROW));
         let asked = |count, exact| Decision::Ask { count, exact };
         assert_eq!(
             decide(&mut ledger, Wanted::Segment, Past::NONE),
@@ -126,12 +126,12 @@ mod tests {
 
     #[test]
     fn a_fed_row_skips_nothing_in_another_history() {
-        let row = Row {
-            from_other_history: true,
+        let mut row = Row {
             last_grant: 100,
             ..FED_ROW
         };
-        let mut ledger = Ledger::new(Found::Row(row), 10);
+        row.enter_history(10);
+        let mut ledger = Ledger::new(Found::Row(row));
         let granted_to =
             ledger.receive(&fed(1, 10), &Wanted::Segment, ROW.incarnation, &Past::NONE);
         assert_eq!(granted_to, granted(1, 10, 10));
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn numbers_of_the_centre_are_granted_only_above_the_row_and_from_the_right_tag() {
-        let mut ledger = Ledger::new(Found::Row(FED_ROW), 10);
+        let mut ledger = Ledger::new(Found::Row(FED_ROW));
         let mut receive = |delivery: Delivery, wanted, past| {
             ledger.receive(&delivery, &wanted, ROW.incarnation, &past)
         };
@@ -170,7 +170,7 @@ mod tests {
             may_lack_feeds: true,
             ..ROW
         };
-        let mut ledger = Ledger::new(Found::Row(row), 10);
+        let mut ledger = Ledger::new(Found::Row(row));
         for exact in [true, false] {
             let feed = Wanted::Feed { count: 1, exact };
             assert_eq!(
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn what_is_fed_counts_for_the_skip_of_another_history() {
-        let mut ledger = Ledger::new(Found::Row(ROW), 10);
+        let mut ledger = Ledger::new(Found::Row(ROW));
         let feed = Wanted::Feed {
             count: 20_000,
             exact: false,

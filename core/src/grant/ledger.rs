@@ -12,7 +12,7 @@ use crate::step::StepPolicy;
 /// use leaf_core::StepPolicy;
 /// use leaf_core::grant::{Decision, Found, Ledger, Past, Wanted};
 ///
-/// let mut ledger = Ledger::new(Found::Missing, 10);
+/// let mut ledger = Ledger::new(Found::Missing);
 /// let policy = StepPolicy::default();
 /// let decision = ledger.decide(&Wanted::Segment, [0; 16], &Past::NONE, &policy);
 /// assert_eq!(decision, Decision::Missing);
@@ -21,22 +21,14 @@ use crate::step::StepPolicy;
 #[derive(Clone, Copy, Debug)]
 pub struct Ledger {
     found: Found,
-    /// The row's `max_id` before the first grant.
-    before: i64,
     is_changed: bool,
 }
 
 impl Ledger {
-    /// Starts with the row as it was found, after [`Row::enter_history`].
-    pub fn new(mut found: Found, history_skip_factor: u64) -> Self {
-        let mut before = i64::MIN;
-        if let Found::Row(row) = &mut found {
-            before = row.position.max_id;
-            row.enter_history(history_skip_factor);
-        }
+    /// Starts with the row as it was found.
+    pub fn new(found: Found) -> Self {
         Ledger {
             found,
-            before,
             is_changed: false,
         }
     }
@@ -139,7 +131,7 @@ impl Ledger {
     /// Whether more was taken back than was granted: the row's `max_id` moves back.
     pub fn moves_back(&self) -> bool {
         self.changed()
-            .is_some_and(|row| row.position.max_id < self.before)
+            .is_some_and(|row| row.position.max_id < row.stored)
     }
 }
 
@@ -179,7 +171,7 @@ pub(super) mod tests {
         step: 100,
         max_step: None,
         incarnation: [7; 16],
-        from_other_history: false,
+        stored: 1,
         last_grant: 0,
         largest_reserve: 0,
         floor: i64::MIN,
@@ -205,7 +197,7 @@ pub(super) mod tests {
 
     #[test]
     fn grants_of_one_transaction_follow_each_other() {
-        let mut ledger = Ledger::new(Found::Row(ROW), 10);
+        let mut ledger = Ledger::new(Found::Row(ROW));
         let segment = decide(&mut ledger, Wanted::Segment, Past::NONE);
         assert_eq!(segment, granted(1, 100, 100));
         let block = decide(&mut ledger, block_of(50), Past::NONE);
@@ -231,7 +223,7 @@ pub(super) mod tests {
                 position,
                 ..ROW
             };
-            let mut ledger = Ledger::new(Found::Row(row), 10);
+            let mut ledger = Ledger::new(Found::Row(row));
             let policy = StepPolicy {
                 max_step: 1_000,
                 ..StepPolicy::default()
@@ -247,7 +239,7 @@ pub(super) mod tests {
             high_water: 2,
             ..Past::NONE
         };
-        let mut ledger = Ledger::new(Found::Row(ROW), 10);
+        let mut ledger = Ledger::new(Found::Row(ROW));
         let below = Decision::Below { high_water: 2 };
         assert_eq!(decide(&mut ledger, Wanted::Segment, past), below);
         assert_eq!(decide(&mut ledger, block_of(1), past), below);
@@ -256,14 +248,16 @@ pub(super) mod tests {
 
     #[test]
     fn what_is_taken_back_can_be_granted_again_and_the_row_moves_back() {
-        let mut ledger = Ledger::new(Found::Row(ROW), 10);
+        let mut ledger = Ledger::new(Found::Row(ROW));
         let Decision::Granted { run: unused, .. } = decide(&mut ledger, block_of(50), Past::NONE)
         else {
             panic!("a block is granted");
         };
         assert!(!ledger.moves_back());
         let take_back = Wanted::TakeBack { unused };
-        let mut later = Ledger::new(Found::Row(*ledger.changed().unwrap()), 10);
+        let mut row = *ledger.changed().unwrap();
+        row.stored = row.position.max_id;
+        let mut later = Ledger::new(Found::Row(row));
         assert_eq!(
             decide(&mut later, take_back, Past::NONE),
             Decision::TakenBack
@@ -285,7 +279,7 @@ pub(super) mod tests {
     #[test]
     fn nothing_below_the_floor_is_taken_back() {
         for (floor, expected) in [(1, Decision::TakenBack), (2, Decision::NotLast)] {
-            let mut ledger = Ledger::new(Found::Row(Row { floor, ..ROW }), 10);
+            let mut ledger = Ledger::new(Found::Row(Row { floor, ..ROW }));
             decide(&mut ledger, block_of(50), Past::NONE);
             let unused = Run { first: 1, len: 50 };
             let decision = decide(&mut ledger, Wanted::TakeBack { unused }, Past::NONE);
@@ -299,7 +293,7 @@ pub(super) mod tests {
             incarnation: [8; 16],
             ..ROW
         };
-        let mut ledger = Ledger::new(Found::Row(other), 10);
+        let mut ledger = Ledger::new(Found::Row(other));
         for wanted in [Wanted::Segment, block_of(1)] {
             assert_eq!(decide(&mut ledger, wanted, Past::NONE), Decision::Changed);
         }
@@ -312,7 +306,7 @@ pub(super) mod tests {
             (Found::Busy, Decision::Busy),
             (Found::Missing, Decision::Missing),
         ] {
-            let mut ledger = Ledger::new(found, 10);
+            let mut ledger = Ledger::new(found);
             assert_eq!(decide(&mut ledger, Wanted::Segment, Past::NONE), expected);
             assert_eq!(decide(&mut ledger, block_of(1), Past::NONE), expected);
             assert_eq!(ledger.changed(), None);
@@ -321,7 +315,7 @@ pub(super) mod tests {
 
     #[test]
     fn an_exhausted_row_is_left_as_it_is() {
-        let mut ledger = Ledger::new(Found::Row(ROW), 10);
+        let mut ledger = Ledger::new(Found::Row(ROW));
         let decision = decide(&mut ledger, block_of(10_001), Past::NONE);
         assert_eq!(decision, Decision::Exhausted);
         assert_eq!(ledger.changed(), None);
@@ -340,7 +334,7 @@ pub(super) mod tests {
             step: 1_000_000,
             ..ROW
         };
-        let mut ledger = Ledger::new(Found::Row(row), 10);
+        let mut ledger = Ledger::new(Found::Row(row));
         let segment = decide(&mut ledger, Wanted::Segment, Past::NONE);
         assert_eq!(segment, granted(position.max_id, 1_500, 1_500));
         let block = |count, ledger: &mut Ledger| decide(ledger, block_of(count), Past::NONE);
@@ -360,14 +354,26 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn the_skip_covers_segments_and_reserves() {
+        let row = |last_grant, largest_reserve| Row {
+            last_grant,
+            largest_reserve,
+            ..ROW
+        };
+        assert_eq!(row(1_000, 500).skipped(10), 15_000);
+        assert_eq!(row(1_000, 500).skipped(0), 0);
+        assert_eq!(row(u64::MAX, 1).skipped(u64::MAX), u64::MAX);
+    }
+
+    #[test]
     fn another_history_is_skipped_once() {
-        let row = Row {
-            from_other_history: true,
+        let mut row = Row {
             last_grant: 100,
             largest_reserve: 20,
             ..ROW
         };
-        let mut ledger = Ledger::new(Found::Row(row), 10);
+        row.enter_history(10);
+        let mut ledger = Ledger::new(Found::Row(row));
         let first = decide(&mut ledger, Wanted::Segment, Past::NONE);
         assert_eq!(first, granted(1_201, 100, 100));
         let second = decide(&mut ledger, Wanted::Segment, Past::NONE);
@@ -383,25 +389,21 @@ pub(super) mod tests {
             max_value: i64::MAX,
             numbers,
         };
-        let mut ledger = Ledger::new(Found::Row(Row { position, ..ROW }), 10);
+        let mut ledger = Ledger::new(Found::Row(Row { position, ..ROW }));
         let cut = decide(&mut ledger, Wanted::Segment, Past::NONE);
         assert_eq!(cut, granted(950, 50, 100));
-        let row = Row {
-            from_other_history: true,
-            ..*ledger.changed().expect("a grant")
-        };
-        let mut ledger = Ledger::new(Found::Row(row), 10);
+        let mut row = *ledger.changed().expect("a grant");
+        row.enter_history(10);
+        let mut ledger = Ledger::new(Found::Row(row));
         let first = decide(&mut ledger, Wanted::Segment, Past::NONE);
         assert_eq!(first, granted(8_000, 100, 100));
     }
 
     #[test]
     fn a_row_without_a_grant_skips_by_its_step_in_another_history() {
-        let row = Row {
-            from_other_history: true,
-            ..ROW
-        };
-        let mut ledger = Ledger::new(Found::Row(row), 10);
+        let mut row = ROW;
+        row.enter_history(10);
+        let mut ledger = Ledger::new(Found::Row(row));
         let first = decide(&mut ledger, Wanted::Segment, Past::NONE);
         assert_eq!(first, granted(1_001, 100, 100));
     }

@@ -21,6 +21,6 @@ pub mod stripe;
 
 pub use fed::Delivery;
 pub use ledger::Ledger;
-pub use position::{Exhausted, MAX_ID, Position, history_skip};
+pub use position::{Exhausted, MAX_ID, Position};
 pub use row::{Decision, Found, Grantor, Past, Row, Wanted};
 pub use stripe::{OwnNumbers, Stripe};

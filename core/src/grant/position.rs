@@ -114,15 +114,6 @@ impl Position {
     }
 }
 
-/// How many numbers to skip at the first grant in another history of the
-/// cluster: `factor` times the last segment and the largest reserved block,
-/// because a standby that was promoted may have missed that many grants. That is enough
-/// as long as none of these was larger than the last ones that it has. `leaf.max_reserve` keeps
-/// one absurd block from making the skip exhaust the tag.
-pub fn history_skip(factor: u64, last_grant: u64, largest_reserve: u64) -> u64 {
-    factor.saturating_mul(last_grant.saturating_add(largest_reserve))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -285,12 +276,5 @@ mod tests {
         assert_eq!(whole.left(), u64::MAX);
         assert_eq!(whole.grant_up_to(u64::MAX).unwrap().first, i64::MIN);
         assert_eq!(whole.max_id, i64::MAX);
-    }
-
-    #[test]
-    fn the_skip_covers_segments_and_reserves() {
-        assert_eq!(history_skip(10, 1000, 500), 15_000);
-        assert_eq!(history_skip(0, 1000, 500), 0);
-        assert_eq!(history_skip(u64::MAX, u64::MAX, 1), u64::MAX);
     }
 }

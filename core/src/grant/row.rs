@@ -2,15 +2,17 @@
 
 use std::time::Duration;
 
-use super::position::{Position, history_skip};
+use super::position::Position;
 use crate::run::Run;
 use crate::step::StepPolicy;
 
 /// A tag's row, as it is before a grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// How far its ids are granted.
+    /// How far its ids are granted, as of this history of the cluster.
     pub position: Position,
+    /// The `max_id` that the row itself has.
+    pub stored: i64,
     /// The smallest number of ids in a segment.
     pub step: u64,
     /// The largest number of ids in a segment that is chosen for the tag; `None` if the
@@ -19,8 +21,6 @@ pub struct Row {
     /// The identity of the row: a tag that was dropped and created again has
     /// another one.
     pub incarnation: [u8; 16],
-    /// Whether the row was made, or last granted ids, in another history of the cluster.
-    pub from_other_history: bool,
     /// Ids in the last segment; of a stripe, the number that a whole block would have given.
     pub last_grant: u64,
     /// Ids in the largest block reserved so far.
@@ -71,17 +71,26 @@ impl Row {
         }
     }
 
-    /// If the row is from another history of the cluster, skips numbers, because this copy
-    /// may have missed the last grants: `skip_factor` times the last segment and the
-    /// largest reserved block. A row without a grant may have missed its first ones, each
-    /// of `step` ids.
+    /// Skips numbers, because the row was made, or last granted ids, in another history of the
+    /// cluster.
     pub fn enter_history(&mut self, skip_factor: u64) {
-        if std::mem::take(&mut self.from_other_history) {
-            self.position.skip(self.skipped(skip_factor));
-        }
+        self.position.skip(self.skipped(skip_factor));
     }
 
-    /// How many numbers the row skips in another history.
+    /// How many numbers are left with what the row has skipped in this history.
+    pub fn left_as_stored(&self) -> u64 {
+        let stored = Position {
+            max_id: self.stored,
+            ..self.position
+        };
+        stored.left()
+    }
+
+    /// How many numbers the row skips in another history: `skip_factor` times the last segment and
+    /// the largest reserved block, because a standby that was promoted may have missed that many
+    /// grants. A row without a grant may have missed its first ones, each of `step` ids. That is
+    /// enough as long as none of these was larger than the last ones that it has.
+    /// `leaf.max_reserve` keeps one absurd block from making the skip exhaust the tag.
     pub fn skipped(&self, skip_factor: u64) -> u64 {
         // The numbers of a fed tag come from elsewhere.
         if self.grantor() == Grantor::Centre {
@@ -91,7 +100,7 @@ impl Row {
             0 => self.step.min(self.position.most_at_once()),
             last_grant => last_grant,
         };
-        history_skip(skip_factor, segment, self.largest_reserve)
+        skip_factor.saturating_mul(segment.saturating_add(self.largest_reserve))
     }
 }
 

@@ -148,7 +148,7 @@ pub fn need(shared: &Shared, job: &Job) -> Option<(u64, bool)> {
         }
         let (wanted, past) = (job.wanted()?, job.past(shared));
         let policy = settings::step_policy(Grantor::Centre);
-        let mut ledger = Ledger::new(Found::Row(known.row), settings::history_skip());
+        let mut ledger = Ledger::new(Found::Row(known.row));
         match ledger.decide(&wanted, job.incarnation(), &past, &policy) {
             Decision::Ask { count, exact } => Some((count, exact)),
             _ => None,

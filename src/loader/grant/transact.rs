@@ -111,9 +111,8 @@ fn grant(shared: &Shared, jobs: &[Task<'_>]) -> Vec<Decided> {
     let tags: Vec<&[u8]> = tags.into_iter().collect();
     // Read before the rows.
     let pasts: Vec<_> = jobs.iter().map(|(job, _)| job.past(shared)).collect();
-    let skip = settings::history_skip();
     let rows = alloc::lock_for_grant(&tags, &history);
-    let rows = rows.into_iter().map(|found| Ledger::new(found, skip));
+    let rows = rows.into_iter().map(Ledger::new);
     let mut ledgers: BTreeMap<&[u8], Ledger> = tags.iter().copied().zip(rows).collect();
     let mut decisions = Vec::with_capacity(jobs.len());
     for ((job, wanted), past) in jobs.iter().zip(&pasts) {
