@@ -20,17 +20,16 @@
 //! says it, and what counts is what it said while the server was a standby. Everything else counts
 //! as behind.
 
-use std::fs;
-use std::io;
 use std::path::PathBuf;
 use std::sync::Mutex;
+use std::{fs, io};
 
 use leaf_core::file;
-use pgrx::{pg_guard, pg_sys};
+use pgrx::{PgSqlErrorCode as Code, pg_guard, pg_sys};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::error::{Error, Problem};
+use crate::error::Report;
 use crate::pg::control_file::{self, ControlFile};
 use crate::pg::{bgworker, data_directory, database, process, replication};
 use crate::settings::server as settings;
@@ -269,7 +268,13 @@ pub fn current() -> String {
     let nonce = with(|history| history.is_stored.then_some(history.nonce));
     let Some(nonce) = nonce else {
         let path = path().display().to_string();
-        Error::HistoryNotStored { path }.raise()
+        Report::new(
+            Code::ERRCODE_IO_ERROR,
+            format!("nothing is granted, because \"{path}\" cannot be written"),
+            "Make its folder and the file writable for the server.",
+        )
+        .detail("The next start would take what is granted now for something that an earlier copy has granted.")
+        .raise()
     };
     format!("{system}/{timeline}/{nonce}")
 }

@@ -15,11 +15,11 @@ use leaf_core::time::WallTime;
 use pgrx::PgSqlErrorCode as Code;
 
 use crate::catalog::permissions::PUBLIC;
-use crate::error::{Error, Problem, Report};
+use crate::error::{Report, bad_argument};
 use crate::lease::{self, Proof};
 use crate::pg::call::{Call, Interval};
 use crate::pg::{clock, datum, display, role};
-use crate::session::error::Error as TagError;
+use crate::session::error;
 use crate::session::upstream::Feed;
 use crate::settings::{segment, snowflake as settings};
 
@@ -37,23 +37,27 @@ const MAX_DESCRIPTION: usize = 256;
 
 /// Raises the error for an argument out of its range.
 pub fn bad(message: impl Into<String>, hint: &'static str) -> ! {
-    bad_argument(message.into(), hint).raise()
+    bad_argument(message, hint).raise()
 }
 
 /// The same error, not raised.
-fn wrong(message: impl Into<String>, hint: &'static str) -> Error {
-    bad_argument(message.into(), hint)
-}
-
-fn bad_argument(message: String, hint: &'static str) -> Error {
-    Error::BadArgument { message, hint }
+fn wrong(message: impl Into<String>, hint: &'static str) -> Report {
+    bad_argument(message, hint)
 }
 
 /// Raises an error unless the function is called in FROM. In a select list, `(f()).*` calls
 /// it once for each column of the result.
 pub fn require_from_clause(call: Call<'_>, function: &'static str) {
     if !call.is_in_from_clause() {
-        Error::NotInFrom { function }.raise();
+        Report::new(
+            Code::ERRCODE_FEATURE_NOT_SUPPORTED,
+            format!("{function} must be called in FROM"),
+            format!("Use SELECT * FROM {function}(...)."),
+        )
+        .detail(
+            "In a select list, (function(...)).* would call it once for each column of the result.",
+        )
+        .raise();
     }
 }
 
@@ -72,7 +76,7 @@ pub fn tag(tag: Option<&[u8]>) -> &[u8] {
     check_tag(tag).unwrap_or_else(|error| error.raise())
 }
 
-fn check_tag(tag: Option<&[u8]>) -> Result<&[u8], Error> {
+fn check_tag(tag: Option<&[u8]>) -> Result<&[u8], Report> {
     let hint = "Specify a tag, such as 'orders'.";
     match tag {
         None => Err(wrong("tag must not be null", hint)),
@@ -92,7 +96,7 @@ pub fn count(count: Option<impl Into<i64>>) -> u64 {
     check_count(count).unwrap_or_else(|error| error.raise())
 }
 
-fn check_count(count: i64) -> Result<u64, Error> {
+fn check_count(count: i64) -> Result<u64, Report> {
     match u64::try_from(count) {
         Ok(count) if count > 0 => Ok(count),
         _ => Err(wrong(
@@ -183,7 +187,7 @@ pub fn owner(name: Option<&CStr>) -> CString {
     };
     let Some(owner) = role::by_name(name) else {
         let role = display(name.to_bytes());
-        TagError::NoSuchRole { role }.raise()
+        error::no_such_role(&role).raise()
     };
     if !role::has_privileges_of(role::current(), owner) {
         Report::new(
@@ -211,7 +215,7 @@ pub fn grantee(role: Option<&CStr>) -> CString {
         return PUBLIC.to_owned();
     }
     let role = display(name.to_bytes());
-    TagError::NoSuchRole { role }.raise()
+    error::no_such_role(&role).raise()
 }
 
 /// Whether a name stands for all roles, unless a role has it.
@@ -224,7 +228,7 @@ pub fn block_length(count: i64) -> u64 {
     check_block_length(count).unwrap_or_else(|error| error.raise())
 }
 
-fn check_block_length(count: i64) -> Result<u64, Error> {
+fn check_block_length(count: i64) -> Result<u64, Report> {
     let (length, most) = (check_count(count)?, segment::max_reserve());
     match length > most {
         true => Err(wrong(
@@ -253,7 +257,7 @@ pub fn feeds<'t>(
     tags: &[Option<&'t [u8]>],
     counts: Option<Vec<Option<i64>>>,
     exact: Option<Vec<Option<bool>>>,
-) -> Vec<Result<Feed<'t>, Error>> {
+) -> Vec<Result<Feed<'t>, Report>> {
     let hint = "Give the arrays an element for each tag.";
     let counts = counts.unwrap_or_else(|| bad("counts must not be null", hint));
     let exact = exact.unwrap_or_else(|| vec![Some(false); tags.len()]);
@@ -272,7 +276,7 @@ fn feed<'t>(
     tag: Option<&'t [u8]>,
     count: Option<i64>,
     exact: Option<bool>,
-) -> Result<Feed<'t>, Error> {
+) -> Result<Feed<'t>, Report> {
     let missing = |name| wrong(format!("{name} must not be null"), "Give one for each tag.");
     Ok(Feed {
         tag: check_tag(tag)?,

@@ -4,9 +4,9 @@ use super::args;
 use super::tag::alter;
 use crate::catalog::alloc::{self, Changes};
 use crate::catalog::{self, columns, registry};
+use crate::error::Report;
 use crate::pg::call::{Call, sql_functions};
-use crate::pg::clock;
-use crate::session::error::Refusal;
+use crate::pg::{clock, display};
 use crate::session::line;
 use crate::session::permissions::{self, require_owner};
 use crate::session::snowflake::source;
@@ -67,7 +67,11 @@ fn leaf_retire(call: Call<'_>) -> i64 {
     require_owner(tag);
     let row = line::lock_own(tag);
     if row.largest_reserve > 0 {
-        Refusal::Reserved.raise(tag);
+        Report::not_ready(
+            format!("blocks of tag \"{}\" were reserved, of which services may still hand out ids", display(tag)),
+            "Take the default away with ALTER TABLE, and choose numbers for the column that the tag does not reach.",
+        )
+        .raise();
     }
     catalog::as_owner(|| alloc::delete(tag));
     row.position.max_id

@@ -4,12 +4,11 @@ use leaf_core::Run;
 use pgrx::pg_sys;
 
 use super::args;
-use crate::error::{Problem, Report};
+use crate::error::Report;
 use crate::pg::call::{Call, Datum, describe_function, sql_functions};
 use crate::pg::rows::Record;
-use crate::pg::{datum, report};
+use crate::pg::{datum, display, report};
 use crate::session::batch::Batch;
-use crate::session::error::Refusal;
 use crate::session::patience::{Ids, Patience};
 use crate::session::tags::{self, KnownTag, Origin};
 use crate::session::upstream::{self, Fed};
@@ -105,7 +104,13 @@ fn leaf_segment_last(call: Call<'_>) -> i64 {
     let tag = args::tag(call.text(0));
     let incarnation = blocks::incarnation(tag);
     let last = tags::known(tag).and_then(|known| known.last_of(incarnation));
-    last.unwrap_or_else(|| Refusal::NoLast.raise(tag))
+    last.unwrap_or_else(|| {
+        Report::not_ready(
+            format!("no id of tag \"{}\" was drawn in this session", display(tag)),
+            "Draw one with leaf_segment_next or leaf_segment_batch first, or use INSERT ... RETURNING.",
+        )
+        .raise()
+    })
 }
 
 /// Any number of ascending ids.
@@ -143,7 +148,7 @@ fn leaf_segment_feed(call: Call<'_>) -> Datum {
         let mut fed = upstream::feed(&feeds).into_iter();
         let outcomes = asked.into_iter().filter_map(|asked| match asked {
             Ok(_) => fed.next(),
-            Err(error) => Some(Err(error.report())),
+            Err(error) => Some(Err(error)),
         });
         let tags = tags.iter().map(|tag| tag.map(<[u8]>::to_vec));
         let rows: Vec<_> = tags.zip(outcomes).collect();

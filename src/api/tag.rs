@@ -3,21 +3,21 @@
 use std::ffi::CStr;
 
 use leaf_core::grant::{MAX_ID, OwnNumbers, Position, Stripe};
+use pgrx::PgSqlErrorCode as Code;
 use pgrx::pg_sys::Oid;
 
 use super::args;
 use crate::catalog::alloc::{self, Changes, NewTag};
 use crate::catalog::permissions::PUBLIC;
-use crate::error::Problem;
+use crate::error::Report;
 use crate::pg::call::{Call, sql_functions};
 use crate::pg::{self, display, encoding, report, role};
 use crate::session::changes::{self, Change};
-use crate::session::error::{Error, Refusal};
 use crate::session::in_use::require_unused;
 use crate::session::permissions::{
     check_owner_if_exists, require_owner, require_primary, require_readable,
 };
-use crate::session::upstream;
+use crate::session::{error, upstream};
 use crate::{catalog, shmem};
 
 sql_functions!(
@@ -72,7 +72,12 @@ fn leaf_tag_create(call: Call<'_>) {
     let tag = display(tag);
     match if_not_exists {
         true => report::notice(&format!("tag \"{tag}\" already exists, skipping")),
-        false => Error::TagExists { tag }.raise(),
+        false => Report::new(
+            Code::ERRCODE_DUPLICATE_OBJECT,
+            format!("tag \"{tag}\" already exists"),
+            "Choose another name, use if_not_exists => true in leaf_tag_create, or drop the tag with leaf_tag_drop.",
+        )
+        .raise(),
     }
 }
 
@@ -100,7 +105,12 @@ fn check_step(stripe: &Stripe, step: i32) {
     if let Some(width) = stripe.width()
         && step.unsigned_abs() as u64 > width
     {
-        Error::StepLongerThanStripe { step, width }.raise();
+        Report::new(
+            Code::ERRCODE_INVALID_PARAMETER_VALUE,
+            format!("step {step} is greater than stripe_width {width}"),
+            "A segment never crosses the end of a block of stripe_width: choose a smaller step.",
+        )
+        .raise();
     }
 }
 
@@ -110,10 +120,14 @@ fn require_same(tag: &[u8], stripe: &Stripe) {
     if let Some(row) = row
         && row.numbers.stripe() != stripe
     {
-        Error::OtherStripe {
-            tag: display(tag),
-            stripe: *row.numbers.stripe(),
-        }
+        Report::not_ready(
+            format!(
+                "tag \"{}\" already exists with another stripe",
+                display(tag)
+            ),
+            "Specify the stripe that this node has.",
+        )
+        .detail(described(row.numbers.stripe()))
         .raise();
     }
 }
@@ -152,17 +166,22 @@ fn leaf_tag_vouch(call: Call<'_>) {
     let tag = call.text(0).map(|tag| args::tag(Some(tag)));
     let user = role::current();
     if !role::has_privileges_of(user, role::owner_of_database()) {
-        Error::MayNotVouch.raise();
+        Report::new(
+            Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
+            "permission denied to vouch for tags",
+            "Ask a superuser or the owner of the database. The owner of a tag can move it past all that was fed, with leaf_tag_alter(advance_to => ...).",
+        )
+        .raise();
     }
     let count = catalog::as_owner(|| alloc::vouch(tag));
     let Some(tag) = tag else {
         return log_vouched(user, &format!("all {count} tags"));
     };
     if count == 0 && catalog::as_owner(|| alloc::position(tag)).is_none() {
-        Error::NoSuchTag { tag: display(tag) }.raise();
+        error::no_such_tag(tag).raise();
     }
     if count == 0 {
-        Refusal::IsFed.raise(tag);
+        error::is_fed(tag).raise();
     }
     log_vouched(user, &format!("tag \"{}\"", display(tag)));
 }
@@ -252,5 +271,17 @@ fn leaf_tag_revoke(call: Call<'_>) {
             true => remove(PUBLIC),
             false => remove(&args::grantee(role)),
         };
+    }
+}
+
+/// A stripe, for the reader of an error.
+fn described(stripe: &Stripe) -> String {
+    match stripe.width() {
+        Some(width) => format!(
+            "It has stripe {} of {}, with a stripe_width of {width}.",
+            stripe.number(),
+            stripe.count()
+        ),
+        None => "It has all numbers: stripe 0 of 1.".to_owned(),
     }
 }

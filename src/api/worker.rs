@@ -10,15 +10,13 @@ use leaf_core::time::WallTime;
 
 use super::args;
 use crate::catalog::{self, registry};
-use crate::error::{Error as CommonError, Problem};
-use crate::lease::error::Error;
-use crate::lease::{self, Claimant, Leased, registration};
+use crate::error::Report;
+use crate::lease::{self, Claimant, Leased, error, registration};
 use crate::pg::call::{Call, sql_functions};
 use crate::pg::rows::Record;
 use crate::pg::{clock, guc, process, role, xact};
 use crate::session::snowflake::register;
-use crate::settings::snowflake as settings;
-use crate::settings::upstream as upstream_settings;
+use crate::settings::{snowflake as settings, upstream as upstream_settings};
 use crate::shmem::mailbox::Registration;
 use crate::shmem::text::Text;
 use crate::{history, shmem};
@@ -127,19 +125,19 @@ fn leaf_worker_take_over(call: Call<'_>) -> i32 {
 fn require_primary() {
     shmem::require();
     if process::in_recovery() {
-        CommonError::InRecovery.raise();
+        crate::error::in_recovery().raise();
     }
 }
 
 /// Runs `work` on the registry, and makes the commit of the transaction durable. Returns the
 /// registry's identity, too.
-fn in_registry<R>(work: impl FnOnce() -> Result<R, Error>) -> (R, Identity) {
+fn in_registry<R>(work: impl FnOnce() -> Result<R, Report>) -> (R, Identity) {
     require_primary();
     guc::insist_on_durable_commit_of_transaction();
     if lease::is_shard() {
-        Error::IsShard.raise();
+        error::is_shard().raise();
     }
     // As draws do, leases work for roles whose transactions are read-only.
     let attempt = || Ok((work()?, lease::identity()));
-    xact::writable(|| catalog::as_owner(attempt)).unwrap_or_else(|error: Error| error.raise())
+    xact::writable(|| catalog::as_owner(attempt)).unwrap_or_else(|error: Report| error.raise())
 }

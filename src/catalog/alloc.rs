@@ -3,6 +3,7 @@
 use std::ffi::CStr;
 
 use leaf_core::grant::{Found, Position, Row, Stripe};
+use pgrx::PgSqlErrorCode as Code;
 
 use super::alloc_row::own_numbers;
 use super::intent::{self, Intent, Move};
@@ -10,7 +11,7 @@ use super::relation;
 use super::statement::{
     ResultRow, bigint, bytes, column_of, execute, flag, optional_text, query, uuid,
 };
-use crate::error::{Error, Problem};
+use crate::error::Report;
 use crate::history;
 use crate::pg::datum::{
     bigint_arg, bigint_array_arg, optional_text_arg, string_arg, text_arg, text_array_arg, uuid_arg,
@@ -261,7 +262,7 @@ pub fn set_position(tag: &[u8], to: Move, history: &str) {
         )
     });
     if stored != [true] {
-        Error::NotStored.raise();
+        not_stored().raise();
     }
 }
 
@@ -408,7 +409,7 @@ pub fn store_grants(grants: &[Changed<'_>], history: &str) {
 
 fn require_stored(stored: &[bool], grants: &[Changed<'_>]) {
     if stored.len() != grants.len() || stored.contains(&false) {
-        Error::NotStored.raise();
+        not_stored().raise();
     }
 }
 
@@ -460,5 +461,14 @@ pub fn shown_to(role: pgrx::pg_sys::Oid) -> Vec<ShownRow> {
             bigints: [3, 4, 5].map(|at| column_of(row, at)),
             integers: [6, 7, 8].map(|at| column_of(row, at)),
         },
+    )
+}
+
+/// A grant was not stored in its row, for example because of a trigger of the table's owner.
+fn not_stored() -> Report {
+    Report::new(
+        Code::ERRCODE_TRIGGERED_ACTION_EXCEPTION,
+        "a grant was not stored in leaf.alloc",
+        "Make sure that your own triggers and rules on leaf.alloc neither suppress updates nor change max_id.",
     )
 }

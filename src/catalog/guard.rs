@@ -3,9 +3,10 @@
 //! drop the extension together with that schema, or give the schema another name, and put his own
 //! tables and functions in place of leaf's while a superuser or the loader is about to use them.
 
+use pgrx::PgSqlErrorCode as Code;
 use pgrx::pg_sys::Oid;
 
-use crate::error::{Error, Problem};
+use crate::error::Report;
 use crate::pg::{heap, role};
 
 /// Called when the current transaction drops an extension.
@@ -29,6 +30,12 @@ pub fn at_alteration_of_schema(schema: Oid) {
 
 fn require_owner(owner: Oid) {
     if !role::has_privileges_of(role::current(), owner) {
-        Error::NotOwnerOfExtension.raise();
+        Report::new(
+            Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
+            "must be owner of extension leaf",
+            "Ask the owner of the extension, or a superuser, to do this.",
+        )
+        .detail("Its schema cannot be dropped or renamed by others: they could put functions of their own in place of leaf's.")
+        .raise();
     }
 }

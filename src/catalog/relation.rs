@@ -3,7 +3,7 @@
 use pgrx::pg_sys;
 
 use super::intent::{self, Intent};
-use crate::error::{Error, Problem};
+use crate::error::Report;
 use crate::pg::{heap, inval, role, trigger};
 
 /// The OID of this database's `leaf.alloc`, cached until it is invalidated.
@@ -18,7 +18,7 @@ pub fn alloc() -> Option<pg_sys::Oid> {
 
 /// Like [`alloc()`]; an error if there is none.
 pub fn require_alloc() -> pg_sys::Oid {
-    alloc().unwrap_or_else(|| Error::NoCatalog.raise())
+    alloc().unwrap_or_else(|| no_catalog().raise())
 }
 
 /// The OID of the unique index on the tags, if it exists.
@@ -40,7 +40,7 @@ pub fn worker_index() -> Option<pg_sys::Oid> {
 /// owner added run only with the owner's privileges.
 pub fn as_owner<R>(work: impl FnOnce() -> R) -> R {
     let owner = heap::relation_owner(require_alloc());
-    let owner = owner.unwrap_or_else(|| Error::NoCatalog.raise());
+    let owner = owner.unwrap_or_else(|| no_catalog().raise());
     intent::with(Intent::Plain, || role::acting_as(owner, work))
 }
 
@@ -48,4 +48,11 @@ pub fn as_owner<R>(work: impl FnOnce() -> R) -> R {
 /// itself in a session that happens to be a replica.
 pub fn is_replayed() -> bool {
     trigger::is_replica() && !intent::is_own_statement()
+}
+
+fn no_catalog() -> Report {
+    Report::not_ready(
+        "table \"leaf.alloc\" does not exist in this database",
+        "Create the extension with CREATE EXTENSION leaf.",
+    )
 }

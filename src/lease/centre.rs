@@ -7,9 +7,9 @@
 
 use uuid::Uuid;
 
-use super::error::Error;
-use super::{Claimant, Leased, Start, registration};
+use super::{Claimant, Leased, Start, error, registration};
 use crate::catalog::registry::{self, UpstreamLease};
+use crate::error::Report;
 use crate::history;
 use crate::pg::clock;
 use crate::settings::upstream::{self as settings, CentreDigest};
@@ -49,7 +49,7 @@ pub fn attempt(
     start: &Start,
     standing: &Standing,
     connection: Option<u64>,
-) -> Result<Attempt, Error> {
+) -> Result<Attempt, Report> {
     let &Start {
         ref wanted, last, ..
     } = start;
@@ -79,7 +79,7 @@ pub fn attempt(
 }
 
 /// Raises the server's own ceiling, below that of the centre's lease.
-fn raise(server: Claimant, own: UpstreamLease, start: &Start) -> Result<Leased, Error> {
+fn raise(server: Claimant, own: UpstreamLease, start: &Start) -> Result<Leased, Report> {
     let worker_id = own.held.terms.worker_id as u64;
     let claimant = Claimant {
         limit: Some(own.held.terms.ceiling),
@@ -96,14 +96,14 @@ fn raise(server: Claimant, own: UpstreamLease, start: &Start) -> Result<Leased, 
 }
 
 /// Begins a lease of the server's own with a worker id of the centre.
-pub fn begin(claimant: Claimant, own: UpstreamLease) -> Result<Leased, Error> {
+pub fn begin(claimant: Claimant, own: UpstreamLease) -> Result<Leased, Report> {
     let scheme = registration::scheme(&claimant.scheme)?;
     let history = history::of_database();
     let worker_id = own.held.terms.worker_id;
     let row = registry::row(i64::from(worker_id));
     let begun = registration::begin(&claimant, &history, scheme, worker_id as u64, row.as_ref())?;
     registry::keep_upstream_lease(&own);
-    begun.ok_or(Error::Contended)
+    begun.ok_or(error::contended())
 }
 
 /// The leases from the centre are lost: another one is needed.

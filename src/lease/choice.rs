@@ -6,12 +6,14 @@ use std::ops::Range;
 use leaf_core::snowflake::Scheme;
 use leaf_core::snowflake::choice::{Held, Holder, Refused, Request, choose, random_unused};
 use leaf_core::time::WallTime;
+use pgrx::PgSqlErrorCode as Code;
 use uuid::Uuid;
 
 use super::ceilings::{self, PER_FILE};
-use super::error::Error;
+use super::error::{self, at};
 use super::{Claimant, SERVER, kept_ceiling, may_begin, unusable};
 use crate::catalog::registry::{self, Registered};
+use crate::error::Report;
 use crate::history;
 use crate::pg::database;
 use crate::settings::snowflake as settings;
@@ -29,7 +31,7 @@ pub fn choose_worker_id(
     claimant: &Claimant,
     history: &str,
     scheme: Scheme,
-) -> Result<(u64, Option<Registered>), Error> {
+) -> Result<(u64, Option<Registered>), Report> {
     let request = Request {
         worker_id: claimant.worker_id,
         worker_ids: scheme.layout.worker_ids(),
@@ -44,7 +46,7 @@ pub fn choose_worker_id(
         }
         // Its holder is renewing or ending the lease, in a transaction that may last.
         if request.worker_id.is_some() || rows.is_empty() {
-            return Err(Error::Contended);
+            return Err(error::contended());
         }
         rows.retain(|row| row.worker_id != worker_id as i64);
     }
@@ -57,7 +59,7 @@ fn choose_among(
     scheme: Scheme,
     request: &Request,
     rows: &mut Vec<Registered>,
-) -> Result<(u64, Option<Registered>), Error> {
+) -> Result<(u64, Option<Registered>), Report> {
     let mut held = held(claimant, rows, history);
     let chosen = match choose(&held, request, || unused(history, request)) {
         Err(Refused::NoneLeft) => {
@@ -86,24 +88,46 @@ fn error(
     scheme: Scheme,
     rows: &[Registered],
     held: &[Held],
-) -> Error {
+) -> Report {
     let worker_id = request.worker_id.unwrap_or_default();
     let row = rows.iter().find(|row| row.worker_id == worker_id as i64);
     let node = row.map_or_else(String::new, |row| row.node.clone());
     let until = held.iter().find(|row| row.worker_id == worker_id);
     let until = until.map(|row| row.leased_until).unwrap_or_default();
     match refused {
-        Refused::OutOfRange => Error::OutOfRange { worker_id, scheme },
-        Refused::Held => Error::Held {
-            worker_id,
-            node,
-            until,
-        },
-        Refused::HeldInOtherHistory => Error::HeldInOtherHistory { worker_id, node },
-        Refused::NoneLeft => Error::NoWorkerId {
-            scheme,
-            most: registry::most_leases(request.now),
-        },
+        Refused::OutOfRange => Report::new(
+            Code::ERRCODE_INVALID_PARAMETER_VALUE,
+            format!("worker id {worker_id} is out of range"),
+            "Choose a worker id within the range; or leave it out, which is -1 in leaf.worker_id, to lease any.",
+        )
+        .detail(format!("Layout {} has the worker ids 0 to {}.", scheme.layout, scheme.layout.worker_ids() - 1)),
+        Refused::Held => Report::new(
+            Code::ERRCODE_OBJECT_IN_USE,
+            format!("worker id {worker_id} is held by another node"),
+            "Choose another worker id, or try again after that time.",
+        )
+        .detail(format!("Its holder is \"{node}\", whose lease lasts until {} unless it is renewed.", at(until))),
+        Refused::HeldInOtherHistory => Report::not_ready(
+            format!("worker id {worker_id} was leased in another history of this database"),
+            "Choose another worker id; or, if its holder does not run any more, call leaf_worker_take_over with the worker id.",
+        )
+        .detail(format!("Its holder, \"{node}\", may still be running there.")),
+        Refused::NoneLeft => {
+            let most = registry::most_leases(request.now).map(|(node, count)| {
+                format!(" Node \"{node}\" has most of them: {count}.")
+            });
+            Report::new(
+                Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
+                "no worker id is left for snowflake ids",
+                "Delete rows of leaf.worker whose nodes are gone, or wait until their leases expire. After promotions, leaf_worker_take_over vouches that the former primaries are gone.",
+            )
+            .detail(format!(
+                "All worker ids of layout {} are leased; their number is {}.{}",
+                scheme.layout,
+                scheme.layout.worker_ids(),
+                most.unwrap_or_default()
+            ))
+        }
     }
 }
 

@@ -23,19 +23,18 @@ use leaf_core::snowflake::generator::Span;
 use leaf_core::snowflake::lease::{self as core, Identity};
 use leaf_core::snowflake::{Generator, Scheme};
 use leaf_core::time::WallTime;
-
+use pgrx::PgSqlErrorCode as Code;
 use uuid::Uuid;
 
-use crate::catalog;
 use crate::catalog::registry::{self, Registered, Registration};
-use crate::error::Problem;
-use crate::history;
+use crate::error::Report;
 use crate::pg::{clock, database};
 use crate::settings::snowflake::{self as settings, Wanted};
 use crate::settings::upstream;
 use crate::shmem::generators::Lease;
+use crate::{catalog, history};
 use ceilings::{Kept, Raise, Raised};
-use error::Error;
+use error::signed;
 
 /// Whether the worker id of this database comes from a centre.
 pub fn is_shard() -> bool {
@@ -161,17 +160,19 @@ pub struct Proof {
 impl Proof {
     /// The row of the lease, locked until the transaction ends; an error if the
     /// lease is lost.
-    pub fn row(&self) -> Result<Registered, Error> {
+    pub fn row(&self) -> Result<Registered, Report> {
         registry::lock_row(self.worker_id, self.nonce)
             .filter(|row| row.token == self.token)
             .ok_or(self.lost())
     }
 
     /// The error that the lease is lost.
-    pub fn lost(&self) -> Error {
-        Error::LeaseLost {
-            worker_id: self.worker_id,
-        }
+    pub fn lost(&self) -> Report {
+        Report::not_ready(
+            format!("the lease of worker id {} is lost", self.worker_id),
+            "Stop issuing ids with it, and register again with leaf_worker_register.",
+        )
+        .detail("It was renewed with another token, given to another node, or removed.")
     }
 }
 
@@ -192,11 +193,16 @@ pub fn may_begin(from: WallTime, clock: WallTime) -> bool {
 
 /// Raises an error unless the claimant's clock is near the registry's. Those of other nodes do
 /// not matter: whoever may register could make them anything.
-pub fn check_clock(claimant: &Claimant) -> Result<(), Error> {
+pub fn check_clock(claimant: &Claimant) -> Result<(), Report> {
     let offset_us = claimant.offset_us();
     match is_credible(offset_us, settings::max_clock_offset()) {
         true => Ok(()),
-        false => Err(Error::NotCredible { offset_us }),
+        false => Err(Report::new(
+            Code::ERRCODE_SYSTEM_ERROR,
+            "the clock is not credible",
+            "Correct the clock, or that of the registry if it is the wrong one; leaf.max_clock_offset sets how far off a clock can be.",
+        )
+        .detail(format!("It is {} off the registry's clock.", signed(offset_us)))),
     }
 }
 
@@ -207,7 +213,7 @@ pub fn renew(
     current: &Leased,
     last: WallTime,
     next_token: i64,
-) -> Result<Option<Leased>, Error> {
+) -> Result<Option<Leased>, Report> {
     check_clock(claimant)?;
     let lease = &current.lease;
     let kept = kept_ceiling(lease.worker_id);
@@ -241,7 +247,7 @@ pub fn renew(
 ///
 /// The ceiling does not go below the beginning of the lease: ids of earlier times may have
 /// been issued by its predecessors.
-pub fn release(proof: &Proof, used_until: Option<WallTime>) -> Result<(), Error> {
+pub fn release(proof: &Proof, used_until: Option<WallTime>) -> Result<(), Report> {
     let row = proof.row()?;
     let ceiling = match (used_until, row.start_at) {
         (Some(used_until), Some(start_at)) => {
@@ -328,8 +334,14 @@ pub fn keep_ceilings(raises: &[Raise]) {
     };
     match ceilings::raise(database::current(), raises) {
         Ok(Raised::Done) => {}
-        Ok(Raised::Meanwhile) => Error::Contended.raise(),
-        Ok(Raised::Locked) => Error::FileLocked.raise(),
+        Ok(Raised::Meanwhile) => error::contended().raise(),
+        Ok(Raised::Locked) => Report::new(
+            Code::ERRCODE_LOCK_NOT_AVAILABLE,
+            "could not lock the files of ceilings of worker ids",
+            "Try again; find out which process has the folder \"leaf\" in the data directory locked if it does not release it.",
+        )
+        .detail("Another process has had them locked for as long as lock_timeout.")
+        .raise(),
         Err(error) => unusable("write", *worker_id, error),
     }
 }
@@ -338,5 +350,10 @@ pub fn keep_ceilings(raises: &[Raise]) {
 pub fn unusable(what: &'static str, worker_id: u64, cause: std::io::Error) -> ! {
     let path = ceilings::path(database::current(), worker_id);
     let path = path.display().to_string();
-    Error::File { what, path, cause }.raise()
+    Report::new(
+        Code::ERRCODE_IO_ERROR,
+        format!("could not {what} \"{path}\": {cause}"),
+        "Make the file usable. It records which ids may have been issued; without it, no ids are issued.",
+    )
+    .raise()
 }

@@ -5,17 +5,18 @@ use leaf_core::snowflake::Scheme;
 use leaf_core::snowflake::choice::usual_offset;
 use leaf_core::snowflake::lease::{self, Verdict};
 use leaf_core::time::WallTime;
-use pgrx::pg_sys;
+use pgrx::{PgSqlErrorCode as Code, pg_sys};
 use uuid::Uuid;
 
 use super::ceilings::{self, Kept, Raise};
 use super::choice::choose_worker_id;
-use super::error::Error;
+use super::error::{self, at, describe};
 use super::{
     Claimant, Leased, Start, check_clock, is_shard, keep_ceilings, kept_ceiling, may_begin, raise,
     registration, renew,
 };
 use crate::catalog::registry::{self, Registered};
+use crate::error::Report;
 use crate::history;
 use crate::pg::{self, database, role};
 use crate::settings::snowflake::{self as settings, Wanted};
@@ -27,7 +28,7 @@ const TRIES: usize = 20;
 
 /// Leases a worker id for this server, as the settings require. A lease in force is renewed whatever layout and epoch
 /// are set now: sessions that have other ones get an error.
-pub fn for_server(start: &Start) -> Result<Leased, Error> {
+pub fn for_server(start: &Start) -> Result<Leased, Report> {
     let &Start {
         ref wanted,
         current,
@@ -53,7 +54,7 @@ pub fn for_server(start: &Start) -> Result<Leased, Error> {
 
 /// Registers a node. It gets a worker id, and may issue ids from the lease's `from` on,
 /// below its ceiling.
-pub fn register(claimant: &Claimant) -> Result<Leased, Error> {
+pub fn register(claimant: &Claimant) -> Result<Leased, Report> {
     let leased = register_all([claimant]).pop();
     leased.expect("one outcome for each claimant")
 }
@@ -61,7 +62,7 @@ pub fn register(claimant: &Claimant) -> Result<Leased, Error> {
 /// Registers nodes. The files of ceilings are written once for all of them.
 pub fn register_all<'c>(
     claimants: impl IntoIterator<Item = &'c Claimant>,
-) -> Vec<Result<Leased, Error>> {
+) -> Vec<Result<Leased, Report>> {
     let mut raises = Vec::new();
     let claimants = claimants.into_iter();
     let leased = claimants
@@ -71,7 +72,7 @@ pub fn register_all<'c>(
                     return Ok(leased);
                 }
             }
-            Err(Error::Contended)
+            Err(error::contended())
         })
         .collect();
     keep_ceilings(&raises);
@@ -79,9 +80,9 @@ pub fn register_all<'c>(
 }
 
 /// Leases worker ids to other nodes.
-pub fn register_nodes(nodes: &[&Registration], wanted: &Wanted) -> Vec<Result<Leased, Error>> {
+pub fn register_nodes(nodes: &[&Registration], wanted: &Wanted) -> Vec<Result<Leased, Report>> {
     if is_shard() {
-        return nodes.iter().map(|_| Err(Error::IsShard)).collect();
+        return nodes.iter().map(|_| Err(error::is_shard())).collect();
     }
     let claimant = |node: &&Registration| {
         let role = pg_sys::Oid::from(node.role);
@@ -99,14 +100,19 @@ pub fn register_nodes(nodes: &[&Registration], wanted: &Wanted) -> Vec<Result<Le
 }
 
 /// `None` if another transaction has changed the row in the meantime.
-fn try_to_register(claimant: &Claimant, raises: &mut Vec<Raise>) -> Result<Option<Leased>, Error> {
+fn try_to_register(claimant: &Claimant, raises: &mut Vec<Raise>) -> Result<Option<Leased>, Report> {
     if let Some(leased) = registered_before(claimant)? {
         return Ok(Some(leased));
     }
     let history = history::of_database();
     let scheme = scheme(&claimant.scheme)?;
     if scheme.epoch > claimant.now {
-        return Err(Error::FutureEpoch(scheme));
+        return Err(Report::new(
+            Code::ERRCODE_INVALID_PARAMETER_VALUE,
+            "the epoch of snowflake ids lies in the future",
+            "Set leaf.snowflake_epoch to a time that has passed, or correct the clock.",
+        )
+        .detail(describe(&scheme)));
     }
     check_count(claimant)?;
     check_clock(claimant)?;
@@ -134,7 +140,7 @@ pub fn begin(
     scheme: Scheme,
     worker_id: u64,
     row: Option<&Registered>,
-) -> Result<Option<Leased>, Error> {
+) -> Result<Option<Leased>, Report> {
     let begun = write(claimant, history, scheme, worker_id, row, 0)?;
     Ok(begun.map(|(leased, raise)| {
         keep_ceilings(&[raise]);
@@ -151,14 +157,16 @@ fn write(
     worker_id: u64,
     row: Option<&Registered>,
     usual_us: i64,
-) -> Result<Option<(Leased, Raise)>, Error> {
+) -> Result<Option<(Leased, Raise)>, Report> {
     let kept = kept_ceiling(worker_id);
     let from = begin_at(claimant, &scheme, row, kept);
     if !may_begin(from, claimant.clock) {
-        return Err(Error::BelowCeiling {
-            worker_id,
-            ceiling: from,
-        });
+        return Err(Report::new(
+            Code::ERRCODE_SYSTEM_ERROR,
+            "the clock is behind the time up to which snowflake ids may have been issued",
+            "Correct the clock, wait until it has passed that time, or set leaf.worker_id to a worker id that was never used.",
+        )
+        .detail(format!("That time is {} for worker id {worker_id}.", at(from))));
     }
     // A node may be gone soon after each start.
     let (ahead, beyond) = match claimant.is_server {
@@ -189,20 +197,24 @@ fn write(
 }
 
 /// A role can hold only so many worker ids.
-pub fn check_count(claimant: &Claimant) -> Result<(), Error> {
+pub fn check_count(claimant: &Claimant) -> Result<(), Report> {
     let Some((role, most)) = &claimant.role else {
         return Ok(());
     };
     match registry::leases_of(role, claimant.now, *most) < *most {
         true => Ok(()),
-        false => Err(Error::TooManyLeases { most: *most }),
+        false => Err(Report::new(
+            Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
+            format!("the role holds {} worker ids already", *most),
+            "Leases of nodes that have ended run out by themselves, which leaf.worker shows. To allow more, raise leaf.max_leases for the role.",
+        )),
     }
 }
 
 /// The lease of an earlier registration with the same nonce, of which the node may not know:
 /// it gets the same answer. An error if it was renewed or released, because the node must
 /// then have known of it.
-fn registered_before(claimant: &Claimant) -> Result<Option<Leased>, Error> {
+fn registered_before(claimant: &Claimant) -> Result<Option<Leased>, Report> {
     let Some(row) = claimant.nonce.and_then(registry::by_nonce) else {
         return Ok(None);
     };
@@ -210,7 +222,10 @@ fn registered_before(claimant: &Claimant) -> Result<Option<Leased>, Error> {
         && (claimant.worker_id).is_none_or(|worker_id| worker_id as i64 == row.worker_id);
     let is_repeated = lease::registration(Some(row.token), is_same) == Verdict::Repeat;
     let Some(start_at) = row.start_at.filter(|_| is_repeated) else {
-        return Err(Error::NonceUsed);
+        return Err(Report::not_ready(
+            "the nonce has been used for another lease",
+            "Make a new nonce for each registration, such as gen_random_uuid() returns; give the same nonce only to repeat the same registration.",
+        ));
     };
     Ok(Some(Leased {
         lease: Lease {
@@ -243,14 +258,11 @@ fn begin_at(
 
 /// Layout and epoch as registered, which must be the wanted ones; if nothing is registered,
 /// these.
-pub fn scheme(wanted: &Scheme) -> Result<Scheme, Error> {
+pub fn scheme(wanted: &Scheme) -> Result<Scheme, Report> {
     let registered = registry::registered_scheme().unwrap_or(*wanted);
     match registered == *wanted {
         true => Ok(registered),
-        false => Err(Error::OtherScheme {
-            registered,
-            wanted: *wanted,
-        }),
+        false => Err(error::other_scheme(registered, *wanted)),
     }
 }
 

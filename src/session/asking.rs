@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::time::Duration;
 
 use super::patience::Patience;
-use crate::error::{Error, Problem};
+use crate::error::Report;
 use crate::pg::{process, xact_end};
 use crate::shmem::key::KeyRef;
 use crate::shmem::mailbox::{Answer, Ask, Asked};
@@ -19,10 +19,14 @@ thread_local! {
 /// Raises an error where nothing is granted: in recovery, and in single-user mode.
 pub fn require_grants() {
     if process::in_recovery() {
-        Error::InRecovery.raise();
+        crate::error::in_recovery().raise();
     }
     if !process::under_postmaster() {
-        Error::SingleUser.raise();
+        Report::not_ready(
+            "cannot draw ids in single-user mode",
+            "Start the server, and draw them in one of its sessions.",
+        )
+        .raise();
     }
 }
 

@@ -6,15 +6,15 @@ use std::collections::HashMap;
 
 use leaf_core::Run;
 use leaf_core::grant::{Decision, Wanted};
+use pgrx::PgSqlErrorCode as Code;
 use pgrx::pg_sys::Oid;
 
 use super::changes::{self, RowState};
-use super::error::{Error, Refusal};
 use super::key::key;
 use super::patience::{Ids, Patience};
-use super::{asking, line, own_grants, permissions, tags};
+use super::{asking, error, line, own_grants, permissions, tags};
 use crate::catalog::permissions::Permissions;
-use crate::error::Problem;
+use crate::error::Report;
 use crate::pg::{display, role};
 use crate::shmem;
 use crate::shmem::mailbox::{Answer, Asked};
@@ -78,13 +78,25 @@ pub fn reserve(tag: &[u8], count: u64, incarnation: Option<[u8; 16]>) -> i64 {
         let permissions = require_draw(tag, &patience);
         let required = incarnation.unwrap_or(permissions.incarnation);
         if required != permissions.incarnation {
-            Refusal::OtherIncarnation.raise(tag);
+            Report::not_ready(
+                format!(
+                    "tag \"{}\" is another one: it was dropped and created again",
+                    display(tag)
+                ),
+                "Discard its unused ids, and get the new incarnation from leaf_tag_incarnation.",
+            )
+            .raise();
         }
         if let Some(width) = permissions.stripe_width
             && count > width
         {
             let tag = display(tag);
-            Error::LongerThanStripe { tag, count, width }.raise();
+            Report::new(
+                Code::ERRCODE_INVALID_PARAMETER_VALUE,
+                format!("a block of tag \"{tag}\" has at most {width} ids, not {count}"),
+                "Reserve several blocks: a stripe's numbers are consecutive only within a block of stripe_width.",
+            )
+            .raise();
         }
         match changes::state_of(tag) {
             RowState::Created => return own_grants::take_block(tag, count).first,
@@ -113,7 +125,7 @@ pub fn reserve(tag: &[u8], count: u64, incarnation: Option<[u8; 16]>) -> i64 {
                 return first;
             }
             Answer::Decided(Decision::Exhausted) => line::exhausted(tag).raise(),
-            Answer::Denied(denial) => Error::of_denial(display(tag), denial).raise(),
+            Answer::Denied(denial) => error::of_denial(tag, denial).raise(),
             _ => {}
         }
     }

@@ -5,12 +5,10 @@ use std::time::Instant;
 use leaf_core::buffer::Runs;
 
 use super::changes::RowState;
-use super::error::Error;
-use super::line;
 use super::patience::Patience;
 use super::tags::{self, SlotOfTag};
-use crate::error::Problem;
-use crate::pg::{clock, database, display};
+use super::{error, line};
+use crate::pg::{clock, database};
 use crate::shmem;
 use crate::shmem::call::call_loader;
 use crate::shmem::slot::Verdict;
@@ -81,7 +79,7 @@ fn wait(from: &SlotOfTag, tag: &[u8], patience: &Patience<'_>) -> Option<()> {
         Some(End::Ids) => slot.waits.add(began.elapsed()),
         Some(End::NewEpoch) => return None,
         Some(End::Exhausted) => {
-            if line::left(tag).numbers == 0 {
+            if line::left(tag) == 0 {
                 line::exhausted(tag).raise();
             }
             // Less is skipped since then.
@@ -89,11 +87,11 @@ fn wait(from: &SlotOfTag, tag: &[u8], patience: &Patience<'_>) -> Option<()> {
             patience.nap();
             return None;
         }
-        Some(End::OwnChange) => Error::OwnChange { tag: display(tag) }.raise(),
+        Some(End::OwnChange) => error::own_change(tag).raise(),
         Some(End::Denied(denial)) => {
             // What has changed at the centre shows when the next caller asks.
             slot.state.write().verdict = Verdict::Loadable;
-            Error::of_denial(display(tag), denial).raise()
+            error::of_denial(tag, denial).raise()
         }
         Some(End::Missing) => {
             // The row may exist by now. Resolving the tag again shows whether it does.

@@ -1,9 +1,10 @@
 //! Whether defaults of columns draw from a tag.
 
-use super::error::Error;
+use pgrx::PgSqlErrorCode as Code;
+
 use super::permissions;
 use crate::catalog::columns;
-use crate::error::Problem;
+use crate::error::Report;
 use crate::pg::display;
 
 /// Raises an error if the default of a column draws from a tag, in a table whose owner may draw
@@ -14,6 +15,12 @@ pub fn require_unused(tag: &[u8]) {
     let columns: Vec<_> = found.iter().map(|(column, _)| display(column)).collect();
     if !columns.is_empty() {
         let tag = display(tag);
-        Error::InUse { tag, columns }.raise();
+        Report::new(
+            Code::ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST,
+            format!("cannot drop tag \"{tag}\" because the default of a column draws from it"),
+            "Change the default first, for example with leaf_column_release, or use force => true.",
+        )
+        .detail(format!("It is used by {}.", columns.join(", ")))
+        .raise();
     }
 }

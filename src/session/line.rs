@@ -7,12 +7,12 @@
 //! savepoint, and it may have been moved back behind the triggers.
 
 use leaf_core::grant::Row;
+use pgrx::PgSqlErrorCode as Code;
 
-use super::error::{Error, Left, Refusal};
 use super::key::key;
-use super::own_tags;
+use super::{error, own_tags};
 use crate::catalog::{self, alloc};
-use crate::error::Problem;
+use crate::error::Report;
 use crate::pg::display;
 use crate::{history, shmem};
 
@@ -30,29 +30,55 @@ pub fn lock(tag: &[u8]) -> Option<Row> {
 /// its numbers from its position on are this database's alone.
 pub fn lock_own(tag: &[u8]) -> Row {
     let Some(row) = lock(tag) else {
-        Error::NoSuchTag { tag: display(tag) }.raise();
+        error::no_such_tag(tag).raise();
     };
     if row.is_shared() {
-        Refusal::SharedLine.raise(tag);
+        Report::not_ready(
+            format!("other nodes have numbers of tag \"{}\", too", display(tag)),
+            "Move it with leaf_tag_alter above the numbers of all nodes. To have a sequence in its place, drop the default with ALTER TABLE, and choose numbers that no other node has.",
+        )
+        .detail("The tag has a stripe of the numbers, or a centre feeds it.")
+        .raise();
     }
     row
 }
 
-/// What is left of a tag; nothing if there is no such tag.
-pub fn left(tag: &[u8]) -> Left {
+/// How many numbers of a tag are left; 0 if there is no such tag.
+pub fn left(tag: &[u8]) -> u64 {
     let row = catalog::as_owner(|| alloc::look(tag, &history::current()));
-    row.map_or_else(Left::default, |row| Left {
-        numbers: row.position.left(),
-        held_back: row.left_as_stored() - row.position.left(),
-        most_at_once: row.position.most_at_once(),
-    })
+    row.map_or(0, |row| row.position.left())
 }
 
 /// The error of a tag that has too few ids left.
-pub fn exhausted(tag: &[u8]) -> Error {
-    let left = left(tag);
+pub fn exhausted(tag: &[u8]) -> Report {
+    let row = catalog::as_owner(|| alloc::look(tag, &history::current()));
+    let left = row.map_or(0, |row| row.position.left());
+    let held_back = row.map_or(0, |row| row.left_as_stored() - left);
     let tag = display(tag);
-    Error::Exhausted { tag, left }
+    if left > 0 {
+        let most = row.map_or(0, |row| row.position.most_at_once());
+        return Report::new(
+            Code::ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED,
+            format!("tag \"{tag}\" has too few ids left for such a block"),
+            "Ask for fewer ids at once, or raise max_value with leaf_tag_alter.",
+        )
+        .detail(format!(
+            "{left} ids are left, of which a block can have {most}."
+        ));
+    }
+    if held_back > 0 {
+        return Report::new(
+            Code::ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED,
+            format!("tag \"{tag}\" has only ids left that are held back"),
+            "Raise max_value with leaf_tag_alter; or, if it has handed out none of them, lower leaf.history_skip until the next grant.",
+        )
+        .detail(format!("{held_back} ids are left, which the server may have handed out before it was promoted, restored or copied."));
+    }
+    Report::new(
+        Code::ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED,
+        format!("tag \"{tag}\" has reached its maximum value"),
+        "Raise max_value with leaf_tag_alter.",
+    )
 }
 
 /// One past the largest number of a tag that memory or this session knows to be handed out.

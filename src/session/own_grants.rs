@@ -4,14 +4,11 @@
 use leaf_core::Run;
 use leaf_core::grant::Grantor;
 
-use super::error::{Error, Refusal};
-use super::line;
-use super::own_tags;
+use super::{error, line, own_tags};
 use crate::catalog::intent::Move;
 use crate::catalog::{self, alloc, relation};
-use crate::error::Problem;
 use crate::history;
-use crate::pg::{display, xact};
+use crate::pg::xact;
 use crate::settings::segment as settings;
 
 /// Takes up to `count` ids of an own tag.
@@ -37,12 +34,12 @@ enum Length {
 
 /// Grants ids of an own tag by updating its row in this transaction.
 fn refill(tag: &[u8], length: Length) {
-    let no_such_tag = || -> ! { Error::NoTagToDraw { tag: display(tag) }.raise() };
+    let no_such_tag = || -> ! { error::no_tag_to_draw(tag).raise() };
     let Some(last_step) = own_tags::last_step(tag) else {
         no_such_tag()
     };
     if xact::is_parallel() {
-        Error::ParallelQuery { tag: display(tag) }.raise();
+        error::parallel_query(tag).raise();
     }
     let history = history::current();
     let (grant, step) = xact::writable(|| {
@@ -51,7 +48,7 @@ fn refill(tag: &[u8], length: Length) {
                 no_such_tag()
             };
             if row.grantor() == Grantor::Centre {
-                Refusal::CentreHere.raise(tag);
+                error::centre_here(tag).raise();
             }
             // Doubling keeps the number of row versions small.
             let longest = row

@@ -4,7 +4,9 @@ use std::cell::Cell;
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use crate::error::{Error, Problem};
+use pgrx::PgSqlErrorCode as Code;
+
+use crate::error::Report;
 use crate::pg::condvar::CondVar;
 use crate::pg::wait_event::WaitEvent;
 use crate::pg::{self, latch, process};
@@ -129,7 +131,11 @@ impl<'t> Patience<'t> {
     fn require_session(&self) {
         if loader_of_this_database() == Some(process::my_pid()) {
             let ids = self.ids.to_string();
-            Error::WithinGrant { ids }.raise();
+            Report::not_ready(
+                format!("cannot wait for {ids} during a grant"),
+                "Remove the trigger on a table of leaf that draws ids.",
+            )
+            .raise();
         }
     }
 
@@ -159,19 +165,32 @@ impl<'t> Patience<'t> {
     }
 
     /// The error for a wait for some ids that was too long, with the cause if there is one.
-    pub fn too_late(&self, ids: Ids<'_>, cause: Option<String>) -> Error {
+    pub fn too_late(&self, ids: Ids<'_>, cause: Option<String>) -> Report {
         let ids = ids.to_string();
         if self.lacked_slot.get() && !self.had_loader.get() {
-            return Error::NoLoader { ids };
+            return Report::new(
+                Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
+                format!("no background worker slot for the loader of {ids}"),
+                "Raise max_worker_processes, or lower leaf.loader_idle_timeout, after which the loaders of idle databases end.",
+            );
         }
         let after = self.waited().min(self.limit);
         let waits_for = loader_of_this_database().and_then(process::wait_event_of);
-        Error::Timeout {
-            ids,
-            after,
-            cause,
-            waits_for,
-        }
+        Report::new(
+            Code::ERRCODE_LOCK_NOT_AVAILABLE,
+            format!("no {ids} within {} ms", after.as_millis()),
+            "Remove the cause and try again; leaf.wait_timeout sets how long to wait.",
+        )
+        .detail(match (cause, waits_for) {
+            (Some(cause), _) => format!("The last attempt failed: {cause}"),
+            (None, Some(event)) if event.ends_with(": SyncRep") => {
+                "The loader waits for a synchronous standby (wait event SyncRep).".into()
+            }
+            (None, Some(event)) => {
+                format!("The loader has not processed the request yet; its wait event is {event}.")
+            }
+            (None, None) => "The loader has not processed the request yet.".into(),
+        })
     }
 }
 

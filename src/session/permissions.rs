@@ -1,14 +1,14 @@
 //! Who may draw from a tag, and who may alter, grant and drop it.
 
-use pgrx::pg_sys;
+use pgrx::{PgSqlErrorCode as Code, pg_sys};
 
-use super::error::{Error, Privilege};
+use super::error::{self, Privilege};
 use super::patience::{Ids, Patience};
 use crate::catalog::permissions::{self, Permissions, Readable};
 use crate::catalog::{self, alloc};
-use crate::error::Problem;
+use crate::error::Report;
 use crate::history;
-use crate::pg::{display, process, role};
+use crate::pg::{process, role};
 
 /// Waits until permissions can be looked up; an error once the time is up.
 pub fn wait_until_readable(patience: &Patience<'_>) -> Readable {
@@ -32,9 +32,9 @@ pub fn find_to_draw(
     readable: &Readable,
     tag: &[u8],
     user: pg_sys::Oid,
-) -> Result<Permissions, Error> {
+) -> Result<Permissions, Report> {
     let permissions = readable.permissions(tag, user);
-    let permissions = permissions.ok_or_else(|| Error::NoTagToDraw { tag: display(tag) })?;
+    let permissions = permissions.ok_or_else(|| error::no_tag_to_draw(tag))?;
     check_may_draw(&permissions, tag, user)?;
     Ok(permissions)
 }
@@ -44,10 +44,10 @@ pub fn check_may_draw(
     permissions: &Permissions,
     tag: &[u8],
     user: pg_sys::Oid,
-) -> Result<(), Error> {
+) -> Result<(), Report> {
     match permissions.may_draw {
         true => Ok(()),
-        false => Err(Error::denied(tag, user, Privilege::Draw)),
+        false => Err(error::denied(tag, user, Privilege::Draw)),
     }
 }
 
@@ -65,7 +65,7 @@ pub fn require_owner(tag: &[u8]) {
 /// As [`require_owner`], without a lock.
 pub fn check_owner(tag: &[u8]) {
     if !check_owner_if_exists(tag) {
-        Error::NoSuchTag { tag: display(tag) }.raise();
+        error::no_such_tag(tag).raise();
     }
 }
 
@@ -76,7 +76,7 @@ pub fn check_owner_if_exists(tag: &[u8]) -> bool {
         return false;
     };
     if !permissions.is_owner {
-        Error::denied(tag, user, Privilege::Own).raise();
+        error::denied(tag, user, Privilege::Own).raise();
     }
     true
 }
@@ -90,6 +90,11 @@ pub fn require_readable(tag: &[u8]) {
 /// Raises an error while the server is in recovery, when tags cannot be changed.
 pub fn require_primary() {
     if process::in_recovery() {
-        Error::InRecovery.raise();
+        Report::new(
+            Code::ERRCODE_READ_ONLY_SQL_TRANSACTION,
+            "cannot change tags while the server is in recovery",
+            "Change them on the primary.",
+        )
+        .raise();
     }
 }

@@ -9,16 +9,15 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
 use leaf_core::grant::Grantor;
-use pgrx::pg_sys;
+use pgrx::{PgSqlErrorCode as Code, pg_sys};
 
 use super::changes::{self, RowState};
-use super::error::{Error, Refusal};
 use super::key::key;
 use super::patience::Patience;
 use super::permissions::{require_draw, wait_until_readable};
-use super::{asking, own_tags};
+use super::{asking, error, own_tags};
 use crate::catalog::permissions::{Permissions, Readable};
-use crate::error::Problem;
+use crate::error::Report;
 use crate::pg::{clock, display, inval, role, xact};
 use crate::shmem::index::{Claim, FoundSlot};
 use crate::shmem::slot::Slot;
@@ -211,7 +210,7 @@ fn slot_of(
         // 4. The row.
         let permissions = require_draw(readable, tag, user);
         if permissions.is_uncommitted && xact::is_parallel_worker() {
-            Error::ParallelQuery { tag: display(tag) }.raise();
+            error::parallel_query(tag).raise();
         }
         match found {
             Some(found) if found.incarnation == permissions.incarnation => {
@@ -238,8 +237,8 @@ fn slot_of(
 /// Raises the error that a tag has no ids for a transaction that has written its row.
 pub fn no_ids_here(tag: &[u8], permissions: &Permissions) -> ! {
     match permissions.grantor {
-        Grantor::Centre => Refusal::CentreHere.raise(tag),
-        Grantor::Row => Error::OwnChange { tag: display(tag) }.raise(),
+        Grantor::Centre => error::centre_here(tag).raise(),
+        Grantor::Row => error::own_change(tag).raise(),
     }
 }
 
@@ -258,7 +257,13 @@ fn claim(shared: &Shared, tag: &[u8], incarnation: [u8; 16], patience: &Patience
         }
         if patience.is_over() {
             shared.index.stop_waiting();
-            Error::NoSlot { tag: display(tag) }.raise();
+            Report::new(
+                Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
+                format!("no room in shared memory for tag \"{}\"", display(tag)),
+                "Raise leaf.max_tags and restart the server.",
+            )
+            .detail("Every slot is waiting for a load.")
+            .raise();
         }
         patience.nap();
     }

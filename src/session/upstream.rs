@@ -10,16 +10,15 @@ use std::time::Duration;
 
 use leaf_core::Run;
 use leaf_core::grant::{Decision, Grantor, Wanted};
+use pgrx::PgSqlErrorCode as Code;
 
 use super::changes::{self, RowState};
-use super::error::{Error, Refusal};
 use super::key::key;
-use super::line;
 use super::patience::{Ids, Patience};
-use super::{asking, permissions};
+use super::{asking, error, line, permissions};
 use crate::catalog::permissions::Readable;
 use crate::catalog::{self, alloc};
-use crate::error::{Problem, Report};
+use crate::error::Report;
 use crate::pg::{display, process, replication, role};
 use crate::settings::{server, upstream as settings};
 use crate::shmem;
@@ -34,24 +33,34 @@ pub fn attach(tag: &[u8], upstream_tag: &[u8], upstream_name: &str) {
     let patience = Patience::new(Ids::OfTag(tag));
     let found = ask(key(tag), upstream_name, &patience);
     let (position, incarnation) =
-        found.unwrap_or_else(|denial| Error::of_denial(display(tag), denial).raise());
+        found.unwrap_or_else(|denial| error::of_denial(tag, denial).raise());
     catalog::as_owner(|| {
         let Some(row) = line::lock(tag) else {
-            Error::NoSuchTag { tag: display(tag) }.raise();
+            error::no_such_tag(tag).raise();
         };
         if row.position.numbers.stripe().width().is_some() {
-            Refusal::StripeOfCentre.raise(tag);
+            Report::not_ready(
+                format!("tag \"{}\" cannot be fed and have a stripe", display(tag)),
+                "Let the tag of the centre have the stripe; the centre divides its numbers among the tags that it feeds.",
+            )
+            .raise();
         }
         if row.incarnation == incarnation {
-            Error::FedByItself { tag: display(tag) }.raise();
+            Report::new(
+                Code::ERRCODE_INVALID_PARAMETER_VALUE,
+                format!("tag \"{}\" cannot be fed by itself", display(tag)),
+                "Set leaf.upstream to a connection string of the centre: it leads to this database.",
+            )
+            .raise();
         }
         let max_id = row.position.max_id;
         if position < max_id {
-            Error::CentreBehind {
-                tag: display(tag),
-                upstream_tag: display(upstream_tag),
-                max_id,
-            }
+            Report::new(
+                Code::ERRCODE_INVALID_PARAMETER_VALUE,
+                format!("the centre's tag \"{}\" is behind tag \"{}\"", display(upstream_tag), display(tag)),
+                format!("Move it with leaf_tag_alter(advance_to => {max_id}) or further at the centre, above the ids of all shards."),
+            )
+            .detail(format!("Ids below {max_id} have been granted here; the centre could grant them again."))
             .raise();
         }
         alloc::attach(tag, upstream_tag, incarnation);
@@ -120,10 +129,18 @@ fn require_choice() {
         return;
     }
     if !replication::has_synchronous_standby() {
-        Error::Unreplicated.raise();
+        Report::not_ready(
+            "this server feeds no tags, because it has no synchronous standby",
+            "Set synchronous_standby_names; or leaf.allow_unreplicated_centre, after whose failover feeding stops until leaf_tag_vouch is called.",
+        )
+        .raise();
     }
     if !server::lossless_failover() {
-        Error::FailoverUnknown.raise();
+        Report::not_ready(
+            "this server feeds no tags, because nothing says whether a failover loses what it has fed",
+            "Set leaf.lossless_failover if no standby is promoted that lacks a confirmed commit; or leaf.allow_unreplicated_centre, after whose failover feeding stops until leaf_tag_vouch is called.",
+        )
+        .raise();
     }
 }
 
@@ -180,9 +197,13 @@ fn meaning(
 ) -> Option<Result<Fed, Report>> {
     Some(match answer {
         Ok(Answer::Decided(Decision::Granted { run, .. })) => Ok((run, incarnation)),
-        Ok(Answer::Decided(Decision::Exhausted)) => Err(line::exhausted(tag).report()),
+        Ok(Answer::Decided(Decision::Exhausted)) => Err(line::exhausted(tag)),
         Ok(Answer::Decided(Decision::MayLackFeeds)) => {
-            Err(Refusal::MayLackFeeds.report(&display(tag)))
+            Err(Report::not_ready(
+                format!("tag \"{}\" may have fed numbers that are not in its row", display(tag)),
+                "Find the highest number that any shard has got (max_id in leaf.alloc there), and move the tag past it with leaf_tag_alter(advance_to => ...); or, if nothing was lost, say so with leaf_tag_vouch.",
+            )
+            .detail("The server was promoted, restored or copied, or the row was, and nobody has vouched for the tag since."))
         }
         Ok(_) => return None,
         Err(cause) => Err(too_late(tag, cause, patience)),
@@ -192,12 +213,13 @@ fn meaning(
 /// Why a tag has no numbers in time, with what the loader has failed at, if it has.
 fn too_late(tag: &[u8], cause: Option<String>, patience: &Patience<'_>) -> Report {
     match cause {
-        Some(cause) => Error::NotGranted {
-            tag: display(tag),
-            cause,
-        }
-        .report(),
-        None => patience.too_late(Ids::OfTag(tag), None).report(),
+        Some(cause) => Report::new(
+            Code::ERRCODE_LOCK_NOT_AVAILABLE,
+            format!("tag \"{}\" cannot feed at the moment", display(tag)),
+            "Remove the cause and try again.",
+        )
+        .detail(format!("The last attempt failed: {cause}.")),
+        None => patience.too_late(Ids::OfTag(tag), None),
     }
 }
 
@@ -206,14 +228,13 @@ fn too_late(tag: &[u8], cause: Option<String>, patience: &Patience<'_>) -> Repor
 fn check(readable: &Readable, feed: &Feed<'_>) -> Result<([u8; 16], Option<i64>), Report> {
     let tag = feed.tag;
     loop {
-        let permissions = permissions::find_to_draw(readable, tag, role::current());
-        let permissions = permissions.map_err(Problem::report)?;
+        let permissions = permissions::find_to_draw(readable, tag, role::current())?;
         if permissions.grantor == Grantor::Centre {
-            return Err(Refusal::IsFed.report(&display(tag)));
+            return Err(error::is_fed(tag));
         }
         // The ids of a tag that is not committed die with it.
         if permissions.is_uncommitted || changes::state_of(tag) != RowState::Committed {
-            return Err(Error::OwnChange { tag: display(tag) }.report());
+            return Err(error::own_change(tag));
         }
         if feed.count > 0 {
             return Ok((permissions.incarnation, None));

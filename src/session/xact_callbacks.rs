@@ -1,10 +1,10 @@
 //! What happens to tags at the end of a transaction.
 
+use pgrx::PgSqlErrorCode as Code;
 use pgrx::pg_sys::SubTransactionId;
 
-use super::error::Error;
 use super::{asking, changes, own_grants, own_tags};
-use crate::error::Problem;
+use crate::error::Report;
 use crate::pg::xact_end::Observer;
 
 /// Updates rows and shared memory according to what a transaction has done.
@@ -20,7 +20,12 @@ impl Observer for AtEnd {
     /// this session ends.
     fn before_prepare(&self) {
         if !changes::need_no_commit() || !own_tags::is_empty() {
-            Error::Prepared.raise();
+            Report::new(
+                Code::ERRCODE_FEATURE_NOT_SUPPORTED,
+                "cannot PREPARE a transaction that has changed leaf.alloc",
+                "Change tags in a separate transaction, and commit it without PREPARE TRANSACTION.",
+            )
+            .raise();
         }
     }
 

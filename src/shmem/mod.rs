@@ -55,15 +55,16 @@ pub mod worker_table;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use crate::error::{Error, Problem};
-use crate::pg::bgworker;
-use crate::pg::shm::{self, Request, Startup};
-use crate::settings;
 use generators::Generators;
 use index::Index;
 use leftovers::Leftovers;
 use mailbox::Mailbox;
 use worker_table::WorkerTable;
+
+use crate::error::Report;
+use crate::pg::bgworker;
+use crate::pg::shm::{self, Request, Startup};
+use crate::settings;
 
 /// The shared memory.
 pub struct Shared {
@@ -87,7 +88,12 @@ pub fn get() -> Option<&'static Shared> {
 
 /// The shared memory; an error if the server did not preload leaf.
 pub fn require() -> &'static Shared {
-    get().unwrap_or_else(|| Error::NotPreloaded.raise())
+    get().unwrap_or_else(|| Report::not_ready(
+        "leaf is not loaded by the server",
+        "Add leaf to shared_preload_libraries and restart the server.",
+    )
+    .detail("Its shared memory and background workers exist only in a server that loads it at start.")
+    .raise())
 }
 
 /// What is done with the shared memory before any session draws from it.

@@ -2,15 +2,17 @@
 
 use std::cmp::Ordering;
 
+use pgrx::PgSqlErrorCode as Code;
+
 use crate::catalog::alloc_row::AllocRow;
 use crate::catalog::{extension, intent, relation};
-use crate::error::{Error as CommonError, Problem};
+use crate::error::Report;
 use crate::history;
 use crate::pg::call::{Call, sql_functions};
 use crate::pg::trigger::{self, Answer, Event};
 use crate::pg::{self, display, inval, role};
 use crate::session::changes::{self, Change};
-use crate::session::error::{Error, Privilege, Refusal};
+use crate::session::error::{self, Privilege};
 use crate::session::in_use::require_unused;
 
 sql_functions!(leaf_alloc_check, leaf_alloc_changed);
@@ -73,7 +75,14 @@ fn with_own_stripe<'r>(old: &AllocRow<'_>, new: AllocRow<'r>) -> Option<AllocRow
         return is_copied.then_some(new);
     }
     if !is_same {
-        Refusal::StripeIsFixed.raise(old.tag());
+        Report::not_ready(
+            format!(
+                "the stripe of tag \"{}\" cannot be changed",
+                display(old.tag())
+            ),
+            "To get another one, drop the tag and create it above all ids in use.",
+        )
+        .raise();
     }
     Some(new)
 }
@@ -82,7 +91,7 @@ fn with_own_stripe<'r>(old: &AllocRow<'_>, new: AllocRow<'r>) -> Option<AllocRow
 fn made(new: AllocRow<'_>) -> AllocRow<'_> {
     let user = role::current();
     if new.is_of_centre() && !extension::may_call(user, "leaf_tag_attach") {
-        Error::denied(new.tag(), user, Privilege::Attach).raise()
+        error::denied(new.tag(), user, Privilege::Attach).raise()
     }
     new.made(&history::current(), &history::of_database())
 }
@@ -91,25 +100,42 @@ fn made(new: AllocRow<'_>) -> AllocRow<'_> {
 /// grant, only if its ids are its own.
 fn check<'r>(old: &AllocRow<'_>, new: AllocRow<'r>) -> AllocRow<'r> {
     if !old.same_upstream(&new) && !intent::attaches(new.tag()) {
-        Refusal::FixedUpstream.raise(old.tag());
+        Report::not_ready(
+            format!(
+                "cannot change where the ids of tag \"{}\" come from",
+                display(old.tag())
+            ),
+            "Use leaf_tag_attach. To make a fed tag local again, drop it and create another one.",
+        )
+        .raise();
     }
     let granted_up_to = new.max_id().saturating_sub(1);
     if new.max_value() < old.max_value()
         && new.max_value() < granted_up_to
         && !trigger::is_replica()
     {
-        Error::BelowGranted {
-            tag: display(old.tag()),
-            max_value: new.max_value(),
-            granted_up_to,
-        }
+        Report::new(
+            Code::ERRCODE_INVALID_PARAMETER_VALUE,
+            format!(
+                "max_value {} is less than what tag \"{}\" has granted",
+                new.max_value(),
+                display(old.tag())
+            ),
+            format!("To grant no more ids, use {granted_up_to}."),
+        )
+        .detail(format!("Numbers up to {granted_up_to} have been granted."))
         .raise();
     }
     let grant = intent::grant(new.tag(), new.max_id());
     match (new.max_id().cmp(&old.max_id()), grant) {
         (Ordering::Equal, _) | (Ordering::Greater, Some(_)) => new,
         (Ordering::Less, Some(grant)) if grant.takes_back => new,
-        _ if new.is_of_centre() => Refusal::MovedByCentre.raise(old.tag()),
+        _ if new.is_of_centre() => Report::not_ready(
+            format!("cannot move fed tag \"{}\"", display(old.tag())),
+            "Move the centre's tag with leaf_tag_alter there.",
+        )
+        .detail("Its ids are granted by the centre.")
+        .raise(),
         (Ordering::Greater, None) => new.moved(),
         (Ordering::Less, _) if trigger::is_replica() => new.with_max_id(old.max_id()),
         (Ordering::Less, _) => backwards(old),
@@ -129,10 +155,18 @@ fn signed<'r>(old: &AllocRow<'_>, new: AllocRow<'r>) -> AllocRow<'r> {
 }
 
 fn backwards(old: &AllocRow<'_>) -> ! {
-    Error::Backwards {
-        tag: display(old.tag()),
-        granted_up_to: old.max_id().saturating_sub(1),
-    }
+    Report::new(
+        Code::ERRCODE_INVALID_PARAMETER_VALUE,
+        format!("tag \"{}\" cannot move backwards", display(old.tag())),
+        format!(
+            "Choose {} or more, or drop the tag and create it again.",
+            old.max_id().saturating_sub(1).saturating_add(1)
+        ),
+    )
+    .detail(format!(
+        "Numbers up to {} have been granted.",
+        old.max_id().saturating_sub(1)
+    ))
     .raise()
 }
 
@@ -154,7 +188,12 @@ fn note_update(old: &AllocRow<'_>, new: &AllocRow<'_>) {
         backwards(old);
     }
     if old.tag() != new.tag() {
-        Refusal::NameIsFixed.raise(old.tag());
+        Report::new(
+            Code::ERRCODE_INVALID_PARAMETER_VALUE,
+            format!("tag \"{}\" cannot get another name", display(old.tag())),
+            "Create a tag with the new name and a start above all ids of this one, let the defaults of columns draw from it, and drop this one.",
+        )
+        .raise();
     }
     if !old.same_incarnation(new) {
         // Another tag, in a row that is still the one that others see.
@@ -185,5 +224,5 @@ fn event<'call>(call: Call<'call>, function: &'static str) -> Event<'call> {
 
 fn not_a_trigger(function: &'static str) -> ! {
     let table = "leaf.alloc";
-    CommonError::NotATrigger { function, table }.raise()
+    super::not_a_trigger(function, table).raise()
 }

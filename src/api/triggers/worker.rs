@@ -1,14 +1,14 @@
 //! The trigger of `leaf.worker`.
 
 use leaf_core::snowflake::Scheme;
-use pgrx::pg_sys;
+use pgrx::{PgSqlErrorCode as Code, pg_sys};
 
 use crate::api::args;
 use crate::catalog::intent;
 use crate::catalog::worker_row::{self, WorkerRow};
-use crate::error::{Error as CommonError, Problem};
+use crate::error::Report;
 use crate::history;
-use crate::lease::error::Error;
+use crate::lease::error::{self, at};
 use crate::pg::call::{Call, sql_functions};
 use crate::pg::trigger::{self, Answer, Event};
 use crate::pg::{clock, heap, role};
@@ -19,11 +19,7 @@ sql_functions!(leaf_worker_check);
 /// not be lost while the worker id may be in use.
 fn leaf_worker_check(call: Call<'_>) -> Answer<'_> {
     let Some((table, event)) = trigger::event(call) else {
-        CommonError::NotATrigger {
-            function: "leaf_worker_check",
-            table: "leaf.worker",
-        }
-        .raise();
+        super::not_a_trigger("leaf_worker_check", "leaf.worker").raise();
     };
     match event {
         Event::Insert { new } => {
@@ -45,7 +41,13 @@ fn leaf_worker_check(call: Call<'_>) -> Answer<'_> {
                 false => Answer::go_on_with(old.0),
             }
         }
-        Event::Truncate => Error::Truncated.raise(),
+        Event::Truncate => Report::new(
+            Code::ERRCODE_FEATURE_NOT_SUPPORTED,
+            "cannot truncate leaf.worker",
+            "Delete the rows of nodes that are gone.",
+        )
+        .detail("Truncating it would lose the record of the worker ids in use.")
+        .raise(),
     }
 }
 
@@ -76,7 +78,7 @@ fn check_scheme(row: &WorkerRow<'_>, registered: Option<Scheme>) {
     if let Some(registered) = registered
         && registered != wanted
     {
-        Error::OtherScheme { registered, wanted }.raise();
+        error::other_scheme(registered, wanted).raise();
     }
 }
 
@@ -124,10 +126,15 @@ fn check_update<'r>(old: &WorkerRow<'_>, new: WorkerRow<'r>) -> WorkerRow<'r> {
 }
 
 fn in_use(old: &WorkerRow<'_>) -> ! {
-    Error::InUse {
-        worker_id: old.worker_id(),
-        node: old.node(),
-        ceiling: old.ceiling(),
-    }
+    Report::new(
+        Code::ERRCODE_OBJECT_IN_USE,
+        format!("worker id {} is in use", old.worker_id()),
+        "Release the lease with leaf_worker_release, or try again after that time.",
+    )
+    .detail(format!(
+        "Node \"{}\" may issue ids with it until {}.",
+        old.node(),
+        at(old.ceiling())
+    ))
     .raise()
 }

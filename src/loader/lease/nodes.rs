@@ -5,8 +5,7 @@ use leaf_core::grant::Decision;
 
 use super::wanted;
 use crate::catalog::{self, relation};
-use crate::error::Problem;
-use crate::lease::error::Error;
+use crate::error::Report;
 use crate::lease::{Leased, registration};
 use crate::loader::work::Done;
 use crate::pg::own_xact;
@@ -51,14 +50,14 @@ fn lease_to(shared: &Shared, requests: &[Request], puts_back: bool) -> Done {
         let leased = catalog::as_owner(|| registration::register_nodes(&nodes, &wanted));
         Some((catalog, leased))
     };
-    let settle = |(catalog, leased): (u32, Vec<Result<Leased, Error>>)| {
+    let settle = |(catalog, leased): (u32, Vec<Result<Leased, Report>>)| {
         let mut leased = leased.into_iter();
         let mut answer = |request: &Request| {
             // Otherwise the extension was dropped.
             let is_of_catalog = request.key.catalog == catalog;
             match is_of_catalog.then(|| leased.next()).flatten() {
                 Some(Ok(Leased { lease, scheme, .. })) => Answer::Leased { lease, scheme },
-                Some(Err(error)) => Answer::Refused(Refusal::of(&error.report())),
+                Some(Err(error)) => Answer::Refused(Refusal::of(&error)),
                 None => Answer::Decided(Decision::Changed),
             }
         };

@@ -1,22 +1,21 @@
 //! What loaders do for snowflake ids: they lease the database's worker id, and keep its
 //! ceiling ahead of the clock.
 
+use std::sync::atomic::Ordering;
+
 use leaf_core::snowflake::ceiling;
 use leaf_core::time::{Monotonic, WallTime};
-use std::sync::atomic::Ordering;
 
 use super::{nodes, upstream, wanted};
 use crate::catalog::{self, relation};
-use crate::error::Problem;
+use crate::error::Report;
 use crate::lease::centre::{self, Attempt};
-use crate::lease::error::Error;
-use crate::lease::{self, Leased, Start, registration};
+use crate::lease::{self, Leased, Start, error, registration};
 use crate::loader::conversation;
 use crate::loader::conversation::message::Answered;
 use crate::loader::work::{Done, Work};
 use crate::pg::{self, bgworker, clock, own_xact};
-use crate::settings::server;
-use crate::settings::snowflake as settings;
+use crate::settings::{server, snowflake as settings};
 use crate::shmem::Shared;
 use crate::shmem::generators::{GeneratorSlot, LeaseState, Refusal, Registry, Standing};
 use crate::shmem::upstream::Denial;
@@ -137,7 +136,7 @@ fn settle_answer(
             upstream::unanswered(&mut slot.state.write().standing, denial, answered.setting);
             failed(slot, denial.message());
         }
-        Err(denial) => refused(slot, Error::Upstream(denial)),
+        Err(denial) => refused(slot, &error::upstream(denial)),
     }
     Done::Something
 }
@@ -152,7 +151,7 @@ enum Step<'a> {
 
 impl Step<'_> {
     /// Runs in a transaction, as the owner of the registry.
-    fn run(&self, start: &Start, standing: &mut Standing) -> Result<Attempt, Error> {
+    fn run(&self, start: &Start, standing: &mut Standing) -> Result<Attempt, Report> {
         match self {
             Step::Store(answered) => upstream::store(start, standing, answered),
             Step::Attempt if lease::is_shard() => {
@@ -209,7 +208,7 @@ fn transact(
                 slot.stop();
                 slot.requested.store(true, Ordering::Release);
             }
-            Some(Err(error)) => refused(slot, error),
+            Some(Err(error)) => refused(slot, &error),
             None => shared.generators.retire(registry),
         }
         slot.changed.broadcast();
@@ -284,10 +283,9 @@ fn settle(shared: &Shared, registry: Registry, slot: &'static GeneratorSlot, lea
 }
 
 /// Publishes the reason why there is no lease, for the sessions that wait.
-fn refused(slot: &GeneratorSlot, error: Error) {
-    let report = error.report();
+fn refused(slot: &GeneratorSlot, report: &Report) {
     let mut state = slot.state.write();
-    state.refusal = Some(Refusal::of(&report));
+    state.refusal = Some(Refusal::of(report));
     state.attempts += 1;
     let is_first = record_failure(slot, &mut state, &report.message);
     drop(state);

@@ -6,10 +6,10 @@ use leaf_core::snowflake::lease::{Held, Renewed};
 use uuid::Uuid;
 
 use crate::catalog::registry::{self, UpstreamLease};
+use crate::error::Report;
 use crate::history;
 use crate::lease::centre::{Attempt, Question, attempt, begin, forget, text_of};
-use crate::lease::error::Error;
-use crate::lease::{self, Claimant, Start, random_token, registration};
+use crate::lease::{self, Claimant, Start, error, random_token, registration};
 use crate::loader::conversation::message::{Answered, Demand, Registry, Reply};
 use crate::loader::conversation::{self, RequestId};
 use crate::settings::snowflake::Wanted;
@@ -22,7 +22,7 @@ pub fn store(
     start: &Start,
     standing: &mut Standing,
     answered: &Answered,
-) -> Result<Attempt, Error> {
+) -> Result<Attempt, Report> {
     let &Start {
         ref wanted,
         current,
@@ -46,10 +46,7 @@ pub fn store(
         ) => {
             let scheme = registration::scheme(&wanted.scheme)?;
             if terms.scheme != scheme {
-                return Err(Error::OtherScheme {
-                    registered: terms.scheme,
-                    wanted: scheme,
-                });
+                return Err(error::other_scheme(terms.scheme, scheme));
             }
             let held = Held::granted(*terms, *nonce, *token, from.identity.clone());
             let own = of_centre(held, from);
@@ -88,7 +85,7 @@ pub fn store(
                     forget();
                     return Ok(Attempt::Lost);
                 }
-                Err(_) => return Err(Error::Upstream(Denial::Refused)),
+                Err(_) => return Err(error::upstream(Denial::Refused)),
             }
             registry::keep_upstream_lease(&of_centre(held, from));
             standing.confirmed = Some((setting, from.connection));
@@ -98,7 +95,7 @@ pub fn store(
             forget();
             Ok(Attempt::Lost)
         }
-        (Ok(Reply::Renewed { .. } | Reply::Granted { .. }) | Err(_), _) => Err(Error::Contended),
+        (Ok(Reply::Renewed { .. } | Reply::Granted { .. }) | Err(_), _) => Err(error::contended()),
     }
 }
 

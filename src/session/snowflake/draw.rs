@@ -8,8 +8,8 @@ use leaf_core::snowflake::{Generator, Scheme};
 
 use super::own_lease::{self, OwnLease};
 use super::source::{self, Unready};
-use crate::error::{Problem, Report};
-use crate::lease::error::Error;
+use crate::error::Report;
+use crate::lease::error;
 use crate::pg::{clock, process};
 use crate::session::asking;
 use crate::session::patience::{Ids, Patience};
@@ -58,8 +58,8 @@ fn draw_own(own: &OwnLease, count: u64, patience: &Patience<'_>) -> TickIds {
             Err(Stop::Wait { us }) => own.with(|scheme, generator| {
                 give_up(scheme, generator, us, patience);
             }),
-            Err(Stop::ClockBehind { us }) => Error::ClockBehind { us }.raise(),
-            Err(Stop::TimeUsedUp) => Error::TimeUsedUp(source::scheme()).raise(),
+            Err(Stop::ClockBehind { us }) => error::clock_behind(us).raise(),
+            Err(Stop::TimeUsedUp) => error::time_used_up(source::scheme()).raise(),
         }
     }
 }
@@ -82,8 +82,8 @@ fn drawn(due: bool, waiting_since: Option<Instant>) {
 fn wait(shared: &Shared, slot: &'static GeneratorSlot, stop: Stop, patience: &Patience<'_>) {
     match stop {
         Stop::Ceiling => wait_for_lease(shared, slot, patience),
-        Stop::TimeUsedUp => Error::TimeUsedUp(source::scheme()).raise(),
-        Stop::ClockBehind { us } => Error::ClockBehind { us }.raise(),
+        Stop::TimeUsedUp => error::time_used_up(source::scheme()).raise(),
+        Stop::ClockBehind { us } => error::clock_behind(us).raise(),
         Stop::Wait { us } => {
             if !sleep(us, patience) {
                 slot.waits.add_timeout(patience.waited());
@@ -98,7 +98,7 @@ fn wait(shared: &Shared, slot: &'static GeneratorSlot, stop: Stop, patience: &Pa
 fn give_up(scheme: &Scheme, generator: &Generator, us: u64, patience: &Patience<'_>) -> ! {
     let last = scheme.instant_of(generator.last_tick(&scheme.layout));
     if last > clock::now() {
-        Error::ClockBehind { us }.raise();
+        error::clock_behind(us).raise();
     }
     patience.give_up(Some("the ids of the current tick are used up".into()))
 }
@@ -207,7 +207,7 @@ fn wait_for_look(
     };
     if looked.scheme != registered && looked.scheme == wanted.scheme {
         let wanted = wanted.scheme;
-        Error::OtherScheme { registered, wanted }.raise();
+        error::other_scheme(registered, wanted).raise();
     }
     source::note_asked(lease.nonce, *wanted);
 }

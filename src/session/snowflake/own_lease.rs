@@ -9,12 +9,12 @@ use std::cell::RefCell;
 use leaf_core::snowflake::generator::{Stop, Taken};
 use leaf_core::snowflake::{Generator, Scheme};
 use leaf_core::time::WallTime;
+use pgrx::PgSqlErrorCode as Code;
 
 use super::environment::Outside;
 use crate::catalog::{self, relation};
-use crate::error::Problem;
+use crate::error::Report;
 use crate::lease::centre::{self, Attempt};
-use crate::lease::error::Error;
 use crate::lease::{self, Leased, Start, registration};
 use crate::pg::{heap, xact, xact_end};
 use crate::settings::snowflake as settings;
@@ -44,7 +44,13 @@ pub fn case_for_one() -> Option<OwnLease> {
     }
     let registry = relation::worker()?;
     if xact::is_parallel_worker() && heap::is_own_version_of_relation(registry) {
-        Error::ParallelQuery.raise();
+        Report::new(
+            Code::ERRCODE_FEATURE_NOT_SUPPORTED,
+            "cannot draw snowflake ids in a parallel query",
+            "Commit the transaction first, or set max_parallel_workers_per_gather to 0.",
+        )
+        .detail("The extension was created by the transaction that runs the query.")
+        .raise();
     }
     heap::is_created_here(registry).then(|| OwnLease {
         registry: registry.to_u32(),
@@ -93,7 +99,10 @@ impl OwnLease {
             let attempt = || centre::attempt(&start, &Standing::default(), None);
             match catalog::as_owner(attempt)? {
                 Attempt::Leased(leased) | Attempt::Ask(_, Some(leased)) => Ok(leased),
-                Attempt::Ask(_, None) | Attempt::Lost => Err(Error::NeedsCentre),
+                Attempt::Ask(_, None) | Attempt::Lost => Err(Report::not_ready(
+                    "the worker id for snowflake ids has to come from the centre",
+                    "Commit the transaction that creates the extension first.",
+                )),
             }
         });
         let leased = leased.unwrap_or_else(|error| error.raise());

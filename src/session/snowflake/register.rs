@@ -2,7 +2,6 @@
 
 use super::own_lease;
 use crate::catalog::{self, relation};
-use crate::error::Problem;
 use crate::lease::{Leased, registration};
 use crate::pg::database;
 use crate::session::asking;

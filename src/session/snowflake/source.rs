@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use leaf_core::snowflake::Scheme;
 use leaf_core::snowflake::generator::{Stop, Taken};
+use pgrx::PgSqlErrorCode as Code;
 
 use super::environment::Outside;
 use crate::catalog::{registry as registry_table, relation};
-use crate::error::Problem;
-use crate::lease::error::Error;
+use crate::error::Report;
 use crate::pg::{database, inval};
 use crate::settings::snowflake::{self as settings, Wanted};
 use crate::shmem::call::call_loader;
@@ -154,7 +154,12 @@ fn claim(shared: &Shared, registry: Registry) -> &'static GeneratorSlot {
     let scheme = registry_table::registered_scheme().unwrap_or_else(settings::scheme);
     generators
         .claim_or_take(registry, &scheme)
-        .unwrap_or_else(|| Error::NoRoom.raise())
+        .unwrap_or_else(|| Report::new(
+            Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
+            "no room in shared memory for the snowflake ids of another database",
+            "Try again in some seconds, when a database is idle, or raise max_connections and restart the server.",
+        )
+        .raise())
 }
 
 /// Layout and epoch of this database's ids: as registered, or else those of the settings.
