@@ -58,7 +58,7 @@ enum Beginning {
 struct Since {
     timeline: u32,
     /// The history in that timeline from which the standby was made, if it is known: there may be
-    /// several, of which one lacks what another one has.
+    /// several, of which one lacks what another one has. If not, none of them is continued.
     nonce: Option<Uuid>,
 }
 
@@ -70,7 +70,7 @@ struct Left {
     checkpoint: u64,
     /// Whether the cluster was shut down then, and had not just been started.
     is_shut_down: bool,
-    /// What `backup_label.old` contained, if it existed.
+    /// What `backup_label` contained, or `backup_label.old`, if one existed.
     backup_label: Option<String>,
 }
 
@@ -142,7 +142,8 @@ pub fn at_server_start(control_file: Option<&ControlFile>) {
 
 /// From where on the primaries of the standby that starts lose nothing. While it was stopped, its
 /// primary may have been promoted: it is still the same standby. A new one begins with the history
-/// of the server whose backup it is, and with what that continues.
+/// of the server whose backup it is, and with what that continues; one that was made of a standby's
+/// backup does not know it.
 fn since_when(known: Option<&History>, control_file: &ControlFile) -> Since {
     let is_of_timeline = |it: &&History| {
         (it.left.as_ref()).is_some_and(|left| left.timeline == control_file.timeline)
@@ -177,8 +178,14 @@ pub fn at_server_stop(control_file: &ControlFile) {
 }
 
 fn left(control_file: &ControlFile, is_shut_down: bool) -> Left {
-    let backup_label = data_directory::path().join("backup_label.old");
-    let backup_label = file::read_small(&backup_label, LARGEST).ok().flatten();
+    // At the first start of a backup, PostgreSQL gives the label its later name only after this.
+    let labels = ["backup_label", "backup_label.old"].into_iter();
+    let mut labels = labels.filter_map(|label| {
+        file::read_small(&data_directory::path().join(label), LARGEST)
+            .ok()
+            .flatten()
+    });
+    let backup_label = labels.next();
     Left {
         system_identifier: control_file.system_identifier,
         timeline: control_file.timeline,
@@ -326,7 +333,7 @@ pub fn is_continued(earlier: &str) -> bool {
     is_of_system
         && is_of_database
         && timeline.is_some_and(|timeline| (since.timeline..=up_to).contains(&timeline))
-        && (timeline != Some(since.timeline) || since.nonce.is_none() || since.nonce == nonce)
+        && (timeline != Some(since.timeline) || since.nonce.is_some() && since.nonce == nonce)
 }
 
 fn new_history() -> PathBuf {

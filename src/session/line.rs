@@ -6,7 +6,7 @@
 //! that lacks grants of an earlier history, an update of it may have been rolled back to a
 //! savepoint, and it may have been moved back behind the triggers.
 
-use leaf_core::grant::Row;
+use leaf_core::grant::{Grantor, Row};
 use pgrx::PgSqlErrorCode as Code;
 
 use super::key::key;
@@ -43,15 +43,21 @@ pub fn lock_own(tag: &[u8]) -> Row {
     row
 }
 
-/// How many numbers of a tag are left; 0 if there is no such tag.
+/// How many numbers a tag's row can grant; 0 if there is no such tag. One that a centre feeds
+/// grants none: if it is exhausted, the centre's numbers are above its maximum.
 pub fn left(tag: &[u8]) -> u64 {
+    look(tag).map_or(0, |row| row.position.left())
+}
+
+/// The row of a tag, if it grants numbers itself.
+fn look(tag: &[u8]) -> Option<Row> {
     let row = catalog::as_owner(|| alloc::look(tag, &history::current()));
-    row.map_or(0, |row| row.position.left())
+    row.filter(|row| row.grantor() == Grantor::Row)
 }
 
 /// The error of a tag that has too few ids left.
 pub fn exhausted(tag: &[u8]) -> Report {
-    let row = catalog::as_owner(|| alloc::look(tag, &history::current()));
+    let row = look(tag);
     let left = row.map_or(0, |row| row.position.left());
     let held_back = row.map_or(0, |row| row.left_as_stored() - left);
     let tag = display(tag);
