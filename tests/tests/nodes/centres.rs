@@ -1,7 +1,10 @@
 //! A centre that has lost numbers that shards have got: it feeds nobody before somebody has
 //! moved the tag past them.
 
-use leaf_tests::{Centre, Draw, Mode, Server, attach, draw_many, refused, wait_until};
+use leaf_tests::postgres::NoTls;
+use leaf_tests::{
+    Centre, Draw, Mode, Server, Signal, attach, draw_many, refused, signal, wait_until,
+};
 use std::fs;
 
 /// A shard that finds the centre at one of these servers.
@@ -370,4 +373,42 @@ fn database_that_was_copied_from_a_centre_feeds_nothing() {
     admin.run("CREATE DATABASE copy TEMPLATE ids");
     let mut copy = centre.0.connect_as("postgres", "copy");
     assert_eq!(copy.feed("orders", 10).expect_err("none"), "55000");
+}
+
+/// It has not been restarted since it was made from a base backup.
+#[test]
+fn promoted_standby_whose_backend_crashes_feeds_on() {
+    let mut centre = lossless_centre();
+    centre.create("orders", "");
+    let standby = standby_of(&centre.0, "b");
+    (centre.0.connect()).feed("orders", 1000).expect("numbers");
+    standby.catch_up_with(&centre.0);
+    centre.0.stop(Mode::Immediate);
+    let mut client = standby.promote();
+    client.feed("orders", 10).expect("numbers");
+    let pid = client.number("SELECT pg_backend_pid()::bigint");
+    signal(pid as i32, Signal::SIGKILL);
+    wait_until("the server has recovered", || {
+        let client = standby.config("postgres", "postgres").connect(NoTls);
+        client.is_ok_and(|mut it| it.batch_execute("SELECT pg_current_wal_lsn()").is_ok())
+    });
+    let fed = standby.connect().feed("orders", 10).expect("numbers");
+    assert!(fed.first > 1000, "{fed:?}");
+}
+
+#[test]
+fn standby_that_was_made_of_another_standby_feeds_nothing_of_a_copied_centre() {
+    let mut centre = lossless_centre();
+    centre.create("orders", "");
+    (centre.0.connect()).feed("orders", 1000).expect("numbers");
+    centre.0.stop(Mode::Fast);
+    let mut copy = centre.0.copy();
+    centre.0.start_again();
+    copy.write("leaf_new_history.signal", b"");
+    copy.start_again();
+    assert_eq!(copy.connect().feed("orders", 1).expect_err("none"), "55000");
+    let first = standby_of(&copy, "b");
+    let second = Server::options().start_standby_of(&first);
+    let mut client = second.promote();
+    assert_eq!(client.feed("orders", 1).expect_err("none"), "55000");
 }

@@ -348,3 +348,25 @@ fn tag_is_not_fed_by_itself() {
     );
     assert_eq!(client.next("orders").expect("an id"), 1);
 }
+
+#[test]
+fn numbers_above_the_maximum_of_a_fed_tag_are_not_asked_for_again() {
+    let centre = Centre::start();
+    centre.create("orders", "");
+    let shard = centre.shard();
+    attach(&shard, "orders", 10);
+    let mut client = shard.connect();
+    client.run("SELECT leaf_tag_alter('orders', max_value => 5000)");
+    let mut there = centre.0.connect();
+    there.run("SELECT leaf_tag_alter('orders', advance_to => 100000)");
+    while client.next("orders").is_ok() {}
+    let granted = "SELECT max_id FROM leaf.alloc";
+    let before = there.number(granted);
+    for _ in 0..3 {
+        refused(client.next("orders"), "2200H");
+    }
+    let error = refused(client.reserve("orders", 5), "2200H");
+    assert!(error.message().contains("maximum value"), "{error:?}");
+    let burnt = there.number(granted) - before;
+    assert!(burnt < 100_000, "{burnt}");
+}
