@@ -409,6 +409,8 @@ fn standby_that_was_made_of_another_standby_feeds_nothing_of_a_copied_centre() {
     assert_eq!(copy.connect().feed("orders", 1).expect_err("none"), "55000");
     let first = standby_of(&copy, "b");
     let second = Server::options().start_standby_of(&first);
+    copy.connect().batch("orders", 5000).expect("ids");
+    second.catch_up_with(&copy);
     let mut client = second.promote();
     assert_eq!(client.feed("orders", 1).expect_err("none"), "55000");
 }
