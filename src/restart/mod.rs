@@ -78,7 +78,6 @@ fn take_file(control_file: Option<&ControlFile>) -> Option<Saved> {
     let control_file = control_file?;
     let belongs = saved.version == VERSION
         && control_file.is_cleanly_shut_down()
-        && control_file.is_cleanly_shut_down()
         && history::nonce() == Some(saved.history)
         && saved.checkpoint == control_file.checkpoint;
     belongs.then_some(saved)
