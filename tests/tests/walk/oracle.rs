@@ -59,8 +59,8 @@ struct Span {
 #[derive(Default)]
 pub struct Oracle {
     lives: Vec<Beginning>,
-    /// Up to which entry the owner has said where a life's numbers stand.
-    stated: HashMap<Life, usize>,
+    /// From which entry on the owner has said where a life's numbers stand, and when last.
+    stated: HashMap<Life, (usize, usize)>,
     numbers: HashMap<i64, Vec<Entry>>,
     flakes: HashMap<i64, Vec<Entry>>,
     spans: Vec<Span>,
@@ -86,7 +86,8 @@ impl Oracle {
 
     /// The owner says that a life lacks nothing of what was handed out up to now.
     pub fn state(&mut self, life: Life) {
-        self.stated.insert(life, self.entries);
+        let first = self.stated.get(&life).map_or(self.entries, |it| it.0);
+        self.stated.insert(life, (first, self.entries));
     }
 
     /// Whether a life contains all numbers that were handed out.
@@ -129,7 +130,12 @@ impl Oracle {
             return Some("it contains that");
         }
         let copies = self.copies_between(old.life, new.life)?;
-        let is_stated = |copy: &Life| self.stated.get(copy).is_some_and(|&at| at <= old.at);
+        let is_stated = |copy: &Life| {
+            let stated = self.stated.get(copy);
+            stated.is_some_and(|&(first, last)| {
+                first <= old.at && (*copy != new.life || last <= old.at)
+            })
+        };
         if copies.iter().any(is_stated) {
             return None;
         }
