@@ -16,9 +16,11 @@
 //! `leaf_new_history.signal`.
 //!
 //! Beside that, the file has how the history began. Whether a promoted standby lacks nothing that
-//! earlier primaries had granted cannot be concluded from what it has: `leaf.lossless_failover`
+//! its primary had granted cannot be concluded from what it has: `leaf.lossless_failover`
 //! says it, and what counts is what it said while the server was a standby. Everything else counts
-//! as behind.
+//! as behind. What its primary had taken over from earlier ones is in the [`chain`].
+
+mod chain;
 
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -31,35 +33,25 @@ use uuid::Uuid;
 
 use crate::error::Report;
 use crate::pg::control_file::{self, ControlFile};
-use crate::pg::{bgworker, data_directory, database, process, replication};
+use crate::pg::{bgworker, data_directory, database, own_xact, process, replication};
 use crate::settings::server as settings;
+use chain::Chain;
 
 /// How a history began.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Beginning {
-    /// With a new cluster, or with leaf.
-    New,
     /// As a standby.
     Standby {
-        /// From where on its primaries lost nothing, if `leaf.lossless_failover` says so.
-        since: Option<Since>,
+        /// Whether it is promoted only if it lacks nothing, as `leaf.lossless_failover` says.
+        is_lossless: bool,
         /// Where its WAL ended, if it was a primary itself before it was shut down.
         own_end: Option<u64>,
     },
-    /// As a standby that was promoted, and that lacks nothing of earlier histories up to this timeline.
-    Continued { since: Since, up_to: u32 },
-    /// From a backup, or in another way that may lack the last transactions.
-    Restored,
-}
-
-/// From where on the primaries of a standby lost nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Since {
-    timeline: u32,
-    /// The history in that timeline from which the standby was made, if it is known: there may be
-    /// several, of which one lacks what another one has. If not, none of them is continued.
-    nonce: Option<Uuid>,
+    /// As a standby that was promoted, and that lacks nothing of the primary of this timeline.
+    Continued { up_to: u32 },
+    /// With a new cluster, from a backup, or in another way that may lack the last transactions.
+    Other,
 }
 
 /// Where leaf has left the cluster.
@@ -79,6 +71,8 @@ struct History {
     nonce: Uuid,
     beginning: Beginning,
     left: Option<Left>,
+    /// Whether the cluster's data has it.
+    is_recorded: bool,
     /// Whether the file has it: if not, nothing may be granted in it.
     #[serde(skip)]
     is_stored: bool,
@@ -93,35 +87,31 @@ const LARGEST: u64 = 100_000;
 /// Called in the postmaster, before any other process exists: reads or makes the nonce.
 pub fn at_server_start(control_file: Option<&ControlFile>) {
     let known = read();
-    let continues_another = control_file::recovery_is_requested()
-        || control_file.is_none_or(ControlFile::is_in_archive_recovery);
     let is_requested = new_history().exists();
+    let begins = is_requested
+        || control_file::recovery_is_requested()
+        || control_file.is_none_or(ControlFile::is_in_archive_recovery);
     let mut history = match known {
         _ if control_file::is_standby_requested() => {
-            let is_lossless = settings::lossless_failover() && !is_requested;
-            let control_file = control_file.filter(|_| is_lossless);
-            let is_own = |_: &&ControlFile| {
-                (known.as_ref()).is_some_and(|known| is_where_it_was_left(known, control_file))
-            };
-            let own = control_file.filter(|it| it.is_cleanly_shut_down());
-            let own = own.filter(is_own);
+            let own = control_file.filter(|it| {
+                let known = known.as_ref();
+                it.is_cleanly_shut_down()
+                    && known.is_some_and(|known| is_where_it_was_left(known, control_file))
+            });
             History::new(Beginning::Standby {
-                since: control_file.map(|it| since_when(known.as_ref(), it)),
+                is_lossless: settings::lossless_failover() && !is_requested,
                 own_end: own.map(|it| control_file::end_of_last_checkpoint(it.checkpoint)),
             })
         }
-        _ if continues_another || is_requested => History::new(Beginning::Restored),
-        // Also if there is something else in its place.
-        None if !path().is_file() => History::new(Beginning::New),
-        Some(known) if is_where_it_was_left(&known, control_file) => History {
+        Some(known) if !begins && is_where_it_was_left(&known, control_file) => History {
             // It was promoted, and what it had then was never looked at.
             beginning: match known.beginning {
-                Beginning::Standby { .. } => Beginning::Restored,
+                Beginning::Standby { .. } => Beginning::Other,
                 other => other,
             },
             ..known
         },
-        _ => History::new(Beginning::Restored),
+        _ => History::new(Beginning::Other),
     };
     history.left = control_file.map(|it| left(it, false));
     let log = |what, path: PathBuf, error| {
@@ -140,29 +130,6 @@ pub fn at_server_start(control_file: Option<&ControlFile>) {
     *HISTORY.lock().expect("the lock is not poisoned") = Some(history);
 }
 
-/// From where on the primaries of the standby that starts lose nothing. While it was stopped, its
-/// primary may have been promoted: it is still the same standby. A new one begins with the history
-/// of the server whose backup it is, and with what that continues; one that was made of a standby's
-/// backup does not know it.
-fn since_when(known: Option<&History>, control_file: &ControlFile) -> Since {
-    let is_of_timeline = |it: &&History| {
-        (it.left.as_ref()).is_some_and(|left| left.timeline == control_file.timeline)
-    };
-    let present = known.filter(is_of_timeline);
-    let nonce = match known.map(|it| &it.beginning) {
-        Some(Beginning::Standby {
-            since: Some(since), ..
-        }) if !control_file::is_backup() => return *since,
-        Some(Beginning::Continued { since, .. }) if present.is_some() => return *since,
-        Some(Beginning::Standby { .. }) => None,
-        _ => present.map(|it| it.nonce),
-    };
-    Since {
-        timeline: control_file.timeline,
-        nonce,
-    }
-}
-
 /// Called in the postmaster, when all other processes have ended after a clean shutdown.
 pub fn at_server_stop(control_file: &ControlFile) {
     let mut history = HISTORY.lock().expect("the lock is not poisoned");
@@ -170,6 +137,7 @@ pub fn at_server_stop(control_file: &ControlFile) {
         // A process may have found out in the meantime what it had as a standby.
         if let Some(known) = read().filter(|known| known.nonce == history.nonce) {
             history.beginning = known.beginning;
+            history.is_recorded = known.is_recorded;
         }
         history.left = Some(left(control_file, true));
         // If that fails, the next start begins another history.
@@ -221,7 +189,16 @@ impl History {
             nonce: Uuid::new_v4(),
             beginning,
             left: None,
+            is_recorded: false,
             is_stored: false,
+        }
+    }
+
+    /// The timeline of the primary of which it lacks nothing, if there was one.
+    fn up_to(&self) -> Option<u32> {
+        match self.beginning {
+            Beginning::Continued { up_to } => Some(up_to),
+            Beginning::Standby { .. } | Beginning::Other => None,
         }
     }
 
@@ -234,27 +211,26 @@ impl History {
     }
 }
 
-/// The history of this server, as far as it is known. Not in recovery: what a standby has is
-/// found out after its promotion.
+/// The history of this server. Not in recovery: what a standby has is found out after its promotion.
 fn with<R>(look: impl FnOnce(&mut History) -> R) -> R {
     let mut history = HISTORY.lock().expect("the lock is not poisoned");
     // Not set only if the server does not preload leaf.
     let history =
-        history.get_or_insert_with(|| read().unwrap_or_else(|| History::new(Beginning::New)));
-    if let Beginning::Standby { since, own_end } = history.beginning
+        history.get_or_insert_with(|| read().unwrap_or_else(|| History::new(Beginning::Other)));
+    if let Beginning::Standby {
+        is_lossless,
+        own_end,
+    } = history.beginning
         && !process::in_recovery()
     {
-        history.beginning = match (since, replication::streamed_to_its_end(own_end)) {
-            (Some(since), Some(up_to)) => Beginning::Continued { since, up_to },
-            _ => Beginning::Restored,
+        history.beginning = match replication::streamed_to_its_end(own_end) {
+            Some(up_to) if is_lossless => Beginning::Continued { up_to },
+            _ => Beginning::Other,
         };
-        // The timeline has changed with the promotion. The control file shows it only later.
-        // SAFETY: reads shared state; the recovery has ended.
-        let timeline = unsafe { pg_sys::GetWALInsertionTimeLine() };
+        // The control file shows that of the promotion only later.
         if let Some(left) = &mut history.left {
-            left.timeline = timeline;
+            left.timeline = timeline();
         }
-        history.is_stored = false;
     }
     if !history.is_stored {
         let _ = history.store();
@@ -262,16 +238,16 @@ fn with<R>(look: impl FnOnce(&mut History) -> R) -> R {
     look(history)
 }
 
+fn timeline() -> u32 {
+    // SAFETY: reads shared state; the recovery has ended.
+    unsafe { pg_sys::GetWALInsertionTimeLine() }
+}
+
 /// The current history, as rows store it. Must not be called in recovery. An error if it is not
 /// stored.
 pub fn current() -> String {
-    // SAFETY: both read shared state; grants are made outside recovery only.
-    let (system, timeline) = unsafe {
-        (
-            pg_sys::GetSystemIdentifier(),
-            pg_sys::GetWALInsertionTimeLine(),
-        )
-    };
+    // SAFETY: reads shared state.
+    let (system, timeline) = (unsafe { pg_sys::GetSystemIdentifier() }, timeline());
     let nonce = with(|history| history.is_stored.then_some(history.nonce));
     let Some(nonce) = nonce else {
         let path = path().display().to_string();
@@ -289,19 +265,33 @@ pub fn current() -> String {
 /// Called while libraries are preloaded. What a standby has when it is promoted is looked at then,
 /// not with the first grant: it may be restarted before.
 pub fn init() {
-    if control_file::is_standby_requested() {
+    if !process::is_binary_upgrade() {
         bgworker::run_after_recovery("leaf history", "leaf_history_main");
     }
 }
 
-/// The main function of a background worker that runs once, after a promotion.
+/// The main function of a background worker that runs once, when the server is no standby any more:
+/// it stores how the history began, and records it in the cluster.
 ///
 /// # Safety
 /// Called by the postmaster's child.
 #[pg_guard]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn leaf_history_main(_argument: pg_sys::Datum) {
-    with(|_| ());
+    bgworker::connect_to_template0();
+    let store = |is_recorded| {
+        with(|history| {
+            history.is_recorded |= is_recorded;
+            let _ = history.store();
+            history.clone()
+        })
+    };
+    let history = store(false);
+    if !history.is_recorded {
+        // Nobody has to wait for a standby: without the record, the standby takes over less.
+        own_xact::run_locally(|| Chain::read().record(history.nonce, timeline(), history.up_to()));
+        store(true);
+    }
 }
 
 /// What distinguishes the history of this start from others, if it is stored. For the postmaster.
@@ -320,20 +310,17 @@ pub fn of_database() -> String {
 /// Whether an earlier history of this database goes on in the present one, which lacks nothing of
 /// it.
 pub fn is_continued(earlier: &str) -> bool {
-    let Beginning::Continued { since, up_to } = with(|history| history.beginning.clone()) else {
-        return false;
-    };
     let mut parts = earlier.split('/');
     // SAFETY: reads shared state.
     let system = unsafe { pg_sys::GetSystemIdentifier() }.to_string();
     let is_of_system = parts.next() == Some(&system);
-    let timeline = parts.next().and_then(|part| part.parse().ok());
-    let nonce = parts.next().and_then(|part| Uuid::parse_str(part).ok());
+    let nonce = parts.nth(1).and_then(|part| Uuid::parse_str(part).ok());
     let is_of_database = parts.next() == Some(&database::current().to_string());
-    is_of_system
-        && is_of_database
-        && timeline.is_some_and(|timeline| (since.timeline..=up_to).contains(&timeline))
-        && (timeline != Some(since.timeline) || since.nonce.is_some() && since.nonce == nonce)
+    let Some(nonce) = nonce.filter(|_| is_of_system && is_of_database) else {
+        return false;
+    };
+    let (present, up_to) = with(|history| (history.nonce, history.up_to()));
+    Chain::read().continues(nonce, present, up_to)
 }
 
 fn new_history() -> PathBuf {

@@ -7,31 +7,22 @@ use super::{own_xact, timeout};
 /// Asks the postmaster to start the function `entry` of this library as a background
 /// worker. Returns whether there was a free worker slot.
 pub fn start(name: &str, kind: &str, entry: &str, argument: u32) -> bool {
-    let flags = pg_sys::BGWORKER_SHMEM_ACCESS | pg_sys::BGWORKER_BACKEND_DATABASE_CONNECTION;
-    register(flags, name, kind, entry, argument)
-}
-
-/// Has the postmaster run the function `entry` of this library once, as soon as the recovery with
-/// which it starts has ended. Only while libraries are preloaded.
-pub fn run_after_recovery(name: &str, entry: &str) {
-    let mut worker = described(pg_sys::BGWORKER_SHMEM_ACCESS, name, name, entry, 0);
-    // SAFETY: the struct is filled in, and copied.
-    unsafe { pg_sys::RegisterBackgroundWorker(&raw mut worker) };
-}
-
-fn register(flags: u32, name: &str, kind: &str, entry: &str, argument: u32) -> bool {
-    let mut worker = described(flags, name, kind, entry, argument);
+    let mut worker = described(name, kind, entry, argument);
     // SAFETY: the struct is filled in; no handle is requested.
     unsafe { pg_sys::RegisterDynamicBackgroundWorker(&raw mut worker, std::ptr::null_mut()) }
 }
 
-fn described(
-    flags: u32,
-    name: &str,
-    kind: &str,
-    entry: &str,
-    argument: u32,
-) -> pg_sys::BackgroundWorker {
+/// Has the postmaster run the function `entry` of this library once, as soon as the recovery with
+/// which it starts has ended, and again if that fails. Only while libraries are preloaded.
+pub fn run_after_recovery(name: &str, entry: &str) {
+    let mut worker = described(name, name, entry, 0);
+    worker.bgw_restart_time = 5;
+    // SAFETY: the struct is filled in, and copied.
+    unsafe { pg_sys::RegisterBackgroundWorker(&raw mut worker) };
+}
+
+fn described(name: &str, kind: &str, entry: &str, argument: u32) -> pg_sys::BackgroundWorker {
+    let flags = pg_sys::BGWORKER_SHMEM_ACCESS | pg_sys::BGWORKER_BACKEND_DATABASE_CONNECTION;
     let mut worker = pg_sys::BackgroundWorker {
         bgw_flags: flags as _,
         bgw_start_time: pg_sys::BgWorkerStartTime::BgWorkerStart_RecoveryFinished,
@@ -86,6 +77,21 @@ pub fn connect(database: pg_sys::Oid) {
         pg_sys::BackgroundWorkerInitializeConnectionByOid(
             database,
             pg_sys::InvalidOid,
+            pg_sys::BGWORKER_BYPASS_ALLOWCONN,
+        );
+    }
+}
+
+/// Like [`connect`], for a worker that needs no particular database, to the one that every cluster
+/// has and that nobody uses.
+pub fn connect_to_template0() {
+    // SAFETY: called once at the start of a worker's main function.
+    unsafe {
+        pqsignal(libc::SIGTERM, Some(die));
+        pg_sys::BackgroundWorkerUnblockSignals();
+        pg_sys::BackgroundWorkerInitializeConnection(
+            c"template0".as_ptr(),
+            std::ptr::null(),
             pg_sys::BGWORKER_BYPASS_ALLOWCONN,
         );
     }

@@ -76,11 +76,6 @@ pub fn is_standby_requested() -> bool {
     data_directory::path().join("standby.signal").exists()
 }
 
-/// Whether this start is the first one of a base backup.
-pub fn is_backup() -> bool {
-    data_directory::path().join("backup_label").exists()
-}
-
 /// Whether a file in the data directory shows that this start continues another
 /// cluster's history: a standby, a point-in-time recovery, or a base backup.
 pub fn recovery_is_requested() -> bool {

@@ -372,7 +372,21 @@ pub fn any_row<R>(
     index: Option<pg_sys::Oid>,
     read: impl FnOnce(&Row<'_>) -> R,
 ) -> Option<R> {
-    scan(relation, index, None, Seen::Before, read)
+    scan(relation, index, None, Seen::Before, first(read))
+}
+
+/// Passes all rows of a relation to `read`.
+pub fn each_row(relation: pg_sys::Oid, mut read: impl FnMut(&Row<'_>)) {
+    scan(relation, None, None, Seen::Before, |row| {
+        read(row);
+        None::<()>
+    });
+}
+
+/// Reads the first row of a scan, which ends it.
+fn first<R>(read: impl FnOnce(&Row<'_>) -> R) -> impl FnMut(&Row<'_>) -> Option<R> {
+    let mut read = Some(read);
+    move |row| read.take().map(|read| read(row))
 }
 
 /// Finds the row of `relation` whose first column, of a text type, equals `key`, and
@@ -391,7 +405,8 @@ pub fn find_by_text<R>(
     let text = unsafe { pg_sys::cstring_to_text_with_len(key.as_ptr().cast(), key.len() as i32) };
     let equality = (pg_sys::F_TEXTEQ, pg_sys::DEFAULT_COLLATION_OID);
     let text = pg_sys::Datum::from(text);
-    scan(relation, index, Some((equality, text)), Seen::Before, read)
+    let key = Some((equality, text));
+    scan(relation, index, key, Seen::Before, first(read))
 }
 
 /// Like [`find_by_text`], for a catalog whose first column is its OID, with an index on it.
@@ -404,18 +419,25 @@ fn find_by_oid<R>(
 ) -> Option<R> {
     let equality = (pg_sys::F_OIDEQ, pg_sys::InvalidOid);
     let key = pg_sys::Datum::from(key);
-    scan(catalog, Some(index), Some((equality, key)), seen, read)
+    scan(
+        catalog,
+        Some(index),
+        Some((equality, key)),
+        seen,
+        first(read),
+    )
 }
 
 /// A function that compares, and its collation.
 type Equality = (u32, pg_sys::Oid);
 
+/// Passes rows to `read` until it returns something.
 fn scan<R>(
     relation: pg_sys::Oid,
     index: Option<pg_sys::Oid>,
     first_column: Option<(Equality, pg_sys::Datum)>,
     seen: Seen,
-    read: impl FnOnce(&Row<'_>) -> R,
+    mut read: impl FnMut(&Row<'_>) -> Option<R>,
 ) -> Option<R> {
     let mut key = pg_sys::ScanKeyData::default();
     // SAFETY: the order of calls is PostgreSQL's own for such a scan; an error
@@ -450,8 +472,11 @@ fn scan<R>(
             i32::from(first_column.is_some()),
             &raw mut key,
         );
-        let tuple = pg_sys::systable_getnext(scan);
-        let result = (!tuple.is_null()).then(|| read(&Row::new(tuple, (*table).rd_att)));
+        let mut rows = std::iter::from_fn(|| {
+            let tuple = pg_sys::systable_getnext(scan);
+            (!tuple.is_null()).then(|| Row::new(tuple, (*table).rd_att))
+        });
+        let result = rows.find_map(|row| read(&row));
         pg_sys::systable_endscan(scan);
         pg_sys::table_close(table, pg_sys::AccessShareLock as _);
         result

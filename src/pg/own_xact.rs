@@ -7,7 +7,7 @@ use std::time::Duration;
 use pgrx::pg_sys::panic::CaughtError;
 use pgrx::{PgTryBuilder, pg_sys};
 
-use super::{database, replication, timeout};
+use super::{database, guc, replication, timeout};
 
 /// An error that was caught: the part of it that is shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,6 +64,16 @@ fn run<T>(work: impl FnOnce() -> T, committed: impl FnOnce(T, bool)) -> Result<(
                 pg_sys::AbortCurrentTransaction();
             }
         })
+}
+
+/// Runs `work` in its own transaction, whose commit waits for no standby. An error ends the process.
+pub fn run_locally(work: impl FnOnce()) {
+    guc::set(c"synchronous_commit", c"local");
+    // SAFETY: the process is between transactions.
+    unsafe { pg_sys::StartTransactionCommand() };
+    work();
+    // SAFETY: ends what was begun above.
+    unsafe { pg_sys::CommitTransactionCommand() };
 }
 
 /// How long a transaction of [`run_briefly`] may take: less than the five seconds for

@@ -23,6 +23,12 @@ pub fn in_recovery() -> bool {
     unsafe { pg_sys::RecoveryInProgress() }
 }
 
+/// Whether `pg_upgrade` runs the server.
+pub fn is_binary_upgrade() -> bool {
+    // SAFETY: a plain variable of this process.
+    unsafe { pg_sys::IsBinaryUpgrade }
+}
+
 /// How many processes can have a session or be background workers at once. Known once the
 /// server has read its configuration.
 pub fn most_sessions() -> usize {

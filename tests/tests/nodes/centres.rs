@@ -3,7 +3,7 @@
 
 use leaf_tests::postgres::NoTls;
 use leaf_tests::{
-    Centre, Draw, Mode, Server, Signal, attach, draw_many, refused, signal, wait_until,
+    Centre, Draw, Mode, Server, Signal, Snowflake, attach, draw_many, refused, signal, wait_until,
 };
 use std::fs;
 
@@ -224,12 +224,45 @@ fn centre_feeds_on_after_failovers_that_follow_each_other() {
     standbys[1].catch_up_with(&centre.0);
     centre.0.stop(Mode::Immediate);
     standbys[0].promote();
+    let origins = "SELECT count(*) FROM pg_replication_origin WHERE roname ~ '^leaf_history'";
+    wait_until("its history is recorded", || {
+        standbys[0].connect().number(origins) == 2
+    });
     let conninfo = standbys[0].connection_string();
     standbys[1].reload("primary_conninfo", &conninfo.replace('\'', "''"));
     standbys[1].catch_up_with(&standbys[0]);
     standbys[0].stop(Mode::Immediate);
     let fed = standbys[1].promote().feed("orders", 10).expect("numbers");
     assert!(fed.first > 1000, "{fed:?}");
+}
+
+/// The server in between was promoted as one that lacks something, and has handed out nothing.
+#[test]
+fn standby_of_a_server_that_lacks_numbers_feeds_nothing_when_it_is_promoted_next() {
+    let mut centre = lossless_centre();
+    centre.create("orders", "");
+    let mut standbys = ["b", "c"].map(|name| standby_of(&centre.0, name));
+    let mut client = centre.0.connect();
+    let former = client.snowflake().expect("an id");
+    for standby in &standbys {
+        standby.catch_up_with(&centre.0);
+        standby.reload("primary_conninfo", "");
+    }
+    client.feed("orders", 1000).expect("numbers");
+    centre.0.stop(Mode::Immediate);
+    standbys[0].configure("leaf.lossless_failover = off\n");
+    standbys[0].restart(Mode::Fast);
+    let mut there = standbys[0].promote();
+    assert_eq!(there.feed("orders", 1).expect_err("none"), "55000");
+    let conninfo = standbys[0].connection_string();
+    standbys[1].reload("primary_conninfo", &conninfo.replace('\'', "''"));
+    standbys[1].catch_up_with(&standbys[0]);
+    standbys[0].stop(Mode::Immediate);
+    let mut there = standbys[1].promote();
+    assert_eq!(there.feed("orders", 1).expect_err("none"), "55000");
+    let worker_id = |id: i64| id >> 12 & 1_023;
+    let id = there.snowflake().expect("an id");
+    assert_ne!(worker_id(id), worker_id(former));
 }
 
 #[test]

@@ -36,6 +36,8 @@ pub enum Step {
     Return(usize),
     /// A server whose follower was promoted follows that one.
     Rejoin(usize),
+    /// A follower whose primary's other follower was promoted follows that one.
+    Follow(usize),
     Restart(usize, Mode, Files),
 }
 
@@ -177,6 +179,7 @@ fn step() -> BoxedStrategy<Step> {
         2 => (server(), any::<bool>()).prop_map(|(of, kill)| Step::Promote(of, kill)),
         1 => server().prop_map(Step::Return),
         1 => server().prop_map(Step::Rejoin),
+        1 => server().prop_map(Step::Follow),
         2 => (server(), modes, files()).prop_map(|(of, mode, files)| Step::Restart(of, mode, files)),
     ]
     .boxed()
@@ -217,6 +220,25 @@ fn lossy_promotion() -> impl Strategy<Value = Vec<Step>> {
     )
 }
 
+/// Two followers miss something; one is promoted, the other one follows it, and is promoted next.
+fn promotions_in_a_row() -> impl Strategy<Value = Vec<Step>> {
+    let uses = |some| prop::collection::vec(usage(), some);
+    let parts = (server(), uses(1..3), uses(1..4), uses(0..2));
+    parts.prop_map(|(of, had, missed, between)| {
+        let used = |uses: Vec<Use>| uses.into_iter().map(move |what| Step::Use(of, what));
+        let standby = Step::Copy(of, Copy::Standby);
+        [standby.clone(), standby]
+            .into_iter()
+            .chain(used(had))
+            .chain([Step::Cut(0), Step::Cut(LATEST)])
+            .chain(used(missed))
+            .chain([Step::Promote(LATEST, true), Step::Follow(0)])
+            .chain(between.into_iter().map(|what| Step::Use(LATEST, what)))
+            .chain([Step::Promote(0, true)])
+            .collect()
+    })
+}
+
 /// A standby by which its primary's commits are confirmed from then on.
 fn synchronous_standby() -> impl Strategy<Value = Vec<Step>> {
     server().prop_map(|of| vec![Step::Copy(of, Copy::Standby), Step::Sync(of, Some(LATEST))])
@@ -234,6 +256,7 @@ pub fn walk() -> impl Strategy<Value = Walk> {
         2 => lossy_promotion(),
         1 => synchronous_standby(),
         1 => touched_dump(),
+        1 => promotions_in_a_row(),
     ];
     let turns = prop::collection::vec(turn, 3..14);
     (select(vec![0, 10, 1_000]), any::<bool>(), turns).prop_map(

@@ -42,6 +42,8 @@ pub struct Machine {
     pub following: Option<Following>,
     /// Whose standby it was.
     promoted_from: Option<usize>,
+    /// How many there were then: standbys that were made later have no WAL of before.
+    promoted_among: usize,
     /// The follower by which its commits are confirmed.
     sync: Option<usize>,
     older: Option<PathBuf>,
@@ -119,6 +121,7 @@ impl World {
             is_clean: false,
             following,
             promoted_from: None,
+            promoted_among: 0,
             sync: None,
             older: None,
         });
@@ -206,6 +209,7 @@ impl World {
                 }
             }
             Step::Rejoin(of) => self.rejoin(of),
+            Step::Follow(of) => self.follow_next(of),
             Step::Restart(of, mode, files) => {
                 if let Some(machine) = self.own(of) {
                     self.restart(machine, mode, files);
@@ -409,7 +413,9 @@ impl World {
             false => drop(self.machines[follower].server.promote()),
         }
         self.begins_a_timeline(follower);
+        let among = self.machines.len();
         let machine = &mut self.machines[follower];
+        machine.promoted_among = among;
         machine.promoted_from = Some(of).filter(|_| !is_logical);
         let kept = machine.following.take().expect("it follows").kept;
         self.wait_for_nobody(follower);
@@ -504,6 +510,35 @@ impl World {
         };
         let follower = self.machines[primary].promoted_from.expect("a predecessor");
         self.close(follower, Mode::Fast);
+        self.machines[primary].promoted_from = None;
+        self.follow(follower, primary);
+    }
+
+    /// A follower follows the one that was promoted when both had the same primary.
+    fn follow_next(&mut self, of: usize) {
+        let next = |follower: usize| {
+            let following = self.machines[follower].following.as_ref();
+            let of = following.filter(|it| !it.is_logical)?.of;
+            let promoted = self.machines_with(|it| {
+                it.is_open
+                    && it.following.is_none()
+                    && it.promoted_from == Some(of)
+                    && follower < it.promoted_among
+            });
+            promoted.first().copied()
+        };
+        let mut followers = self.machines_with(|it| it.is_open && it.following.is_some());
+        followers.retain(|&follower| next(follower).is_some());
+        let Some(follower) = Self::pick(&followers, of) else {
+            return;
+        };
+        let primary = next(follower).expect("one was promoted");
+        self.machines[follower].server.stop(Mode::Fast);
+        self.follow(follower, primary);
+    }
+
+    /// A stopped server follows another one, and loses what that lacks.
+    fn follow(&mut self, follower: usize, primary: usize) {
         self.machines[primary].server.connect().run("CHECKPOINT");
         let [follower_server, primary_server] =
             [follower, primary].map(|at| &self.machines[at].server);
@@ -513,7 +548,6 @@ impl World {
             "primary_conninfo = '{} application_name=s{follower}'\n",
             primary_server.connection_string()
         ));
-        self.machines[primary].promoted_from = None;
         self.machines[follower].sync = None;
         self.places.retain(|it| it.machine != follower);
         self.machines[follower].following = Some(Following {
