@@ -38,7 +38,7 @@ fn leaf_alloc_check(call: Call<'_>) -> Answer<'_> {
             };
             match trigger::is_replica() && (old.is_of_centre() || new.is_of_centre()) {
                 // Another cluster's grants say nothing about this one's.
-                true => new.with_grants_of(&old),
+                true => signed(&old, new.with_grants_of(&old)),
                 false => signed(&old, check(&old, new)),
             }
         }

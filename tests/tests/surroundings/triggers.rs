@@ -99,6 +99,12 @@ fn row_written_behind_the_triggers_feeds_nothing_whatever_changes_it_before() {
     admin.run("CREATE ROLE shard");
     admin.feed("orders", 10).expect("numbers");
     past_the_triggers(&mut admin, "UPDATE leaf.alloc SET max_id = max_id");
+    // As if the tag of another node had been attached.
+    admin.run(
+        "SET session_replication_role = replica;
+         UPDATE leaf.alloc SET upstream_tag = 'orders', upstream_incarnation = gen_random_uuid();
+         RESET session_replication_role",
+    );
     admin.run("SELECT leaf_tag_grant('orders', 'shard')");
     assert_eq!(admin.feed("orders", 10).expect_err("none"), "55000");
     admin.next("orders").expect("an id");
