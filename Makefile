@@ -5,7 +5,7 @@
 export PG_CONFIG
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-stop demo-nodes test test-server test-plain test-clients test-long bench bench-nodes bench-serve book lint stage install package test-packages release test-release
+.PHONY: help setup demo demo-stop demo-nodes test test-server test-plain test-clients test-long bench bench-nodes bench-serve book reference lint stage install package test-packages release test-release
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 14
@@ -51,6 +51,9 @@ bench-serve: ## measure ids over HTTP, write bench/SERVE.md
 
 book: ## build the manual into target/book
 	@scripts/book
+
+reference: ## write what the reference has from the sources
+	@cargo run -q -p leaf-lint --bin leaf-reference -- --write
 
 lint: ## check versions, imports, format, clippy, licences, documentation and crates; warnings are errors
 	@scripts/lint

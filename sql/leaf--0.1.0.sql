@@ -452,9 +452,11 @@ CREATE FUNCTION leaf.require_transaction() RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF current_setting('transaction_read_only')::boolean THEN
+        -- When: `leaf_column_adopt`, `leaf_column_release`, `leaf_tag_align`
         PERFORM leaf.fail('25006', 'columns cannot change hands in a read-only transaction',
             'Call the function on the primary, in a transaction that may write.');
     ELSIF current_setting('transaction_isolation') IN ('repeatable read', 'serializable') THEN
+        -- When: `leaf_column_adopt`, `leaf_column_release`, `leaf_tag_align`
         PERFORM leaf.fail('25001', format('columns cannot change hands at isolation level %s', current_setting('transaction_isolation')),
             'Call the function in a transaction at READ COMMITTED, which sees what others have committed meanwhile.');
     END IF;
@@ -603,6 +605,7 @@ DECLARE
 BEGIN
     PERFORM leaf.require_transaction();
     IF num_nulls($1, $2) > 0 THEN
+        -- When: `leaf_column_adopt`, `leaf_column_release`
         PERFORM leaf.fail('22023', 'table and column must not be null', 'Give a table and a column, such as ''orders'', ''id''.');
     END IF;
     SELECT format('%I.%I', n.nspname, r.relname), quote_ident(f.attname), format('%I.%I.%I', n.nspname, r.relname, f.attname),
@@ -615,6 +618,7 @@ BEGIN
       JOIN pg_attribute AS f ON f.attrelid = r.oid AND f.attname = $2 AND f.attnum > 0 AND NOT f.attisdropped
      WHERE r.oid = $1;
     IF NOT FOUND THEN
+        -- When: `leaf_column_adopt`, `leaf_column_release`
         PERFORM leaf.fail('42703', format('column "%s" of table %s does not exist', $2, $1),
             'Check the spelling: unlike in SQL commands, upper case is not folded to lower case here.');
     END IF;
@@ -624,25 +628,36 @@ BEGIN
       LEFT JOIN LATERAL (
           SELECT q.name, q.refusal FROM leaf.sequences($1, $2) AS q WHERE $3 IS NOT NULL AND q.refusal IS NOT NULL LIMIT 1) AS s ON true
      CROSS JOIN LATERAL (VALUES
+        -- When: `leaf_column_adopt`, `leaf_column_release`
         (r.relkind NOT IN ('r', 'p'), '42809', '%1$s is neither an ordinary nor a partitioned table',
          'Specify the table in which the rows are stored.', NULL),
+        -- When: `leaf_column_adopt`, `leaf_column_release`
         (NOT pg_has_role(r.relowner, 'USAGE'), '42501', 'must be owner of table %1$s',
          'Use the role of the owner, a member of it, or a superuser.', NULL),
+        -- When: `leaf_column_adopt` and `leaf_column_release`
         (schema = 'leaf', '42809', 'table %1$s belongs to leaf', 'Specify a table of your own.', NULL),
+        -- When: `leaf_column_adopt`
         (r.relpersistence = 't', '42809', '%1$s is a temporary table, which a tag would outlive',
          'Create the tag with leaf_tag_create, and set the default with ALTER TABLE.', NULL),
+        -- When: `leaf_column_adopt`, `leaf_column_release`
         (r.relispartition OR f.attinhcount > 0, '42809', 'table %1$s is a partition, or has the column from a parent table',
          'Specify the partitioned table, or the parent.', NULL),
+        -- When: `leaf_column_adopt`, `leaf_column_release`
         (f.attgenerated <> '', '42809', 'table %1$s generates the column from others', 'Choose another column.', NULL),
+        -- When: `leaf_column_adopt`: its type is not `bigint`, nor, for segment ids, `integer` or `smallint`
         (kind = 'segment' AND largest IS NULL OR kind = 'snowflake' AND largest IS DISTINCT FROM 9223372036854775807, '42804',
          'column %2$s has no room for the ids', 'Change its type with ALTER TABLE ... ALTER COLUMN ... TYPE bigint first.', NULL),
         (EXISTS (SELECT FROM leaf.defaults() AS o
+                  -- When: `leaf_column_adopt`
                   WHERE kind IS NOT NULL AND o."column" = $2 AND o."table" IN (SELECT leaf.tree($1))), '55000',
          'the default of column %2$s already draws from leaf',
          'Nothing is left to do. To go back to a sequence, use leaf_column_release.', NULL),
+        -- When: `leaf_column_adopt`
         (pg_get_expr(d.adbin, 0) !~ '^nextval\(''(?:[^'']|'''')*''::regclass\)$', '55000',
          'column %2$s has a default that is not nextval of a sequence', 'Drop the default first, once nothing depends on its values.',
          format('The default is %s.', pg_get_expr(d.adbin, 0))),
+        -- When: `leaf_column_adopt`, if the sequence counts downwards, begins again at its end (CYCLE), is used by
+        -- other columns, is the identity of a table below, or is not owned by the column; DETAIL says which
         (s.refusal IS NOT NULL, '55000', 'leaf cannot take the place of the sequence of column %2$s',
          'Give the column a sequence that it alone uses and owns (ALTER SEQUENCE ... OWNED BY), and that counts upwards without CYCLE.',
          format('Sequence %s %s.', s.name, s.refusal))) AS w (is_so, code, message, hint, detail)
@@ -667,10 +682,13 @@ BEGIN
         -- It changes nothing, and conflicts with nextval().
         EXECUTE format('ALTER SEQUENCE %s CACHE %s', named, cache);
     ELSE
+        -- When: `leaf_column_adopt`, `leaf_column_release`
         PERFORM leaf.fail('42501', format('sequence %s does not belong to role "%s", who owns the table', named, pg_get_userbyid(owner)),
             'Use ALTER SEQUENCE ... OWNER TO first, or drop the default that uses the sequence.');
     END IF;
     IF relation::text <> named OR NOT EXISTS (SELECT FROM pg_class AS c WHERE c.oid = relation) THEN
+        -- When: `leaf_column_adopt`, `leaf_column_release`, if the table or a sequence of the column was dropped, or
+        -- got another name, before it could be locked
         PERFORM leaf.fail('40001', format('%s was changed meanwhile', named), 'Repeat the call.');
     END IF;
 END
@@ -733,9 +751,12 @@ BEGIN
                 SELECT FROM pg_locks AS w JOIN pg_locks AS h ON h.pid = w.pid
                  WHERE NOT w.granted AND pg_backend_pid() = ANY (pg_blocking_pids(w.pid)) AND h.granted AND h.relation = missing
                    AND h.database = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database())) THEN
+            -- When: `leaf_column_adopt`, `leaf_column_release`, if the transaction has locked another table before
             PERFORM leaf.fail('40P01', format('table %s is locked by a session that waits for this transaction', missing),
                 'Make the call at the beginning of a transaction that has locked no other table.');
         ELSIF clock_timestamp() >= began + patience THEN
+            -- When: `leaf_column_adopt`, `leaf_column_release`; it is the table, one below it, its sequence, or a
+            -- table of leaf
             PERFORM leaf.fail('55P03', format('%s %s could not be locked within lock_timeout',
                     CASE WHEN missing IN (SELECT seqrelid FROM pg_sequence) THEN 'sequence' ELSE 'table' END, missing),
                 'Wait until long transactions that use it have ended, or raise lock_timeout.');
@@ -776,6 +797,7 @@ BEGIN
     IF kind = 'snowflake' THEN
         EXECUTE format('SELECT %s.leaf_snowflake_floor(clock_timestamp())', home) INTO floor;
         IF start > floor THEN
+            -- When: `leaf_column_adopt` with `kind => 'snowflake'`
             PERFORM leaf.fail('55000', format('column %s has values above the snowflake ids of the present', c.full_name),
                 'Use kind => ''segment'', or a layout whose ids are larger.',
                 format('The largest value is %s; snowflake ids now begin at %s.', start - 1, floor));
@@ -784,6 +806,7 @@ BEGIN
         RETURN;
     END IF;
     IF start > least(c.largest, 9223372036854775806) THEN
+        -- When: `leaf_column_adopt`
         PERFORM leaf.fail('2200H', format('no number is left for column %s: %s is the last one', c.full_name, c.largest),
             'Change a column of a smaller type to bigint first, or remove the values near the end of its type.');
     END IF;
@@ -813,6 +836,7 @@ BEGIN
              WHERE d.tag = $3 AND leaf.privilege($3, d.owner) <> 'none' AND NOT (d."column" = $2 AND d."table" IN (SELECT leaf.tree($1))));
     why := coalesce(why, CASE WHEN leaf.privilege($3, c.owner) <> 'own' THEN 'It belongs to another role than the table' END);
     IF why IS NOT NULL THEN
+        -- When: `leaf_column_release`, if other columns draw from the tag, or another role owns it; DETAIL says which
         PERFORM leaf.fail('55000', format('tag "%s" would go on handing out the numbers of the sequence', tag),
             'Take the default away with ALTER TABLE, and choose a range of numbers for the column that the tag does not reach.', why || '.');
     END IF;
@@ -829,6 +853,7 @@ BEGIN
     END IF;
     SELECT * INTO s FROM leaf.sequences($1, $2) LIMIT 1;
     IF s.is_bounded AND start > s.last THEN
+        -- When: `leaf_column_release`
         PERFORM leaf.fail('55000', format('sequence %s ends below %s, where it would have to go on', s.name, start),
             'Use ALTER SEQUENCE ... NO MAXVALUE first.');
     ELSIF s.sequence IS NULL AND c.is_required OR s.was IS NOT NULL THEN
@@ -866,8 +891,10 @@ DECLARE
     narrow text;
 BEGIN
     IF kind IS NULL OR kind NOT IN ('segment', 'snowflake') THEN
+        -- When: `leaf_column_adopt`
         PERFORM leaf.fail('22023', format('kind must not be "%s"', kind), 'It is either ''segment'' or ''snowflake''.');
     ELSIF kind = 'snowflake' AND tag IS NOT NULL THEN
+        -- When: `leaf_column_adopt`
         PERFORM leaf.fail('22023', 'snowflake ids have no tag', 'Leave the tag out, or use kind => ''segment''.');
     END IF;
     c := leaf.column_of($1, $2, kind);
@@ -901,6 +928,7 @@ DECLARE
 BEGIN
     SELECT * INTO d FROM leaf.defaults() AS o WHERE o."table" = $1 AND o."column" = $2 AND o.is_plain;
     IF NOT FOUND THEN
+        -- When: `leaf_column_release`
         PERFORM leaf.fail('55000',
             format('the default of column %s is not a call of leaf_segment_next or leaf_snowflake_next', c.full_name),
             'Only a column with the default that leaf_column_adopt sets can be released.');

@@ -66,6 +66,7 @@ impl Report {
 
 /// The server replays WAL.
 pub fn in_recovery() -> Report {
+    // When: a draw on a standby
     Report::new(
         Code::ERRCODE_READ_ONLY_SQL_TRANSACTION,
         "cannot draw ids while the server is in recovery",

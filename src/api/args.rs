@@ -49,6 +49,8 @@ fn wrong(message: impl Into<String>, hint: &'static str) -> Report {
 /// it once for each column of the result.
 pub fn require_from_clause(call: Call<'_>, function: &'static str) {
     if !call.is_in_from_clause() {
+        // When: functions that return a record and change something: in a select list,
+        // `(function(...)).*` would call them once for each column
         Report::new(
             Code::ERRCODE_FEATURE_NOT_SUPPORTED,
             format!("{function} must be called in FROM"),
@@ -64,6 +66,7 @@ pub fn require_from_clause(call: Call<'_>, function: &'static str) {
 /// An argument that has a default and must not be NULL.
 pub fn given<T>(argument: Option<T>, name: &str) -> T {
     argument.unwrap_or_else(|| {
+        // When: an argument that has a default or must be given is NULL
         bad(
             format!("{name} must not be null"),
             "Leave the argument out to get its default.",
@@ -79,9 +82,12 @@ pub fn tag(tag: Option<&[u8]>) -> &[u8] {
 fn check_tag(tag: Option<&[u8]>) -> Result<&[u8], Report> {
     let hint = "Specify a tag, such as 'orders'.";
     match tag {
+        // When: functions that take a tag
         None => Err(wrong("tag must not be null", hint)),
+        // When: functions that take a tag
         Some([]) => Err(wrong("tag must not be empty", hint)),
         // Only a text with more bytes than a tag has characters can be too long.
+        // When: functions that take a tag
         Some(tag) if tag.len() > MAX_CHARS && datum::characters(tag) > MAX_CHARS => Err(wrong(
             "tag is too long",
             "A tag has at most 128 characters.",
@@ -99,6 +105,7 @@ pub fn count(count: Option<impl Into<i64>>) -> u64 {
 fn check_count(count: i64) -> Result<u64, Report> {
     match u64::try_from(count) {
         Ok(count) if count > 0 => Ok(count),
+        // When: `leaf_segment_batch`, `leaf_snowflake_batch`, `leaf_segment_reserve`
         _ => Err(wrong(
             format!("count must be at least 1, not {count}"),
             "Ask for one id or more.",
@@ -109,6 +116,7 @@ fn check_count(count: i64) -> Result<u64, Report> {
 /// A number of ids in a segment.
 pub fn step(step: i32) -> i32 {
     if step < 1 {
+        // When: `leaf_tag_create`, `leaf_tag_alter`
         bad(
             format!("step must be at least 1, not {step}"),
             "A step is the number of ids fetched at once; 1000 is a good value to start with.",
@@ -122,6 +130,7 @@ pub fn max_step(max_step: Option<i32>) -> Option<i32> {
     if let Some(most) = max_step
         && most < 0
     {
+        // When: `leaf_tag_create`, `leaf_tag_alter`
         bad(
             format!("max_step must not be negative: {most}"),
             "Specify the largest number of ids to fetch at once, or 0 for leaf.max_step.",
@@ -137,17 +146,22 @@ pub fn stripe(stripes: Option<i32>, stripe: Option<i32>, width: Option<i64>) -> 
     let (stripes, stripe) = match (stripes, stripe) {
         (Some(stripes), Some(stripe)) => (stripes, stripe),
         (None, None) if width.is_none() => return None,
+        // When: `leaf_tag_create`
         (None, None) => bad("stripe_width is given without stripes and stripe", hint),
+        // When: `leaf_tag_create`
         (Some(_), None) => bad("stripes is given without stripe", hint),
+        // When: `leaf_tag_create`
         (None, Some(_)) => bad("stripe is given without stripes", hint),
     };
     if stripes < 1 {
+        // When: `leaf_tag_create`
         bad(
             format!("stripes must be at least 1, not {stripes}"),
             "Choose the largest number of nodes that there may ever be, such as 64.",
         );
     }
     if !(0..stripes).contains(&stripe) {
+        // When: `leaf_tag_create`
         bad(
             format!("stripe must be from 0 to {}, not {stripe}", stripes - 1),
             "Stripes are numbered from 0; no two nodes may have the same one.",
@@ -155,6 +169,7 @@ pub fn stripe(stripes: Option<i32>, stripe: Option<i32>, width: Option<i64>) -> 
     }
     let width = width.unwrap_or(Stripe::WIDTH);
     if width < 1 {
+        // When: `leaf_tag_create`
         bad(
             format!("stripe_width must be at least 1, not {width}"),
             "It is the number of ids in a block of a stripe; 1000000 is a good value.",
@@ -162,6 +177,7 @@ pub fn stripe(stripes: Option<i32>, stripe: Option<i32>, width: Option<i64>) -> 
     }
     let found = Stripe::new(stripes, stripe, width);
     found.or_else(|| {
+        // When: `leaf_tag_create`
         bad(
             format!("{stripes} blocks of stripe_width {width} are longer than bigint"),
             "Choose a smaller stripe_width or fewer stripes: their product can be at most 9223372036854775807.",
@@ -172,6 +188,7 @@ pub fn stripe(stripes: Option<i32>, stripe: Option<i32>, width: Option<i64>) -> 
 /// The description of a tag.
 pub fn description(description: Option<&[u8]>) -> Option<&[u8]> {
     if description.is_some_and(|text| datum::characters(text) > MAX_DESCRIPTION) {
+        // When: `leaf_tag_create`, `leaf_tag_alter`
         bad(
             "description is too long",
             "A description has at most 256 characters.",
@@ -190,6 +207,7 @@ pub fn owner(name: Option<&CStr>) -> CString {
         error::no_such_role(&role).raise()
     };
     if !role::has_privileges_of(role::current(), owner) {
+        // When: `leaf_tag_create` with `owner`
         Report::new(
             Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
             format!("must be a member of role \"{}\"", display(name.to_bytes())),
@@ -203,6 +221,7 @@ pub fn owner(name: Option<&CStr>) -> CString {
 /// The name to store for a grantee: that of a role, or `public`.
 pub fn grantee(role: Option<&CStr>) -> CString {
     let name = role.unwrap_or_else(|| {
+        // When: `leaf_tag_grant`, `leaf_tag_revoke`
         bad(
             "role must not be null",
             "Specify a role, or use PUBLIC for all roles.",
@@ -231,6 +250,7 @@ pub fn block_length(count: i64) -> u64 {
 fn check_block_length(count: i64) -> Result<u64, Report> {
     let (length, most) = (check_count(count)?, segment::max_reserve());
     match length > most {
+        // When: `leaf_segment_reserve`, `leaf_segment_feed`
         true => Err(wrong(
             format!("count must be at most {most}, not {length}"),
             "Reserve several blocks; leaf.max_reserve sets how many ids one block can have.",
@@ -242,8 +262,10 @@ fn check_block_length(count: i64) -> Result<u64, Report> {
 /// The tags of which a shard asks for numbers.
 pub fn fed_tags(tags: Option<Vec<Option<&[u8]>>>) -> Vec<Option<&[u8]>> {
     let hint = "Specify tags, such as '{orders,parcels}'.";
+    // When: `leaf_segment_feed`
     let tags = tags.unwrap_or_else(|| bad("tags must not be null", hint));
     if tags.len() > MOST_FED {
+        // When: `leaf_segment_feed`
         bad(
             format!("there can be at most {MOST_FED} tags, not {}", tags.len()),
             "Ask for the others in another call.",
@@ -259,9 +281,11 @@ pub fn feeds<'t>(
     exact: Option<Vec<Option<bool>>>,
 ) -> Vec<Result<Feed<'t>, Report>> {
     let hint = "Give the arrays an element for each tag.";
+    // When: `leaf_segment_feed`
     let counts = counts.unwrap_or_else(|| bad("counts must not be null", hint));
     let exact = exact.unwrap_or_else(|| vec![Some(false); tags.len()]);
     if counts.len() != tags.len() || exact.len() != tags.len() {
+        // When: `leaf_segment_feed`
         bad(
             "tags, counts and exact must have the same number of elements",
             hint,
@@ -293,9 +317,11 @@ pub fn block(block: Option<Range<Option<i64>>>) -> Run {
     let hint = "Give the unused end of a block that leaf_segment_reserve has returned, such as '[201,301)'.";
     let block = given(block, "block");
     let (Some(first), Some(end)) = (block.start, block.end) else {
+        // When: `leaf_segment_return`
         bad("block must have a lower and an upper bound", hint);
     };
     if end <= first {
+        // When: `leaf_segment_return`
         bad("block must not be empty", hint);
     }
     Run {
@@ -308,6 +334,7 @@ pub fn block(block: Option<Range<Option<i64>>>) -> Run {
 pub fn layout(name: Option<&[u8]>) -> Layout {
     let name = display(given(name, "layout"));
     name.parse().unwrap_or_else(|error| {
+        // When: `leaf_snowflake_decode` and others, with a layout
         bad(
             format!("unknown layout: {error}"),
             "Use one of the layouts that leaf.snowflake_layout accepts.",
@@ -319,12 +346,14 @@ pub fn layout(name: Option<&[u8]>) -> Layout {
 pub fn node(node: Option<&[u8]>) -> String {
     let node = node.unwrap_or_default();
     if node.is_empty() || datum::characters(node) > MAX_NODE {
+        // When: `leaf_worker_register`
         bad(
             "the name of a node must have 1 to 256 characters",
             "Choose a name that identifies the node to a reader of leaf.worker.",
         );
     }
     if node.starts_with(lease::SERVER.as_bytes()) {
+        // When: `leaf_worker_register`
         bad(
             format!(
                 "names of nodes that begin with \"{}\" are reserved",
@@ -340,6 +369,7 @@ pub fn node(node: Option<&[u8]>) -> String {
 pub fn wanted_worker_id(worker_id: Option<i32>) -> Option<u64> {
     worker_id.map(|worker_id| {
         u64::try_from(worker_id).unwrap_or_else(|_| {
+            // When: `leaf_worker_register`
             bad(
                 format!("worker id {worker_id} is negative"),
                 "Leave it out to lease any worker id, or specify one of the layout.",
@@ -351,6 +381,7 @@ pub fn wanted_worker_id(worker_id: Option<i32>) -> Option<u64> {
 /// An instant, if it is given.
 pub fn instant(at: Option<WallTime>, name: &str) -> Option<WallTime> {
     if at.is_some_and(|at| !clock::is_finite(at)) {
+        // When: a time given to a `leaf_worker_` function
         bad(
             format!("{name} must not be infinite"),
             "Give an instant, such as clock_timestamp().",
@@ -366,6 +397,7 @@ pub fn ahead(ahead: Option<Interval>) -> Duration {
     };
     match ahead.length() {
         Some(length) if AHEAD.contains(&length) => length,
+        // When: `leaf_worker_register`, `leaf_worker_renew`
         _ => bad(
             "ahead is out of range",
             "A ceiling can be from 100 milliseconds to one day ahead.",
@@ -378,6 +410,7 @@ pub fn ahead(ahead: Option<Interval>) -> Duration {
 pub fn next_token(next: Option<i64>, token: i64) -> i64 {
     let next = next.unwrap_or_else(lease::random_token);
     if next == token || !PROPOSED.contains(&next) {
+        // When: `leaf_worker_renew`
         bad(
             "next_token must be from 2 to 9223372036854775806 and differ from token",
             "Propose a random number that was not used for this lease before.",
@@ -389,6 +422,7 @@ pub fn next_token(next: Option<i64>, token: i64) -> i64 {
 /// How many bits masked ids have.
 pub fn mask_width(bits: i32) -> Width {
     Width::of(bits).unwrap_or_else(|| {
+        // When: `leaf_mask`, `leaf_unmask`
         bad(
             format!("bits must be 64, 63 or 53, not {bits}"),
             "Use 64 for all ids, 63 for ids and masked ids from 0 on, or 53 for masked ids that JavaScript represents exactly.",
@@ -399,6 +433,7 @@ pub fn mask_width(bits: i32) -> Width {
 /// The key of a mask, of which no error quotes a part.
 pub fn mask_key(key: &[u8]) -> &Key {
     key.try_into().unwrap_or_else(|_| {
+        // When: `leaf_mask`, `leaf_unmask`
         bad(
             format!("key must have {KEY_LENGTH} bytes, not {}", key.len()),
             "Make it of random bytes and keep it secret, such as openssl rand -hex 32 prints them.",
@@ -409,6 +444,7 @@ pub fn mask_key(key: &[u8]) -> &Key {
 /// What proves that a lease is the caller's.
 pub fn proof(worker_id: Option<i32>, nonce: Option<[u8; 16]>, token: Option<i64>) -> Proof {
     let (Some(worker_id), Some(nonce), Some(token)) = (worker_id, nonce, token) else {
+        // When: `leaf_worker_renew`, `leaf_worker_release`
         bad(
             "worker id, nonce and token must not be null",
             "Give what leaf_worker_register and the last leaf_worker_renew returned.",

@@ -67,6 +67,7 @@ fn leaf_retire(call: Call<'_>) -> i64 {
     require_owner(tag);
     let row = line::lock_own(tag);
     if row.largest_reserve > 0 {
+        // When: `leaf_column_release`
         Report::not_ready(
             format!("blocks of tag \"{}\" were reserved, of which services may still hand out ids", display(tag)),
             "Take the default away with ALTER TABLE, and choose numbers for the column that the tag does not reach.",

@@ -25,6 +25,7 @@ fn leaf_id_parse(call: Call<'_>) -> Option<i64> {
 /// The text of an id; an error if the id is negative.
 pub fn text_of(id: i64) -> Vec<u8> {
     let text = id_text::encode(id).unwrap_or_else(|| {
+        // When: `leaf_id_text`
         Report::new(
             Code::ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE,
             format!("{id} has no text, because it is negative"),
@@ -45,6 +46,8 @@ fn refuse(text: &[u8], error: BadIdText) -> ! {
         0..=SHOWN => format!("\"{}\"", display(text)),
         bytes => format!("a text of {bytes} bytes"),
     };
+    // When: `leaf_id_parse`, `leaf_partman_decoder`: a symbol is wrong, or the text was cut; DETAIL
+    // says which
     Report::new(
         Code::ERRCODE_INVALID_TEXT_REPRESENTATION,
         format!("{shown} is not the text of an id"),

@@ -18,6 +18,7 @@ fn leaf_install_schema(call: Call<'_>) {
             "" => "leaf".to_owned(),
             others => format!("{others}, leaf"),
         };
+        // When: `CREATE EXTENSION leaf` without `shared_preload_libraries`
         report::warn(
             "leaf is not loaded by the server, so no ids can be drawn",
             &format!(
@@ -26,6 +27,7 @@ fn leaf_install_schema(call: Call<'_>) {
         );
     }
     match call.text(0) {
+        // When: `CREATE EXTENSION`
         Some(b"pg_catalog") => Report::new(
             Code::ERRCODE_FEATURE_NOT_SUPPORTED,
             "leaf cannot be created in schema pg_catalog",
@@ -46,6 +48,7 @@ fn check_owner() {
     let owner = owner.ok().flatten().unwrap_or(pg_sys::InvalidOid);
     if owner != role::current() && !role::is_superuser(owner) {
         let owner = display(role::name_of(owner).to_bytes());
+        // When: `CREATE EXTENSION leaf SCHEMA leaf`, if an ordinary role has created the schema
         Report::new(
             Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
             format!("schema \"leaf\" is owned by role \"{owner}\""),

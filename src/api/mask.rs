@@ -27,6 +27,7 @@ fn turn(call: Call<'_>, what: &str, turn: fn(&Mask, i64) -> Option<i64>) -> Opti
 }
 
 fn out_of_range(what: &str, number: i64, width: Width) -> ! {
+    // When: `leaf_mask`, `leaf_unmask`
     Report::new(
         Code::ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE,
         format!("{what} {number} is not a number of {} bits", width.bits()),

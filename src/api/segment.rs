@@ -105,6 +105,7 @@ fn leaf_segment_last(call: Call<'_>) -> i64 {
     let incarnation = blocks::incarnation(tag);
     let last = tags::known(tag).and_then(|known| known.last_of(incarnation));
     last.unwrap_or_else(|| {
+        // When: `leaf_segment_last` before the first draw
         Report::not_ready(
             format!("no id of tag \"{}\" was drawn in this session", display(tag)),
             "Draw one with leaf_segment_next or leaf_segment_batch first, or use INSERT ... RETURNING.",

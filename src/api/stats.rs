@@ -48,6 +48,7 @@ fn leaf_alloc_stats(call: Call<'_>) -> Datum {
         let rows = if relations.all(heap::lock_for_reading_at_once) {
             catalog::as_owner(|| alloc::shown_to(user))
         } else {
+            // When: `leaf.stat_segment`
             report::warn(
                 "table \"leaf.alloc\" is locked by another transaction",
                 "Only what is in memory is shown of tags, to members of pg_monitor.",

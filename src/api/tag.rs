@@ -38,12 +38,14 @@ fn leaf_tag_create(call: Call<'_>) {
     let start = args::given(call.bigint(2), "start");
     let max_value = args::given(call.bigint(3), "max_value");
     if max_value < start {
+        // When: `leaf_tag_create`
         args::bad(
             format!("max_value {max_value} is less than start {start}"),
             "A tag grants the ids from start to max_value.",
         );
     }
     if start > MAX_ID {
+        // When: `leaf_tag_create`
         args::bad(
             format!("start {start} is greater than any id that can be granted"),
             "The largest id is 9223372036854775806.",
@@ -71,7 +73,9 @@ fn leaf_tag_create(call: Call<'_>) {
     }
     let tag = display(tag);
     match if_not_exists {
+        // When: `leaf_tag_create` with `if_not_exists`
         true => report::notice(&format!("tag \"{tag}\" already exists, skipping")),
+        // When: `leaf_tag_create`, `leaf_column_adopt`
         false => Report::new(
             Code::ERRCODE_DUPLICATE_OBJECT,
             format!("tag \"{tag}\" already exists"),
@@ -90,6 +94,7 @@ fn check_stripe(stripe: &Stripe, step: i32, start: i64, max_value: i64) {
         numbers: OwnNumbers::of(*stripe),
     };
     if tag.left() == 0 {
+        // When: `leaf_tag_create`
         args::bad(
             format!(
                 "stripe {} has no number from start {start} to max_value {max_value}",
@@ -105,6 +110,7 @@ fn check_step(stripe: &Stripe, step: i32) {
     if let Some(width) = stripe.width()
         && step.unsigned_abs() as u64 > width
     {
+        // When: `leaf_tag_create`, `leaf_tag_alter`
         Report::new(
             Code::ERRCODE_INVALID_PARAMETER_VALUE,
             format!("step {step} is greater than stripe_width {width}"),
@@ -120,6 +126,7 @@ fn require_same(tag: &[u8], stripe: &Stripe) {
     if let Some(row) = row
         && row.numbers.stripe() != stripe
     {
+        // When: `leaf_tag_create` with `if_not_exists`, for another stripe
         Report::not_ready(
             format!(
                 "tag \"{}\" already exists with another stripe",
@@ -166,6 +173,7 @@ fn leaf_tag_vouch(call: Call<'_>) {
     let tag = call.text(0).map(|tag| args::tag(Some(tag)));
     let user = role::current();
     if !role::has_privileges_of(user, role::owner_of_database()) {
+        // When: `leaf_tag_vouch`
         Report::new(
             Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
             "permission denied to vouch for tags",
@@ -213,6 +221,7 @@ fn check_changes(tag: &[u8], row: &Position, changes: &Changes<'_>) {
         .or_else(|| catalog::as_owner(|| alloc::step(tag)));
     let step = u64::try_from(step.unwrap_or(1)).unwrap_or(1);
     if moved.left() < step && row.left() >= step {
+        // When: `leaf_tag_alter` of a tag that has more left
         args::bad(
             format!(
                 "advance_to {to} leaves {} ids, less than step {step}",
@@ -240,6 +249,7 @@ fn leaf_tag_drop(call: Call<'_>) {
     let if_exists = args::given(call.boolean(2), "if_exists");
     if if_exists && !check_owner_if_exists(tag) {
         require_primary();
+        // When: `leaf_tag_drop` with `if_exists`
         report::notice(&format!(
             "tag \"{}\" does not exist, skipping",
             display(tag)

@@ -466,6 +466,7 @@ pub fn shown_to(role: pgrx::pg_sys::Oid) -> Vec<ShownRow> {
 
 /// A grant was not stored in its row, for example because of a trigger of the table's owner.
 fn not_stored() -> Report {
+    // When: a trigger or rule of yours prevented it
     Report::new(
         Code::ERRCODE_TRIGGERED_ACTION_EXCEPTION,
         "a grant was not stored in leaf.alloc",

@@ -49,6 +49,7 @@ pub fn highest(table: Oid, attribute: &[u8], up_to: i64) -> Option<i64> {
         },
     );
     let Some(([table, full_name, column], owner, flags)) = found.into_iter().next() else {
+        // When: the column was dropped meanwhile
         Report::new(
             Code::ERRCODE_UNDEFINED_COLUMN,
             "the column does not exist",
@@ -58,6 +59,7 @@ pub fn highest(table: Oid, attribute: &[u8], up_to: i64) -> Option<i64> {
     };
     let [is_of_numbers, may_read, has_foreign, may_be_distributed] = flags;
     if !may_read {
+        // When: `leaf_column_adopt`, `leaf_tag_align`, `leafctl doctor`
         Report::new(
             Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
             format!("not all of column {full_name} may be read"),
@@ -66,6 +68,7 @@ pub fn highest(table: Oid, attribute: &[u8], up_to: i64) -> Option<i64> {
         .raise();
     }
     if !is_of_numbers {
+        // When: `leaf_tag_align`, in `ignored`
         Report::new(
             Code::ERRCODE_DATATYPE_MISMATCH,
             format!("column {full_name} is not one of numbers"),
@@ -80,6 +83,8 @@ pub fn highest(table: Oid, attribute: &[u8], up_to: i64) -> Option<i64> {
             |row| flag(row, 1),
         ) == [true];
     if has_foreign || is_distributed {
+        // When: `leaf_column_adopt`, `leaf_column_release`, `leaf_tag_align`: a partition is a
+        // foreign table, or the table is distributed by Citus
         Report::new(
             Code::ERRCODE_FEATURE_NOT_SUPPORTED,
             format!("not all rows of table {table} are in this database"),

@@ -30,6 +30,8 @@ pub fn at_alteration_of_schema(schema: Oid) {
 
 fn require_owner(owner: Oid) {
     if !role::has_privileges_of(role::current(), owner) {
+        // When: `DROP SCHEMA … CASCADE` and `ALTER SCHEMA … RENAME` with the schema of leaf's
+        // functions
         Report::new(
             Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
             "must be owner of extension leaf",

@@ -51,6 +51,7 @@ pub fn is_replayed() -> bool {
 }
 
 fn no_catalog() -> Report {
+    // When: a draw in a database without the extension
     Report::not_ready(
         "table \"leaf.alloc\" does not exist in this database",
         "Create the extension with CREATE EXTENSION leaf.",

@@ -251,6 +251,8 @@ pub fn current() -> String {
     let nonce = with(|history| history.is_stored.then_some(history.nonce));
     let Some(nonce) = nonce else {
         let path = path().display().to_string();
+        // When: the server was restored, promoted or copied, and cannot store in which history it
+        // is
         Report::new(
             Code::ERRCODE_IO_ERROR,
             format!("nothing is granted, because \"{path}\" cannot be written"),

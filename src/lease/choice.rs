@@ -95,18 +95,24 @@ fn error(
     let until = held.iter().find(|row| row.worker_id == worker_id);
     let until = until.map(|row| row.leased_until).unwrap_or_default();
     match refused {
+        // When: `leaf.worker_id`, or the argument of `leaf_worker_register`, is not one of the
+        // layout
         Refused::OutOfRange => Report::new(
             Code::ERRCODE_INVALID_PARAMETER_VALUE,
             format!("worker id {worker_id} is out of range"),
             "Choose a worker id within the range; or leave it out, which is -1 in leaf.worker_id, to lease any.",
         )
         .detail(format!("Layout {} has the worker ids 0 to {}.", scheme.layout, scheme.layout.worker_ids() - 1)),
+        // When: `leaf.worker_id`, or `leaf_worker_register` with a worker id; DETAIL says until
+        // when
         Refused::Held => Report::new(
             Code::ERRCODE_OBJECT_IN_USE,
             format!("worker id {worker_id} is held by another node"),
             "Choose another worker id, or try again after that time.",
         )
         .detail(format!("Its holder is \"{node}\", whose lease lasts until {} unless it is renewed.", at(until))),
+        // When: `leaf.worker_id`, or `leaf_worker_register` with a worker id, after a promotion, a
+        // restore or a copy
         Refused::HeldInOtherHistory => Report::not_ready(
             format!("worker id {worker_id} was leased in another history of this database"),
             "Choose another worker id; or, if its holder does not run any more, call leaf_worker_take_over with the worker id.",
@@ -116,6 +122,7 @@ fn error(
             let most = registry::most_leases(request.now).map(|(node, count)| {
                 format!(" Node \"{node}\" has most of them: {count}.")
             });
+            // When: all worker ids of the layout are leased
             Report::new(
                 Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
                 "no worker id is left for snowflake ids",

@@ -11,6 +11,7 @@ use crate::shmem::upstream::Denial;
 
 /// The clock is behind the last id, by so many microseconds.
 pub fn clock_behind(us: u64) -> Report {
+    // When: the clock has gone back, by more than `leaf.clock_policy` and its settings allow for
     Report::new(
         Code::ERRCODE_SYSTEM_ERROR,
         "the clock is behind the last snowflake id",
@@ -21,6 +22,7 @@ pub fn clock_behind(us: u64) -> Report {
 
 /// The time field has no more values.
 pub fn time_used_up(scheme: Scheme) -> Report {
+    // When: a draw after `runs_out_at` of `leaf.stat_snowflake`
     Report::new(
         Code::ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED,
         format!("the time field of snowflake ids has been used up since {}", at(scheme.ends_at())),
@@ -31,6 +33,7 @@ pub fn time_used_up(scheme: Scheme) -> Report {
 
 /// Layout or epoch are not those of the registry.
 pub fn other_scheme(registered: Scheme, wanted: Scheme) -> Report {
+    // When: a draw or a registration after a setting was changed
     Report::not_ready(
         "layout or epoch of snowflake ids differs from the registered one",
         "Set leaf.snowflake_layout and leaf.snowflake_epoch to the registered values; ids of another layout or epoch could repeat existing ones.",
@@ -40,6 +43,7 @@ pub fn other_scheme(registered: Scheme, wanted: Scheme) -> Report {
 
 /// Other sessions lease the same worker id at the same time.
 pub fn contended() -> Report {
+    // When: `leaf_worker_register`, when many nodes register at once
     Report::new(
         Code::ERRCODE_T_R_SERIALIZATION_FAILURE,
         "could not lease a worker id due to concurrent leases",
@@ -50,15 +54,18 @@ pub fn contended() -> Report {
 /// There is nothing from the centre that leases the worker ids.
 pub fn upstream(denial: Denial) -> Report {
     match denial {
+        // When: the centre is away, refuses, or has no worker id left; DETAIL has the cause
         Denial::NoUpstream => Report::not_ready(
             "no worker id for snowflake ids from the centre",
             "Set leaf.upstream in the configuration file to a connection string of the centre, and reload.",
         ),
+        // When: the centre is away, refuses, or has no worker id left; DETAIL has the cause
         Denial::Exhausted => Report::new(
             Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
             "no worker id for snowflake ids from the centre",
             "Delete rows of leaf.worker at the centre whose nodes are gone, or raise leaf.max_leases for the role there.",
         ),
+        // When: the centre is away, refuses, or has no worker id left; DETAIL has the cause
         _ => Report::new(
             Code::ERRCODE_LOCK_NOT_AVAILABLE,
             "no worker id for snowflake ids from the centre",
@@ -70,6 +77,7 @@ pub fn upstream(denial: Denial) -> Report {
 
 /// This registry leases no worker ids, because its own comes from a centre.
 pub fn is_shard() -> Report {
+    // When: `leaf_worker_register` and `leaf_worker_renew` at a shard
     Report::not_ready(
         "this server leases no worker ids, because its own comes from a centre",
         "Register the node at the centre.",

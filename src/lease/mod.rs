@@ -168,6 +168,8 @@ impl Proof {
 
     /// The error that the lease is lost.
     pub fn lost(&self) -> Report {
+        // When: a renewal or release of a lease that was given to another node, removed, or renewed
+        // by a copy of the node
         Report::not_ready(
             format!("the lease of worker id {} is lost", self.worker_id),
             "Stop issuing ids with it, and register again with leaf_worker_register.",
@@ -197,6 +199,8 @@ pub fn check_clock(claimant: &Claimant) -> Result<(), Report> {
     let offset_us = claimant.offset_us();
     match is_credible(offset_us, settings::max_clock_offset()) {
         true => Ok(()),
+        // When: a registration or renewal with a clock that is off the others by more than
+        // `leaf.max_clock_offset`
         false => Err(Report::new(
             Code::ERRCODE_SYSTEM_ERROR,
             "the clock is not credible",
@@ -335,6 +339,7 @@ pub fn keep_ceilings(raises: &[Raise]) {
     match ceilings::raise(database::current(), raises) {
         Ok(Raised::Done) => {}
         Ok(Raised::Meanwhile) => error::contended().raise(),
+        // When: another process has had them locked for as long as `lock_timeout`
         Ok(Raised::Locked) => Report::new(
             Code::ERRCODE_LOCK_NOT_AVAILABLE,
             "could not lock the files of ceilings of worker ids",
@@ -350,6 +355,7 @@ pub fn keep_ceilings(raises: &[Raise]) {
 pub fn unusable(what: &'static str, worker_id: u64, cause: std::io::Error) -> ! {
     let path = ceilings::path(database::current(), worker_id);
     let path = path.display().to_string();
+    // When: a file of ceilings, `leaf/snowflake.*` in the data directory, cannot be read or written
     Report::new(
         Code::ERRCODE_IO_ERROR,
         format!("could not {what} \"{path}\": {cause}"),

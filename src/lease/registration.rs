@@ -107,6 +107,7 @@ fn try_to_register(claimant: &Claimant, raises: &mut Vec<Raise>) -> Result<Optio
     let history = history::of_database();
     let scheme = scheme(&claimant.scheme)?;
     if scheme.epoch > claimant.now {
+        // When: the first registration
         return Err(Report::new(
             Code::ERRCODE_INVALID_PARAMETER_VALUE,
             "the epoch of snowflake ids lies in the future",
@@ -161,6 +162,7 @@ fn write(
     let kept = kept_ceiling(worker_id);
     let from = begin_at(claimant, &scheme, row, kept);
     if !may_begin(from, claimant.clock) {
+        // When: the clock is behind the ceiling by more than `leaf.max_clock_lead`
         return Err(Report::new(
             Code::ERRCODE_SYSTEM_ERROR,
             "the clock is behind the time up to which snowflake ids may have been issued",
@@ -203,6 +205,7 @@ pub fn check_count(claimant: &Claimant) -> Result<(), Report> {
     };
     match registry::leases_of(role, claimant.now, *most) < *most {
         true => Ok(()),
+        // When: `leaf_worker_register` beyond `leaf.max_leases`
         false => Err(Report::new(
             Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
             format!("the role holds {} worker ids already", *most),
@@ -222,6 +225,7 @@ fn registered_before(claimant: &Claimant) -> Result<Option<Leased>, Report> {
         && (claimant.worker_id).is_none_or(|worker_id| worker_id as i64 == row.worker_id);
     let is_repeated = lease::registration(Some(row.token), is_same) == Verdict::Repeat;
     let Some(start_at) = row.start_at.filter(|_| is_repeated) else {
+        // When: `leaf_worker_register`
         return Err(Report::not_ready(
             "the nonce has been used for another lease",
             "Make a new nonce for each registration, such as gen_random_uuid() returns; give the same nonce only to repeat the same registration.",

@@ -22,6 +22,7 @@ pub fn require_grants() {
         crate::error::in_recovery().raise();
     }
     if !process::under_postmaster() {
+        // When: a draw or a registration there, where no loader grants
         Report::not_ready(
             "cannot draw ids in single-user mode",
             "Start the server, and draw them in one of its sessions.",

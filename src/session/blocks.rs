@@ -78,6 +78,7 @@ pub fn reserve(tag: &[u8], count: u64, incarnation: Option<[u8; 16]>) -> i64 {
         let permissions = require_draw(tag, &patience);
         let required = incarnation.unwrap_or(permissions.incarnation);
         if required != permissions.incarnation {
+            // When: the incarnation that was given is not that of the tag
             Report::not_ready(
                 format!(
                     "tag \"{}\" is another one: it was dropped and created again",
@@ -91,6 +92,7 @@ pub fn reserve(tag: &[u8], count: u64, incarnation: Option<[u8; 16]>) -> i64 {
             && count > width
         {
             let tag = display(tag);
+            // When: `leaf_segment_reserve` from a tag with a stripe
             Report::new(
                 Code::ERRCODE_INVALID_PARAMETER_VALUE,
                 format!("a block of tag \"{tag}\" has at most {width} ids, not {count}"),

@@ -10,6 +10,7 @@ use crate::shmem::upstream::Denial;
 
 /// There is no such tag.
 pub fn no_such_tag(tag: &[u8]) -> Report {
+    // When: functions that take a tag
     Report::new(
         Code::ERRCODE_UNDEFINED_OBJECT,
         format!("tag \"{}\" does not exist", display(tag)),
@@ -28,6 +29,7 @@ pub fn no_tag_to_draw(tag: &[u8]) -> Report {
 
 /// There is no such role.
 pub fn no_such_role(role: &str) -> Report {
+    // When: `leaf_tag_grant`, `leaf_tag_revoke`
     Report::new(
         Code::ERRCODE_UNDEFINED_OBJECT,
         format!("role \"{role}\" does not exist"),
@@ -37,6 +39,7 @@ pub fn no_such_role(role: &str) -> Report {
 
 /// The waiting transaction itself holds the lock on the tag's row.
 pub fn own_change(tag: &[u8]) -> Report {
+    // When: the transaction has changed the tag's row, and the ids in memory are used up
     Report::new(
         Code::ERRCODE_LOCK_NOT_AVAILABLE,
         format!(
@@ -50,6 +53,7 @@ pub fn own_change(tag: &[u8]) -> Report {
 
 /// A parallel plan draws from a tag that its transaction created or changed.
 pub fn parallel_query(tag: &[u8]) -> Report {
+    // When: a parallel plan in the transaction that has created or changed the tag
     Report::new(
         Code::ERRCODE_FEATURE_NOT_SUPPORTED,
         format!(
@@ -63,6 +67,7 @@ pub fn parallel_query(tag: &[u8]) -> Report {
 
 /// The tag is fed: it cannot be drawn from by the transaction that has written its row.
 pub fn centre_here(tag: &[u8]) -> Report {
+    // When: the transaction has written the tag's row
     Report::not_ready(
         format!(
             "no ids for fed tag \"{}\" in this transaction",
@@ -75,6 +80,7 @@ pub fn centre_here(tag: &[u8]) -> Report {
 
 /// The tag is fed, so it cannot feed another one.
 pub fn is_fed(tag: &[u8]) -> Report {
+    // When: `leaf_segment_feed` from a fed tag
     Report::not_ready(
         format!("tag \"{}\" is fed itself", display(tag)),
         "Attach the other tag to the tag of the centre.",
@@ -96,6 +102,7 @@ pub enum Privilege {
 pub fn denied(tag: &[u8], user: Oid, privilege: Privilege) -> Report {
     let (tag, role) = (display(tag), display(role::name_of(user).to_bytes()));
     match privilege {
+        // When: a draw by a role that is neither owner nor grantee
         Privilege::Draw => Report::new(
             Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
             format!("permission denied for tag \"{tag}\""),
@@ -104,6 +111,7 @@ pub fn denied(tag: &[u8], user: Oid, privilege: Privilege) -> Report {
         .detail(format!(
             "Role \"{role}\" is neither the owner nor a grantee of the tag."
         )),
+        // When: functions that change a tag
         Privilege::Own => Report::new(
             Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
             format!("must be owner of tag \"{tag}\""),
@@ -112,6 +120,8 @@ pub fn denied(tag: &[u8], user: Oid, privilege: Privilege) -> Report {
         .detail(format!(
             "Role \"{role}\" does not have the privileges of the owner."
         )),
+        // When: an `INSERT` into `leaf.alloc`, such as of a dump, by a role that may not call
+        // `leaf_tag_attach`
         Privilege::Attach => Report::new(
             Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
             format!("permission denied to add fed tag \"{tag}\""),
@@ -125,21 +135,27 @@ pub fn denied(tag: &[u8], user: Oid, privilege: Privilege) -> Report {
 pub fn of_denial(tag: &[u8], denial: Denial) -> Report {
     let tag = display(tag);
     match denial {
+        // When: `leaf.upstream` is not set, or cannot be used
         Denial::NoUpstream => Report::not_ready(
             format!("no centre for fed tag \"{tag}\""),
             "Set leaf.upstream in the configuration file to a connection string of the centre, and reload.",
         )
         .detail("leaf.upstream is not set, or cannot be used."),
+        // When: the same, at the centre
         Denial::Exhausted => Report::new(
             Code::ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED,
             format!("the centre's tag that feeds tag \"{tag}\" has reached its maximum value"),
             "Raise its max_value with leaf_tag_alter at the centre, or ask for fewer ids at once.",
         ),
+        // When: the centre's tag was dropped, or dropped and created again, or `leaf.upstream`
+        // names another centre
         Denial::Missing | Denial::OtherTag => Report::not_ready(
             format!("the centre does not have the tag that feeds tag \"{tag}\""),
             "Check that leaf.upstream names the right centre. To get ids of another tag, drop the tag, create it and attach it again.",
         )
         .detail("The centre's tag was dropped, or dropped and created again."),
+        // When: `leaf_tag_attach`, or a block of a fed tag, while the centre is away or refuses;
+        // DETAIL has the cause
         _ => Report::new(
             Code::ERRCODE_LOCK_NOT_AVAILABLE,
             format!("no ids for tag \"{tag}\" from the centre"),

@@ -15,6 +15,7 @@ pub fn require_unused(tag: &[u8]) {
     let columns: Vec<_> = found.iter().map(|(column, _)| display(column)).collect();
     if !columns.is_empty() {
         let tag = display(tag);
+        // When: `leaf_tag_drop` without `force`, or a `DELETE` from `leaf.alloc`
         Report::new(
             Code::ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST,
             format!("cannot drop tag \"{tag}\" because the default of a column draws from it"),

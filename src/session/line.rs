@@ -33,6 +33,7 @@ pub fn lock_own(tag: &[u8]) -> Row {
         error::no_such_tag(tag).raise();
     };
     if row.is_shared() {
+        // When: `leaf_column_release` of a column whose tag has a stripe or is fed
         Report::not_ready(
             format!("other nodes have numbers of tag \"{}\", too", display(tag)),
             "Move it with leaf_tag_alter above the numbers of all nodes. To have a sequence in its place, drop the default with ALTER TABLE, and choose numbers that no other node has.",
@@ -63,6 +64,8 @@ pub fn exhausted(tag: &[u8]) -> Report {
     let tag = display(tag);
     if left > 0 {
         let most = row.map_or(0, |row| row.position.most_at_once());
+        // When: a block of more ids than are left, or than a ten-thousandth of them; DETAIL says
+        // how many
         return Report::new(
             Code::ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED,
             format!("tag \"{tag}\" has too few ids left for such a block"),
@@ -73,6 +76,8 @@ pub fn exhausted(tag: &[u8]) -> Report {
         ));
     }
     if held_back > 0 {
+        // When: the [skip](../concepts.md#history) after a promotion, a restore or a copy reaches
+        // the end of the tag; DETAIL says how many are left
         return Report::new(
             Code::ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED,
             format!("tag \"{tag}\" has only ids left that are held back"),
@@ -80,6 +85,7 @@ pub fn exhausted(tag: &[u8]) -> Report {
         )
         .detail(format!("{held_back} ids are left, which the server may have handed out before it was promoted, restored or copied."));
     }
+    // When: a draw or a block beyond `max_value`
     Report::new(
         Code::ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED,
         format!("tag \"{tag}\" has reached its maximum value"),

@@ -131,6 +131,7 @@ impl<'t> Patience<'t> {
     fn require_session(&self) {
         if loader_of_this_database() == Some(process::my_pid()) {
             let ids = self.ids.to_string();
+            // When: a trigger on a table of leaf draws ids
             Report::not_ready(
                 format!("cannot wait for {ids} during a grant"),
                 "Remove the trigger on a table of leaf that draws ids.",
@@ -168,6 +169,7 @@ impl<'t> Patience<'t> {
     pub fn too_late(&self, ids: Ids<'_>, cause: Option<String>) -> Report {
         let ids = ids.to_string();
         if self.lacked_slot.get() && !self.had_loader.get() {
+            // When: no loader could be started within `leaf.wait_timeout`
             return Report::new(
                 Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
                 format!("no background worker slot for the loader of {ids}"),
@@ -176,6 +178,8 @@ impl<'t> Patience<'t> {
         }
         let after = self.waited().min(self.limit);
         let waits_for = loader_of_this_database().and_then(process::wait_event_of);
+        // When: a load or a lease took longer than `leaf.wait_timeout`; DETAIL has the cause of the
+        // last failure
         Report::new(
             Code::ERRCODE_LOCK_NOT_AVAILABLE,
             format!("no {ids} within {} ms", after.as_millis()),

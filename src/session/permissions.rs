@@ -90,6 +90,7 @@ pub fn require_readable(tag: &[u8]) {
 /// Raises an error while the server is in recovery, when tags cannot be changed.
 pub fn require_primary() {
     if process::in_recovery() {
+        // When: a function that changes tags, on a standby
         Report::new(
             Code::ERRCODE_READ_ONLY_SQL_TRANSACTION,
             "cannot change tags while the server is in recovery",

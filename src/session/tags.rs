@@ -257,6 +257,7 @@ fn claim(shared: &Shared, tag: &[u8], incarnation: [u8; 16], patience: &Patience
         }
         if patience.is_over() {
             shared.index.stop_waiting();
+            // When: every slot waits for a load
             Report::new(
                 Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
                 format!("no room in shared memory for tag \"{}\"", display(tag)),

@@ -39,6 +39,7 @@ pub fn attach(tag: &[u8], upstream_tag: &[u8], upstream_name: &str) {
             error::no_such_tag(tag).raise();
         };
         if row.position.numbers.stripe().width().is_some() {
+            // When: `leaf_tag_attach` of a tag with a stripe
             Report::not_ready(
                 format!("tag \"{}\" cannot be fed and have a stripe", display(tag)),
                 "Let the tag of the centre have the stripe; the centre divides its numbers among the tags that it feeds.",
@@ -46,6 +47,7 @@ pub fn attach(tag: &[u8], upstream_tag: &[u8], upstream_name: &str) {
             .raise();
         }
         if row.incarnation == incarnation {
+            // When: `leaf_tag_attach` where `leaf.upstream` leads to this database
             Report::new(
                 Code::ERRCODE_INVALID_PARAMETER_VALUE,
                 format!("tag \"{}\" cannot be fed by itself", display(tag)),
@@ -55,6 +57,7 @@ pub fn attach(tag: &[u8], upstream_tag: &[u8], upstream_name: &str) {
         }
         let max_id = row.position.max_id;
         if position < max_id {
+            // When: `leaf_tag_attach` of a tag that has granted more than the centre
             Report::new(
                 Code::ERRCODE_INVALID_PARAMETER_VALUE,
                 format!("the centre's tag \"{}\" is behind tag \"{}\"", display(upstream_tag), display(tag)),
@@ -129,6 +132,7 @@ fn require_choice() {
         return;
     }
     if !replication::has_synchronous_standby() {
+        // When: at a centre whose `synchronous_standby_names` is empty
         Report::not_ready(
             "this server feeds no tags, because it has no synchronous standby",
             "Set synchronous_standby_names; or leaf.allow_unreplicated_centre, after whose failover feeding stops until leaf_tag_vouch is called.",
@@ -136,6 +140,7 @@ fn require_choice() {
         .raise();
     }
     if !server::lossless_failover() {
+        // When: at a centre, before its first feed
         Report::not_ready(
             "this server feeds no tags, because nothing says whether a failover loses what it has fed",
             "Set leaf.lossless_failover if no standby is promoted that lacks a confirmed commit; or leaf.allow_unreplicated_centre, after whose failover feeding stops until leaf_tag_vouch is called.",
@@ -199,6 +204,8 @@ fn meaning(
         Ok(Answer::Decided(Decision::Granted { run, .. })) => Ok((run, incarnation)),
         Ok(Answer::Decided(Decision::Exhausted)) => Err(line::exhausted(tag)),
         Ok(Answer::Decided(Decision::MayLackFeeds)) => {
+            // When: at a centre that was promoted, restored or copied, or whose row was, and for
+            // which nobody has vouched since
             Err(Report::not_ready(
                 format!("tag \"{}\" may have fed numbers that are not in its row", display(tag)),
                 "Find the highest number that any shard has got (max_id in leaf.alloc there), and move the tag past it with leaf_tag_alter(advance_to => ...); or, if nothing was lost, say so with leaf_tag_vouch.",
@@ -213,6 +220,8 @@ fn meaning(
 /// Why a tag has no numbers in time, with what the loader has failed at, if it has.
 fn too_late(tag: &[u8], cause: Option<String>, patience: &Patience<'_>) -> Report {
     match cause {
+        // When: `leaf_segment_feed`, for a tag whose row is locked, or for another reason that
+        // DETAIL has
         Some(cause) => Report::new(
             Code::ERRCODE_LOCK_NOT_AVAILABLE,
             format!("tag \"{}\" cannot feed at the moment", display(tag)),

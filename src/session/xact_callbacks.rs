@@ -20,6 +20,7 @@ impl Observer for AtEnd {
     /// this session ends.
     fn before_prepare(&self) {
         if !changes::need_no_commit() || !own_tags::is_empty() {
+            // When: `PREPARE TRANSACTION`
             Report::new(
                 Code::ERRCODE_FEATURE_NOT_SUPPORTED,
                 "cannot PREPARE a transaction that has changed leaf.alloc",

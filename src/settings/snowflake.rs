@@ -195,11 +195,13 @@ unsafe extern "C-unwind" fn check_worker_id(
         report::guarded(|| {
             let layout = scheme().layout;
             match (Origin::of(source), u64::try_from(*value)) {
+                // When: `SET leaf.worker_id`
                 (Origin::Session, _) => report::warn(
                     "leaf.worker_id has no effect in a session: only the loader reads it",
                     "Set it in postgresql.conf, or with ALTER DATABASE.",
                 ),
                 (Origin::Stored, Ok(worker_id)) if worker_id >= layout.worker_ids() => {
+                    // When: `leaf.worker_id` is set for a database, a role or in the file
                     report::warn(
                         &format!("layout {layout} has no worker id {worker_id}"),
                         &format!(

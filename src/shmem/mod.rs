@@ -88,6 +88,7 @@ pub fn get() -> Option<&'static Shared> {
 
 /// The shared memory; an error if the server did not preload leaf.
 pub fn require() -> &'static Shared {
+    // When: any function of leaf, in a server without leaf in `shared_preload_libraries`
     get().unwrap_or_else(|| Report::not_ready(
         "leaf is not loaded by the server",
         "Add leaf to shared_preload_libraries and restart the server.",

@@ -75,6 +75,7 @@ fn with_own_stripe<'r>(old: &AllocRow<'_>, new: AllocRow<'r>) -> Option<AllocRow
         return is_copied.then_some(new);
     }
     if !is_same {
+        // When: an update of the columns of the stripe
         Report::not_ready(
             format!(
                 "the stripe of tag \"{}\" cannot be changed",
@@ -100,6 +101,7 @@ fn made(new: AllocRow<'_>) -> AllocRow<'_> {
 /// grant, only if its ids are its own.
 fn check<'r>(old: &AllocRow<'_>, new: AllocRow<'r>) -> AllocRow<'r> {
     if !old.same_upstream(&new) && !intent::attaches(new.tag()) {
+        // When: an update of `upstream_tag`
         Report::not_ready(
             format!(
                 "cannot change where the ids of tag \"{}\" come from",
@@ -114,6 +116,7 @@ fn check<'r>(old: &AllocRow<'_>, new: AllocRow<'r>) -> AllocRow<'r> {
         && new.max_value() < granted_up_to
         && !trigger::is_replica()
     {
+        // When: `leaf_tag_alter`, or an update of `max_value`
         Report::new(
             Code::ERRCODE_INVALID_PARAMETER_VALUE,
             format!(
@@ -130,6 +133,7 @@ fn check<'r>(old: &AllocRow<'_>, new: AllocRow<'r>) -> AllocRow<'r> {
     match (new.max_id().cmp(&old.max_id()), grant) {
         (Ordering::Equal, _) | (Ordering::Greater, Some(_)) => new,
         (Ordering::Less, Some(grant)) if grant.takes_back => new,
+        // When: `advance_to`, or an update of `max_id`, for a fed tag
         _ if new.is_of_centre() => Report::not_ready(
             format!("cannot move fed tag \"{}\"", display(old.tag())),
             "Move the centre's tag with leaf_tag_alter there.",
@@ -155,6 +159,8 @@ fn signed<'r>(old: &AllocRow<'_>, new: AllocRow<'r>) -> AllocRow<'r> {
 }
 
 fn backwards(old: &AllocRow<'_>) -> ! {
+    // When: `advance_to`, or an update of `max_id`, below what was granted, for buffers in memory
+    // as well
     Report::new(
         Code::ERRCODE_INVALID_PARAMETER_VALUE,
         format!("tag \"{}\" cannot move backwards", display(old.tag())),
@@ -188,6 +194,7 @@ fn note_update(old: &AllocRow<'_>, new: &AllocRow<'_>) {
         backwards(old);
     }
     if old.tag() != new.tag() {
+        // When: an `UPDATE` of `leaf.alloc` that gives another `biz_tag`
         Report::new(
             Code::ERRCODE_INVALID_PARAMETER_VALUE,
             format!("tag \"{}\" cannot get another name", display(old.tag())),

@@ -9,6 +9,7 @@ use crate::error::Report;
 
 /// A trigger function was not called by its trigger.
 fn not_a_trigger(function: &'static str, table: &'static str) -> Report {
+    // When: a trigger function of leaf in another trigger
     Report::new(
         Code::ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED,
         format!("{function} can only be called by the triggers of {table}"),

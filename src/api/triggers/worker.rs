@@ -41,6 +41,7 @@ fn leaf_worker_check(call: Call<'_>) -> Answer<'_> {
                 false => Answer::go_on_with(old.0),
             }
         }
+        // When: `TRUNCATE leaf.worker`
         Event::Truncate => Report::new(
             Code::ERRCODE_FEATURE_NOT_SUPPORTED,
             "cannot truncate leaf.worker",
@@ -57,6 +58,7 @@ fn check_history(row: &WorkerRow, table: pg_sys::Oid) {
     if !heap::may_update(role::current(), table)
         && row.history() == history::of_database().as_bytes()
     {
+        // When: an `INSERT` into `leaf.worker` by a role without further privileges
         args::bad(
             format!(
                 "worker id {} is not leased by this database",
@@ -70,6 +72,7 @@ fn check_history(row: &WorkerRow, table: pg_sys::Oid) {
 /// All rows have one layout and epoch.
 fn check_scheme(row: &WorkerRow<'_>, registered: Option<Scheme>) {
     let Some(wanted) = row.scheme() else {
+        // When: a row of `leaf.worker` written by hand
         args::bad(
             "unknown layout",
             "Use one of the layouts that leaf.snowflake_layout accepts.",
@@ -88,6 +91,7 @@ fn check_scheme(row: &WorkerRow<'_>, registered: Option<Scheme>) {
 fn check_update<'r>(old: &WorkerRow<'_>, new: WorkerRow<'r>) -> WorkerRow<'r> {
     check_scheme(&new, old.scheme());
     if new.worker_id() != old.worker_id() {
+        // When: an update of `leaf.worker`
         args::bad(
             format!(
                 "worker id {} cannot be changed to {}",
@@ -102,6 +106,7 @@ fn check_update<'r>(old: &WorkerRow<'_>, new: WorkerRow<'r>) -> WorkerRow<'r> {
         && new.start_at() != old.start_at()
         && !trigger::is_replica()
     {
+        // When: an update of `leaf.worker`
         args::bad(
             format!(
                 "start_at of worker id {} cannot be moved below its ceiling",
@@ -114,6 +119,7 @@ fn check_update<'r>(old: &WorkerRow<'_>, new: WorkerRow<'r>) -> WorkerRow<'r> {
         return new;
     }
     if !trigger::is_replica() {
+        // When: an update of `leaf.worker`
         args::bad(
             format!(
                 "the ceiling of worker id {} cannot be lowered",
@@ -126,6 +132,7 @@ fn check_update<'r>(old: &WorkerRow<'_>, new: WorkerRow<'r>) -> WorkerRow<'r> {
 }
 
 fn in_use(old: &WorkerRow<'_>) -> ! {
+    // When: `DELETE FROM leaf.worker` before the ceiling has passed
     Report::new(
         Code::ERRCODE_OBJECT_IN_USE,
         format!("worker id {} is in use", old.worker_id()),

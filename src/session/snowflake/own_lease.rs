@@ -44,6 +44,7 @@ pub fn case_for_one() -> Option<OwnLease> {
     }
     let registry = relation::worker()?;
     if xact::is_parallel_worker() && heap::is_own_version_of_relation(registry) {
+        // When: a parallel plan in the transaction that has created the extension
         Report::new(
             Code::ERRCODE_FEATURE_NOT_SUPPORTED,
             "cannot draw snowflake ids in a parallel query",
@@ -99,6 +100,8 @@ impl OwnLease {
             let attempt = || centre::attempt(&start, &Standing::default(), None);
             match catalog::as_owner(attempt)? {
                 Attempt::Leased(leased) | Attempt::Ask(_, Some(leased)) => Ok(leased),
+                // When: a draw in the transaction that creates the extension, with `leaf.upstream`
+                // set
                 Attempt::Ask(_, None) | Attempt::Lost => Err(Report::not_ready(
                     "the worker id for snowflake ids has to come from the centre",
                     "Commit the transaction that creates the extension first.",

@@ -154,6 +154,7 @@ fn claim(shared: &Shared, registry: Registry) -> &'static GeneratorSlot {
     let scheme = registry_table::registered_scheme().unwrap_or_else(settings::scheme);
     generators
         .claim_or_take(registry, &scheme)
+        // When: more databases issue snowflake ids than the server allows sessions
         .unwrap_or_else(|| Report::new(
             Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
             "no room in shared memory for the snowflake ids of another database",
