@@ -83,15 +83,6 @@ impl Failure {
         self
     }
 
-    /// The same, told in other words.
-    pub fn in_words(self, words: impl Fn(&str) -> String) -> Failure {
-        Failure {
-            message: self.message.map(|message| words(&message)),
-            hint: self.hint.map(|hint| words(&hint)),
-            ..self
-        }
-    }
-
     /// What the failure is about, before its text.
     pub fn about(mut self, what: impl Display) -> Failure {
         self.message = self.message.map(|message| format!("{what}: {message}"));

@@ -36,37 +36,6 @@ pub async fn run(args: &TagsArgs) -> Result<(), Failure> {
         }
     })
     .await
-    .map_err(|failure| failure.in_words(in_words_of_commands))
-}
-
-/// Functions and their arguments, which hints of the server name, as commands and options.
-fn in_words_of_commands(text: &str) -> String {
-    let text = text
-        // Not in a statement to be executed as it is.
-        .replace("FUNCTION leaf_", "FUNCTION \u{1}")
-        .replace("leaf_tag_", "leafctl tags ")
-        .replace("leaf_column_", "leafctl tags ")
-        .replace('\u{1}', "leaf_")
-        .replace("lock_timeout", "--lock-timeout")
-        .replace("leaf.stat_segment shows", "leafctl status shows");
-    let mut words = Vec::new();
-    let mut rest = text.split(' ').peekable();
-    while let Some(word) = rest.next() {
-        // "name => value", of which "true" needs no value.
-        if rest.next_if_eq(&"=>").is_none() {
-            words.push(word.to_owned());
-            continue;
-        }
-        let (before, name) = word.rsplit_once('(').unwrap_or(("", word));
-        words.extend((!before.is_empty()).then(|| before.to_owned()));
-        let option = format!("--{}", name.replace('_', "-"));
-        let value = rest.next().unwrap_or_default().replace(')', "");
-        words.push(match value.strip_prefix("true") {
-            Some(end) => option + end,
-            None => format!("{option} {value}"),
-        });
-    }
-    words.join(" ")
 }
 
 /// What is to be said once it is committed.
@@ -293,34 +262,4 @@ async fn attach(client: &Client, schema: &str, args: &Attach) -> Result<String, 
         "tag \"{}\" is fed by tag \"{upstream}\" of the centre",
         args.tag
     ))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::in_words_of_commands;
-
-    #[test]
-    fn hints_name_commands_and_options() {
-        for (hint, words) in [
-            (
-                "use if_not_exists => true in leaf_tag_create, or drop the tag",
-                "use --if-not-exists in leafctl tags create, or drop the tag",
-            ),
-            ("or use force => true.", "or use --force."),
-            (
-                "allow it with GRANT EXECUTE ON FUNCTION leaf_tag_create TO \"a\"",
-                "allow it with GRANT EXECUTE ON FUNCTION leaf_tag_create TO \"a\"",
-            ),
-            (
-                "past it with leaf_tag_alter(advance_to => 501) or further",
-                "past it with leafctl tags alter --advance-to 501 or further",
-            ),
-            (
-                "Give both, such as stripes => 64, stripe => 3 for the fourth",
-                "Give both, such as --stripes 64, --stripe 3 for the fourth",
-            ),
-        ] {
-            assert_eq!(in_words_of_commands(hint), words);
-        }
-    }
 }

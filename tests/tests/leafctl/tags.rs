@@ -61,7 +61,7 @@ fn tag_is_created_altered_granted_listed_and_dropped() {
     tags(&server, &["drop", "orders"]).done();
     let error = tags(&server, &["drop", "orders"]).failed(1);
     assert!(
-        error.contains("leafctl status shows the tags that you own"),
+        error.contains("leaf.stat_segment shows the tags that you own"),
         "{error}"
     );
     tags(&server, &["drop", "orders", "--if-exists"]).done();
@@ -90,7 +90,7 @@ fn column_is_adopted_aligned_and_released() {
     holder.run("BEGIN; LOCK shop.\"Orders\" IN ACCESS SHARE MODE");
     let adopt = ["adopt", table, "id", "orders"];
     let error = tags(&server, &[&adopt[..], &["--lock-timeout=200ms"]].concat()).failed(1);
-    assert!(error.contains("--lock-timeout"), "{error}");
+    assert!(error.contains("raise lock_timeout"), "{error}");
     holder.run("COMMIT");
     tags(&server, &adopt).done();
     let inserted = "INSERT INTO shop.\"Orders\" (item) VALUES ('cup') RETURNING id::bigint";
