@@ -79,13 +79,17 @@ impl Findings {
         self.add(Level::Notice, subject, text.into(), cure.into());
     }
 
-    fn add(&mut self, level: Level, subject: &str, text: String, cure: String) {
+    pub fn add(&mut self, level: Level, subject: &str, text: String, cure: String) {
         self.0.push(Finding {
             level,
             subject: subject.to_owned(),
             text,
             cure,
         });
+    }
+
+    pub fn append(&mut self, mut findings: Findings) {
+        self.0.append(&mut findings.0);
     }
 
     /// Adds what was found in a database, with its name; what is the server's, once.

@@ -40,22 +40,22 @@ row! {
     }
 }
 
-/// The same where there is no view, and no memory whose counters it would show.
-const OF_PLAIN: &str = "(SELECT biz_tag, max_id AS position, nullif(max_id, -9223372036854775808) - 1 AS granted_up_to, max_value, \
-            least(ids_left, 9223372036854775807)::bigint AS ids_left, \
-            (100 * (all_ids - least(ids_left, all_ids)) / nullif(all_ids, 0))::float8 AS used_percent, \
-            NULL::interval AS time_left, upstream_tag, 0::bigint AS current_left, 0::bigint AS next_left, \
-            step::bigint AS step, 0::bigint AS loads, 0::bigint AS ids_drawn, 0::float8 AS ids_per_second, \
-            0::bigint AS waits, 0::float8 AS total_wait_ms, 0::float8 AS longest_wait_ms, \
-            0::bigint AS timeouts, NULL::text AS last_error, NULL::timestamptz AS last_error_at \
-       FROM leaf.alloc, \
-            LATERAL (SELECT least(max_value, 9223372036854775806)::numeric AS last) AS l, \
-            LATERAL (SELECT greatest(last - max_id + 1, 0) AS ids_left, greatest(last, 0) AS all_ids) AS i) AS s";
-
 impl Tag {
+    /// A table expression that is the same where there is no view, and no memory whose counters it would show.
+    pub const OF_PLAIN: &str = "(SELECT biz_tag, max_id AS position, nullif(max_id, -9223372036854775808) - 1 AS granted_up_to, max_value, \
+                least(ids_left, 9223372036854775807)::bigint AS ids_left, \
+                (100 * (all_ids - least(ids_left, all_ids)) / nullif(all_ids, 0))::float8 AS used_percent, \
+                NULL::interval AS time_left, upstream_tag, 0::bigint AS current_left, 0::bigint AS next_left, \
+                step::bigint AS step, 0::bigint AS loads, 0::bigint AS ids_drawn, 0::float8 AS ids_per_second, \
+                0::bigint AS waits, 0::float8 AS total_wait_ms, 0::float8 AS longest_wait_ms, \
+                0::bigint AS timeouts, NULL::text AS last_error, NULL::timestamptz AS last_error_at \
+           FROM leaf.alloc, \
+                LATERAL (SELECT least(max_value, 9223372036854775806)::numeric AS last) AS l, \
+                LATERAL (SELECT greatest(last - max_id + 1, 0) AS ids_left, greatest(last, 0) AS all_ids) AS i) AS s";
+
     pub(super) async fn look(client: &Client, is_plain: bool) -> Result<Vec<Tag>, Failure> {
         let from = match is_plain {
-            true => OF_PLAIN,
+            true => Self::OF_PLAIN,
             false => "leaf.stat_segment",
         };
         let rows = Statement::<Vec<Tag>>::select(&format!("{from} ORDER BY biz_tag"), vec![]);

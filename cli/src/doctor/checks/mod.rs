@@ -1,21 +1,40 @@
-//! What is looked for, a file for each subject.
+//! What is looked for: the statements of `doctor.sql`, and what needs more than a statement.
 
 mod columns;
-mod failover;
-mod rights;
 mod server;
 mod settings;
 mod snowflake;
-mod tags;
-mod triggers;
-mod upstream;
 
 use tokio_postgres::Client;
 
-use super::finding::Findings;
+use super::finding::{Findings, Level};
 use crate::failure::Failure;
-use crate::look::Look;
-use crate::query::attempt;
+use crate::look::{Look, Tag};
+use crate::query::{self, attempt};
+
+const STATEMENTS: &str = include_str!("../doctor.sql");
+
+/// A statement of the file.
+struct Check<'a> {
+    subject: &'a str,
+    /// The words in brackets.
+    needs: &'a str,
+    sql: &'a str,
+}
+
+/// The statements: each begins below a line that names it, and ends with a semicolon.
+fn checks() -> impl Iterator<Item = Check<'static>> {
+    let parts = STATEMENTS.split("-- check: ").skip(1);
+    parts.filter_map(|part| {
+        let (title, rest) = part.split_once('\n')?;
+        let (subject, needs) = title.split_once(" [").unwrap_or((title, "]"));
+        Some(Check {
+            subject,
+            needs: needs.trim_end_matches(']'),
+            sql: rest.split_once(";\n")?.0,
+        })
+    })
+}
 
 /// Looks for everything. What cannot be looked at is itself a finding, and does not stop the
 /// other checks.
@@ -24,18 +43,35 @@ pub async fn all(client: &Client, findings: &mut Findings) -> Result<(), Failure
         return Ok(());
     }
     let look = Look::within(client).await?;
-    server::check_look(&look, findings);
-    tags::check(&look, findings);
-    snowflake::check_look(&look, findings);
-    let failure = attempt(client, server::check_waits(client, findings)).await?;
-    skipped("waits", failure, findings);
-    let server = server::check(client, &look, findings);
-    let failure = attempt(client, server).await?;
-    skipped("worker slots", failure, findings);
-    let failure = attempt(client, rights::check(client, findings)).await?;
-    skipped("rights", failure, findings);
+    let reads_files = reads_files(client).await?;
+    let mut is_locked = false;
+    for check in checks() {
+        let has = |need: &str| match need {
+            "extension" => !look.server.is_plain,
+            "monitor" => look.server.is_monitor,
+            "primary" => !look.server.is_in_recovery,
+            _ => reads_files,
+        };
+        if !check.needs.split_whitespace().all(has) {
+            continue;
+        }
+        if is_locked && ["tags", "roles"].contains(&check.subject) {
+            findings.notice(
+                check.subject,
+                "not checked, because leaf.alloc is locked",
+                "run doctor again when it is not",
+            );
+            continue;
+        }
+        let mut found = Findings::default();
+        let failure = attempt(client, run(client, &check, &look, &mut found)).await?;
+        is_locked |=
+            found.iter().any(|it| it.subject == "table leaf.alloc") && check.subject == "waits";
+        findings.append(found);
+        skipped(check.subject, failure, findings);
+    }
     // Without the library, no column draws.
-    if !look.server.is_plain {
+    if !look.server.is_plain && !is_locked {
         let failure = attempt(client, columns::check(client, findings)).await?;
         skipped("columns", failure, findings);
     }
@@ -44,15 +80,36 @@ pub async fn all(client: &Client, findings: &mut Findings) -> Result<(), Failure
     skipped("registry", failure, findings);
     let failure = attempt(client, settings::check(client, &look, findings)).await?;
     skipped("settings", failure, findings);
-    let failure = attempt(client, triggers::check(client, &look, findings)).await?;
-    skipped("triggers", failure, findings);
-    let failover = failover::check(client, &look, findings);
-    let failure = attempt(client, failover).await?;
-    skipped("failover", failure, findings);
-    let upstream = upstream::check(client, &look, findings);
-    let failure = attempt(client, upstream).await?;
-    skipped("centre", failure, findings);
     Ok(())
+}
+
+async fn run(
+    client: &Client,
+    check: &Check<'_>,
+    look: &Look,
+    findings: &mut Findings,
+) -> Result<(), Failure> {
+    let sql = match look.server.is_plain {
+        true => check.sql.replace("leaf.stat_segment AS s", Tag::OF_PLAIN),
+        false => check.sql.to_owned(),
+    };
+    for row in query::all(client, &sql, &[]).await? {
+        let level = match row.get(0) {
+            "error" => Level::Error,
+            "warning" => Level::Warning,
+            _ => Level::Notice,
+        };
+        let (subject, text): (&str, String) = (row.get(1), row.get(2));
+        findings.add(level, subject, text, row.get(3));
+    }
+    Ok(())
+}
+
+/// Whether the role may read what the files set.
+async fn reads_files(client: &Client) -> Result<bool, Failure> {
+    let sql = "SELECT has_table_privilege('pg_file_settings', 'SELECT') \
+                  AND has_function_privilege('pg_show_all_file_settings()', 'EXECUTE')";
+    Ok(query::one(client, sql, &[]).await?.get(0))
 }
 
 fn skipped(subject: &str, failure: Option<Failure>, findings: &mut Findings) {

@@ -1,5 +1,4 @@
-//! Settings that have no effect, and those of snowflake ids against the lease in force, which keeps
-//! what it was made with.
+//! Settings of snowflake ids against the lease in force, which keeps what it was made with.
 
 use jiff::Timestamp;
 use jiff::civil::DateTime;
@@ -23,8 +22,6 @@ struct Configured {
 }
 
 pub async fn check(client: &Client, look: &Look, findings: &mut Findings) -> Result<(), Failure> {
-    check_files(client, look, findings).await?;
-    check_roles(client, findings).await?;
     let configured = Configured::look(client).await?;
     let Some(snowflake) = &look.snowflake else {
         return Ok(());
@@ -87,51 +84,6 @@ fn check_epoch(
             "set it back; the manual's chapter on worker ids says how to change an epoch",
         );
     }
-}
-
-/// Names that the server does not know, which only its log tells, and values that wait for a restart.
-async fn check_files(client: &Client, look: &Look, findings: &mut Findings) -> Result<(), Failure> {
-    let sql =
-        "SELECT name FROM pg_settings WHERE name ^@ 'leaf.' AND pending_restart ORDER BY name";
-    for row in query::all(client, sql, &[]).await? {
-        let text = "its new value takes effect with a restart of the server";
-        findings.notice(row.get(0), text, "restart the server");
-    }
-    let sql = "SELECT has_table_privilege('pg_file_settings', 'SELECT') \
-                  AND has_function_privilege('pg_show_all_file_settings()', 'EXECUTE')";
-    // Without the library, none has a meaning.
-    if look.server.is_plain || !query::one(client, sql, &[]).await?.get::<_, bool>(0) {
-        return Ok(());
-    }
-    let sql = "SELECT DISTINCT f.name, format('%s, line %s', f.sourcefile, f.sourceline) \
-                 FROM pg_file_settings AS f \
-                WHERE f.name ^@ 'leaf.' AND NOT EXISTS (SELECT FROM pg_settings AS s WHERE s.name = f.name) \
-                ORDER BY 1, 2";
-    for row in query::all(client, sql, &[]).await? {
-        let text = format!("there is no such setting: {}", row.get::<_, &str>(1));
-        findings.warning(row.get(0), text, "correct the name, or remove the line");
-    }
-    Ok(())
-}
-
-/// Values of roles, of which leases take no notice.
-async fn check_roles(client: &Client, findings: &mut Findings) -> Result<(), Failure> {
-    let sql = "SELECT DISTINCT split_part(setting, '=', 1), r.rolname::text \
-                 FROM pg_db_role_setting AS s \
-                 JOIN pg_roles AS r ON r.oid = s.setrole \
-                 JOIN unnest(s.setconfig) AS setting ON split_part(setting, '=', 1) IN \
-                      ('leaf.worker_id', 'leaf.snowflake_layout', 'leaf.snowflake_epoch') \
-                WHERE s.setdatabase IN (0, (SELECT oid FROM pg_database WHERE datname = current_database())) \
-                ORDER BY 1, 2";
-    for row in query::all(client, sql, &[]).await? {
-        let (setting, role): (String, String) = (row.get(0), row.get(1));
-        findings.warning(
-            &setting,
-            format!("it is set for role {role}, where it has no effect"),
-            format!("ALTER ROLE ... RESET {setting}, and ALTER DATABASE ... SET {setting}"),
-        );
-    }
-    Ok(())
 }
 
 impl Configured {

@@ -1,4 +1,4 @@
-//! Snowflake ids: the clock, the lease, and the room in the layout.
+//! The server's clock against this machine's, and the registry of worker ids.
 
 use std::time::SystemTime;
 
@@ -13,69 +13,11 @@ use crate::query;
 
 /// How far two clocks may be apart.
 const CLOCK: SignedDuration = SignedDuration::from_secs(1);
-/// How far the clock may have been off at the registration, in milliseconds.
+/// How far a node's clock may have been off at its registration, in milliseconds.
 const OFFSET_MS: f64 = 1_000.0;
-/// How long before its end the time field is a matter.
-const YEAR: SignedDuration = SignedDuration::from_hours(366 * 24);
 /// How many of the worker ids may be leased, in percent.
 const LEASED: f64 = 80.0;
 
-/// What the view shows.
-pub fn check_look(look: &Look, findings: &mut Findings) {
-    let Some(snowflake) = &look.snowflake else {
-        return;
-    };
-    if snowflake.rollbacks > 0 {
-        let text = format!(
-            "it has gone back {} times since the server started",
-            snowflake.rollbacks
-        );
-        findings.warning(
-            "clock",
-            text,
-            "let chrony or ntpd slew the clock instead of setting it",
-        );
-    }
-    if let Some(offset) = snowflake.clock_offset_ms.filter(|ms| ms.abs() > OFFSET_MS) {
-        let text =
-            format!("it was {offset:.0} ms off those of the other nodes at the registration");
-        findings.warning("clock", text, "synchronise the clocks");
-    }
-    if let (Some(error), Some(_)) = (&snowflake.last_error, snowflake.last_error_at) {
-        let text = format!("the last lease or renewal that failed: {error}");
-        let is_expired = snowflake
-            .ceiling
-            .is_none_or(|ceiling| ceiling < Timestamp::now());
-        let cure = "remove the cause; leaf tries again with the next draw";
-        match is_expired {
-            true => findings.error("snowflake ids", text, cure),
-            false => findings.notice("snowflake ids", text, cure),
-        }
-    }
-    if snowflake.timeouts > 0 {
-        let text = format!(
-            "{} calls gave up after leaf.wait_timeout",
-            snowflake.timeouts
-        );
-        findings.warning(
-            "snowflake ids",
-            text,
-            "see the server's log and leaf.stat_snowflake",
-        );
-    }
-    if let Some(end) = snowflake.runs_out_at
-        && end.duration_since(Timestamp::now()) < YEAR
-    {
-        let text = format!("the time field is used up at {}", human::instant(end));
-        findings.error(
-            "snowflake ids",
-            text,
-            "move to a layout or an epoch with more room",
-        );
-    }
-}
-
-/// The clock of the server against this machine's, and the registry.
 pub async fn check(client: &Client, look: &Look, findings: &mut Findings) -> Result<(), Failure> {
     check_clock(client, findings).await?;
     let layout: Option<String> = match (&look.snowflake, look.server.is_plain) {
