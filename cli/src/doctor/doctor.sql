@@ -100,7 +100,8 @@ SELECT CASE WHEN is_full OR last_error_at < now() - interval '10 min' THEN 'noti
        CASE WHEN is_full THEN 'none is needed; leaf_stat_reset forgets it'
             ELSE 'remove the cause; leaf tries again by itself' END
   FROM t
- WHERE NOT is_last AND last_error_at < now()
+ WHERE NOT is_last AND last_error IS NOT NULL
+   AND NOT (last_error_at >= now() AND last_error ~ 'leaf.alloc" is locked')
  UNION ALL
 SELECT 'warning', subject, format('%s calls gave up after leaf.wait_timeout', timeouts),
        'see its last error; once the cause is gone, leaf_stat_reset begins anew'
@@ -110,7 +111,8 @@ SELECT 'warning', subject, format('%s calls gave up after leaf.wait_timeout', ti
 SELECT 'notice', subject, 'the ids at hand last less than a minute if the centre is away',
        'raise leaf.segment_duration, or the tag''s max_step'
   FROM t
- WHERE NOT is_own AND ids_per_second > 0 AND (current_left + next_left) / ids_per_second < 60;
+ WHERE NOT is_own AND ids_per_second > 0 AND (current_left + next_left) / ids_per_second < 60
+ ORDER BY 2;
 
 -- check: snowflake ids [extension monitor]
 SELECT 'warning', 'clock', format('it has gone back %s times since the server started', rollbacks),
@@ -169,7 +171,8 @@ SELECT CASE WHEN is_owner THEN 'warning' ELSE 'notice' END, 'tag "' || biz_tag |
   FROM (SELECT biz_tag, owner AS role, true AS is_owner FROM leaf.alloc
         UNION ALL
         SELECT biz_tag, unnest(grantees), false FROM leaf.alloc) AS named
- WHERE role <> 'public' AND NOT EXISTS (SELECT FROM pg_roles WHERE rolname = role);
+ WHERE role <> 'public' AND NOT EXISTS (SELECT FROM pg_roles WHERE rolname = role)
+ ORDER BY 2;
 
 -- What a failover would do here, said before there is one.
 -- check: failover [extension primary]

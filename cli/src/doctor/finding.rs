@@ -1,6 +1,5 @@
 //! What was found, how bad it is, and what cures it.
 
-use std::cmp::Reverse;
 use std::fmt;
 
 use clap::builder::styling::{AnsiColor, Style};
@@ -49,7 +48,31 @@ pub struct Finding {
     pub cure: String,
 }
 
+/// How many tags of a finding are named.
+const NAMED: usize = 3;
+
 impl Finding {
+    /// What stands before the word "tag" in the subject, and the name of the tag, if it is one.
+    fn tag(&self) -> Option<(&str, &str)> {
+        let (before, name) = self.subject.split_once("tag \"")?;
+        Some((before, name.strip_suffix('"')?))
+    }
+
+    /// The same of several tags, whose names are given.
+    fn of_tags(self, tags: &[&str]) -> Finding {
+        if tags.len() < 2 {
+            return self;
+        }
+        let before = self.tag().map_or("", |(before, _)| before);
+        let named = tags[..tags.len().min(NAMED)].join(", ");
+        let more = if tags.len() > NAMED { ", ..." } else { "" };
+        Finding {
+            subject: format!("{before}{} tags ({named}{more})", tags.len()),
+            cure: format!("{}; the same for the others", self.cure),
+            ..self
+        }
+    }
+
     /// The same among those of several databases.
     fn of_database(self, database: &str) -> Finding {
         let name = database_word(database);
@@ -106,9 +129,49 @@ impl Findings {
         }
     }
 
-    /// The worst first.
+    /// The worst last, where a reader looks first.
     pub fn sort(&mut self) {
-        self.0.sort_by_key(|finding| Reverse(finding.level));
+        self.0.sort_by_key(|finding| finding.level);
+    }
+
+    /// The same, with one finding for all tags of which the same was found.
+    pub fn merged(&self) -> Findings {
+        let mut merged: Vec<(Finding, Vec<&str>)> = Vec::new();
+        for finding in &self.0 {
+            let parts = finding.tag();
+            let same = merged.iter_mut().find(|(it, _)| {
+                let of = |it: &Finding| it.tag().map(|(before, _)| before.to_owned());
+                parts.is_some()
+                    && (it.level, &it.text) == (finding.level, &finding.text)
+                    && of(it) == of(finding)
+            });
+            let tag = parts.map(|(_, tag)| tag);
+            match same {
+                Some((_, tags)) => tags.extend(tag),
+                None => merged.push((finding.clone(), tag.into_iter().collect())),
+            }
+        }
+        Findings(
+            merged
+                .into_iter()
+                .map(|(it, tags)| it.of_tags(&tags))
+                .collect(),
+        )
+    }
+
+    /// How many there are of each level, the worst first; empty if there are none.
+    pub fn counts(&self) -> String {
+        let levels = [Level::Error, Level::Warning, Level::Notice];
+        let counts = levels.map(|level| {
+            let count = self.0.iter().filter(|it| it.level == level).count();
+            match count {
+                0 => String::new(),
+                1 => format!("1 {level}"),
+                _ => format!("{count} {level}s"),
+            }
+        });
+        let counts: Vec<_> = counts.into_iter().filter(|it| !it.is_empty()).collect();
+        counts.join(", ")
     }
 
     pub fn leave_out_notices(&mut self) {

@@ -50,14 +50,21 @@ pub struct DoctorArgs {
 
 /// Looks, and prints what was found.
 pub async fn run(args: &DoctorArgs) -> Result<(), Failure> {
-    let mut findings = match args.all_databases {
+    let (mut findings, examined) = match args.all_databases {
         true => of_all_databases(&args.connection).await?,
-        false => of_one(args.connection.open(Access::Any).await?).await?,
+        false => {
+            let findings = of_one(args.connection.open(Access::Any).await?).await?;
+            (findings, None)
+        }
     };
     if args.quiet {
         findings.leave_out_notices();
     }
-    match print(&findings, args.format) {
+    let printed = print(&findings, args.format).and_then(|()| match examined {
+        Some(examined) if args.format == Format::Table => line(&examined),
+        _ => Ok(()),
+    });
+    match printed {
         // The exit code counts although nobody reads to the end.
         Err(failure) if !failure.is_unread() => return Err(failure),
         _ => {}
@@ -75,15 +82,15 @@ async fn of_one(connection: Connection) -> Result<Findings, Failure> {
     .await
 }
 
-/// What is found in each database that has leaf.
-async fn of_all_databases(args: &connection::Args) -> Result<Findings, Failure> {
+/// What is found in each database that has leaf, and which these are, in a sentence.
+async fn of_all_databases(args: &connection::Args) -> Result<(Findings, Option<String>), Failure> {
     let (config, connection) = args.open_for_many(Access::Any).await?;
     let names = interruptible(connection, async |connection| {
         query::databases(connection.client()).await
     })
     .await?;
     let mut all = Findings::default();
-    let mut have_leaf = false;
+    let (mut with, mut without) = (Vec::new(), Vec::new());
     for name in names {
         let opened = args.open_config(&config.clone().database(&name)).await;
         let examined = match opened {
@@ -91,7 +98,10 @@ async fn of_all_databases(args: &connection::Args) -> Result<Findings, Failure> 
             Err(failure) => Err(failure),
         };
         match examined {
-            Ok(None) => continue,
+            Ok(None) => {
+                without.push(name);
+                continue;
+            }
             Ok(Some(findings)) => all.of_database(&name, findings),
             Err(failure) if failure.is_interrupted() => return Err(failure),
             Err(failure) => {
@@ -100,13 +110,17 @@ async fn of_all_databases(args: &connection::Args) -> Result<Findings, Failure> 
                 all.warning(&format!("database {name}"), text, cure);
             }
         }
-        have_leaf = true;
+        with.push(name);
+    }
+    if with.is_empty() {
+        return Err(query::no_database_has_leaf());
     }
     all.sort();
-    match have_leaf {
-        true => Ok(all),
-        false => Err(query::no_database_has_leaf()),
+    let mut examined = format!("Examined: {}.", with.join(", "));
+    if !without.is_empty() {
+        examined += &format!(" Without leaf: {}.", without.join(", "));
     }
+    Ok((all, Some(human::printable(&examined))))
 }
 
 /// What is found in a database; `None` if it does not have leaf.
@@ -160,6 +174,7 @@ fn print(findings: &Findings, format: Format) -> Result<(), Failure> {
 }
 
 fn print_for_people(findings: &Findings) -> Result<(), Failure> {
+    let findings = findings.merged();
     for finding in findings.iter() {
         let style = finding.level.style();
         let text = format!(" {}: {}", finding.subject, finding.text);
@@ -168,6 +183,6 @@ fn print_for_people(findings: &Findings) -> Result<(), Failure> {
     }
     match findings.worst() {
         None => line("Nothing was found."),
-        Some(_) => Ok(()),
+        Some(_) => line(&findings.counts()),
     }
 }

@@ -3,6 +3,7 @@
 mod centre;
 mod settings;
 
+use leaf_tests::page::root;
 use leaf_tests::{Draw, Said, Server, draw_many, leafctl_on, refused, wait_until};
 use serde_json::Value;
 use std::time::Duration;
@@ -48,6 +49,13 @@ fn healthy_server_has_no_findings() {
     assert!(
         said.clone().done().contains("Nothing was found"),
         "{said:?}"
+    );
+    // psql runs the same.
+    let file = root().join("cli/src/doctor/doctor.sql");
+    let file = file.to_str().expect("UTF-8");
+    server.run_program(
+        "psql",
+        &["-X", "-q", "-v", "ON_ERROR_STOP=1", "-f", file, "postgres"],
     );
 }
 
@@ -313,9 +321,35 @@ fn locked_catalog_is_found_with_who_has_locked_it() {
     });
     let (_, found) = findings(&server);
     assert!(
-        !found.iter().any(|it| it.contains("max_value")),
+        !found.iter().any(|it| it.contains("tag \"orders\"")),
         "{found:?}"
     );
+}
+
+/// What there is to be done stands last, where the prompt is.
+#[test]
+fn equal_findings_of_many_tags_are_one_and_the_worst_is_said_last() {
+    let server = Server::start();
+    let mut client = server.connect();
+    client.run(
+        "SELECT leaf_tag_create(name, max_value => 1) FROM unnest('{a,b,c,d,e}'::text[]) AS name",
+    );
+    for tag in ["a", "b", "c", "d", "e"] {
+        client.next(tag).expect("the only id");
+        client.run(&format!("SELECT leaf_tag_grant('{tag}', current_user); UPDATE leaf.alloc SET grantees = '{{gone}}'"));
+    }
+    let said = Said::by(leafctl_on(&server).arg("doctor"));
+    let lines: Vec<&str> = said.out.lines().collect();
+    let (notice, error) = (lines[0], lines[2]);
+    assert!(
+        notice.starts_with("notice 5 tags (a, b, c, ...): \"gone\" may draw"),
+        "{said:?}"
+    );
+    assert!(
+        error.starts_with("error 5 tags (a, b, c, ...): it has reached its max_value"),
+        "{said:?}"
+    );
+    assert_eq!(lines.last(), Some(&"1 error, 1 notice"), "{said:?}");
 }
 
 #[test]
@@ -442,9 +476,17 @@ fn all_databases_of_a_server_are_examined() {
         let cure = format!("cure: leafctl tags -d {database} alter full ");
         assert_eq!(said.out.matches(&cure).count(), 1, "{said:?}");
     }
-    assert!(!said.out.contains("without"), "{said:?}");
+    assert!(
+        said.out
+            .ends_with("Examined: postgres, shop. Without leaf: closed, template1, without.\n"),
+        "{said:?}"
+    );
     let slots = "worker slots: ";
     assert_eq!(said.out.matches(slots).count(), 1, "{said:?}");
     let said = all("joe");
     assert!(!said.out.contains("closed"), "{said:?}");
+    assert!(
+        said.out.ends_with("Without leaf: template1, without.\n"),
+        "{said:?}"
+    );
 }

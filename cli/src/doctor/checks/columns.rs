@@ -86,10 +86,7 @@ fn check_type(column: &Drawing, findings: &mut Findings) {
                 "it draws snowflake ids, for which type {} has no room",
                 column.type_name
             ),
-            format!(
-                "ALTER TABLE {} ALTER COLUMN {} TYPE bigint",
-                column.table, column.attribute
-            ),
+            "let it draw from a tag instead; or change its type to bigint, which rewrites the table, in a maintenance window",
         );
     }
 }
@@ -165,8 +162,8 @@ async fn check_tag(
         column.type_name
     );
     let cure = format!(
-        "ALTER TABLE {} ALTER COLUMN {} TYPE bigint",
-        column.table, column.attribute
+        "leafctl tags alter {} --max-value={room}; or change the column's type to bigint, which rewrites the table, in a maintenance window",
+        human::shell_word(tag)
     );
     match used >= USED {
         true => findings.error(&subject, text, cure),
