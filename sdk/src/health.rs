@@ -29,12 +29,6 @@ pub struct Health {
 
 impl Health {
     /// Whether calls get ids: the handle is open, and nothing is starving.
-    ///
-    /// ```no_run
-    /// # fn example(leaf: &leaf_sdk::Leaf) {
-    /// assert!(leaf.health().is_healthy());
-    /// # }
-    /// ```
     pub fn is_healthy(&self) -> bool {
         !self.is_closed && self.starving.is_empty()
     }

@@ -29,13 +29,6 @@ pub trait IdSource: Clone + Send + Sync + 'static {
     type Id: IdType;
 
     /// The next id, if one is at hand. Never waits.
-    ///
-    /// ```no_run
-    /// # use leaf_sdk::IdSource;
-    /// # fn example(ids: &impl leaf_sdk::IdSource) {
-    /// let Some(id) = ids.try_next() else { return };
-    /// # let _ = id; }
-    /// ```
     fn try_next(&self) -> Option<Self::Id>;
 
     /// The next id. Waits if none is at hand, up to the configured
@@ -46,37 +39,15 @@ pub trait IdSource: Clone + Send + Sync + 'static {
     /// reason may be temporary. [`Error::WouldBlockRuntime`] if the call would have to wait
     /// inside an async runtime. Of a generator also [`Error::Clock`] if the clock has gone
     /// back too far, and [`Error::LeaseLost`] if the lease could not be renewed.
-    ///
-    /// ```no_run
-    /// # use leaf_sdk::IdSource;
-    /// # fn example(ids: &impl leaf_sdk::IdSource) -> Result<(), leaf_sdk::Error> {
-    /// let id = ids.next()?;
-    /// # let _ = id; Ok(()) }
-    /// ```
     fn next(&self) -> Result<Self::Id, Error>;
 
     /// Like [`next`](Self::next), with its own timeout.
-    ///
-    /// ```no_run
-    /// # use std::time::Duration;
-    /// # use leaf_sdk::IdSource;
-    /// # fn example(ids: &impl leaf_sdk::IdSource) -> Result<(), leaf_sdk::Error> {
-    /// let id = ids.next_timeout(Duration::from_millis(50))?;
-    /// # let _ = id; Ok(()) }
-    /// ```
     fn next_timeout(&self, timeout: Duration) -> Result<Self::Id, Error> {
         let _ = timeout;
         self.next()
     }
 
     /// `count` ids, ascending. The timeout applies to each wait.
-    ///
-    /// ```no_run
-    /// # use leaf_sdk::IdSource;
-    /// # fn example(ids: &impl leaf_sdk::IdSource) -> Result<(), leaf_sdk::Error> {
-    /// let ids = ids.next_n(500)?;
-    /// # let _ = ids; Ok(()) }
-    /// ```
     fn next_n(&self, count: usize) -> Result<Vec<Self::Id>, Error> {
         (0..count).map(|_| self.next()).collect()
     }
@@ -86,39 +57,17 @@ pub trait IdSource: Clone + Send + Sync + 'static {
     ///
     /// # Errors
     /// Those of [`next`](Self::next).
-    ///
-    /// ```no_run
-    /// # use leaf_sdk::IdSource;
-    /// # fn example(ids: &impl leaf_sdk::IdSource) -> Result<(), leaf_sdk::Error> {
-    /// ids.ready()?;
-    /// # Ok(()) }
-    /// ```
     fn ready(&self) -> Result<(), Error> {
         Ok(())
     }
 
     /// Like [`next`](Self::next), asynchronous.
-    ///
-    /// ```no_run
-    /// # use leaf_sdk::IdSource;
-    /// # async fn example(ids: &impl leaf_sdk::IdSource) -> Result<(), leaf_sdk::Error> {
-    /// let id = ids.next_async().await?;
-    /// # let _ = id; Ok(()) }
-    /// ```
     #[cfg(feature = "async")]
     fn next_async(&self) -> impl Future<Output = Result<Self::Id, Error>> + Send {
         async { self.next() }
     }
 
     /// Like [`next_timeout`](Self::next_timeout), asynchronous.
-    ///
-    /// ```no_run
-    /// # use std::time::Duration;
-    /// # use leaf_sdk::IdSource;
-    /// # async fn example(ids: &impl leaf_sdk::IdSource) -> Result<(), leaf_sdk::Error> {
-    /// let id = ids.next_timeout_async(Duration::from_millis(50)).await?;
-    /// # let _ = id; Ok(()) }
-    /// ```
     #[cfg(feature = "async")]
     fn next_timeout_async(
         &self,
@@ -128,13 +77,6 @@ pub trait IdSource: Clone + Send + Sync + 'static {
     }
 
     /// Like [`next_n`](Self::next_n), asynchronous.
-    ///
-    /// ```no_run
-    /// # use leaf_sdk::IdSource;
-    /// # async fn example(ids: &impl leaf_sdk::IdSource) -> Result<(), leaf_sdk::Error> {
-    /// let ids = ids.next_n_async(500).await?;
-    /// # let _ = ids; Ok(()) }
-    /// ```
     #[cfg(feature = "async")]
     fn next_n_async(
         &self,
@@ -144,13 +86,6 @@ pub trait IdSource: Clone + Send + Sync + 'static {
     }
 
     /// Like [`ready`](Self::ready), asynchronous.
-    ///
-    /// ```no_run
-    /// # use leaf_sdk::IdSource;
-    /// # async fn example(ids: &impl leaf_sdk::IdSource) -> Result<(), leaf_sdk::Error> {
-    /// ids.ready_async().await?;
-    /// # Ok(()) }
-    /// ```
     #[cfg(feature = "async")]
     fn ready_async(&self) -> impl Future<Output = Result<(), Error>> + Send {
         async { self.ready() }

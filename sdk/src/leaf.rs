@@ -83,12 +83,6 @@ impl Leaf {
 
     /// The source of a tag's ids. All sources of a tag share its buffers. If there is
     /// no such tag, the first call that needs an id fails.
-    ///
-    /// ```
-    /// # fn example(leaf: &leaf_sdk::Leaf) {
-    /// let orders = leaf.segment("orders");
-    /// # let _ = orders; }
-    /// ```
     pub fn segment(&self, tag: &str) -> SegmentSource {
         let tag = match self.is_of_this_process() {
             true => self.tags.get(tag),
@@ -128,14 +122,6 @@ impl Leaf {
     }
 
     /// Statistics of each tag in this process, by name.
-    ///
-    /// ```
-    /// # fn example(leaf: &leaf_sdk::Leaf) {
-    /// for (tag, stats) in leaf.stats() {
-    ///     println!("{tag}: {} ids at hand", stats.buffered);
-    /// }
-    /// # }
-    /// ```
     pub fn stats(&self) -> HashMap<String, TagStats> {
         if !self.is_of_this_process() {
             return HashMap::new();
@@ -147,12 +133,6 @@ impl Leaf {
     }
 
     /// Whether calls get ids, and whether the server answers.
-    ///
-    /// ```no_run
-    /// # fn example(leaf: &leaf_sdk::Leaf) {
-    /// println!("{:?}", leaf.health());
-    /// # }
-    /// ```
     pub fn health(&self) -> Health {
         if !self.is_of_this_process() {
             return Health {
@@ -188,23 +168,11 @@ impl Leaf {
     /// # Errors
     /// [`Error::Connection`] if the server cannot be reached, [`Error::Timeout`] if it does not
     /// answer within the configured timeout, [`Error::WouldBlockRuntime`] inside an async runtime.
-    ///
-    /// ```no_run
-    /// # fn example(leaf: &leaf_sdk::Leaf) -> Result<(), leaf_sdk::Error> {
-    /// leaf.connect()?;
-    /// # Ok(()) }
-    /// ```
     pub fn connect(&self) -> Result<(), Error> {
         self.background.finish(self.reach())
     }
 
     /// Like [`connect`](Leaf::connect), asynchronous.
-    ///
-    /// ```no_run
-    /// # async fn example(leaf: &leaf_sdk::Leaf) -> Result<(), leaf_sdk::Error> {
-    /// leaf.connect_async().await?;
-    /// # Ok(()) }
-    /// ```
     #[cfg(feature = "async")]
     pub async fn connect_async(&self) -> Result<(), Error> {
         self.background.finish_async(self.reach()).await
@@ -220,24 +188,12 @@ impl Leaf {
     ///
     /// # Errors
     /// Those of [`IdSource::ready`], of the first tag that has no ids.
-    ///
-    /// ```no_run
-    /// # fn example(leaf: &leaf_sdk::Leaf) -> Result<(), leaf_sdk::Error> {
-    /// leaf.prefill(&["orders", "items"])?;
-    /// # Ok(()) }
-    /// ```
     pub fn prefill(&self, tags: &[&str]) -> Result<(), Error> {
         let sources = self.requested(tags);
         sources.iter().try_for_each(IdSource::ready)
     }
 
     /// Like [`prefill`](Leaf::prefill), asynchronous.
-    ///
-    /// ```no_run
-    /// # async fn example(leaf: &leaf_sdk::Leaf) -> Result<(), leaf_sdk::Error> {
-    /// leaf.prefill_async(&["orders", "items"]).await?;
-    /// # Ok(()) }
-    /// ```
     #[cfg(feature = "async")]
     pub async fn prefill_async(&self, tags: &[&str]) -> Result<(), Error> {
         for source in self.requested(tags) {
@@ -263,23 +219,11 @@ impl Leaf {
     /// [`Error::Timeout`] if the server does not answer within the configured
     /// timeout; the ids are then lost. [`Error::WouldBlockRuntime`] inside an async
     /// runtime.
-    ///
-    /// ```no_run
-    /// # fn example(leaf: &leaf_sdk::Leaf) -> Result<(), leaf_sdk::Error> {
-    /// leaf.close()?;
-    /// # Ok(()) }
-    /// ```
     pub fn close(&self) -> Result<(), Error> {
         self.background.finish(self.close_all())
     }
 
     /// Like [`close`](Leaf::close), asynchronous.
-    ///
-    /// ```no_run
-    /// # async fn example(leaf: &leaf_sdk::Leaf) -> Result<(), leaf_sdk::Error> {
-    /// leaf.close_async().await?;
-    /// # Ok(()) }
-    /// ```
     #[cfg(feature = "async")]
     pub async fn close_async(&self) -> Result<(), Error> {
         self.background.finish_async(self.close_all()).await

@@ -62,15 +62,6 @@ pub(crate) struct Incarnation(pub(crate) String);
 
 row! {
     /// The fields of a snowflake id.
-    ///
-    /// ```no_run
-    /// # #[cfg(feature = "sync")]
-    /// # fn example(client: &mut postgres::Client) -> Result<(), leaf_sdk::Error> {
-    /// let id = leaf_sdk::sync::snowflake_next(client)?;
-    /// let fields = leaf_sdk::sync::snowflake_decode(client, id)?;
-    /// println!("made at {:?} with worker id {}", fields.created_at, fields.worker_id);
-    /// # Ok(()) }
-    /// ```
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Decoded {
         /// When its tick began.
@@ -83,16 +74,6 @@ row! {
 }
 
 /// The properties of a new tag. What is `None` is as `leaf_tag_create` has it by default.
-///
-/// ```no_run
-/// # #[cfg(feature = "sync")]
-/// # fn example(client: &mut postgres::Client) -> Result<(), leaf_sdk::Error> {
-/// use leaf_sdk::NewTag;
-///
-/// let invoices = NewTag { start: Some(100_000), ..NewTag::default() };
-/// leaf_sdk::sync::tag_create(client, "invoices", &invoices)?;
-/// # Ok(()) }
-/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NewTag {
     /// The smallest number of ids granted at once, at least 1 (1,000).
@@ -116,16 +97,6 @@ pub struct NewTag {
 }
 
 /// Changes to a tag. What is `None` stays as it is.
-///
-/// ```no_run
-/// # #[cfg(feature = "sync")]
-/// # fn example(client: &mut postgres::Client) -> Result<(), leaf_sdk::Error> {
-/// use leaf_sdk::TagChange;
-///
-/// let change = TagChange { advance_to: Some(1_000_000), ..TagChange::default() };
-/// leaf_sdk::sync::tag_alter(client, "orders", &change)?;
-/// # Ok(()) }
-/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TagChange {
     /// The smallest number of ids granted at once.

@@ -10,13 +10,6 @@ use crate::{Config, Error};
 /// A connection for statements of the program itself, made as a handle makes its own:
 /// with the same hosts, time limits, password and service files, and TLS. It belongs to
 /// the runtime in which it was opened, and ends when it is dropped.
-///
-/// ```no_run
-/// # async fn example(config: &leaf_sdk::Config) -> Result<(), Box<dyn std::error::Error>> {
-/// let connection = leaf_sdk::Connection::open(config).await?;
-/// leaf_sdk::asynchronous::tag_grant(connection.client(), "orders", "shop").await?;
-/// # Ok(()) }
-/// ```
 pub struct Connection(Session);
 
 impl fmt::Debug for Connection {
@@ -32,13 +25,6 @@ impl Connection {
     /// # Errors
     /// That of a host that may answer later, if there is one, otherwise that of the last
     /// host. [`Error::Config`] if the configuration contradicts itself.
-    ///
-    /// ```no_run
-    /// # async fn example() -> Result<(), leaf_sdk::Error> {
-    /// let config = leaf_sdk::Config::new("host=db1,db2 user=shop")?;
-    /// let connection = leaf_sdk::Connection::open(&config).await?;
-    /// # let _ = connection; Ok(()) }
-    /// ```
     pub async fn open(config: &Config) -> Result<Connection, Error> {
         config.check()?;
         let session = Session::connect(config, config.targets.needs).await?;
@@ -46,12 +32,6 @@ impl Connection {
     }
 
     /// The driver's client.
-    ///
-    /// ```no_run
-    /// # async fn example(connection: &leaf_sdk::Connection) -> Result<(), Box<dyn std::error::Error>> {
-    /// let row = connection.client().query_one("SELECT version()", &[]).await?;
-    /// # let _ = row; Ok(()) }
-    /// ```
     pub fn client(&self) -> &Client {
         &self.0.client
     }
@@ -61,25 +41,12 @@ impl Connection {
     ///
     /// # Errors
     /// [`Error::Connection`] with the server's warning: a failover may lose what was committed.
-    ///
-    /// ```no_run
-    /// # async fn example(connection: &leaf_sdk::Connection) -> Result<(), leaf_sdk::Error> {
-    /// leaf_sdk::asynchronous::tag_drop(connection.client(), "orders", false, false).await?;
-    /// connection.confirmed()?;
-    /// # Ok(()) }
-    /// ```
     pub fn confirmed(&self) -> Result<(), Error> {
         self.0.confirmed()
     }
 
     /// Ends the connection, and waits until the server has been told so. A connection that
     /// is dropped ends by itself as long as its runtime goes on.
-    ///
-    /// ```no_run
-    /// # async fn example(connection: leaf_sdk::Connection) {
-    /// connection.close().await;
-    /// # }
-    /// ```
     pub async fn close(self) {
         self.0.end().await;
     }
@@ -89,12 +56,6 @@ impl Connection {
     ///
     /// # Errors
     /// [`Error::Connection`] if the server cannot be reached.
-    ///
-    /// ```no_run
-    /// # async fn example(connection: &leaf_sdk::Connection) -> Result<(), leaf_sdk::Error> {
-    /// connection.cancel().await?;
-    /// # Ok(()) }
-    /// ```
     pub async fn cancel(&self) -> Result<(), Error> {
         self.0.cancel().await
     }

@@ -94,23 +94,11 @@ impl<I: IdType> SegmentSource<I> {
     ///
     /// # Errors
     /// As [`Leaf::close`](crate::Leaf::close).
-    ///
-    /// ```no_run
-    /// # fn example(orders: &leaf_sdk::SegmentSource) -> Result<(), leaf_sdk::Error> {
-    /// orders.close()?;
-    /// # Ok(()) }
-    /// ```
     pub fn close(&self) -> Result<(), Error> {
         self.background.finish(self.hand_back())
     }
 
     /// Like [`close`](Self::close), asynchronous.
-    ///
-    /// ```no_run
-    /// # async fn example(orders: &leaf_sdk::SegmentSource) -> Result<(), leaf_sdk::Error> {
-    /// orders.close_async().await?;
-    /// # Ok(()) }
-    /// ```
     #[cfg(feature = "async")]
     pub async fn close_async(&self) -> Result<(), Error> {
         self.background.finish_async(self.hand_back()).await
@@ -126,14 +114,6 @@ impl<I: IdType> SegmentSource<I> {
     }
 
     /// Statistics of the tag in this process.
-    ///
-    /// ```no_run
-    /// # fn example(orders: &leaf_sdk::SegmentSource) {
-    /// if orders.stats().waits > 0 {
-    ///     println!("a longer buffer_duration would avoid waits");
-    /// }
-    /// # }
-    /// ```
     pub fn stats(&self) -> TagStats {
         match self.process.check() {
             Ok(()) => self.tag.stats(),

@@ -86,13 +86,6 @@ impl<S> Default for Held<S> {
 /// Statistics of a tag in this process, from [`SegmentSource::stats`] and
 /// [`Leaf::stats`].
 ///
-/// ```no_run
-/// # fn example(orders: &leaf_sdk::SegmentSource) {
-/// let stats = orders.stats();
-/// println!("{} ids at hand, {} waits", stats.buffered, stats.waits);
-/// # }
-/// ```
-///
 /// [`SegmentSource::stats`]: crate::SegmentSource::stats
 /// [`Leaf::stats`]: crate::Leaf::stats
 #[derive(Clone, Debug, PartialEq, Eq)]

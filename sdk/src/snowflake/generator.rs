@@ -98,12 +98,6 @@ impl SnowflakeGenerator {
     }
 
     /// The worker id in the ids, once there is a lease.
-    ///
-    /// ```no_run
-    /// # fn example(events: &leaf_sdk::SnowflakeGenerator) {
-    /// println!("the worker id is {:?}", events.worker_id());
-    /// # }
-    /// ```
     pub fn worker_id(&self) -> Option<i32> {
         // In a child of the process, a thread of the parent may hold the lock.
         self.process.check().ok()?;
@@ -117,15 +111,6 @@ impl SnowflakeGenerator {
 
     /// The fields of an id of this registry; `None` before the first lease, and for a number
     /// that is no id of its layout.
-    ///
-    /// ```no_run
-    /// # use leaf_sdk::IdSource;
-    /// # fn example(events: &leaf_sdk::SnowflakeGenerator) -> Result<(), leaf_sdk::Error> {
-    /// if let Some(fields) = events.decode(events.next()?) {
-    ///     println!("made by worker {}", fields.worker_id);
-    /// }
-    /// # Ok(()) }
-    /// ```
     pub fn decode(&self, id: SnowflakeId) -> Option<Decoded> {
         let fields = self.node.scheme.get()?.decode(id.get())?;
         Some(Decoded {
@@ -137,25 +122,11 @@ impl SnowflakeGenerator {
 
     /// When an id was made, if it is one of this registry; `None` before the
     /// first lease.
-    ///
-    /// ```no_run
-    /// # use leaf_sdk::IdSource;
-    /// # fn example(events: &leaf_sdk::SnowflakeGenerator) -> Result<(), leaf_sdk::Error> {
-    /// let created_at = events.created_at(events.next()?);
-    /// # let _ = created_at; Ok(()) }
-    /// ```
     pub fn created_at(&self, id: SnowflakeId) -> Option<SystemTime> {
         self.decode(id).map(|fields| fields.created_at)
     }
 
     /// Statistics of the generator.
-    ///
-    /// ```no_run
-    /// # fn example(events: &leaf_sdk::SnowflakeGenerator) {
-    /// let stats = events.stats();
-    /// println!("worker id {:?} until {:?}", stats.worker_id, stats.ceiling);
-    /// # }
-    /// ```
     pub fn stats(&self) -> SnowflakeStats {
         if let Err(error) = self.process.check() {
             return SnowflakeStats::unavailable(&error);
@@ -181,23 +152,11 @@ impl SnowflakeGenerator {
     /// # Errors
     /// The reason why the lease could not be released; [`Error::WouldBlockRuntime`]
     /// inside an async runtime.
-    ///
-    /// ```no_run
-    /// # fn example(events: &leaf_sdk::SnowflakeGenerator) -> Result<(), leaf_sdk::Error> {
-    /// events.close()?;
-    /// # Ok(()) }
-    /// ```
     pub fn close(&self) -> Result<(), Error> {
         self.background.finish(self.release())
     }
 
     /// Like [`close`](Self::close), asynchronous.
-    ///
-    /// ```no_run
-    /// # async fn example(events: &leaf_sdk::SnowflakeGenerator) -> Result<(), leaf_sdk::Error> {
-    /// events.close_async().await?;
-    /// # Ok(()) }
-    /// ```
     #[cfg(feature = "async")]
     pub async fn close_async(&self) -> Result<(), Error> {
         self.background.finish_async(self.release()).await

@@ -6,13 +6,6 @@ use crate::Error;
 
 /// Statistics of a generator, from
 /// [`SnowflakeGenerator::stats`](crate::SnowflakeGenerator::stats).
-///
-/// ```no_run
-/// # fn example(events: &leaf_sdk::SnowflakeGenerator) {
-/// let stats = events.stats();
-/// println!("{} waits, the longest {:?}", stats.waits, stats.longest_wait);
-/// # }
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SnowflakeStats {
