@@ -1,7 +1,7 @@
 //! Waking the loader of a database, or having one started.
 
 use super::Shared;
-use super::worker_table::Claim;
+use super::loaders::Claim;
 use crate::pg::bgworker;
 
 /// What there is of the loader once it was called.

@@ -5,7 +5,7 @@
 //! - [`index`]: the slots, found by (database, OID of that database's
 //!   `leaf.alloc`, tag), and which of them a loader should load.
 //! - [`slot`]: one per tag in use, with its double buffer.
-//! - [`worker_table`]: which database has a loader, and where its latch is; and how it fares with
+//! - [`loaders`]: which database has a loader, and where its latch is; and how it fares with
 //!   the centre ([`upstream`]).
 //! - [`requests`]: what is asked of loaders, in the [`mailbox`]: to reserve blocks, to take unused
 //!   ids of blocks back, and what the centre knows.
@@ -43,6 +43,7 @@ pub mod generators;
 pub mod index;
 pub mod key;
 pub mod leftovers;
+pub mod loaders;
 pub mod mailbox;
 mod queue;
 pub mod requests;
@@ -50,7 +51,6 @@ pub mod slot;
 pub mod text;
 pub mod upstream;
 pub mod waits;
-pub mod worker_table;
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -58,8 +58,8 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use generators::Generators;
 use index::Index;
 use leftovers::Leftovers;
+use loaders::WorkerTable;
 use mailbox::Mailbox;
-use worker_table::WorkerTable;
 
 use crate::error::Report;
 use crate::pg::bgworker;
