@@ -15,7 +15,7 @@ use crate::pg::{clock, process};
 const START_PATIENCE: Duration = Duration::from_secs(2);
 
 /// The loaders, one place for each that runs, or has run lately.
-pub struct WorkerTable {
+pub struct Loaders {
     places: LockedSlice<Place>,
     /// One for each place.
     contacts: &'static [Contact],
@@ -65,7 +65,7 @@ fn of(places: &[Place], database: u32) -> Option<usize> {
     places.iter().position(|place| place.database == database)
 }
 
-impl WorkerTable {
+impl Loaders {
     /// Requests the memory.
     pub(super) fn request_memory(request: &Request, count: usize) {
         LockedSlice::<Place>::request_memory(request, count);
@@ -74,7 +74,7 @@ impl WorkerTable {
 
     /// Attaches to that memory.
     pub(super) fn attach(startup: &Startup, names: Names, count: usize) -> Self {
-        WorkerTable {
+        Loaders {
             places: LockedSlice::attach(startup, names, || (), count, |_| Place::FREE),
             contacts: startup.attach(c"leaf contacts", count, |_| Contact::new(startup)),
         }

@@ -58,7 +58,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use generators::Generators;
 use index::Index;
 use leftovers::Leftovers;
-use loaders::WorkerTable;
+use loaders::Loaders;
 use mailbox::Mailbox;
 
 use crate::error::Report;
@@ -69,7 +69,7 @@ use crate::settings;
 /// The shared memory.
 pub struct Shared {
     pub index: Index,
-    pub loaders: WorkerTable,
+    pub loaders: Loaders,
     pub mailbox: Mailbox,
     pub leftovers: Leftovers,
     pub generators: Generators,
@@ -112,7 +112,7 @@ pub fn init(at_startup: AtStartup) {
 fn request(request: &Request) {
     Index::request_memory(request, settings::server::max_tags());
     // Each loader is a background worker.
-    WorkerTable::request_memory(request, bgworker::most());
+    Loaders::request_memory(request, bgworker::most());
     Mailbox::request_memory(request, Mailbox::places());
     Leftovers::request_memory(request);
     Generators::request_memory(request);
@@ -122,7 +122,7 @@ fn startup(startup: &Startup) {
     let loaders = (c"leaf loaders lock", c"leaf loaders");
     let shared = Shared {
         index: Index::attach(startup, settings::server::max_tags()),
-        loaders: WorkerTable::attach(startup, loaders, bgworker::most()),
+        loaders: Loaders::attach(startup, loaders, bgworker::most()),
         mailbox: Mailbox::attach(startup, MAILBOX, Mailbox::places()),
         leftovers: Leftovers::attach(startup),
         generators: Generators::attach(startup),
