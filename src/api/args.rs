@@ -40,11 +40,6 @@ pub fn bad(message: impl Into<String>, hint: &'static str) -> ! {
     bad_argument(message, hint).raise()
 }
 
-/// The same error, not raised.
-fn wrong(message: impl Into<String>, hint: &'static str) -> Report {
-    bad_argument(message, hint)
-}
-
 /// Raises an error unless the function is called in FROM. In a select list, `(f()).*` calls
 /// it once for each column of the result.
 pub fn require_from_clause(call: Call<'_>, function: &'static str) {
@@ -83,15 +78,15 @@ fn check_tag(tag: Option<&[u8]>) -> Result<&[u8], Report> {
     let hint = "Specify a tag, such as 'orders'.";
     match tag {
         // When: functions that take a tag
-        None => Err(wrong("tag must not be null", hint)),
+        None => Err(bad_argument("tag must not be null", hint)),
         // When: functions that take a tag
-        Some([]) => Err(wrong("tag must not be empty", hint)),
+        Some([]) => Err(bad_argument("tag must not be empty", hint)),
         // Only a text with more bytes than a tag has characters can be too long.
-        // When: functions that take a tag
-        Some(tag) if tag.len() > MAX_CHARS && datum::characters(tag) > MAX_CHARS => Err(wrong(
-            "tag is too long",
-            "A tag has at most 128 characters.",
-        )),
+        Some(tag) if tag.len() > MAX_CHARS && datum::characters(tag) > MAX_CHARS => {
+            let hint = "A tag has at most 128 characters.";
+            // When: functions that take a tag
+            Err(bad_argument("tag is too long", hint))
+        }
         Some(tag) => Ok(tag),
     }
 }
@@ -106,7 +101,7 @@ fn check_count(count: i64) -> Result<u64, Report> {
     match u64::try_from(count) {
         Ok(count) if count > 0 => Ok(count),
         // When: `leaf_segment_batch`, `leaf_snowflake_batch`, `leaf_segment_reserve`
-        _ => Err(wrong(
+        _ => Err(bad_argument(
             format!("count must be at least 1, not {count}"),
             "Ask for one id or more.",
         )),
@@ -251,7 +246,7 @@ fn check_block_length(count: i64) -> Result<u64, Report> {
     let (length, most) = (check_count(count)?, segment::max_reserve());
     match length > most {
         // When: `leaf_segment_reserve`, `leaf_segment_feed`
-        true => Err(wrong(
+        true => Err(bad_argument(
             format!("count must be at most {most}, not {length}"),
             "Reserve several blocks; leaf.max_reserve sets how many ids one block can have.",
         )),
@@ -301,7 +296,7 @@ fn feed<'t>(
     count: Option<i64>,
     exact: Option<bool>,
 ) -> Result<Feed<'t>, Report> {
-    let missing = |name| wrong(format!("{name} must not be null"), "Give one for each tag.");
+    let missing = |name| bad_argument(format!("{name} must not be null"), "Give one for each tag.");
     Ok(Feed {
         tag: check_tag(tag)?,
         count: match count.ok_or_else(|| missing("count"))? {
