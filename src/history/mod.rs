@@ -73,6 +73,9 @@ struct History {
     left: Option<Left>,
     /// Whether the cluster's data has it.
     is_recorded: bool,
+    /// Whether the postmaster that runs has begun it, or has gone on with it.
+    #[serde(skip)]
+    is_of_this_start: bool,
     /// Whether the file has it: if not, nothing may be granted in it.
     #[serde(skip)]
     is_stored: bool,
@@ -86,8 +89,14 @@ const LARGEST: u64 = 100_000;
 
 /// Called in the postmaster, before any other process exists: reads or makes the nonce.
 pub fn at_server_start(control_file: Option<&ControlFile>) {
-    let known = read();
-    let is_requested = new_history().exists();
+    let mut present = HISTORY.lock().expect("the lock is not poisoned");
+    let known = match present.take() {
+        // After a crash, all processes but the postmaster begin anew.
+        Some(present) => Some(present.with_file()),
+        None => read(),
+    };
+    let is_again = known.as_ref().is_some_and(|it| it.is_of_this_start);
+    let is_requested = !is_again && new_history().exists();
     let begins = is_requested
         || control_file::recovery_is_requested()
         || control_file.is_none_or(ControlFile::is_in_archive_recovery);
@@ -95,25 +104,39 @@ pub fn at_server_start(control_file: Option<&ControlFile>) {
         _ if control_file::is_standby_requested() => {
             let own = control_file.filter(|it| {
                 let known = known.as_ref();
+                // What was not recorded, the chain takes for the history before.
                 it.is_cleanly_shut_down()
-                    && known.is_some_and(|known| is_where_it_was_left(known, control_file))
+                    && known.is_some_and(|known| {
+                        known.is_recorded && is_where_it_was_left(known, control_file)
+                    })
             });
             History::new(Beginning::Standby {
                 is_lossless: settings::lossless_failover() && !is_requested,
                 own_end: own.map(|it| control_file::end_of_last_checkpoint(it.checkpoint)),
             })
         }
-        Some(known) if !begins && is_where_it_was_left(&known, control_file) => History {
-            // It was promoted, and what it had then was never looked at.
-            beginning: match known.beginning {
-                Beginning::Standby { .. } => Beginning::Other,
-                other => other,
-            },
-            ..known
-        },
+        Some(known) if is_again || !begins && is_where_it_was_left(&known, control_file) => {
+            History {
+                // It was promoted, and what it had then was never looked at.
+                beginning: match known.beginning {
+                    Beginning::Standby { .. } => Beginning::Other,
+                    other => other,
+                },
+                ..known
+            }
+        }
         _ => History::new(Beginning::Other),
     };
-    history.left = control_file.map(|it| left(it, false));
+    // What the control file shows of a promotion comes later.
+    let promoted_to = history.left.filter(|_| is_again).map(|it| it.timeline);
+    history.left = control_file.map(|it| {
+        let left = left(it, false);
+        Left {
+            timeline: left.timeline.max(promoted_to.unwrap_or_default()),
+            ..left
+        }
+    });
+    history.is_of_this_start = true;
     let log = |what, path: PathBuf, error| {
         crate::pg::log(&format!("could not {what} \"{}\": {error}", path.display()));
     };
@@ -127,18 +150,14 @@ pub fn at_server_start(control_file: Option<&ControlFile>) {
         }
         Ok(()) => {}
     }
-    *HISTORY.lock().expect("the lock is not poisoned") = Some(history);
+    *present = Some(history);
 }
 
 /// Called in the postmaster, when all other processes have ended after a clean shutdown.
 pub fn at_server_stop(control_file: &ControlFile) {
     let mut history = HISTORY.lock().expect("the lock is not poisoned");
-    if let Some(history) = history.as_mut().filter(|it| it.is_stored) {
-        // A process may have found out in the meantime what it had as a standby.
-        if let Some(known) = read().filter(|known| known.nonce == history.nonce) {
-            history.beginning = known.beginning;
-            history.is_recorded = known.is_recorded;
-        }
+    if let Some(present) = history.take().filter(|it| it.is_stored) {
+        let history = history.insert(present.with_file());
         history.left = Some(left(control_file, true));
         // If that fails, the next start begins another history.
         let _ = history.store();
@@ -190,7 +209,19 @@ impl History {
             beginning,
             left: None,
             is_recorded: false,
+            is_of_this_start: false,
             is_stored: false,
+        }
+    }
+
+    /// The same, with what another process may have found out since: what it had as a standby.
+    fn with_file(self) -> Self {
+        match read().filter(|known| known.nonce == self.nonce) {
+            Some(known) => History {
+                is_of_this_start: self.is_of_this_start,
+                ..known
+            },
+            None => self,
         }
     }
 
@@ -280,7 +311,6 @@ pub fn init() {
 #[pg_guard]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn leaf_history_main(_argument: pg_sys::Datum) {
-    bgworker::connect_to_template0();
     let store = |is_recorded| {
         with(|history| {
             history.is_recorded |= is_recorded;
@@ -290,6 +320,7 @@ pub unsafe extern "C-unwind" fn leaf_history_main(_argument: pg_sys::Datum) {
     };
     let history = store(false);
     if !history.is_recorded {
+        bgworker::connect_to_template1();
         // Nobody has to wait for a standby: without the record, the standby takes over less.
         own_xact::run_locally(|| Chain::read().record(history.nonce, timeline(), history.up_to()));
         store(true);

@@ -82,15 +82,14 @@ pub fn connect(database: pg_sys::Oid) {
     }
 }
 
-/// Like [`connect`], for a worker that needs no particular database, to the one that every cluster
-/// has and that nobody uses.
-pub fn connect_to_template0() {
+/// Like [`connect`], for a worker that needs no particular database, to one that every cluster has.
+pub fn connect_to_template1() {
     // SAFETY: called once at the start of a worker's main function.
     unsafe {
         pqsignal(libc::SIGTERM, Some(die));
         pg_sys::BackgroundWorkerUnblockSignals();
         pg_sys::BackgroundWorkerInitializeConnection(
-            c"template0".as_ptr(),
+            c"template1".as_ptr(),
             std::ptr::null(),
             pg_sys::BGWORKER_BYPASS_ALLOWCONN,
         );

@@ -66,9 +66,11 @@ fn run<T>(work: impl FnOnce() -> T, committed: impl FnOnce(T, bool)) -> Result<(
         })
 }
 
-/// Runs `work` in its own transaction, whose commit waits for no standby. An error ends the process.
+/// Runs `work` in its own transaction, which waits for no standby, and not long for a lock. An error
+/// ends the process.
 pub fn run_locally(work: impl FnOnce()) {
     guc::set(c"synchronous_commit", c"local");
+    guc::set(c"lock_timeout", c"3s");
     // SAFETY: the process is between transactions.
     unsafe { pg_sys::StartTransactionCommand() };
     work();

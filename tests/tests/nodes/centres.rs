@@ -393,6 +393,38 @@ fn centre_that_is_restarted_after_its_promotion_feeds_on() {
     assert!(fed.first > 1000, "{fed:?}");
 }
 
+/// Nothing was recorded of its own history, in which it was restored.
+#[test]
+fn restored_centre_that_is_promoted_as_its_own_standby_feeds_nothing() {
+    let mut centre = lossless_centre();
+    centre.create("orders", "");
+    (centre.0.connect()).feed("orders", 1000).expect("numbers");
+    let mut backup = Server::options().start_backup_of(&centre.0);
+    (centre.0.connect()).feed("orders", 1000).expect("numbers");
+    centre.0.stop(Mode::Immediate);
+    backup.single_user("SELECT 1");
+    backup.write("standby.signal", b"");
+    backup.start_again();
+    let mut there = backup.promote();
+    assert_eq!(there.feed("orders", 1).expect_err("none"), "55000");
+}
+
+/// A file that somebody has removed meanwhile says nothing of what has happened.
+#[test]
+fn crash_begins_no_history_while_the_server_runs() {
+    let mut centre = lossless_centre();
+    centre.create("orders", "");
+    (centre.0.connect()).feed("orders", 1000).expect("numbers");
+    fs::remove_file(centre.0.data().join("leaf/history")).expect("the file");
+    crash(&centre.0);
+    (centre.0.connect()).feed("orders", 1000).expect("numbers");
+    let standby = standby_of(&centre.0, "s");
+    (centre.0.connect()).feed("orders", 1000).expect("numbers");
+    standby.catch_up_with(&centre.0);
+    centre.0.stop(Mode::Immediate);
+    standby.promote().feed("orders", 10).expect("numbers");
+}
+
 /// It is another space of ids, which has the identity of the first.
 #[test]
 fn database_that_was_copied_from_a_centre_feeds_nothing() {
@@ -408,6 +440,17 @@ fn database_that_was_copied_from_a_centre_feeds_nothing() {
     assert_eq!(copy.feed("orders", 10).expect_err("none"), "55000");
 }
 
+/// A backend of the server is killed; all others are ended with it.
+fn crash(server: &Server) {
+    let mut client = server.connect();
+    let pid = client.number("SELECT pg_backend_pid()::bigint");
+    signal(pid as i32, Signal::SIGKILL);
+    wait_until("the server has recovered", || {
+        let client = server.config("postgres", "postgres").connect(NoTls);
+        client.is_ok_and(|mut it| it.batch_execute("SELECT pg_current_wal_lsn()").is_ok())
+    });
+}
+
 /// It has not been restarted since it was made from a base backup.
 #[test]
 fn promoted_standby_whose_backend_crashes_feeds_on() {
@@ -419,12 +462,7 @@ fn promoted_standby_whose_backend_crashes_feeds_on() {
     centre.0.stop(Mode::Immediate);
     let mut client = standby.promote();
     client.feed("orders", 10).expect("numbers");
-    let pid = client.number("SELECT pg_backend_pid()::bigint");
-    signal(pid as i32, Signal::SIGKILL);
-    wait_until("the server has recovered", || {
-        let client = standby.config("postgres", "postgres").connect(NoTls);
-        client.is_ok_and(|mut it| it.batch_execute("SELECT pg_current_wal_lsn()").is_ok())
-    });
+    crash(&standby);
     let fed = standby.connect().feed("orders", 10).expect("numbers");
     assert!(fed.first > 1000, "{fed:?}");
 }
