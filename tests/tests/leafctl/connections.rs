@@ -185,7 +185,7 @@ fn colours_are_for_terminals_that_want_them() {
             ("PGUSER", "postgres"),
             ("PGDATABASE", "postgres"),
         ]);
-        let terminal = Terminal::start(&line, &variables, 200, 20);
+        let terminal = Terminal::start(&line, &variables, 400, 20);
         terminal.wait_for("exit ").contains("^[[")
     };
     assert!(colored("", &[]));

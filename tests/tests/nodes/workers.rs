@@ -75,12 +75,15 @@ fn answers_that_are_lost_cost_no_worker_id() {
     let mut there = centre.0.connect();
     let leases = "SELECT count(*) FROM leaf.worker WHERE node LIKE 'shard %'";
     let mut client = shard.connect();
-    // The shard is connected: what it asks for arrives, and is done.
+    // The shard is connected: what it asks for arrives.
     centre.create("orders", "");
     attach(&shard, "orders", 10);
     relay.lose_answers(true);
     client.run("SET leaf.wait_timeout = '2s'");
-    refused(client.snowflakes(1), "55P03");
+    wait_until("what it has asked for is done", || {
+        refused(client.snowflakes(1), "55P03");
+        there.number(leases) > 0
+    });
     assert_eq!(there.number(leases), 1);
     relay.lose_answers(false);
     client.run("RESET leaf.wait_timeout");
