@@ -54,6 +54,7 @@ book: ## build the manual into target/book
 
 reference: ## write what the reference has from the sources
 	@cargo run -q -p leaf-lint --bin leaf-reference -- --write
+	@LEAF_WRITE_REFERENCE=1 scripts/test-server --test docs -- reference::
 
 lint: ## check versions, imports, format, clippy, licences, documentation and crates; warnings are errors
 	@scripts/lint

@@ -6,6 +6,7 @@ mod functions;
 mod names;
 mod settings;
 mod views;
+mod written;
 
 /// A text on one line.
 fn flat(text: &str) -> String {
