@@ -3,7 +3,8 @@
 //! A standby that is promoted has to know which history was that of its primary, and what that one
 //! had taken over: the rows of another primary may show nothing of it. So each history is recorded
 //! in the cluster itself, with the name of a replication origin: of what all databases share, it is
-//! all that an extension may add to. A standby has it as soon as its primary; a dump and `pg_upgrade` leave it out.
+//! all that an extension may add to. A standby has it as soon as its primary; a dump and
+//! `pg_upgrade` leave it out.
 
 use std::ffi::CString;
 
@@ -15,12 +16,11 @@ use crate::pg::heap;
 const PREFIX: &str = "leaf_history";
 
 /// A history of the cluster.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Link {
+struct Link {
     /// Counted from 1.
     number: u64,
-    pub timeline: u32,
-    pub nonce: Uuid,
+    timeline: u32,
+    nonce: Uuid,
     /// The first of the histories of which it lacks nothing: it has all that come between, too.
     since: u64,
 }

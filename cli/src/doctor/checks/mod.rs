@@ -56,11 +56,6 @@ pub async fn all(client: &Client, findings: &mut Findings) -> Result<(), Failure
             continue;
         }
         if is_locked && ["tags", "roles"].contains(&check.subject) {
-            findings.notice(
-                check.subject,
-                "not checked, because leaf.alloc is locked",
-                "run doctor again when it is not",
-            );
             continue;
         }
         let mut found = Findings::default();
@@ -69,6 +64,13 @@ pub async fn all(client: &Client, findings: &mut Findings) -> Result<(), Failure
             found.iter().any(|it| it.subject == "table leaf.alloc") && check.subject == "waits";
         findings.append(found);
         skipped(check.subject, failure, findings);
+    }
+    if is_locked {
+        findings.notice(
+            "tags",
+            "they and the columns that draw are not checked, because leaf.alloc is locked",
+            "run doctor again when it is not",
+        );
     }
     // Without the library, no column draws.
     if !look.server.is_plain && !is_locked {
