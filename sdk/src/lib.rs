@@ -48,7 +48,7 @@ mod time;
 pub use calls::asynchronous;
 #[cfg(feature = "sync")]
 pub use calls::sync;
-pub use calls::{Aligned, Block, Decoded, NewTag, TagChange};
+pub use calls::{Block, Decoded};
 pub use cause::Cause;
 pub use config::Config;
 pub use error::{ClockError, Error};

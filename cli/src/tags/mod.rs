@@ -6,8 +6,9 @@
 mod arguments;
 mod list;
 
-use leaf_sdk::calls::statement as functions;
-use leaf_sdk::{Aligned, Connection, NewTag, TagChange};
+use leaf_sdk::Connection;
+use leaf_sdk::calls::rows::{Answer, row};
+use leaf_sdk::calls::statement::{Statement, call};
 use tokio_postgres::Client;
 use tokio_postgres::types::Type;
 
@@ -17,6 +18,24 @@ use crate::output::{Cell, Column, Format, Rows, line, progress};
 use crate::query::{self, schema_of_leaf};
 pub use arguments::TagsArgs;
 use arguments::{Adopt, Alter, Attach, Command, Create, Drop, Grant, Release, Revoke};
+
+row! {
+    /// A column whose default draws from a tag, as `leaf_tag_align` found it.
+    struct Aligned {
+        /// The tag, if the default names it as a constant.
+        tag: Option<String> = "biz_tag",
+        /// The column.
+        used_in: String,
+        /// Its largest value, if it has numbers.
+        highest: Option<i64>,
+        /// Where the tag stands now, if it exists.
+        position: Option<i64>,
+        /// Whether the tag had to be moved.
+        moved: bool,
+        /// What was not counted, if anything.
+        ignored: Option<String>,
+    }
+}
 
 /// Carries out a command.
 pub async fn run(args: &TagsArgs) -> Result<(), Failure> {
@@ -95,8 +114,13 @@ async fn within(client: &Client, command: &Command, table: Option<&str>) -> Resu
             return Ok(Done::Listed);
         }
         Command::Align(args) => {
-            let align = functions::tag_align(&schema, args.tag.as_deref());
-            return Ok(Done::Aligned(align.execute(client).await?));
+            let align = call!(
+                &schema,
+                leaf_tag_align {
+                    tag: Text = args.tag.clone()
+                }
+            );
+            return Ok(Done::Aligned(execute(client, align).await?));
         }
         Command::Grant(args) => return grant(client, &schema, args).await,
         Command::Revoke(args) => return revoke(client, &schema, args).await,
@@ -108,6 +132,10 @@ async fn within(client: &Client, command: &Command, table: Option<&str>) -> Resu
         Command::Attach(args) => attach(client, &schema, args).await,
     };
     Ok(Done::Lines(vec![done?]))
+}
+
+async fn execute<T: Answer>(client: &Client, call: Statement<T>) -> Result<T, Failure> {
+    Ok(call.execute(client).await?)
 }
 
 /// The failure with the tag that may have been meant, of those that the role owns.
@@ -141,38 +169,51 @@ async fn with_similar(client: &Client, command: &Command, failure: Failure) -> F
 }
 
 async fn create(client: &Client, schema: &str, args: &Create) -> Result<String, Failure> {
-    let new = NewTag {
-        step: args.step,
-        start: args.start,
-        max_value: args.max_value,
-        description: args.description.clone(),
-        if_not_exists: args.if_not_exists,
-        max_step: args.max_step,
-        stripes: args.stripes,
-        stripe: args.stripe,
-        stripe_width: args.stripe_width,
-    };
-    let create = functions::tag_create(schema, &args.tag, &new);
-    create.execute(client).await?;
+    let create = call!(
+        schema,
+        leaf_tag_create {
+            tag: Text = args.tag.clone(),
+            step: Integer = args.step,
+            start: Bigint = args.start,
+            max_value: Bigint = args.max_value,
+            description: Text = args.description.clone(),
+            if_not_exists: Boolean = args.if_not_exists,
+            max_step: Integer = args.max_step,
+            stripes: Integer = args.stripes,
+            stripe: Integer = args.stripe,
+            stripe_width: Bigint = args.stripe_width,
+        }
+    );
+    execute::<()>(client, create).await?;
     Ok(format!("created tag \"{}\"", args.tag))
 }
 
 async fn alter(client: &Client, schema: &str, args: &Alter) -> Result<String, Failure> {
-    let change = TagChange {
-        step: args.step,
-        advance_to: args.advance_to,
-        max_value: args.max_value,
-        description: args.description.clone(),
-        max_step: args.max_step,
-    };
-    let alter = functions::tag_alter(schema, &args.tag, &change);
-    alter.execute(client).await?;
+    let alter = call!(
+        schema,
+        leaf_tag_alter {
+            tag: Text = args.tag.clone(),
+            step: Integer = args.step,
+            advance_to: Bigint = args.advance_to,
+            max_value: Bigint = args.max_value,
+            description: Text = args.description.clone(),
+            max_step: Integer = args.max_step,
+        }
+    );
+    execute::<()>(client, alter).await?;
     Ok(format!("altered tag \"{}\"", args.tag))
 }
 
 async fn drop_tag(client: &Client, schema: &str, args: &Drop) -> Result<String, Failure> {
-    let drop = functions::tag_drop(schema, &args.tag, args.force, args.if_exists);
-    drop.execute(client).await?;
+    let drop = call!(
+        schema,
+        leaf_tag_drop {
+            tag: Text = args.tag.clone(),
+            force: Boolean = args.force,
+            if_exists: Boolean = args.if_exists,
+        }
+    );
+    execute::<()>(client, drop).await?;
     Ok(match args.if_exists {
         true => format!("there is no tag \"{}\" now", args.tag),
         false => format!("dropped tag \"{}\"", args.tag),
@@ -182,8 +223,15 @@ async fn drop_tag(client: &Client, schema: &str, args: &Drop) -> Result<String, 
 async fn grant(client: &Client, schema: &str, args: &Grant) -> Result<Done, Failure> {
     let mut lines = Vec::new();
     for role in &args.roles {
-        let grant = functions::tag_grant(schema, &args.tag, role);
-        grant.execute(client).await?;
+        let (tag, role_name) = (args.tag.clone(), role.clone());
+        let grant = call!(
+            schema,
+            leaf_tag_grant {
+                tag: Text = tag,
+                role: Name = role_name
+            }
+        );
+        execute::<()>(client, grant).await?;
         lines.push(format!("\"{role}\" can draw from tag \"{}\"", args.tag));
     }
     Ok(Done::Lines(lines))
@@ -192,8 +240,15 @@ async fn grant(client: &Client, schema: &str, args: &Grant) -> Result<Done, Fail
 async fn revoke(client: &Client, schema: &str, args: &Revoke) -> Result<Done, Failure> {
     let mut lines = Vec::new();
     for role in &args.roles {
-        let revoke = functions::tag_revoke(schema, &args.tag, role);
-        revoke.execute(client).await?;
+        let (tag, role_name) = (args.tag.clone(), role.clone());
+        let revoke = call!(
+            schema,
+            leaf_tag_revoke {
+                tag: Text = tag,
+                role: Name = role_name
+            }
+        );
+        execute::<()>(client, revoke).await?;
         lines.push(format!(
             "\"{role}\" can no longer draw from tag \"{}\" by a grant",
             args.tag
@@ -210,9 +265,16 @@ async fn adopt(
 ) -> Result<String, Failure> {
     let (named, column) = (&args.table, &args.column);
     let table = table.unwrap_or(named);
-    let (tag, kind) = (args.tag.as_deref(), args.kind.to_string());
-    let adopt = functions::column_adopt(schema, table, column, tag, &kind);
-    let tag = adopt.execute(client).await?;
+    let adopt = call!(
+        schema,
+        leaf_column_adopt {
+            table: Regclass = table.to_owned(),
+            column: Name = column.clone(),
+            tag: Text = args.tag.clone(),
+            kind: Text = args.kind.to_string(),
+        }
+    );
+    let tag: Option<String> = execute(client, adopt).await?;
     let from = match tag {
         Some(tag) => format!("tag \"{tag}\""),
         None => "snowflake ids".into(),
@@ -228,8 +290,14 @@ async fn release(
 ) -> Result<String, Failure> {
     let (named, column) = (&args.table, &args.column);
     let table = table.unwrap_or(named);
-    let release = functions::column_release(schema, table, column);
-    let sequence = release.execute(client).await?;
+    let release = call!(
+        schema,
+        leaf_column_release {
+            table: Regclass = table.to_owned(),
+            column: Name = column.clone(),
+        }
+    );
+    let sequence: Option<String> = execute(client, release).await?;
     let from = sequence.map_or("nothing of leaf".into(), |name| format!("sequence {name}"));
     Ok(format!("column {named}.{column} draws from {from}"))
 }
@@ -255,8 +323,14 @@ fn print_aligned(aligned: Vec<Aligned>, format: Format) -> Result<(), Failure> {
 }
 
 async fn attach(client: &Client, schema: &str, args: &Attach) -> Result<String, Failure> {
-    let attach = functions::tag_attach(schema, &args.tag, args.upstream_tag.as_deref());
-    attach.execute(client).await?;
+    let attach = call!(
+        schema,
+        leaf_tag_attach {
+            tag: Text = args.tag.clone(),
+            upstream_tag: Text = args.upstream_tag.clone(),
+        }
+    );
+    execute::<()>(client, attach).await?;
     let upstream = args.upstream_tag.as_ref().unwrap_or(&args.tag);
     Ok(format!(
         "tag \"{}\" is fed by tag \"{upstream}\" of the centre",

@@ -9,7 +9,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 
 use super::rows::{Record, get, row};
-use super::statement::{Kind, Statement, statements};
+use super::statement::{Statement, statements};
 use super::types::{Block, Incarnation};
 use crate::time::{now, wall_time};
 use crate::{Error, SegmentId};

@@ -1,13 +1,13 @@
 //! leaf's functions as statements.
 //!
-//! - `list`: the functions that callers use, each with its parameters and its answer.
+//! - `list`: the functions that services call, each with its parameters and its answer.
 //! - `internal`: the functions and statements of the background tasks.
 //! - `types`: what calls take and return; `rows`: how it is read.
 //! - `statement`: a statement, and how a call of a function becomes one.
 //! - `sync` and `asynchronous`: plain calls, one statement each, on the caller's own
 //!   connection or transaction.
 //!
-//! `leafctl` makes its calls from the same list.
+//! `leafctl` makes its own calls of the same statements.
 
 pub(crate) mod internal;
 mod list;
@@ -21,4 +21,4 @@ pub mod asynchronous;
 pub mod sync;
 
 pub(crate) use types::Incarnation;
-pub use types::{Aligned, Block, Decoded, NewTag, TagChange};
+pub use types::{Block, Decoded};

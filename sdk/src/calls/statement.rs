@@ -23,7 +23,8 @@ pub struct Statement<T> {
     read: fn(&[Row]) -> Result<T, Error>,
 }
 
-type Value = Box<dyn ToSql + Sync + Send>;
+/// What is sent.
+pub type Value = Box<dyn ToSql + Sync + Send>;
 
 /// Functions of the library that are procedures of the plain edition.
 const PROCEDURES: [&str; 2] = ["leaf_segment_reserve", "leaf_worker_release"];
@@ -35,7 +36,8 @@ pub(crate) const IS_PLAIN: &str = "EXISTS (SELECT FROM pg_catalog.pg_proc AS p \
 
 /// The type of a function's parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+#[allow(missing_docs)]
+pub enum Kind {
     Text,
     Name,
     Boolean,
@@ -67,11 +69,7 @@ impl Kind {
 impl<T: Answer> Statement<T> {
     /// A call of a function, whose schema is on the search path or given with its dot. An
     /// argument that is NULL is left out: the function's default applies.
-    pub(crate) fn call(
-        schema: &str,
-        function: &str,
-        arguments: Vec<(&str, Kind, Value)>,
-    ) -> Statement<T> {
+    pub fn call(schema: &str, function: &str, arguments: Vec<(&str, Kind, Value)>) -> Statement<T> {
         let given = arguments
             .into_iter()
             .filter(|(_, kind, value)| !is_null(value, kind));
@@ -181,6 +179,18 @@ impl<T> Statement<T> {
     }
 }
 
+/// A call of a function, with its parameters, their types and values.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __call {
+    ($schema:expr, $function:ident { $($param:ident: $kind:ident = $value:expr),* $(,)? }) => {
+        $crate::calls::statement::Statement::call($schema, stringify!($function), vec![
+            $((stringify!($param), $crate::calls::statement::Kind::$kind, Box::new($value) as _)),*
+        ])
+    };
+}
+pub use __call as call;
+
 /// Makes the statements of a list of calls.
 macro_rules! statements {
     ($($(#[$meta:meta])* $name:ident($($arg:ident: $type:ty),*) -> $answer:ty,
@@ -189,9 +199,7 @@ macro_rules! statements {
         $(#[$meta])*
         #[allow(clippy::ptr_arg)]
         pub fn $name(schema: &str, $($arg: $type),*) -> Statement<$answer> {
-            let arguments: Vec<(&str, Kind, Box<dyn ToSql + Sync + Send>)> =
-                vec![$((stringify!($param), Kind::$kind, Box::new($value))),*];
-            Statement::call(schema, stringify!($source), arguments)
+            $crate::__call!(schema, $source { $($param: $kind = $value),* })
         }
     )*};
 }

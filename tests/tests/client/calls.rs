@@ -2,7 +2,7 @@
 //! drivers.
 
 use crate::{PATIENCE, config};
-use leaf_sdk::{Error, IdSource, Leaf, NewTag, SegmentId, TagChange, asynchronous, sync};
+use leaf_sdk::{Error, IdSource, Leaf, SegmentId, asynchronous, sync};
 use leaf_tests::postgres::NoTls;
 use leaf_tests::{Draw, Server};
 use std::time::{Duration, SystemTime};
@@ -11,15 +11,7 @@ use std::time::{Duration, SystemTime};
 fn blocking_calls_do_what_their_sql_does() {
     let server = Server::start();
     let mut client = server.connect();
-    client.run("CREATE ROLE shop");
-    let new = NewTag {
-        step: Some(50),
-        start: Some(100),
-        max_value: Some(10_000_000),
-        description: Some("what we sell".into()),
-        ..NewTag::default()
-    };
-    sync::tag_create(&mut client, "orders", &new).expect("a tag");
+    client.run("SELECT leaf_tag_create('orders', start => 100)");
     assert_eq!(
         sync::segment_next(&mut client, "orders")
             .expect("an id")
@@ -30,36 +22,6 @@ fn blocking_calls_do_what_their_sql_does() {
     assert_eq!(batch, [101, 102, 103].map(SegmentId::new));
     let block = sync::segment_reserve(&mut client, "orders", 10).expect("a block");
     assert_eq!(block.last.get() - block.first.get(), 9);
-    let change = TagChange {
-        advance_to: Some(5_000),
-        ..TagChange::default()
-    };
-    sync::tag_alter(&mut client, "orders", &change).expect("a change");
-    assert_eq!(
-        sync::segment_next(&mut client, "orders")
-            .expect("an id")
-            .get(),
-        5_000
-    );
-    sync::tag_grant(&mut client, "orders", "shop").expect("a grant");
-    assert_eq!(
-        client.text("SELECT grantees::text FROM leaf.alloc"),
-        "{shop}"
-    );
-    sync::tag_revoke(&mut client, "orders", "shop").expect("a revocation");
-    assert_eq!(client.text("SELECT grantees::text FROM leaf.alloc"), "{}");
-    client.run(
-        "CREATE TABLE orders (id bigint DEFAULT leaf_segment_next('orders'));
-         INSERT INTO orders VALUES (6000)",
-    );
-    for moved in [true, false] {
-        let aligned = sync::tag_align(&mut client, Some("orders")).expect("a column");
-        assert_eq!(aligned.len(), 1);
-        assert_eq!(aligned[0].used_in, "public.orders.id");
-        assert!(aligned[0].position > Some(6_000));
-        assert_eq!(aligned[0].moved, moved);
-    }
-
     let id = sync::snowflake_next(&mut client).expect("an id");
     let more = sync::snowflake_batch(&mut client, 100).expect("ids");
     assert!(more[0] > id && more.is_sorted() && more.len() == 100);
@@ -71,10 +33,7 @@ fn blocking_calls_do_what_their_sql_does() {
     let worker_id = client.number("SELECT worker_id::bigint FROM leaf.stat_snowflake");
     assert_eq!(worker_id, i64::from(decoded.worker_id));
 
-    let refused = sync::tag_drop(&mut client, "orders", false, false).expect_err("a column draws");
-    assert!(refused.sqlstate().is_some(), "{refused:?}");
-    client.run("DROP TABLE orders");
-    sync::tag_drop(&mut client, "orders", false, false).expect("an end");
+    client.run("SELECT leaf_tag_drop('orders')");
     let gone = sync::segment_next(&mut client, "orders").expect_err("no tag");
     assert!(matches!(gone, Error::UnknownTag(_)), "{gone:?}");
 }
@@ -84,7 +43,8 @@ fn calls_in_a_transaction_live_and_die_with_it() {
     let server = Server::start();
     let mut client = server.connect();
     let mut transaction = client.transaction().expect("a transaction");
-    sync::tag_create(&mut transaction, "orders", &NewTag::default()).expect("a tag");
+    let create = transaction.execute("SELECT leaf_tag_create('orders')", &[]);
+    create.expect("a tag");
     sync::segment_next(&mut transaction, "orders").expect("an id");
     transaction.rollback().expect("a rollback");
     let gone = sync::segment_next(&mut client, "orders").expect_err("no tag");
@@ -106,9 +66,8 @@ fn async_calls_do_what_their_sql_does() {
         let (mut client, connection) = config.connect(NoTls).await.expect("a connection");
         let connection = tokio::spawn(connection);
         let transaction = client.transaction().await.expect("a transaction");
-        asynchronous::tag_create(&transaction, "orders", &NewTag::default())
-            .await
-            .expect("a tag");
+        let create = transaction.execute("SELECT leaf_tag_create('orders')", &[]);
+        create.await.expect("a tag");
         transaction.commit().await.expect("a commit");
         let first = asynchronous::segment_next(&client, "orders")
             .await
@@ -123,9 +82,6 @@ fn async_calls_do_what_their_sql_does() {
             .expect("what it says");
         let floor = asynchronous::snowflake_floor(&client, decoded.created_at).await;
         assert!(floor.expect("a floor") <= id);
-        asynchronous::tag_drop(&client, "orders", false, false)
-            .await
-            .expect("an end");
         drop(client);
         connection.await.expect("no panic").expect("a clean end");
     });
