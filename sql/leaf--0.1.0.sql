@@ -1051,7 +1051,7 @@ COMMENT ON FUNCTION leaf_unmask(bigint, bytea, integer)
  * Monitoring. The views show the columns of these functions as they are declared here:
  * a new column needs one line here and one in src/api/stats.rs.
  */
-CREATE FUNCTION leaf_segment_stats(
+CREATE FUNCTION leaf.segment_stats(
         tag text, max_id bigint, row_step integer, max_value bigint, is_fed boolean,
         stripes integer DEFAULT 1, stripe integer DEFAULT 0, stripe_width bigint DEFAULT 1,
         OUT "position" bigint,
@@ -1074,7 +1074,7 @@ CREATE FUNCTION leaf_segment_stats(
         OUT stats_reset timestamptz) RETURNS record
     LANGUAGE c VOLATILE PARALLEL SAFE
     AS 'MODULE_PATHNAME', 'leaf_segment_stats';
-COMMENT ON FUNCTION leaf_segment_stats(text, bigint, integer, bigint, boolean, integer, integer, bigint)
+COMMENT ON FUNCTION leaf.segment_stats(text, bigint, integer, bigint, boolean, integer, integer, bigint)
     IS 'statistics of a tag in shared memory, for members of pg_monitor and owners of the tag';
 
 CREATE FUNCTION leaf_segment_slots() RETURNS SETOF text
@@ -1084,23 +1084,23 @@ COMMENT ON FUNCTION leaf_segment_slots() IS 'the tags of this database that are 
 REVOKE EXECUTE ON FUNCTION leaf_segment_slots() FROM PUBLIC;
 
 -- The rows of leaf.alloc that the role may see; if the table is locked, what memory has of them.
-CREATE FUNCTION leaf_alloc_stats(
+CREATE FUNCTION leaf.alloc_stats(
         OUT biz_tag varchar, OUT max_id bigint, OUT max_value bigint, OUT step integer, OUT upstream_tag varchar,
         OUT stripes integer, OUT stripe integer, OUT stripe_width bigint) RETURNS SETOF record
     LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 1000
     AS 'MODULE_PATHNAME', 'leaf_alloc_stats';
-COMMENT ON FUNCTION leaf_alloc_stats()
+COMMENT ON FUNCTION leaf.alloc_stats()
     IS 'the tags that a member of pg_monitor or an owner sees in leaf.stat_segment; it waits for no lock';
 
 CREATE VIEW leaf.stat_segment WITH (security_barrier) AS
 SELECT a.biz_tag::varchar(128) AS biz_tag, nullif(a.max_id, -9223372036854775808) - 1 AS granted_up_to, a.max_value,
        a.upstream_tag::varchar(128) AS upstream_tag, s.*
-  FROM leaf_alloc_stats() AS a,
-       leaf_segment_stats(a.biz_tag::text, a.max_id, a.step, a.max_value, a.upstream_tag IS NOT NULL,
+  FROM leaf.alloc_stats() AS a,
+       leaf.segment_stats(a.biz_tag::text, a.max_id, a.step, a.max_value, a.upstream_tag IS NOT NULL,
                           a.stripes, a.stripe, a.stripe_width) AS s;
 COMMENT ON VIEW leaf.stat_segment IS 'one row per tag: position, buffers, loads, waits and errors since it was last brought into memory';
 
-CREATE FUNCTION leaf_snowflake_stats(
+CREATE FUNCTION leaf.snowflake_stats(
         OUT worker_id integer,
         OUT layout text,
         OUT worker_ids bigint,
@@ -1121,13 +1121,13 @@ CREATE FUNCTION leaf_snowflake_stats(
         OUT stats_reset timestamptz) RETURNS record
     LANGUAGE c VOLATILE STRICT PARALLEL SAFE
     AS 'MODULE_PATHNAME', 'leaf_snowflake_stats';
-COMMENT ON FUNCTION leaf_snowflake_stats() IS 'statistics of the snowflake ids of this database in shared memory';
-REVOKE EXECUTE ON FUNCTION leaf_snowflake_stats() FROM PUBLIC;
+COMMENT ON FUNCTION leaf.snowflake_stats() IS 'statistics of the snowflake ids of this database in shared memory';
+REVOKE EXECUTE ON FUNCTION leaf.snowflake_stats() FROM PUBLIC;
 
-CREATE VIEW leaf.stat_snowflake AS SELECT * FROM leaf_snowflake_stats();
+CREATE VIEW leaf.stat_snowflake AS SELECT * FROM leaf.snowflake_stats();
 COMMENT ON VIEW leaf.stat_snowflake IS 'this database''s snowflake ids: worker id, layout, ceiling, clock, waits and errors since the server started';
 
-CREATE FUNCTION leaf_upstream_stats(
+CREATE FUNCTION leaf.upstream_stats(
         OUT host text,
         OUT connected_since timestamptz,
         OUT last_answer_at timestamptz,
@@ -1138,10 +1138,10 @@ CREATE FUNCTION leaf_upstream_stats(
         OUT last_error_at timestamptz) RETURNS record
     LANGUAGE c VOLATILE STRICT PARALLEL SAFE
     AS 'MODULE_PATHNAME', 'leaf_upstream_stats';
-COMMENT ON FUNCTION leaf_upstream_stats() IS 'how this database fares with the centre that feeds its tags';
-REVOKE EXECUTE ON FUNCTION leaf_upstream_stats() FROM PUBLIC;
+COMMENT ON FUNCTION leaf.upstream_stats() IS 'how this database fares with the centre that feeds its tags';
+REVOKE EXECUTE ON FUNCTION leaf.upstream_stats() FROM PUBLIC;
 
-CREATE VIEW leaf.stat_upstream AS SELECT * FROM leaf_upstream_stats();
+CREATE VIEW leaf.stat_upstream AS SELECT * FROM leaf.upstream_stats();
 COMMENT ON VIEW leaf.stat_upstream IS 'how this database fares with the centre that feeds its tags: connection, numbers and errors since the server started';
 
 CREATE FUNCTION leaf.failovers_left() RETURNS bigint
@@ -1167,7 +1167,7 @@ COMMENT ON FUNCTION leaf.failovers_left()
  */
 GRANT SELECT, INSERT ON leaf.alloc, leaf.worker TO pg_database_owner;
 
-GRANT EXECUTE ON FUNCTION leaf_segment_slots(), leaf_snowflake_stats(), leaf_upstream_stats() TO pg_monitor;
+GRANT EXECUTE ON FUNCTION leaf_segment_slots(), leaf.snowflake_stats(), leaf.upstream_stats() TO pg_monitor;
 GRANT SELECT ON leaf.stat_snowflake, leaf.stat_upstream TO pg_monitor;
 -- The view shows each role the tags that it owns.
 GRANT SELECT ON leaf.stat_segment TO PUBLIC;
@@ -1205,7 +1205,7 @@ BEGIN
            AND NOT CASE o.kind
                    -- Those that are not for all are revoked from PUBLIC.
                    WHEN 'FUNCTION' THEN a.grantee = 0 OR a.grantee = 'pg_monitor'::regrole::oid
-                       AND o.short IN ('leaf_segment_slots', 'leaf_snowflake_stats', 'leaf_upstream_stats')
+                       AND o.short IN ('leaf_segment_slots', 'snowflake_stats', 'upstream_stats')
                    WHEN 'SCHEMA' THEN a.grantee = 0 AND a.privilege_type = 'USAGE'
                    ELSE (o.short, a.grantee, a.privilege_type) IN (
                        ('stat_segment', 0, 'SELECT'), ('stat_snowflake', 'pg_monitor'::regrole::oid, 'SELECT'), ('stat_upstream', 'pg_monitor'::regrole::oid, 'SELECT'))

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use leaf_core::snowflake::choice::{
-    self, Held, Holder, Refused, Request, is_credible, random_unused, usual_offset,
+    self, Holder, Refused, RegistryRow, Request, is_credible, random_unused, usual_offset,
 };
 use leaf_core::time::WallTime;
 use proptest::prelude::*;
@@ -30,30 +30,30 @@ const fn wants(worker_id: u64) -> Request {
     }
 }
 
-const fn held(worker_id: u64, holder: Holder, leased_until: WallTime) -> Held {
-    Held {
+const fn held(worker_id: u64, holder: Holder, leased_until: WallTime) -> RegistryRow {
+    RegistryRow {
         worker_id,
         holder,
         leased_until,
     }
 }
 
-const fn own(worker_id: u64) -> Held {
-    held(worker_id, Holder::Self_, NOW.plus_us(100))
+const fn own(worker_id: u64) -> RegistryRow {
+    held(worker_id, Holder::Claimant, NOW.plus_us(100))
 }
 
 /// Held by another node that lives.
-const fn live(worker_id: u64) -> Held {
+const fn live(worker_id: u64) -> RegistryRow {
     held(worker_id, Holder::Other, NOW)
 }
 
 /// Held by another node whose lease ran out so many microseconds ago.
-const fn expired(worker_id: u64, us_ago: i64) -> Held {
+const fn expired(worker_id: u64, us_ago: i64) -> RegistryRow {
     held(worker_id, Holder::Other, NOW.plus_us(-us_ago))
 }
 
 /// Chooses from a whole registry, at random where copies choose, too.
-fn choose_at(rows: &[Held], request: &Request, random: u64) -> Result<u64, Refused> {
+fn choose_at(rows: &[RegistryRow], request: &Request, random: u64) -> Result<u64, Refused> {
     let taken: Vec<u64> = rows.iter().map(|row| row.worker_id).collect();
     let in_copies = rows.iter().any(|row| row.holder == Holder::OtherHistory);
     let random = if in_copies { random } else { 0 };
@@ -62,7 +62,7 @@ fn choose_at(rows: &[Held], request: &Request, random: u64) -> Result<u64, Refus
     })
 }
 
-fn choose(rows: &[Held], request: &Request) -> Result<u64, Refused> {
+fn choose(rows: &[RegistryRow], request: &Request) -> Result<u64, Refused> {
     choose_at(rows, request, 0)
 }
 
@@ -74,7 +74,7 @@ fn the_first_of_all_gets_the_lowest() {
 #[test]
 fn a_node_keeps_the_worker_id_it_had() {
     assert_eq!(choose(&[live(0), own(2)], &ANY), Ok(2));
-    let long_ago = held(2, Holder::Self_, WallTime::MIN);
+    let long_ago = held(2, Holder::Claimant, WallTime::MIN);
     assert_eq!(choose(&[live(0), long_ago], &ANY), Ok(2));
     assert_eq!(
         choose(&[own(3), own(1), live(0)], &ANY),
@@ -187,8 +187,8 @@ fn beside_another_history_chance_decides_among_the_free() {
     assert_eq!(choose_at(&rows, &request, 5), Ok(0), "there is one history");
 }
 
-fn any_row() -> impl Strategy<Value = Held> {
-    let holders = [Holder::Self_, Holder::Other, Holder::OtherHistory];
+fn any_row() -> impl Strategy<Value = RegistryRow> {
+    let holders = [Holder::Claimant, Holder::Other, Holder::OtherHistory];
     let until = prop_oneof![
         (-600..100i64).prop_map(|us| NOW.plus_us(us)),
         Just(NOW),
@@ -201,7 +201,7 @@ fn any_row() -> impl Strategy<Value = Held> {
 }
 
 /// Rows of a registry, one for each worker id.
-fn any_rows() -> impl Strategy<Value = Vec<Held>> {
+fn any_rows() -> impl Strategy<Value = Vec<RegistryRow>> {
     prop::collection::vec(any_row(), 0..14).prop_map(|mut rows| {
         rows.sort_by_key(|row| row.worker_id);
         rows.dedup_by_key(|row| row.worker_id);
@@ -210,10 +210,10 @@ fn any_rows() -> impl Strategy<Value = Vec<Held>> {
 }
 
 /// Whether somebody else may be using the worker id of a row.
-fn is_taken(row: &Held) -> bool {
+fn is_taken(row: &RegistryRow) -> bool {
     let since = i128::from(NOW.unix_us()) - i128::from(row.leased_until.unix_us());
     match row.holder {
-        Holder::Self_ => false,
+        Holder::Claimant => false,
         Holder::Other => since <= 0,
         Holder::OtherHistory => since <= ANY.reuse_after.as_micros() as i128,
     }
@@ -250,11 +250,11 @@ proptest! {
         rows in any_rows(),
         worker_ids in 1..10u64,
     ) {
-        let is_others = |row: &Held| {
+        let is_others = |row: &RegistryRow| {
             let goes_first = row.holder != Holder::OtherHistory && !is_taken(row);
             !goes_first || row.worker_id >= worker_ids
         };
-        let rows: Vec<Held> = rows.into_iter().filter(is_others).collect();
+        let rows: Vec<RegistryRow> = rows.into_iter().filter(is_others).collect();
         let free: Vec<u64> = (0..worker_ids)
             .filter(|worker_id| !rows.iter().any(|row| row.worker_id == *worker_id))
             .collect();

@@ -10,12 +10,12 @@ use leaf_core::snowflake::generator::{
     ClockPolicy, ClockRules, Environment, Generator, Span, Stop,
 };
 use leaf_core::time::SinceEpoch;
-use rig::{Id, MS, NEVER, Outside, Rig, SPAN, STRICT, wait};
+use rig::{Id, MS, NEVER, Rig, SPAN, STRICT, TestEnvironment, wait};
 
 #[test]
 fn without_a_lease_there_are_no_ids() {
     let generator = Generator::new();
-    let taken = generator.take(&Layout::LEAF, 1, &Outside::at(MS));
+    let taken = generator.take(&Layout::LEAF, 1, &TestEnvironment::at(MS));
     assert_eq!(taken, Err(Stop::Ceiling));
     assert!(!generator.is_leased());
 }

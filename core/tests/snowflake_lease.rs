@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use leaf_core::snowflake::lease::{
-    Held, Identity, Nonce, Renewed, Verdict, first_token, registration, renewal,
+    HeldLease, Identity, Nonce, Renewed, Verdict, first_token, registration, renewal,
 };
 use leaf_core::snowflake::{Layout, Scheme, Terms};
 use leaf_core::time::WallTime;
@@ -48,7 +48,7 @@ impl Registry {
         }
     }
 
-    fn register(&mut self, nonce: Nonce) -> Option<Held> {
+    fn register(&mut self, nonce: Nonce) -> Option<HeldLease> {
         let before = self.rows.iter().find(|(_, row)| row.nonce == nonce);
         let worker_id = match registration(before.map(|(_, row)| row.token), true) {
             Verdict::Refuse => return None,
@@ -71,7 +71,7 @@ impl Registry {
             start: instant(0),
             ceiling: instant(row.ceiling),
         };
-        Some(Held::granted(
+        Some(HeldLease::granted(
             terms,
             nonce,
             row.token,
@@ -80,7 +80,7 @@ impl Registry {
     }
 
     /// The token and ceiling of a renewal; `None` if the lease is lost.
-    fn renew(&mut self, held: &Held, next_token: i64) -> Option<(i64, WallTime)> {
+    fn renew(&mut self, held: &HeldLease, next_token: i64) -> Option<(i64, WallTime)> {
         let row = self.rows.get_mut(&held.terms.worker_id)?;
         match renewal((row.nonce, row.token), held.nonce, held.token, next_token) {
             Verdict::Refuse => return None,
@@ -98,7 +98,7 @@ impl Registry {
 #[derive(Clone, Debug, Default)]
 struct Node {
     registering: Option<Nonce>,
-    held: Option<Held>,
+    held: Option<HeldLease>,
 }
 
 /// What becomes of a request.
@@ -324,7 +324,7 @@ fn doubt_and_failover_end_with_an_answer_and_another_registry_ends_the_lease() {
     held.is_doubtful = true;
     let mut identity = registry.identity.clone();
     identity.history = "1".into();
-    let renew = |held: &mut Held, identity: &Identity| {
+    let renew = |held: &mut HeldLease, identity: &Identity| {
         held.renewed(5, instant(2 * AHEAD), identity.clone())
     };
     assert_eq!(renew(&mut held, &identity), Ok(Renewed::FailedOver));

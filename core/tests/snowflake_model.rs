@@ -8,7 +8,7 @@ use leaf_core::snowflake::Layout;
 use leaf_core::snowflake::generator::{ClockPolicy, ClockRules, Generator, Span, Stop, Taken};
 use leaf_core::time::SinceEpoch;
 use proptest::prelude::*;
-use rig::{Outside, layouts, rules};
+use rig::{TestEnvironment, layouts, rules};
 
 /// What the generator promises, written down as simply as possible.
 struct Model {
@@ -61,7 +61,7 @@ impl Model {
         self.is_behind = false;
     }
 
-    fn take(&mut self, count: u64, outside: &Outside) -> Result<Ids, Stop> {
+    fn take(&mut self, count: u64, outside: &TestEnvironment) -> Result<Ids, Stop> {
         let Some(lease) = self.lease else {
             return Err(Stop::Ceiling);
         };
@@ -79,7 +79,7 @@ impl Model {
     }
 
     /// Tick and sequence of the next id.
-    fn next(&mut self, outside: &Outside) -> Result<(u64, u64), Stop> {
+    fn next(&mut self, outside: &TestEnvironment) -> Result<(u64, u64), Stop> {
         let (_, tick, sequence) = self.last;
         let now = outside.now.get().as_us();
         let is_used_up = sequence == self.layout.ids_per_tick() - 1;
@@ -187,7 +187,7 @@ fn op() -> impl Strategy<Value = Op> {
 struct Pair {
     generator: Generator,
     model: Model,
-    outside: Outside,
+    outside: TestEnvironment,
 }
 
 impl Pair {
@@ -203,7 +203,7 @@ impl Pair {
         Pair {
             generator: Generator::new(),
             model,
-            outside: Outside::at(start),
+            outside: TestEnvironment::at(start),
         }
     }
 

@@ -43,7 +43,7 @@ BEGIN
     IF NOT FOUND THEN
         PERFORM leaf.no_such_tag(tag);
     ELSIF a.incarnation <> wanted THEN
-        PERFORM leaf.fail('55000', format('tag "%s" is another one: it was dropped and created again', tag),
+        PERFORM leaf.fail('55000', format('tag "%s" was dropped and re-created', tag),
             'Discard its unused ids, and get the new incarnation from leaf_tag_incarnation.');
     ELSIF a.upstream_tag IS NOT NULL OR a.stripes > 1 THEN
         PERFORM leaf.fail('55000', format('tag "%s" is fed or has a stripe, which needs the extension leaf', tag),

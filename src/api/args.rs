@@ -36,7 +36,7 @@ const MAX_NODE: usize = 256;
 const MAX_DESCRIPTION: usize = 256;
 
 /// Raises the error for an argument out of its range.
-pub fn bad(message: impl Into<String>, hint: &'static str) -> ! {
+pub fn raise_bad(message: impl Into<String>, hint: &'static str) -> ! {
     bad_argument(message, hint).raise()
 }
 
@@ -62,7 +62,7 @@ pub fn require_from_clause(call: Call<'_>, function: &'static str) {
 pub fn given<T>(argument: Option<T>, name: &str) -> T {
     argument.unwrap_or_else(|| {
         // When: an argument that has a default or must be given is NULL
-        bad(
+        raise_bad(
             format!("{name} must not be null"),
             "Leave the argument out to get its default.",
         )
@@ -112,7 +112,7 @@ fn check_count(count: i64) -> Result<u64, Report> {
 pub fn step(step: i32) -> i32 {
     if step < 1 {
         // When: `leaf_tag_create`, `leaf_tag_alter`
-        bad(
+        raise_bad(
             format!("step must be at least 1, not {step}"),
             "A step is the number of ids fetched at once; 1000 is a good value to start with.",
         );
@@ -126,7 +126,7 @@ pub fn max_step(max_step: Option<i32>) -> Option<i32> {
         && most < 0
     {
         // When: `leaf_tag_create`, `leaf_tag_alter`
-        bad(
+        raise_bad(
             format!("max_step must not be negative: {most}"),
             "Specify the largest number of ids to fetch at once, or 0 for leaf.max_step.",
         );
@@ -142,22 +142,22 @@ pub fn stripe(stripes: Option<i32>, stripe: Option<i32>, width: Option<i64>) -> 
         (Some(stripes), Some(stripe)) => (stripes, stripe),
         (None, None) if width.is_none() => return None,
         // When: `leaf_tag_create`
-        (None, None) => bad("stripe_width is given without stripes and stripe", hint),
+        (None, None) => raise_bad("stripe_width is given without stripes and stripe", hint),
         // When: `leaf_tag_create`
-        (Some(_), None) => bad("stripes is given without stripe", hint),
+        (Some(_), None) => raise_bad("stripes is given without stripe", hint),
         // When: `leaf_tag_create`
-        (None, Some(_)) => bad("stripe is given without stripes", hint),
+        (None, Some(_)) => raise_bad("stripe is given without stripes", hint),
     };
     if stripes < 1 {
         // When: `leaf_tag_create`
-        bad(
+        raise_bad(
             format!("stripes must be at least 1, not {stripes}"),
             "Choose the largest number of nodes that there may ever be, such as 64.",
         );
     }
     if !(0..stripes).contains(&stripe) {
         // When: `leaf_tag_create`
-        bad(
+        raise_bad(
             format!("stripe must be from 0 to {}, not {stripe}", stripes - 1),
             "Stripes are numbered from 0; no two nodes may have the same one.",
         );
@@ -165,7 +165,7 @@ pub fn stripe(stripes: Option<i32>, stripe: Option<i32>, width: Option<i64>) -> 
     let width = width.unwrap_or(Stripe::WIDTH);
     if width < 1 {
         // When: `leaf_tag_create`
-        bad(
+        raise_bad(
             format!("stripe_width must be at least 1, not {width}"),
             "It is the number of ids in a block of a stripe; 1000000 is a good value.",
         );
@@ -173,7 +173,7 @@ pub fn stripe(stripes: Option<i32>, stripe: Option<i32>, width: Option<i64>) -> 
     let found = Stripe::new(stripes, stripe, width);
     found.or_else(|| {
         // When: `leaf_tag_create`
-        bad(
+        raise_bad(
             format!("{stripes} blocks of stripe_width {width} are longer than bigint"),
             "Choose a smaller stripe_width or fewer stripes: their product can be at most 9223372036854775807.",
         )
@@ -184,7 +184,7 @@ pub fn stripe(stripes: Option<i32>, stripe: Option<i32>, width: Option<i64>) -> 
 pub fn description(description: Option<&[u8]>) -> Option<&[u8]> {
     if description.is_some_and(|text| datum::characters(text) > MAX_DESCRIPTION) {
         // When: `leaf_tag_create`, `leaf_tag_alter`
-        bad(
+        raise_bad(
             "description is too long",
             "A description has at most 256 characters.",
         );
@@ -217,7 +217,7 @@ pub fn owner(name: Option<&CStr>) -> CString {
 pub fn grantee(role: Option<&CStr>) -> CString {
     let name = role.unwrap_or_else(|| {
         // When: `leaf_tag_grant`, `leaf_tag_revoke`
-        bad(
+        raise_bad(
             "role must not be null",
             "Specify a role, or use PUBLIC for all roles.",
         )
@@ -258,10 +258,10 @@ fn check_block_length(count: i64) -> Result<u64, Report> {
 pub fn fed_tags(tags: Option<Vec<Option<&[u8]>>>) -> Vec<Option<&[u8]>> {
     let hint = "Specify tags, such as '{orders,parcels}'.";
     // When: `leaf_segment_feed`
-    let tags = tags.unwrap_or_else(|| bad("tags must not be null", hint));
+    let tags = tags.unwrap_or_else(|| raise_bad("tags must not be null", hint));
     if tags.len() > MOST_FED {
         // When: `leaf_segment_feed`
-        bad(
+        raise_bad(
             format!("there can be at most {MOST_FED} tags, not {}", tags.len()),
             "Ask for the others in another call.",
         );
@@ -277,11 +277,11 @@ pub fn feeds<'t>(
 ) -> Vec<Result<Feed<'t>, Report>> {
     let hint = "Give the arrays an element for each tag.";
     // When: `leaf_segment_feed`
-    let counts = counts.unwrap_or_else(|| bad("counts must not be null", hint));
+    let counts = counts.unwrap_or_else(|| raise_bad("counts must not be null", hint));
     let exact = exact.unwrap_or_else(|| vec![Some(false); tags.len()]);
     if counts.len() != tags.len() || exact.len() != tags.len() {
         // When: `leaf_segment_feed`
-        bad(
+        raise_bad(
             "tags, counts and exact must have the same number of elements",
             hint,
         );
@@ -313,11 +313,11 @@ pub fn block(block: Option<Range<Option<i64>>>) -> Run {
     let block = given(block, "block");
     let (Some(first), Some(end)) = (block.start, block.end) else {
         // When: `leaf_segment_return`
-        bad("block must have a lower and an upper bound", hint);
+        raise_bad("block must have a lower and an upper bound", hint);
     };
     if end <= first {
         // When: `leaf_segment_return`
-        bad("block must not be empty", hint);
+        raise_bad("block must not be empty", hint);
     }
     Run {
         first,
@@ -330,7 +330,7 @@ pub fn layout(name: Option<&[u8]>) -> Layout {
     let name = display(given(name, "layout"));
     name.parse().unwrap_or_else(|error| {
         // When: `leaf_snowflake_decode` and others, with a layout
-        bad(
+        raise_bad(
             format!("unknown layout: {error}"),
             "Use one of the layouts that leaf.snowflake_layout accepts.",
         )
@@ -342,14 +342,14 @@ pub fn node(node: Option<&[u8]>) -> String {
     let node = node.unwrap_or_default();
     if node.is_empty() || datum::characters(node) > MAX_NODE {
         // When: `leaf_worker_register`
-        bad(
+        raise_bad(
             "the name of a node must have 1 to 256 characters",
             "Choose a name that identifies the node to a reader of leaf.worker.",
         );
     }
     if node.starts_with(lease::SERVER.as_bytes()) {
         // When: `leaf_worker_register`
-        bad(
+        raise_bad(
             format!(
                 "names of nodes that begin with \"{}\" are reserved",
                 lease::SERVER
@@ -365,7 +365,7 @@ pub fn wanted_worker_id(worker_id: Option<i32>) -> Option<u64> {
     worker_id.map(|worker_id| {
         u64::try_from(worker_id).unwrap_or_else(|_| {
             // When: `leaf_worker_register`
-            bad(
+            raise_bad(
                 format!("worker id {worker_id} is negative"),
                 "Leave it out to lease any worker id, or specify one of the layout.",
             )
@@ -377,7 +377,7 @@ pub fn wanted_worker_id(worker_id: Option<i32>) -> Option<u64> {
 pub fn instant(at: Option<WallTime>, name: &str) -> Option<WallTime> {
     if at.is_some_and(|at| !clock::is_finite(at)) {
         // When: a time given to a `leaf_worker_` function
-        bad(
+        raise_bad(
             format!("{name} must not be infinite"),
             "Give an instant, such as clock_timestamp().",
         );
@@ -393,7 +393,7 @@ pub fn ahead(ahead: Option<Interval>) -> Duration {
     match ahead.length() {
         Some(length) if AHEAD.contains(&length) => length,
         // When: `leaf_worker_register`, `leaf_worker_renew`
-        _ => bad(
+        _ => raise_bad(
             "ahead is out of range",
             "A ceiling can be from 100 milliseconds to one day ahead.",
         ),
@@ -406,7 +406,7 @@ pub fn next_token(next: Option<i64>, token: i64) -> i64 {
     let next = next.unwrap_or_else(lease::random_token);
     if next == token || !PROPOSED.contains(&next) {
         // When: `leaf_worker_renew`
-        bad(
+        raise_bad(
             "next_token must be from 2 to 9223372036854775806 and differ from token",
             "Propose a random number that was not used for this lease before.",
         );
@@ -418,7 +418,7 @@ pub fn next_token(next: Option<i64>, token: i64) -> i64 {
 pub fn mask_width(bits: i32) -> Width {
     Width::of(bits).unwrap_or_else(|| {
         // When: `leaf_mask`, `leaf_unmask`
-        bad(
+        raise_bad(
             format!("bits must be 64, 63 or 53, not {bits}"),
             "Use 64 for all ids, 63 for ids and masked ids from 0 on, or 53 for masked ids that JavaScript represents exactly.",
         )
@@ -429,7 +429,7 @@ pub fn mask_width(bits: i32) -> Width {
 pub fn mask_key(key: &[u8]) -> &Key {
     key.try_into().unwrap_or_else(|_| {
         // When: `leaf_mask`, `leaf_unmask`
-        bad(
+        raise_bad(
             format!("key must have {KEY_LENGTH} bytes, not {}", key.len()),
             "Make it of random bytes and keep it secret, such as openssl rand -hex 32 prints them.",
         )
@@ -440,7 +440,7 @@ pub fn mask_key(key: &[u8]) -> &Key {
 pub fn proof(worker_id: Option<i32>, nonce: Option<[u8; 16]>, token: Option<i64>) -> Proof {
     let (Some(worker_id), Some(nonce), Some(token)) = (worker_id, nonce, token) else {
         // When: `leaf_worker_renew`, `leaf_worker_release`
-        bad(
+        raise_bad(
             "worker id, nonce and token must not be null",
             "Give what leaf_worker_register and the last leaf_worker_renew returned.",
         );

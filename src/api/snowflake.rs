@@ -117,7 +117,7 @@ fn leaf_partman_decoder(call: Call<'_>) -> Option<WallTime> {
 fn decoded(id: i64, scheme: Scheme) -> Fields {
     scheme.decode(id).unwrap_or_else(|| {
         // When: `leaf_snowflake_decode`, `leaf_snowflake_time`, `leaf_partman_decoder`
-        args::bad(
+        args::raise_bad(
             format!("{id} is not an id of layout {}", scheme.layout),
             "Give the layout and epoch that the id was made with.",
         )

@@ -39,14 +39,14 @@ fn leaf_tag_create(call: Call<'_>) {
     let max_value = args::given(call.bigint(3), "max_value");
     if max_value < start {
         // When: `leaf_tag_create`
-        args::bad(
+        args::raise_bad(
             format!("max_value {max_value} is less than start {start}"),
             "A tag grants the ids from start to max_value.",
         );
     }
     if start > MAX_ID {
         // When: `leaf_tag_create`
-        args::bad(
+        args::raise_bad(
             format!("start {start} is greater than any id that can be granted"),
             "The largest id is 9223372036854775806.",
         );
@@ -95,7 +95,7 @@ fn check_stripe(stripe: &Stripe, step: i32, start: i64, max_value: i64) {
     };
     if tag.left() == 0 {
         // When: `leaf_tag_create`
-        args::bad(
+        args::raise_bad(
             format!(
                 "stripe {} has no number from start {start} to max_value {max_value}",
                 stripe.number()
@@ -222,7 +222,7 @@ fn check_changes(tag: &[u8], row: &Position, changes: &Changes<'_>) {
     let step = u64::try_from(step.unwrap_or(1)).unwrap_or(1);
     if moved.left() < step && row.left() >= step {
         // When: `leaf_tag_alter` of a tag that has more left
-        args::bad(
+        args::raise_bad(
             format!(
                 "advance_to {to} leaves {} ids, less than step {step}",
                 moved.left()

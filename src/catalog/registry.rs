@@ -3,7 +3,7 @@
 use std::ffi::CStr;
 use std::ops::Range;
 
-use leaf_core::snowflake::lease::{Held, Identity};
+use leaf_core::snowflake::lease::{HeldLease, Identity};
 use leaf_core::snowflake::{Scheme, Terms};
 use leaf_core::time::WallTime;
 use pgrx::datum::{DatumWithOid, TimestampWithTimeZone};
@@ -94,7 +94,7 @@ impl Registered {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpstreamLease {
     /// Its terms begin with the epoch: where they really begin was used up when it was granted.
-    pub held: Held,
+    pub held: HeldLease,
     /// Where the centre was reached.
     pub address: String,
     /// A digest of the setting with which it was.
@@ -124,7 +124,7 @@ pub fn upstream_lease(node: &str) -> Option<UpstreamLease> {
             };
             let (nonce, token) = (uuid(row, "upstream_nonce"), bigint(row, "upstream_token"));
             Some(UpstreamLease {
-                held: Held::granted(terms.ok()?, nonce, token, registry),
+                held: HeldLease::granted(terms.ok()?, nonce, token, registry),
                 address: text(row, "upstream_address"),
                 setting: text(row, "upstream_setting"),
             })

@@ -40,12 +40,12 @@ const VERSION: u32 = 1;
 struct Content {
     version: u32,
     /// For each worker id.
-    ceilings: BTreeMap<u64, Kept>,
+    ceilings: BTreeMap<u64, FiledCeiling>,
 }
 
 /// What the file has of a worker id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Kept {
+pub struct FiledCeiling {
     /// Microseconds since 1970 in the file.
     pub ceiling: WallTime,
     /// The nonce of the lease that raised it.
@@ -55,8 +55,8 @@ pub struct Kept {
 /// A ceiling that is to be raised, from the value that [`read`] has returned.
 pub struct Raise {
     pub worker_id: u64,
-    pub from: Option<Kept>,
-    pub to: Kept,
+    pub from: Option<FiledCeiling>,
+    pub to: FiledCeiling,
 }
 
 /// The outcome of [`raise`].
@@ -71,12 +71,12 @@ pub enum Raised {
 }
 
 /// The ceiling of a worker id, if this node has used it in the database.
-pub fn read(database: u32, worker_id: u64) -> io::Result<Option<Kept>> {
+pub fn read(database: u32, worker_id: u64) -> io::Result<Option<FiledCeiling>> {
     Ok(all_beside(database, worker_id)?.remove(&worker_id))
 }
 
 /// The ceilings of all worker ids that are in the same file as this one.
-pub fn all_beside(database: u32, worker_id: u64) -> io::Result<BTreeMap<u64, Kept>> {
+pub fn all_beside(database: u32, worker_id: u64) -> io::Result<BTreeMap<u64, FiledCeiling>> {
     Ok(load(&path(database, worker_id))?.ceilings)
 }
 

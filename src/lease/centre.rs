@@ -65,7 +65,7 @@ pub fn attempt(
     // Without a centre, there is no other one, either.
     let is_of_setting = settings::upstream().is_none()
         || own.setting == text_of(setting)
-        || standing.is_same == Some(setting);
+        || standing.same_centre == Some(setting);
     if own.held.terms.ceiling <= now.max(last) || !is_of_setting {
         return Ok(Attempt::Ask(Question::Renew(Box::new(own)), None));
     }

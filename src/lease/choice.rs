@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use leaf_core::snowflake::Scheme;
-use leaf_core::snowflake::choice::{Held, Holder, Refused, Request, choose, random_unused};
+use leaf_core::snowflake::choice::{Holder, Refused, RegistryRow, Request, choose, random_unused};
 use leaf_core::time::WallTime;
 use pgrx::PgSqlErrorCode as Code;
 use uuid::Uuid;
@@ -87,7 +87,7 @@ fn error(
     request: &Request,
     scheme: Scheme,
     rows: &[Registered],
-    held: &[Held],
+    held: &[RegistryRow],
 ) -> Report {
     let worker_id = request.worker_id.unwrap_or_default();
     let row = rows.iter().find(|row| row.worker_id == worker_id as i64);
@@ -158,7 +158,7 @@ fn candidates(claimant: &Claimant, history: &str, request: &Request) -> Vec<Regi
     registry::expired(history, request.now, request.worker_ids, MAX_EXPIRED)
 }
 
-fn held(claimant: &Claimant, rows: &[Registered], history: &str) -> Vec<Held> {
+fn held(claimant: &Claimant, rows: &[Registered], history: &str) -> Vec<RegistryRow> {
     let held = |row: &Registered| {
         let worker_id = row.worker_id as u64;
         let mut ceiling = row.ceiling;
@@ -167,14 +167,14 @@ fn held(claimant: &Claimant, rows: &[Registered], history: &str) -> Vec<Held> {
         {
             ceiling = ceiling.max(kept.ceiling);
         }
-        Held {
+        RegistryRow {
             worker_id,
             holder: if claimant.is_server && is_of_former_self(row) {
-                Holder::Self_
+                Holder::Claimant
             } else if row.history != history {
                 Holder::OtherHistory
             } else if claimant.is_server && row.node == claimant.node {
-                Holder::Self_
+                Holder::Claimant
             } else {
                 Holder::Other
             },

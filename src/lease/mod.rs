@@ -29,11 +29,11 @@ use uuid::Uuid;
 use crate::catalog::registry::{self, Registered, Registration};
 use crate::error::Report;
 use crate::pg::{clock, database};
-use crate::settings::snowflake::{self as settings, Wanted};
+use crate::settings::snowflake::{self as settings, LeaseSettings};
 use crate::settings::upstream;
 use crate::shmem::generators::Lease;
 use crate::{catalog, history};
-use ceilings::{Kept, Raise, Raised};
+use ceilings::{FiledCeiling, Raise, Raised};
 use error::signed;
 
 /// Whether the worker id of this database comes from a centre.
@@ -45,7 +45,7 @@ pub fn is_shard() -> bool {
 #[derive(Clone, Copy)]
 pub struct Start {
     /// What the settings require.
-    pub wanted: Wanted,
+    pub wanted: LeaseSettings,
     /// The lease in force.
     pub current: Option<Leased>,
     /// The time of the last id.
@@ -88,7 +88,7 @@ pub struct Claimant {
 
 impl Claimant {
     /// This server, for the current database, whose settings require this.
-    pub fn server(wanted: &Wanted) -> Self {
+    pub fn server(wanted: &LeaseSettings) -> Self {
         let now = clock::now();
         Claimant {
             is_server: true,
@@ -98,7 +98,7 @@ impl Claimant {
     }
 
     /// Another node. The registry's clock showed `now` when it has told its own.
-    pub fn node(node: String, clock: WallTime, now: WallTime, wanted: &Wanted) -> Self {
+    pub fn node(node: String, clock: WallTime, now: WallTime, wanted: &LeaseSettings) -> Self {
         Claimant {
             node,
             is_server: false,
@@ -313,17 +313,17 @@ pub fn install(generator: &Generator, before: Option<Leased>, leased: &Leased) {
 }
 
 /// The ceiling of a worker id in the file.
-pub fn kept_ceiling(worker_id: u64) -> Option<Kept> {
+pub fn kept_ceiling(worker_id: u64) -> Option<FiledCeiling> {
     let kept = ceilings::read(database::current(), worker_id);
     kept.unwrap_or_else(|error| unusable("read", worker_id, error))
 }
 
 /// What raises the ceiling in the file to that of a lease.
-pub fn raise(from: Option<Kept>, lease: &Lease) -> Raise {
+pub fn raise(from: Option<FiledCeiling>, lease: &Lease) -> Raise {
     Raise {
         worker_id: lease.worker_id,
         from,
-        to: Kept {
+        to: FiledCeiling {
             ceiling: lease.ceiling,
             nonce: Uuid::from_bytes(lease.nonce),
         },

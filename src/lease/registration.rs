@@ -8,7 +8,7 @@ use leaf_core::time::WallTime;
 use pgrx::{PgSqlErrorCode as Code, pg_sys};
 use uuid::Uuid;
 
-use super::ceilings::{self, Kept, Raise};
+use super::ceilings::{self, FiledCeiling, Raise};
 use super::choice::choose_worker_id;
 use super::error::{self, at, describe};
 use super::{
@@ -19,7 +19,7 @@ use crate::catalog::registry::{self, Registered};
 use crate::error::Report;
 use crate::history;
 use crate::pg::{self, database, role};
-use crate::settings::snowflake::{self as settings, Wanted};
+use crate::settings::snowflake::{self as settings, LeaseSettings};
 use crate::shmem::generators::Lease;
 use crate::shmem::mailbox::Registration;
 
@@ -80,7 +80,10 @@ pub fn register_all<'c>(
 }
 
 /// Leases worker ids to other nodes.
-pub fn register_nodes(nodes: &[&Registration], wanted: &Wanted) -> Vec<Result<Leased, Report>> {
+pub fn register_nodes(
+    nodes: &[&Registration],
+    wanted: &LeaseSettings,
+) -> Vec<Result<Leased, Report>> {
     if is_shard() {
         return nodes.iter().map(|_| Err(error::is_shard())).collect();
     }
@@ -247,7 +250,7 @@ fn begin_at(
     claimant: &Claimant,
     scheme: &Scheme,
     row: Option<&Registered>,
-    kept: Option<Kept>,
+    kept: Option<FiledCeiling>,
 ) -> WallTime {
     let ceiling = row
         .map(|row| row.ceiling)

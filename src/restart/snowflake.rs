@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::lease::{self, Leased};
 use crate::pg::clock;
-use crate::settings::snowflake::Wanted;
+use crate::settings::snowflake::LeaseSettings;
 use crate::settings::upstream::CentreDigest;
 use crate::shmem::Shared;
 use crate::shmem::generators::{GeneratorSlot, Lease, Registry};
@@ -72,7 +72,7 @@ pub fn restore(shared: &Shared, saved: &SavedLease) {
     ) else {
         return;
     };
-    let wanted = Wanted {
+    let wanted = LeaseSettings {
         worker_id: *worker_id,
         scheme: wanted,
         centre: *centre,

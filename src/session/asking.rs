@@ -7,7 +7,7 @@ use super::patience::Patience;
 use crate::error::Report;
 use crate::pg::{process, xact_end};
 use crate::shmem::key::KeyRef;
-use crate::shmem::mailbox::{Answer, Ask, Asked};
+use crate::shmem::mailbox::{Answer, Ask, LoaderRequest};
 use crate::shmem::requests::Id;
 use crate::shmem::{self, Shared};
 
@@ -35,7 +35,7 @@ pub fn require_grants() {
 pub fn ask_loader(
     key: KeyRef<'_>,
     incarnation: [u8; 16],
-    asked: Asked,
+    asked: LoaderRequest,
     patience: &Patience<'_>,
 ) -> Answer {
     let ask = Ask::of(key, incarnation, asked);

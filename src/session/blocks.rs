@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 
 use leaf_core::Run;
-use leaf_core::grant::{Decision, Wanted};
+use leaf_core::grant::{Decision, GrantRequest};
 use pgrx::PgSqlErrorCode as Code;
 use pgrx::pg_sys::Oid;
 
@@ -17,7 +17,7 @@ use crate::catalog::permissions::Permissions;
 use crate::error::Report;
 use crate::pg::{display, role};
 use crate::shmem;
-use crate::shmem::mailbox::{Answer, Asked};
+use crate::shmem::mailbox::{Answer, LoaderRequest};
 
 /// How many blocks of a tag a session records: a client has two buffers, and possibly
 /// a block under way.
@@ -80,10 +80,7 @@ pub fn reserve(tag: &[u8], count: u64, incarnation: Option<[u8; 16]>) -> i64 {
         if required != permissions.incarnation {
             // When: the incarnation that was given is not that of the tag
             Report::not_ready(
-                format!(
-                    "tag \"{}\" is another one: it was dropped and created again",
-                    display(tag)
-                ),
+                format!("tag \"{}\" was dropped and re-created", display(tag)),
                 "Discard its unused ids, and get the new incarnation from leaf_tag_incarnation.",
             )
             .raise();
@@ -110,7 +107,7 @@ pub fn reserve(tag: &[u8], count: u64, incarnation: Option<[u8; 16]>) -> i64 {
         match asking::ask_loader(
             key(tag),
             required,
-            Asked::Grant(Wanted::Block { count }),
+            LoaderRequest::Grant(GrantRequest::Block { count }),
             &patience,
         ) {
             Answer::Decided(Decision::Granted {
@@ -172,7 +169,7 @@ pub fn give_back(tag: &[u8], unused: Run) -> bool {
         && asking::ask_loader(
             key(tag),
             incarnation,
-            Asked::Grant(Wanted::TakeBack { unused }),
+            LoaderRequest::Grant(GrantRequest::TakeBack { unused }),
             &patience,
         ) == Answer::Decided(Decision::TakenBack)
 }

@@ -9,7 +9,7 @@
 use std::time::Duration;
 
 use leaf_core::Run;
-use leaf_core::grant::{Decision, Grantor, Wanted};
+use leaf_core::grant::{Decision, GrantRequest, Grantor};
 use pgrx::PgSqlErrorCode as Code;
 
 use super::changes::{self, RowState};
@@ -23,7 +23,7 @@ use crate::pg::{display, process, replication, role};
 use crate::settings::{server, upstream as settings};
 use crate::shmem;
 use crate::shmem::key::KeyRef;
-use crate::shmem::mailbox::{Answer, Ask, Asked};
+use crate::shmem::mailbox::{Answer, Ask, LoaderRequest};
 use crate::shmem::text::Text;
 use crate::shmem::upstream::Denial;
 
@@ -76,7 +76,11 @@ fn ask(
     tag_of_centre: &str,
     patience: &Patience<'_>,
 ) -> Result<(i64, [u8; 16]), Denial> {
-    let ask = Ask::of(key, [0; 16], Asked::Position(Text::of(tag_of_centre)));
+    let ask = Ask::of(
+        key,
+        [0; 16],
+        LoaderRequest::Position(Text::of(tag_of_centre)),
+    );
     loop {
         if settings::upstream().is_none() {
             return Err(Denial::NoUpstream);
@@ -162,7 +166,7 @@ fn feed_part(feeds: &[Feed<'_>], patience: &Patience<'_>) -> Vec<Result<Fed, Rep
             match check(&readable, feed) {
                 Ok((incarnation, None)) => {
                     let (count, exact) = (feed.count, feed.exact);
-                    let wanted = Asked::Grant(Wanted::Feed { count, exact });
+                    let wanted = LoaderRequest::Grant(GrantRequest::Feed { count, exact });
                     asks.push(Ask::of(key(feed.tag), incarnation, wanted));
                     asked.push((feed.tag, incarnation, outcome));
                 }

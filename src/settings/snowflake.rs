@@ -72,7 +72,7 @@ static EPOCH: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(S
 /// What the settings require of the lease of a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
-pub struct Wanted {
+pub struct LeaseSettings {
     /// The worker id, if one is set.
     pub worker_id: Option<u64>,
     /// The layout and epoch that a first registration fixes.
@@ -82,7 +82,7 @@ pub struct Wanted {
 }
 
 /// What the settings of this process require.
-pub fn wanted() -> Wanted {
+pub fn wanted() -> LeaseSettings {
     let text = |setting: &GucSetting<Option<CString>>| {
         let value = setting.get().unwrap_or_default();
         value.to_string_lossy().into_owned()
@@ -91,12 +91,12 @@ pub fn wanted() -> Wanted {
 }
 
 /// What these values of the settings, which were checked when they were set, require.
-pub fn read(worker_id: Option<u64>, layout: &str, epoch: &str) -> Wanted {
+pub fn read(worker_id: Option<u64>, layout: &str, epoch: &str) -> LeaseSettings {
     let mut scheme = Scheme::of(layout.parse().unwrap_or(Layout::LEAF));
     if let Ok(Some(epoch)) = parse_epoch(epoch) {
         scheme.epoch = epoch;
     }
-    Wanted {
+    LeaseSettings {
         worker_id,
         scheme,
         centre: upstream::digest(),

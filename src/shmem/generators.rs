@@ -24,7 +24,7 @@ use crate::pg::condvar::CondVar;
 use crate::pg::lwlock::Locked;
 use crate::pg::process;
 use crate::pg::shm::{Request, Shareable, Startup};
-use crate::settings::snowflake::Wanted;
+use crate::settings::snowflake::LeaseSettings;
 use crate::settings::upstream::CentreDigest;
 
 /// All generators. The lock guards which registry each generator serves.
@@ -77,7 +77,7 @@ pub struct LeaseState {
     pub lease: Option<Lease>,
     /// What the settings of the database required when the loader has looked last, and the
     /// number of that look.
-    pub looked: Option<(Wanted, u64)>,
+    pub looked: Option<(LeaseSettings, u64)>,
     /// How the lease stands with the centre, if it is from one.
     pub standing: Standing,
     /// How far the clock was off the usual offset of the nodes' clocks at the registration.
@@ -104,7 +104,7 @@ pub struct Standing {
     pub confirmed: Option<(CentreDigest, u64)>,
     /// The digest of a setting that names the same centre, as far as that can be known while
     /// the centre is away.
-    pub is_same: Option<CentreDigest>,
+    pub same_centre: Option<CentreDigest>,
 }
 
 /// A lease of a worker id.

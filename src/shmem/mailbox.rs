@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use leaf_core::grant::{Decision, Wanted};
+use leaf_core::grant::{Decision, GrantRequest};
 use leaf_core::snowflake::Scheme;
 use leaf_core::time::{Monotonic, WallTime};
 
@@ -31,7 +31,7 @@ pub type Mailbox = Table<Ask, Answer>;
 #[repr(C)]
 pub struct Ask {
     key: Key,
-    asked: Asked,
+    asked: LoaderRequest,
 }
 
 // SAFETY: they have no pointers.
@@ -46,37 +46,37 @@ unsafe impl Shareable for Answer {}
 )]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
-pub enum Asked {
+pub enum LoaderRequest {
     /// A grant, or to take ids back.
-    Grant(Wanted),
+    Grant(GrantRequest),
     /// A worker id for a node.
     WorkerId(Registration),
     /// Where a tag of the centre stands. With its name, in UTF-8.
     Position(Text<TAG_BYTES>),
 }
 
-impl Asked {
+impl LoaderRequest {
     /// What is asked of the row of a tag.
-    pub fn grant(&self) -> Option<Wanted> {
+    pub fn grant(&self) -> Option<GrantRequest> {
         match self {
-            Asked::Grant(wanted) => Some(*wanted),
-            Asked::WorkerId(_) | Asked::Position(_) => None,
+            LoaderRequest::Grant(wanted) => Some(*wanted),
+            LoaderRequest::WorkerId(_) | LoaderRequest::Position(_) => None,
         }
     }
 
     /// The node that asks for a worker id.
     pub fn registration(&self) -> Option<&Registration> {
         match self {
-            Asked::WorkerId(node) => Some(node),
-            Asked::Grant(_) | Asked::Position(_) => None,
+            LoaderRequest::WorkerId(node) => Some(node),
+            LoaderRequest::Grant(_) | LoaderRequest::Position(_) => None,
         }
     }
 
     /// The tag of the centre whose position is asked for.
     pub fn tag_of_centre(&self) -> Option<String> {
         match self {
-            Asked::Position(tag) => Some(tag.get()),
-            Asked::Grant(_) | Asked::WorkerId(_) => None,
+            LoaderRequest::Position(tag) => Some(tag.get()),
+            LoaderRequest::Grant(_) | LoaderRequest::WorkerId(_) => None,
         }
     }
 }
@@ -133,12 +133,12 @@ pub struct Request {
     /// The identity of the row that the session was allowed to draw from.
     pub incarnation: [u8; 16],
     /// What the session asks for.
-    pub asked: Asked,
+    pub asked: LoaderRequest,
 }
 
 impl Ask {
     /// A request about the row with that incarnation.
-    pub fn of(key: KeyRef<'_>, incarnation: [u8; 16], asked: Asked) -> Self {
+    pub fn of(key: KeyRef<'_>, incarnation: [u8; 16], asked: LoaderRequest) -> Self {
         let mut of_tag = Key::NOBODYS;
         of_tag.set(key, incarnation);
         Ask { key: of_tag, asked }
@@ -166,7 +166,11 @@ impl Mailbox {
 
     /// When the next request of a kind to the loader of `database` may be taken, if there is
     /// one.
-    pub fn next_try_of(&self, database: u32, is_it: impl Fn(&Asked) -> bool) -> Option<Monotonic> {
+    pub fn next_try_of(
+        &self,
+        database: u32,
+        is_it: impl Fn(&LoaderRequest) -> bool,
+    ) -> Option<Monotonic> {
         self.next_try(|ask| ask.is_to(database) && is_it(&ask.asked))
     }
 
@@ -175,7 +179,7 @@ impl Mailbox {
     ///
     /// Of requests of other clusters, only those of [`FED_AT_ONCE`] tags, so that they do not hold
     /// up the others. What many shards ask of one tag costs little more than what one does.
-    pub fn take_of(&self, database: u32, is_it: impl Fn(&Asked) -> bool) -> Vec<Request> {
+    pub fn take_of(&self, database: u32, is_it: impl Fn(&LoaderRequest) -> bool) -> Vec<Request> {
         let mut fed = Vec::with_capacity(FED_AT_ONCE);
         let taken = self.take(|ask| {
             let is_taken = ask.is_to(database) && is_it(&ask.asked);
@@ -209,8 +213,12 @@ impl Mailbox {
         self.settle_taken(
             |ask| ask.is_to(database),
             |ask| match ask.asked {
-                Asked::Grant(Wanted::TakeBack { .. }) => Some(Answer::Decided(Decision::NotLast)),
-                Asked::Grant(_) | Asked::WorkerId(_) | Asked::Position(_) => None,
+                LoaderRequest::Grant(GrantRequest::TakeBack { .. }) => {
+                    Some(Answer::Decided(Decision::NotLast))
+                }
+                LoaderRequest::Grant(_)
+                | LoaderRequest::WorkerId(_)
+                | LoaderRequest::Position(_) => None,
             },
         );
     }

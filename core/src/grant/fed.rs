@@ -2,7 +2,7 @@
 //! centre, what it grants to them.
 
 use super::position::{Exhausted, Position};
-use super::row::{Decision, Past, Row, Wanted};
+use super::row::{Decision, GrantRequest, Past, Row};
 use crate::run::Run;
 use crate::step::StepPolicy;
 
@@ -18,29 +18,29 @@ pub struct Delivery {
 }
 
 /// What must be asked of the centre for what is wanted from a fed tag.
-pub(super) fn ask(row: &Row, wanted: &Wanted, past: &Past, policy: &StepPolicy) -> Decision {
+pub(super) fn ask(row: &Row, wanted: &GrantRequest, past: &Past, policy: &StepPolicy) -> Decision {
     if row.position.left() == 0 {
         return Decision::Exhausted;
     }
     match *wanted {
-        Wanted::Segment => Decision::Ask {
+        GrantRequest::Segment => Decision::Ask {
             count: row
                 .policy(policy)
                 .next_step(past.step, row.step, past.lasted),
             exact: false,
         },
-        Wanted::Block { count } => Decision::Ask { count, exact: true },
-        Wanted::Feed { .. } => Decision::IsFed,
-        Wanted::TakeBack { .. } => Decision::NotLast,
+        GrantRequest::Block { count } => Decision::Ask { count, exact: true },
+        GrantRequest::Feed { .. } => Decision::IsFed,
+        GrantRequest::TakeBack { .. } => Decision::NotLast,
     }
 }
 
 /// Grants numbers that the centre has granted to the tag of a row, for what was
-/// [`wanted`](Wanted) when they were asked for; or returns the reason why not.
+/// [`wanted`](GrantRequest) when they were asked for; or returns the reason why not.
 pub(super) fn receive(
     row: &mut Row,
     delivery: &Delivery,
-    wanted: &Wanted,
+    wanted: &GrantRequest,
     past: &Past,
 ) -> Result<(Run, u64), Decision> {
     if row.upstream != Some(delivery.incarnation) {
@@ -54,7 +54,7 @@ pub(super) fn receive(
         max_id: delivery.run.first,
         ..row.position
     };
-    let is_segment = *wanted == Wanted::Segment;
+    let is_segment = *wanted == GrantRequest::Segment;
     let granted = match is_segment {
         true => position.grant_up_to(delivery.run.len),
         false => position.grant_block(delivery.run.len),
@@ -106,17 +106,17 @@ mod tests {
         let mut ledger = Ledger::new(Found::Row(FED_ROW));
         let asked = |count, exact| Decision::Ask { count, exact };
         assert_eq!(
-            decide(&mut ledger, Wanted::Segment, Past::NONE),
+            decide(&mut ledger, GrantRequest::Segment, Past::NONE),
             asked(100, false)
         );
         assert_eq!(decide(&mut ledger, block_of(7), Past::NONE), asked(7, true));
         let unused = Run { first: 0, len: 1 };
-        let take_back = Wanted::TakeBack { unused };
+        let take_back = GrantRequest::TakeBack { unused };
         assert_eq!(
             decide(&mut ledger, take_back, Past::NONE),
             Decision::NotLast
         );
-        let feed = Wanted::Feed {
+        let feed = GrantRequest::Feed {
             count: 1,
             exact: false,
         };
@@ -132,8 +132,12 @@ mod tests {
         };
         row.enter_history(10);
         let mut ledger = Ledger::new(Found::Row(row));
-        let granted_to =
-            ledger.receive(&fed(1, 10), &Wanted::Segment, ROW.incarnation, &Past::NONE);
+        let granted_to = ledger.receive(
+            &fed(1, 10),
+            &GrantRequest::Segment,
+            ROW.incarnation,
+            &Past::NONE,
+        );
         assert_eq!(granted_to, granted(1, 10, 10));
     }
 
@@ -143,21 +147,21 @@ mod tests {
         let mut receive = |delivery: Delivery, wanted, past| {
             ledger.receive(&delivery, &wanted, ROW.incarnation, &past)
         };
-        let segment = receive(fed(500, 100), Wanted::Segment, Past::NONE);
+        let segment = receive(fed(500, 100), GrantRequest::Segment, Past::NONE);
         assert_eq!(segment, granted(500, 100, 100));
-        let below = receive(fed(599, 100), Wanted::Segment, Past::NONE);
+        let below = receive(fed(599, 100), GrantRequest::Segment, Past::NONE);
         assert_eq!(below, Decision::DeliveredBelow { max_id: 600 });
         let past = Past {
             high_water: 700,
             ..Past::NONE
         };
-        let below = receive(fed(699, 100), Wanted::Segment, past);
+        let below = receive(fed(699, 100), GrantRequest::Segment, past);
         assert_eq!(below, Decision::DeliveredBelow { max_id: 700 });
         let of_other = Delivery {
             incarnation: [8; 16],
             ..fed(900, 1)
         };
-        let other = receive(of_other, Wanted::Segment, Past::NONE);
+        let other = receive(of_other, GrantRequest::Segment, Past::NONE);
         assert_eq!(other, Decision::OtherUpstream);
         let block = receive(fed(700, 5), block_of(5), Past::NONE);
         assert_eq!(block, granted(700, 5, 0));
@@ -172,20 +176,20 @@ mod tests {
         };
         let mut ledger = Ledger::new(Found::Row(row));
         for exact in [true, false] {
-            let feed = Wanted::Feed { count: 1, exact };
+            let feed = GrantRequest::Feed { count: 1, exact };
             assert_eq!(
                 decide(&mut ledger, feed, Past::NONE),
                 Decision::MayLackFeeds
             );
         }
-        let segment = decide(&mut ledger, Wanted::Segment, Past::NONE);
+        let segment = decide(&mut ledger, GrantRequest::Segment, Past::NONE);
         assert_eq!(segment, granted(1, 100, 100));
     }
 
     #[test]
     fn what_is_fed_counts_for_the_skip_of_another_history() {
         let mut ledger = Ledger::new(Found::Row(ROW));
-        let feed = Wanted::Feed {
+        let feed = GrantRequest::Feed {
             count: 20_000,
             exact: false,
         };

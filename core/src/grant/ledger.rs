@@ -2,7 +2,7 @@
 
 use super::fed::{self, Delivery};
 use super::position::Exhausted;
-use super::row::{Decision, Found, Grantor, Past, Row, Wanted};
+use super::row::{Decision, Found, GrantRequest, Grantor, Past, Row};
 use crate::run::Run;
 use crate::step::StepPolicy;
 
@@ -10,11 +10,11 @@ use crate::step::StepPolicy;
 ///
 /// ```
 /// use leaf_core::StepPolicy;
-/// use leaf_core::grant::{Decision, Found, Ledger, Past, Wanted};
+/// use leaf_core::grant::{Decision, Found, Ledger, Past, GrantRequest};
 ///
 /// let mut ledger = Ledger::new(Found::Missing);
 /// let policy = StepPolicy::default();
-/// let decision = ledger.decide(&Wanted::Segment, [0; 16], &Past::NONE, &policy);
+/// let decision = ledger.decide(&GrantRequest::Segment, [0; 16], &Past::NONE, &policy);
 /// assert_eq!(decision, Decision::Missing);
 /// assert_eq!(ledger.changed(), None);
 /// ```
@@ -60,7 +60,7 @@ impl Ledger {
     /// why not.
     pub fn decide(
         &mut self,
-        wanted: &Wanted,
+        wanted: &GrantRequest,
         incarnation: [u8; 16],
         past: &Past,
         policy: &StepPolicy,
@@ -78,11 +78,11 @@ impl Ledger {
             };
         }
         let granted = match *wanted {
-            Wanted::Segment => segment(row, past, policy),
-            Wanted::Block { count } => block(row, count),
-            Wanted::Feed { .. } if row.may_lack_feeds => return Decision::MayLackFeeds,
-            Wanted::Feed { count, exact } => fed::feed(row, count, exact),
-            Wanted::TakeBack { unused } => {
+            GrantRequest::Segment => segment(row, past, policy),
+            GrantRequest::Block { count } => block(row, count),
+            GrantRequest::Feed { .. } if row.may_lack_feeds => return Decision::MayLackFeeds,
+            GrantRequest::Feed { count, exact } => fed::feed(row, count, exact),
+            GrantRequest::TakeBack { unused } => {
                 return match unused.first >= row.floor && row.position.take_back(unused) {
                     true => {
                         self.is_changed = true;
@@ -95,12 +95,12 @@ impl Ledger {
         self.conclude(granted.map_err(|Exhausted| Decision::Exhausted))
     }
 
-    /// Grants numbers that the centre has granted to the tag, for what was [`wanted`](Wanted)
+    /// Grants numbers that the centre has granted to the tag, for what was [`wanted`](GrantRequest)
     /// when they were asked for.
     pub fn receive(
         &mut self,
         delivery: &Delivery,
-        wanted: &Wanted,
+        wanted: &GrantRequest,
         incarnation: [u8; 16],
         past: &Past,
     ) -> Decision {
@@ -180,7 +180,7 @@ pub(super) mod tests {
         has_fed: false,
     };
 
-    pub fn decide(ledger: &mut Ledger, wanted: Wanted, past: Past) -> Decision {
+    pub fn decide(ledger: &mut Ledger, wanted: GrantRequest, past: Past) -> Decision {
         ledger.decide(&wanted, ROW.incarnation, &past, &StepPolicy::default())
     }
 
@@ -191,14 +191,14 @@ pub(super) mod tests {
         }
     }
 
-    pub fn block_of(count: u64) -> Wanted {
-        Wanted::Block { count }
+    pub fn block_of(count: u64) -> GrantRequest {
+        GrantRequest::Block { count }
     }
 
     #[test]
     fn grants_of_one_transaction_follow_each_other() {
         let mut ledger = Ledger::new(Found::Row(ROW));
-        let segment = decide(&mut ledger, Wanted::Segment, Past::NONE);
+        let segment = decide(&mut ledger, GrantRequest::Segment, Past::NONE);
         assert_eq!(segment, granted(1, 100, 100));
         let block = decide(&mut ledger, block_of(50), Past::NONE);
         assert_eq!(block, granted(101, 50, 0));
@@ -228,7 +228,7 @@ pub(super) mod tests {
                 max_step: 1_000,
                 ..StepPolicy::default()
             };
-            let decision = ledger.decide(&Wanted::Segment, ROW.incarnation, &past, &policy);
+            let decision = ledger.decide(&GrantRequest::Segment, ROW.incarnation, &past, &policy);
             assert_eq!(decision, granted(1, expected, expected), "{max_step:?}");
         }
     }
@@ -241,7 +241,7 @@ pub(super) mod tests {
         };
         let mut ledger = Ledger::new(Found::Row(ROW));
         let below = Decision::Below { high_water: 2 };
-        assert_eq!(decide(&mut ledger, Wanted::Segment, past), below);
+        assert_eq!(decide(&mut ledger, GrantRequest::Segment, past), below);
         assert_eq!(decide(&mut ledger, block_of(1), past), below);
         assert_eq!(ledger.changed(), None);
     }
@@ -254,7 +254,7 @@ pub(super) mod tests {
             panic!("a block is granted");
         };
         assert!(!ledger.moves_back());
-        let take_back = Wanted::TakeBack { unused };
+        let take_back = GrantRequest::TakeBack { unused };
         let mut row = *ledger.changed().unwrap();
         row.stored = row.position.max_id;
         let mut later = Ledger::new(Found::Row(row));
@@ -282,7 +282,7 @@ pub(super) mod tests {
             let mut ledger = Ledger::new(Found::Row(Row { floor, ..ROW }));
             decide(&mut ledger, block_of(50), Past::NONE);
             let unused = Run { first: 1, len: 50 };
-            let decision = decide(&mut ledger, Wanted::TakeBack { unused }, Past::NONE);
+            let decision = decide(&mut ledger, GrantRequest::TakeBack { unused }, Past::NONE);
             assert_eq!(decision, expected, "{floor}");
         }
     }
@@ -294,7 +294,7 @@ pub(super) mod tests {
             ..ROW
         };
         let mut ledger = Ledger::new(Found::Row(other));
-        for wanted in [Wanted::Segment, block_of(1)] {
+        for wanted in [GrantRequest::Segment, block_of(1)] {
             assert_eq!(decide(&mut ledger, wanted, Past::NONE), Decision::Changed);
         }
         assert_eq!(ledger.changed(), None);
@@ -307,7 +307,10 @@ pub(super) mod tests {
             (Found::Missing, Decision::Missing),
         ] {
             let mut ledger = Ledger::new(found);
-            assert_eq!(decide(&mut ledger, Wanted::Segment, Past::NONE), expected);
+            assert_eq!(
+                decide(&mut ledger, GrantRequest::Segment, Past::NONE),
+                expected
+            );
             assert_eq!(decide(&mut ledger, block_of(1), Past::NONE), expected);
             assert_eq!(ledger.changed(), None);
         }
@@ -335,7 +338,7 @@ pub(super) mod tests {
             ..ROW
         };
         let mut ledger = Ledger::new(Found::Row(row));
-        let segment = decide(&mut ledger, Wanted::Segment, Past::NONE);
+        let segment = decide(&mut ledger, GrantRequest::Segment, Past::NONE);
         assert_eq!(segment, granted(position.max_id, 1_500, 1_500));
         let block = |count, ledger: &mut Ledger| decide(ledger, block_of(count), Past::NONE);
         assert_eq!(block(1_500, &mut ledger), Decision::Exhausted);
@@ -374,9 +377,9 @@ pub(super) mod tests {
         };
         row.enter_history(10);
         let mut ledger = Ledger::new(Found::Row(row));
-        let first = decide(&mut ledger, Wanted::Segment, Past::NONE);
+        let first = decide(&mut ledger, GrantRequest::Segment, Past::NONE);
         assert_eq!(first, granted(1_201, 100, 100));
-        let second = decide(&mut ledger, Wanted::Segment, Past::NONE);
+        let second = decide(&mut ledger, GrantRequest::Segment, Past::NONE);
         assert_eq!(second, granted(1_301, 100, 100));
     }
 
@@ -390,12 +393,12 @@ pub(super) mod tests {
             numbers,
         };
         let mut ledger = Ledger::new(Found::Row(Row { position, ..ROW }));
-        let cut = decide(&mut ledger, Wanted::Segment, Past::NONE);
+        let cut = decide(&mut ledger, GrantRequest::Segment, Past::NONE);
         assert_eq!(cut, granted(950, 50, 100));
         let mut row = *ledger.changed().expect("a grant");
         row.enter_history(10);
         let mut ledger = Ledger::new(Found::Row(row));
-        let first = decide(&mut ledger, Wanted::Segment, Past::NONE);
+        let first = decide(&mut ledger, GrantRequest::Segment, Past::NONE);
         assert_eq!(first, granted(8_000, 100, 100));
     }
 
@@ -404,7 +407,7 @@ pub(super) mod tests {
         let mut row = ROW;
         row.enter_history(10);
         let mut ledger = Ledger::new(Found::Row(row));
-        let first = decide(&mut ledger, Wanted::Segment, Past::NONE);
+        let first = decide(&mut ledger, GrantRequest::Segment, Past::NONE);
         assert_eq!(first, granted(1_001, 100, 100));
     }
 }

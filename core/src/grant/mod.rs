@@ -22,5 +22,5 @@ pub mod stripe;
 pub use fed::Delivery;
 pub use ledger::Ledger;
 pub use position::{Exhausted, MAX_ID, Position};
-pub use row::{Decision, Found, Grantor, Past, Row, Wanted};
+pub use row::{Decision, Found, GrantRequest, Grantor, Past, Row};
 pub use stripe::{OwnNumbers, Stripe};

@@ -117,7 +117,7 @@ pub enum Found {
 
 /// What is requested from a tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wanted {
+pub enum GrantRequest {
     /// A segment, of the size that the step policy determines.
     Segment,
     /// A block of exactly `count` ids.
@@ -150,10 +150,10 @@ pub struct Past {
     pub lasted: Duration,
 }
 
-impl Wanted {
+impl GrantRequest {
     /// Whether it is for a tag of another cluster.
     pub fn is_of_shard(&self) -> bool {
-        matches!(self, Wanted::Feed { .. })
+        matches!(self, GrantRequest::Feed { .. })
     }
 }
 

@@ -13,7 +13,7 @@ use crate::time::WallTime;
 
 /// A row of the registry, as seen by a node that requests a worker id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Held {
+pub struct RegistryRow {
     /// The worker id.
     pub worker_id: u64,
     /// Which node holds it.
@@ -26,7 +26,7 @@ pub struct Held {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holder {
     /// The node itself, before a restart.
-    Self_,
+    Claimant,
     /// Another node that leases from this registry.
     Other,
     /// A node that leased it in another history of the registry, that is, from the
@@ -80,7 +80,7 @@ pub enum Refused {
 /// Why the node gets no worker id.
 ///
 /// ```
-/// use leaf_core::snowflake::choice::{choose, lowest_unused, Held, Holder, Request};
+/// use leaf_core::snowflake::choice::{choose, lowest_unused, RegistryRow, Holder, Request};
 /// use leaf_core::time::WallTime;
 /// use std::time::Duration;
 ///
@@ -90,7 +90,7 @@ pub enum Refused {
 ///     now: WallTime::from_unix_us(1000),
 ///     reuse_after: Duration::ZERO,
 /// };
-/// let until = |us| Held {
+/// let until = |us| RegistryRow {
 ///     worker_id: 0,
 ///     holder: Holder::Other,
 ///     leased_until: WallTime::from_unix_us(us),
@@ -100,12 +100,12 @@ pub enum Refused {
 /// assert_eq!(choose(&[until(900)], &request, unused), Ok(0));
 /// ```
 pub fn choose(
-    held: &[Held],
+    held: &[RegistryRow],
     request: &Request,
     unused: impl FnOnce() -> Option<u64>,
 ) -> Result<u64, Refused> {
-    let is_expired = |row: &Held| match row.holder {
-        Holder::Self_ => true,
+    let is_expired = |row: &RegistryRow| match row.holder {
+        Holder::Claimant => true,
         Holder::Other => row.leased_until < request.now,
         Holder::OtherHistory => row.leased_until + request.reuse_after < request.now,
     };
@@ -122,7 +122,7 @@ pub fn choose(
     }
     let rows = || held.iter().filter(|row| row.worker_id < request.worker_ids);
     let own = rows()
-        .filter(|row| row.holder == Holder::Self_)
+        .filter(|row| row.holder == Holder::Claimant)
         .map(|row| row.worker_id)
         .min();
     let expired = |holder: Holder| {

@@ -52,14 +52,14 @@ pub struct Identity {
 
 /// A lease as its holder knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Held {
+pub struct HeldLease {
     /// Which ids may be issued.
     pub terms: Terms,
-    /// That of its registration.
+    /// The nonce of the registration.
     pub nonce: Nonce,
-    /// That of the last renewal whose answer is known.
+    /// The token of the last renewal whose answer is known.
     pub token: i64,
-    /// That of a renewal whose answer is not known.
+    /// The token of a renewal whose answer is not known.
     pub next_token: Option<i64>,
     /// Who has granted it.
     pub registry: Identity,
@@ -79,10 +79,10 @@ pub enum Renewed {
     OtherRegistry,
 }
 
-impl Held {
+impl HeldLease {
     /// A lease that was just granted.
     pub fn granted(terms: Terms, nonce: Nonce, token: i64, registry: Identity) -> Self {
-        Held {
+        HeldLease {
             terms,
             nonce,
             token,
@@ -113,7 +113,7 @@ impl Held {
         }
         let terms = self.terms.with_ceiling(ceiling)?;
         let has_failed_over = registry.history != self.registry.history;
-        *self = Held::granted(terms, self.nonce, token, registry);
+        *self = HeldLease::granted(terms, self.nonce, token, registry);
         Ok(match has_failed_over {
             true => Renewed::FailedOver,
             false => Renewed::Confirmed,

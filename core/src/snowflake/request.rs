@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use super::lease::{Held, Identity, Nonce};
+use super::lease::{HeldLease, Identity, Nonce};
 use super::terms::{BadTerms, Terms};
 use crate::time::WallTime;
 
@@ -93,7 +93,7 @@ pub fn renew<P: From<String>>(
 ///
 /// # Errors
 /// That there is none, or an impossible one.
-pub fn leased(row: &[String]) -> Result<Held, BadTerms> {
+pub fn leased(row: &[String]) -> Result<HeldLease, BadTerms> {
     let read = || {
         let [
             nonce,
@@ -113,7 +113,7 @@ pub fn leased(row: &[String]) -> Result<Held, BadTerms> {
         let terms = Terms::read(worker_id, layout, epoch, instant(start)?, instant(ceiling)?);
         let (nonce, token) = (uuid(nonce)?, token.parse().ok()?);
         let registry = identity(registry, history)?;
-        Some(terms.map(|terms| Held::granted(terms, nonce, token, registry)))
+        Some(terms.map(|terms| HeldLease::granted(terms, nonce, token, registry)))
     };
     read().unwrap_or_else(|| Err(BadTerms(format!("{row:?}"))))
 }

@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use leaf_core::snowflake::Layout;
-use leaf_core::snowflake::choice::{Held, Holder, Request, choose, random_unused};
+use leaf_core::snowflake::choice::{Holder, RegistryRow, Request, choose, random_unused};
 use leaf_core::snowflake::generator::{
     ClockPolicy, ClockRules, Environment, Generator, Span, Stop,
 };
@@ -186,12 +186,12 @@ impl World {
     ) {
         let node = &self.nodes[number];
         let mut registry = self.registry.borrow_mut();
-        let held: Vec<Held> = registry
+        let held: Vec<RegistryRow> = registry
             .iter()
-            .map(|(worker_id, row)| Held {
+            .map(|(worker_id, row)| RegistryRow {
                 worker_id: *worker_id,
                 holder: match row.history == node.history.get() {
-                    true if row.holder == number => Holder::Self_,
+                    true if row.holder == number => Holder::Claimant,
                     true => Holder::Other,
                     false => Holder::OtherHistory,
                 },

@@ -32,7 +32,7 @@ pub type Id = (u64, u64, u64);
 pub struct Rig {
     pub layout: Layout,
     pub generator: Generator,
-    pub outside: Outside,
+    pub outside: TestEnvironment,
 }
 
 impl Rig {
@@ -45,7 +45,7 @@ impl Rig {
         let rig = Rig {
             layout,
             generator: Generator::new(),
-            outside: Outside::at(0),
+            outside: TestEnvironment::at(0),
         };
         rig.clock(tick);
         rig.install(span);
@@ -154,7 +154,7 @@ pub fn rules() -> impl Strategy<Value = ClockRules> {
 }
 
 /// An environment that a test sets, and that counts what it is asked for.
-pub struct Outside {
+pub struct TestEnvironment {
     /// The clock.
     pub now: Cell<SinceEpoch>,
     /// What to do when it is behind.
@@ -165,10 +165,10 @@ pub struct Outside {
     pub asked: [Cell<u32>; 3],
 }
 
-impl Outside {
+impl TestEnvironment {
     /// The clock so many microseconds after the epoch, strict rules.
     pub fn at(us: u64) -> Self {
-        Outside {
+        TestEnvironment {
             now: Cell::new(SinceEpoch::from_us(us)),
             rules: Cell::new(STRICT),
             random: Cell::new(0),
@@ -182,7 +182,7 @@ impl Outside {
     }
 }
 
-impl Environment for Outside {
+impl Environment for TestEnvironment {
     fn now(&self) -> SinceEpoch {
         self.count(0);
         self.now.get()

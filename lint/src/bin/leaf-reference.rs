@@ -1,7 +1,7 @@
 //! Writes the tables of `docs/reference/errors.md` from the sources: `leaf-reference --write`.
 //! Without the argument, it fails if the page is not what it would write.
 //!
-//! An error is a call of `Report::new`, `Report::not_ready`, `bad` or `bad_argument` in `src`, or an SQLSTATE
+//! An error is a call of `Report::new`, `Report::not_ready`, `raise_bad` or `bad_argument` in `src`, or an SQLSTATE
 //! with a message and a hint in the install script; a warning or notice is a call of
 //! `report::warn` or `report::notice`. When it is raised, a comment directly above says, which begins
 //! with `When:`; what to do is the hint.
@@ -222,7 +222,7 @@ impl<'ast> Visit<'ast> for OfFile<'_> {
                     Some(hint),
                 );
             }
-            ([.., "bad" | "bad_argument"], [message, hint]) => {
+            ([.., "raise_bad" | "bad_argument"], [message, hint]) => {
                 self.add("INVALID_PARAMETER_VALUE", call, message, Some(hint));
             }
             ([.., "report", "warn" | "notice"], [message, rest @ ..]) => {

@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use bytes::BytesMut;
-use leaf_core::snowflake::lease::{Held, Nonce};
+use leaf_core::snowflake::lease::{HeldLease, Nonce};
 use leaf_core::snowflake::request::{self, Renewal, Request};
 use tokio_postgres::Row;
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
@@ -100,7 +100,7 @@ impl ToSql for Parameter {
 }
 
 /// A registration.
-pub(crate) fn register(request: Request<Parameter>) -> Statement<Held> {
+pub(crate) fn register(request: Request<Parameter>) -> Statement<HeldLease> {
     Statement::of(request).or_call(
         "CALL leaf_worker_register($1::text, nullif($2::text, '')::integer, \
              'epoch'::timestamptz OPERATOR(pg_catalog.+) ($3::bigint OPERATOR(pg_catalog.*) interval '1 microsecond'), \
@@ -117,7 +117,7 @@ pub(crate) fn renew(request: Request<Parameter>) -> Statement<Renewal> {
     )
 }
 
-impl Record for Held {
+impl Record for HeldLease {
     fn of(row: &Row) -> Result<Self, Error> {
         const COLUMNS: [&str; 9] = [
             "nonce",

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::refill::{hand_back, refill};
-use super::tag::{Held, Tag, TagStats};
+use super::tag::{Blocks, Tag, TagStats};
 use super::tags::Tags;
 use crate::background::{Awaited, Background};
 use crate::draw::{Draw, id_source};
@@ -148,7 +148,7 @@ pub(crate) struct Empty;
 impl<I: IdType> Draw for SegmentSource<I> {
     type Id = I;
     type Stop = Empty;
-    type Guarded = Held<Session>;
+    type Guarded = Blocks<Session>;
 
     const MISSING: Empty = Empty;
 
@@ -156,7 +156,7 @@ impl<I: IdType> Draw for SegmentSource<I> {
         &self.process
     }
 
-    fn gate(&self) -> &Gate<Held<Session>> {
+    fn gate(&self) -> &Gate<Blocks<Session>> {
         &self.tag.gate
     }
 

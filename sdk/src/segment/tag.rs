@@ -23,7 +23,7 @@ const PREFETCH_PERCENT: u64 = 10;
 pub(crate) struct Tag<S = Session> {
     pub(crate) name: String,
     pub(crate) buffer: DoubleBuffer,
-    pub(crate) gate: Gate<Held<S>>,
+    pub(crate) gate: Gate<Blocks<S>>,
     /// Whether a refill is under way: one at a time.
     is_refilling: AtomicBool,
     /// Notified when the tag is closed, and when a refill ends.
@@ -31,7 +31,7 @@ pub(crate) struct Tag<S = Session> {
 }
 
 /// What is known of the blocks in the buffers.
-pub(crate) struct Held<S> {
+pub(crate) struct Blocks<S> {
     /// Ids in the last block; 0 before the first refill.
     step: u64,
     refilled_at: Option<Instant>,
@@ -69,9 +69,9 @@ pub(crate) enum Published<S = Session> {
     Closed(Rest<S>),
 }
 
-impl<S> Default for Held<S> {
+impl<S> Default for Blocks<S> {
     fn default() -> Self {
-        Held {
+        Blocks {
             step: 0,
             refilled_at: None,
             incarnation: None,
@@ -223,7 +223,7 @@ impl<S> Tag<S> {
         self.take_rest(&mut state.guarded)
     }
 
-    fn take_rest(&self, held: &mut Held<S>) -> Vec<Rest<S>> {
+    fn take_rest(&self, held: &mut Blocks<S>) -> Vec<Rest<S>> {
         let reserved = std::mem::take(&mut held.reserved);
         let rest = self.buffer.take_rest();
         let mut rest: Vec<_> = rest

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use crc::{CRC_64_XZ, Crc};
 use leaf_core::file::{read_small, remove_durably, write_secret_durably};
 use leaf_core::snowflake::Terms;
-use leaf_core::snowflake::lease::{Held, Identity, Nonce};
+use leaf_core::snowflake::lease::{HeldLease, Identity, Nonce};
 use leaf_core::time::WallTime;
 use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
@@ -237,10 +237,10 @@ fn read_lease(content: &Value, nonce: Nonce) -> Option<Lease> {
         incarnation: text("registry")?.parse::<Uuid>().ok()?.into_bytes(),
         history: text("history")?,
     };
-    let held = Held {
+    let held = HeldLease {
         next_token: content["next_token"].as_i64(),
         is_doubtful: content["is_doubtful"].as_bool()?,
-        ..Held::granted(terms, nonce, content["token"].as_i64()?, registry)
+        ..HeldLease::granted(terms, nonce, content["token"].as_i64()?, registry)
     };
     let ceiling = terms.start;
     Some(Lease { held, ceiling })

@@ -140,7 +140,7 @@ fn renew_at(scheme: &Scheme, from: u64, until: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use leaf_core::snowflake::generator::Stop;
-    use leaf_core::snowflake::lease::{Held, Identity};
+    use leaf_core::snowflake::lease::{HeldLease, Identity};
     use leaf_core::snowflake::{Layout, Scheme, Terms};
 
     use super::*;
@@ -164,7 +164,7 @@ mod tests {
             history: String::new(),
         };
         let lease = Lease {
-            held: Held::granted(terms, [0; 16], 0, registry),
+            held: HeldLease::granted(terms, [0; 16], 0, registry),
             ceiling: now,
         };
         node.begin(lease, now).expect("a lease");

@@ -1,13 +1,13 @@
 //! What a node holds of the registry.
 
-use leaf_core::snowflake::lease::{self, Held, Nonce};
+use leaf_core::snowflake::lease::{self, HeldLease, Nonce};
 use leaf_core::time::WallTime;
 use uuid::Uuid;
 
 /// A lease, as the registry and the cache store it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Lease {
-    pub(super) held: Held,
+    pub(super) held: HeldLease,
     /// Until when this process issues ids; the cache has it.
     pub(super) ceiling: WallTime,
 }

@@ -59,7 +59,7 @@ fn check_history(row: &WorkerRow, table: pg_sys::Oid) {
         && row.history() == history::of_database().as_bytes()
     {
         // When: an `INSERT` into `leaf.worker` by a role without further privileges
-        args::bad(
+        args::raise_bad(
             format!(
                 "worker id {} is not leased by this database",
                 row.worker_id()
@@ -73,7 +73,7 @@ fn check_history(row: &WorkerRow, table: pg_sys::Oid) {
 fn check_scheme(row: &WorkerRow<'_>, registered: Option<Scheme>) {
     let Some(wanted) = row.scheme() else {
         // When: a row of `leaf.worker` written by hand
-        args::bad(
+        args::raise_bad(
             "unknown layout",
             "Use one of the layouts that leaf.snowflake_layout accepts.",
         );
@@ -92,7 +92,7 @@ fn check_update<'r>(old: &WorkerRow<'_>, new: WorkerRow<'r>) -> WorkerRow<'r> {
     check_scheme(&new, old.scheme());
     if new.worker_id() != old.worker_id() {
         // When: an update of `leaf.worker`
-        args::bad(
+        args::raise_bad(
             format!(
                 "worker id {} cannot be changed to {}",
                 old.worker_id(),
@@ -107,7 +107,7 @@ fn check_update<'r>(old: &WorkerRow<'_>, new: WorkerRow<'r>) -> WorkerRow<'r> {
         && !trigger::is_replica()
     {
         // When: an update of `leaf.worker`
-        args::bad(
+        args::raise_bad(
             format!(
                 "start_at of worker id {} cannot be moved below its ceiling",
                 old.worker_id()
@@ -120,7 +120,7 @@ fn check_update<'r>(old: &WorkerRow<'_>, new: WorkerRow<'r>) -> WorkerRow<'r> {
     }
     if !trigger::is_replica() {
         // When: an update of `leaf.worker`
-        args::bad(
+        args::raise_bad(
             format!(
                 "the ceiling of worker id {} cannot be lowered",
                 old.worker_id()

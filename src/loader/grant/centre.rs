@@ -33,7 +33,7 @@ const MOST_AHEAD: usize = 128;
 const TRY_AGAIN: Duration = Duration::from_millis(100);
 
 /// A job that waits for the centre.
-struct Asked {
+struct AwaitingCentre {
     job: Job,
     id: RequestId,
     count: u64,
@@ -52,7 +52,7 @@ struct Known {
 thread_local! {
     /// Whether this loader has looked for tags that were fed lately.
     static HAS_BEGUN: Cell<bool> = const { Cell::new(false) };
-    static ASKED: RefCell<Vec<Asked>> = const { RefCell::new(Vec::new()) };
+    static AWAITING_CENTRE: RefCell<Vec<AwaitingCentre>> = const { RefCell::new(Vec::new()) };
     /// Jobs whose numbers are there but could not be granted, and when to try again.
     static KEPT: RefCell<Vec<(Job, Monotonic)>> = const { RefCell::new(Vec::new()) };
     static KNOWN: RefCell<HashMap<OwnedKey, Known>> = RefCell::default();
@@ -179,7 +179,7 @@ pub fn ask(job: &Job, count: u64, exact: bool) -> bool {
         conversation::post(Demand::Numbers { tag, count, exact }),
         job.clone(),
     );
-    ASKED.with_borrow_mut(|asked| asked.push(Asked { job, id, count }));
+    AWAITING_CENTRE.with_borrow_mut(|asked| asked.push(AwaitingCentre { job, id, count }));
     true
 }
 
@@ -187,7 +187,7 @@ pub fn ask(job: &Job, count: u64, exact: bool) -> bool {
 /// not, with the reason.
 pub fn answered() -> (Vec<Job>, Vec<(Job, Denial)>) {
     let (mut delivered, mut denied) = (Vec::new(), Vec::new());
-    ASKED.with_borrow_mut(|asked| {
+    AWAITING_CENTRE.with_borrow_mut(|asked| {
         asked.retain(|it| {
             let Some(Answered { answer, .. }) = conversation::collect(it.id) else {
                 return true;
@@ -220,7 +220,7 @@ pub fn answered() -> (Vec<Job>, Vec<(Job, Denial)>) {
 /// returns true.
 pub fn is_under_way(is_it: &dyn Fn(&FoundSlot) -> bool) -> bool {
     let is_of_it = |job: &Job| job.slot().is_some_and(|found| is_it(&found));
-    ASKED.with_borrow(|asked| asked.iter().any(|it| is_of_it(&it.job)))
+    AWAITING_CENTRE.with_borrow(|asked| asked.iter().any(|it| is_of_it(&it.job)))
         || KEPT.with_borrow(|kept| kept.iter().any(|(job, _)| is_of_it(job)))
 }
 

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::Ordering;
 
-use leaf_core::grant::{Delivery, Past, Wanted};
+use leaf_core::grant::{Delivery, GrantRequest, Past};
 use leaf_core::time::Monotonic;
 
 use crate::pg::clock;
@@ -11,7 +11,7 @@ use crate::shmem::Shared;
 use crate::shmem::index::FoundSlot;
 use crate::shmem::key::OwnedKey;
 use crate::shmem::leftovers::Leftover;
-use crate::shmem::mailbox::{Asked, Request};
+use crate::shmem::mailbox::{LoaderRequest, Request};
 use crate::shmem::slot::Verdict;
 
 /// One grant to be made.
@@ -68,11 +68,11 @@ impl Job {
     }
 
     /// What is requested of the tag.
-    pub fn wanted(&self) -> Option<Wanted> {
+    pub fn wanted(&self) -> Option<GrantRequest> {
         match &self.what {
-            What::Segment { .. } => Some(Wanted::Segment),
+            What::Segment { .. } => Some(GrantRequest::Segment),
             What::Request(request) => request.asked.grant(),
-            What::Leftover(leftover) => Some(Wanted::TakeBack {
+            What::Leftover(leftover) => Some(GrantRequest::TakeBack {
                 unused: leftover.unused,
             }),
         }
@@ -110,7 +110,7 @@ impl Job {
     }
 }
 
-fn is_grant(asked: &Asked) -> bool {
+fn is_grant(asked: &LoaderRequest) -> bool {
     asked.grant().is_some()
 }
 

@@ -8,7 +8,7 @@ use crate::loader::conversation::message::{Answered, Demand, Reply};
 use crate::loader::conversation::{self, RequestId};
 use crate::loader::work::{Done, Work};
 use crate::shmem::Shared;
-use crate::shmem::mailbox::{Answer, Asked};
+use crate::shmem::mailbox::{Answer, LoaderRequest};
 use crate::shmem::requests::Id;
 use crate::shmem::upstream::Denial;
 
@@ -20,7 +20,7 @@ thread_local! {
     static ASKED: RefCell<Vec<(Id, RequestId)>> = const { RefCell::new(Vec::new()) };
 }
 
-fn is_position(asked: &Asked) -> bool {
+fn is_position(asked: &LoaderRequest) -> bool {
     asked.tag_of_centre().is_some()
 }
 

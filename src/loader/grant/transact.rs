@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use leaf_core::grant::{Decision, Ledger, Row, Wanted};
+use leaf_core::grant::{Decision, GrantRequest, Ledger, Row};
 
 use super::collect::Job;
 use crate::catalog::{self, alloc, relation};
@@ -101,7 +101,7 @@ fn decide(shared: &Shared, database: u32, jobs: &[Job]) -> Option<Vec<Decided>> 
 }
 
 /// A job, and what is wanted of the tag's row, if anything is: not of one of an earlier catalog.
-type Task<'a> = (&'a Job, Option<Wanted>);
+type Task<'a> = (&'a Job, Option<GrantRequest>);
 
 /// Grants from the tags' rows.
 fn grant(shared: &Shared, jobs: &[Task<'_>]) -> Vec<Decided> {

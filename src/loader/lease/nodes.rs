@@ -11,10 +11,10 @@ use crate::loader::work::Done;
 use crate::pg::own_xact;
 use crate::shmem::Shared;
 use crate::shmem::generators::Refusal;
-use crate::shmem::mailbox::{Answer, Asked, Request};
+use crate::shmem::mailbox::{Answer, LoaderRequest, Request};
 
 /// Whether a request is one of these.
-pub fn is_registration(asked: &Asked) -> bool {
+pub fn is_registration(asked: &LoaderRequest) -> bool {
     asked.registration().is_some()
 }
 

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use leaf_core::snowflake::lease::{Held, Renewed};
+use leaf_core::snowflake::lease::{HeldLease, Renewed};
 use uuid::Uuid;
 
 use crate::catalog::registry::{self, UpstreamLease};
@@ -12,7 +12,7 @@ use crate::lease::centre::{Attempt, Question, attempt, begin, forget, text_of};
 use crate::lease::{self, Claimant, Start, error, random_token, registration};
 use crate::loader::conversation::message::{Answered, Demand, Registry, Reply};
 use crate::loader::conversation::{self, RequestId};
-use crate::settings::snowflake::Wanted;
+use crate::settings::snowflake::LeaseSettings;
 use crate::settings::upstream::{self as settings, CentreDigest};
 use crate::shmem::generators::{Registry as OfDatabase, Standing};
 use crate::shmem::upstream::Denial;
@@ -48,7 +48,7 @@ pub fn store(
             if terms.scheme != scheme {
                 return Err(error::other_scheme(terms.scheme, scheme));
             }
-            let held = Held::granted(*terms, *nonce, *token, from.identity.clone());
+            let held = HeldLease::granted(*terms, *nonce, *token, from.identity.clone());
             let own = of_centre(held, from);
             let server = Claimant::server(wanted);
             let claimant = Claimant {
@@ -102,11 +102,11 @@ pub fn store(
 /// What the silence of the centre that a setting names means for the lease.
 pub fn unanswered(standing: &mut Standing, denial: Denial, setting: CentreDigest) {
     if denial == Denial::SameAway {
-        standing.is_same = Some(setting);
+        standing.same_centre = Some(setting);
     }
 }
 
-fn register(wanted: &Wanted) -> Demand {
+fn register(wanted: &LeaseSettings) -> Demand {
     if let Some(again @ Demand::Register { .. }) = UNANSWERED.with_borrow(Clone::clone) {
         return again;
     }
@@ -149,7 +149,7 @@ thread_local! {
 }
 
 /// Asks the centre, unless it is being asked. Raises no error.
-pub fn ask(registry: OfDatabase, question: Question, wanted: &Wanted) {
+pub fn ask(registry: OfDatabase, question: Question, wanted: &LeaseSettings) {
     if UNDER_WAY.with_borrow(Option::is_some) {
         return;
     }

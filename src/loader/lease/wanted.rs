@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::catalog::database;
 use crate::pg::guc;
-use crate::settings::snowflake::{self as settings, Wanted};
+use crate::settings::snowflake::{self as settings, LeaseSettings};
 
 /// The settings.
 const NAMES: [&std::ffi::CStr; 3] = [
@@ -48,7 +48,7 @@ pub fn after_connect() {
 
 /// What is required now, according to the catalog and the configuration file. Runs in a
 /// transaction of the loader.
-pub fn of_database() -> Wanted {
+pub fn of_database() -> LeaseSettings {
     let own = database::settings();
     let value = |at: usize| {
         let prefix = format!("{}=", NAMES[at].to_string_lossy());

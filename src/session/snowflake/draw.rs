@@ -13,7 +13,7 @@ use crate::lease::error;
 use crate::pg::{clock, process};
 use crate::session::asking;
 use crate::session::patience::{Ids, Patience};
-use crate::settings::snowflake::Wanted;
+use crate::settings::snowflake::LeaseSettings;
 use crate::shmem::generators::GeneratorSlot;
 use crate::shmem::{self, Shared};
 
@@ -22,7 +22,7 @@ pub fn draw(count: u64) -> TickIds {
     let shared = shmem::require();
     asking::require_grants();
     let patience = Patience::new(Ids::Snowflake);
-    if let Some(own) = own_lease::case_for_one() {
+    if let Some(own) = own_lease::registry_of_this_session() {
         return draw_own(&own, count, &patience);
     }
     let mut waiting_since = None;
@@ -171,7 +171,7 @@ fn wait_for_lease(shared: &Shared, slot: &'static GeneratorSlot, patience: &Pati
 fn wait_for_look(
     shared: &Shared,
     slot: &'static GeneratorSlot,
-    wanted: &Wanted,
+    wanted: &LeaseSettings,
     patience: &Patience<'_>,
 ) {
     let registry = source::registry();

@@ -9,17 +9,17 @@ use crate::pg::{clock, process};
 use crate::settings;
 
 /// The environment of a generator in PostgreSQL.
-pub struct Outside<'a>(&'a Scheme);
+pub struct PgEnvironment<'a>(&'a Scheme);
 
-impl<'a> Outside<'a> {
+impl<'a> PgEnvironment<'a> {
     /// The environment with the clock counted from the scheme's epoch.
     #[inline(always)]
     pub fn new(scheme: &'a Scheme) -> Self {
-        Outside(scheme)
+        PgEnvironment(scheme)
     }
 }
 
-impl Environment for Outside<'_> {
+impl Environment for PgEnvironment<'_> {
     #[inline(always)]
     fn now(&self) -> SinceEpoch {
         self.0.since_epoch(clock::now())

@@ -11,7 +11,7 @@ use leaf_core::snowflake::{Generator, Scheme};
 use leaf_core::time::WallTime;
 use pgrx::PgSqlErrorCode as Code;
 
-use super::environment::Outside;
+use super::environment::PgEnvironment;
 use crate::catalog::{self, relation};
 use crate::error::Report;
 use crate::lease::centre::{self, Attempt};
@@ -20,7 +20,7 @@ use crate::pg::{heap, xact, xact_end};
 use crate::settings::snowflake as settings;
 use crate::shmem::generators::Standing;
 
-struct Kept {
+struct OwnLeaseState {
     /// The OID of `leaf.worker`.
     registry: u32,
     leased: Leased,
@@ -28,7 +28,7 @@ struct Kept {
 }
 
 thread_local! {
-    static KEPT: RefCell<Option<Kept>> = const { RefCell::new(None) };
+    static KEPT: RefCell<Option<OwnLeaseState>> = const { RefCell::new(None) };
 }
 
 /// A registry from which only this session can lease.
@@ -38,7 +38,7 @@ pub struct OwnLease {
 }
 
 /// The registry, if this session has to lease for itself.
-pub fn case_for_one() -> Option<OwnLease> {
+pub fn registry_of_this_session() -> Option<OwnLease> {
     if !xact::has_written() {
         return None;
     }
@@ -65,7 +65,7 @@ impl OwnLease {
             let kept = kept.as_ref().filter(|it| it.registry == self.registry);
             let kept = kept.ok_or(Stop::Ceiling)?;
             let scheme = &kept.leased.scheme;
-            let outside = Outside::new(scheme);
+            let outside = PgEnvironment::new(scheme);
             kept.generator.take(&scheme.layout, count, &outside)
         })
     }
@@ -113,7 +113,7 @@ impl OwnLease {
             let same = kept.take().filter(|it| it.registry == self.registry);
             let generator = same.map(|it| it.generator).unwrap_or_default();
             lease::install(&generator, current, &leased);
-            *kept = Some(Kept {
+            *kept = Some(OwnLeaseState {
                 registry: self.registry,
                 leased,
                 generator,

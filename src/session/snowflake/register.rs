@@ -9,13 +9,13 @@ use crate::session::patience::{Ids, Patience};
 use crate::settings::snowflake as settings;
 use crate::shmem;
 use crate::shmem::key::KeyRef;
-use crate::shmem::mailbox::{Answer, Asked, Registration};
+use crate::shmem::mailbox::{Answer, LoaderRequest, Registration};
 
 /// Leases a worker id to a node.
 pub fn register(node: &Registration) -> Leased {
     shmem::require();
     asking::require_grants();
-    if own_lease::case_for_one().is_some() {
+    if own_lease::registry_of_this_session().is_some() {
         // No loader sees the registry.
         let wanted = settings::wanted();
         let leased = catalog::as_owner(|| registration::register_nodes(&[node], &wanted)).pop();
@@ -29,7 +29,7 @@ pub fn register(node: &Registration) -> Leased {
     };
     let patience = Patience::new(Ids::Snowflake);
     loop {
-        match asking::ask_loader(key, [0; 16], Asked::WorkerId(*node), &patience) {
+        match asking::ask_loader(key, [0; 16], LoaderRequest::WorkerId(*node), &patience) {
             Answer::Leased { lease, scheme } => {
                 return Leased {
                     lease,

@@ -7,11 +7,11 @@ use leaf_core::snowflake::Scheme;
 use leaf_core::snowflake::generator::{Stop, Taken};
 use pgrx::PgSqlErrorCode as Code;
 
-use super::environment::Outside;
+use super::environment::PgEnvironment;
 use crate::catalog::{registry as registry_table, relation};
 use crate::error::Report;
 use crate::pg::{database, inval};
-use crate::settings::snowflake::{self as settings, Wanted};
+use crate::settings::snowflake::{self as settings, LeaseSettings};
 use crate::shmem::call::call_loader;
 use crate::shmem::generators::{GeneratorSlot, Registry};
 use crate::shmem::{self, Shared};
@@ -47,7 +47,7 @@ impl Source {
     /// Takes up to `count` ids without waiting.
     #[inline(always)]
     pub fn take(&self, count: u64) -> Result<Taken, Stop> {
-        let outside = Outside::new(&self.scheme);
+        let outside = PgEnvironment::new(&self.scheme);
         let taken = (self.slot.generator).take(&self.scheme.layout, count, &outside)?;
         match self.is_current() {
             true => Ok(taken),
@@ -79,7 +79,7 @@ pub enum Unready {
     NoLease(&'static GeneratorSlot),
     /// The settings of this session are not those for which it was leased: the database's may
     /// have changed.
-    OtherSettings(&'static GeneratorSlot, Wanted),
+    OtherSettings(&'static GeneratorSlot, LeaseSettings),
 }
 
 /// The session's source, or what has to be done first.
@@ -187,16 +187,16 @@ pub fn generator() -> Option<&'static GeneratorSlot> {
 
 thread_local! {
     /// A lease, by its nonce, and what this session required when the loader has looked for it.
-    static ASKED: RefCell<([u8; 16], Vec<Wanted>)> = RefCell::default();
+    static ASKED: RefCell<([u8; 16], Vec<LeaseSettings>)> = RefCell::default();
 }
 
 /// Whether the loader has looked for this session already, with these settings and this lease.
-pub fn was_asked(nonce: [u8; 16], wanted: &Wanted) -> bool {
+pub fn was_asked(nonce: [u8; 16], wanted: &LeaseSettings) -> bool {
     ASKED.with_borrow(|(of, asked)| *of == nonce && asked.contains(wanted))
 }
 
 /// Records that it has.
-pub fn note_asked(nonce: [u8; 16], wanted: Wanted) {
+pub fn note_asked(nonce: [u8; 16], wanted: LeaseSettings) {
     ASKED.with_borrow_mut(|(of, asked)| {
         if *of != nonce {
             (*of, *asked) = (nonce, Vec::new());

@@ -60,20 +60,20 @@ fn add_made_up_version(installation: &Installation) {
     };
     let align = section("CREATE FUNCTION leaf_tag_align", "/*\n");
     let stats = section(
-        "CREATE FUNCTION leaf_snowflake_stats",
+        "CREATE FUNCTION leaf.snowflake_stats",
         "COMMENT ON VIEW leaf.stat_snowflake",
     );
     let rest = section(
         "COMMENT ON VIEW leaf.stat_snowflake",
-        "CREATE FUNCTION leaf_upstream_stats",
+        "CREATE FUNCTION leaf.upstream_stats",
     );
-    let grant = "GRANT EXECUTE ON FUNCTION leaf_snowflake_stats() TO pg_monitor;\n\
+    let grant = "GRANT EXECUTE ON FUNCTION leaf.snowflake_stats() TO pg_monitor;\n\
                  GRANT SELECT ON leaf.stat_snowflake TO pg_monitor;";
     let column = "        OUT rollbacks bigint,\n";
     let earlier = present.replace(align, "").replace(column, "");
     assert_eq!(earlier.len(), present.len() - align.len() - column.len());
     let update = format!(
-        "DROP VIEW leaf.stat_snowflake;\nDROP FUNCTION leaf_snowflake_stats();\n\
+        "DROP VIEW leaf.stat_snowflake;\nDROP FUNCTION leaf.snowflake_stats();\n\
          {align}\n{stats}\n{rest}\n{grant}\n"
     );
     installation.add_script("leaf--0.0.9.sql", &earlier);

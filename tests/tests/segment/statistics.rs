@@ -196,14 +196,14 @@ fn owners_see_their_own_tags_and_monitors_all() {
     for (role, seen) in [("owner", 1), ("member", 1), ("grantee", 0), ("monitor", 2)] {
         let mut client = server.connect_as(role, "postgres");
         assert_eq!(client.number(count), seen, "{role}");
-        let call = "SELECT leaf_segment_stats('orders', 1, 1, 1, false)";
+        let call = "SELECT leaf.segment_stats('orders', 1, 1, 1, false)";
         match role {
             "monitor" => client.run(call),
             _ => drop(refused(client.batch_execute(call), "42501")),
         }
         if role == "grantee" {
             refused(
-                client.batch_execute("SELECT leaf_segment_stats('own', 1, 1, 1, false)"),
+                client.batch_execute("SELECT leaf.segment_stats('own', 1, 1, 1, false)"),
                 "42501",
             );
         }
