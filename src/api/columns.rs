@@ -7,7 +7,7 @@ use crate::catalog::{self, columns, registry};
 use crate::error::Report;
 use crate::pg::call::{Call, sql_functions};
 use crate::pg::{clock, display};
-use crate::session::line;
+use crate::session::frontier;
 use crate::session::permissions::{self, require_owner};
 use crate::session::snowflake::source;
 use crate::shmem;
@@ -44,7 +44,7 @@ fn leaf_line_end(call: Call<'_>) -> i64 {
         return source::scheme().floor(registry::latest_ceiling().max(clock::now()));
     };
     require_owner(tag);
-    let end = line::lock_own(tag).position.max_id;
+    let end = frontier::lock_own(tag).position.max_id;
     // Unused ids that were given back later could be among those that the caller has found in use.
     catalog::as_owner(|| alloc::raise_floor(tag, end));
     end
@@ -65,7 +65,7 @@ fn leaf_retire(call: Call<'_>) -> i64 {
     shmem::require();
     let tag = args::tag(call.text(0));
     require_owner(tag);
-    let row = line::lock_own(tag);
+    let row = frontier::lock_own(tag);
     if row.largest_reserve > 0 {
         // When: `leaf_column_release`
         Report::not_ready(

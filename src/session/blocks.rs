@@ -12,7 +12,7 @@ use pgrx::pg_sys::Oid;
 use super::changes::{self, RowState};
 use super::key::key;
 use super::patience::{Ids, Patience};
-use super::{asking, error, line, own_grants, permissions, tags};
+use super::{asking, error, frontier, own_grants, permissions, tags};
 use crate::catalog::permissions::Permissions;
 use crate::error::Report;
 use crate::pg::{display, role};
@@ -123,7 +123,7 @@ pub fn reserve(tag: &[u8], count: u64, incarnation: Option<[u8; 16]>) -> i64 {
                 remember(tag, block);
                 return first;
             }
-            Answer::Decided(Decision::Exhausted) => line::exhausted(tag).raise(),
+            Answer::Decided(Decision::Exhausted) => frontier::exhausted(tag).raise(),
             Answer::Denied(denial) => error::of_denial(tag, denial).raise(),
             _ => {}
         }

@@ -7,7 +7,7 @@ use leaf_core::buffer::Runs;
 use super::changes::RowState;
 use super::patience::Patience;
 use super::tags::{self, SlotOfTag};
-use super::{error, line};
+use super::{error, frontier};
 use crate::pg::{clock, database};
 use crate::shmem;
 use crate::shmem::call::call_loader;
@@ -79,8 +79,8 @@ fn wait(from: &SlotOfTag, tag: &[u8], patience: &Patience<'_>) -> Option<()> {
         Some(End::Ids) => slot.waits.add(began.elapsed()),
         Some(End::NewEpoch) => return None,
         Some(End::Exhausted) => {
-            if line::left(tag) == 0 {
-                line::exhausted(tag).raise();
+            if frontier::left(tag) == 0 {
+                frontier::exhausted(tag).raise();
             }
             // Less is skipped since then.
             slot.state.write().verdict = Verdict::Loadable;

@@ -25,7 +25,7 @@
 //! - [`changes`]: what has to be applied to shared memory at the commit.
 //! - [`own_tags`]: tags that only this transaction sees, because it created them;
 //!   [`own_grants`] is how it gets their ids.
-//! - [`mod@line`]: from which number on nothing of a tag was handed out.
+//! - [`frontier`]: the first number of a tag that nobody has been given.
 
 pub mod asking;
 pub mod batch;
@@ -33,9 +33,9 @@ pub mod blocks;
 pub mod changes;
 pub mod draw;
 pub mod error;
+pub mod frontier;
 pub mod in_use;
 pub mod key;
-pub mod line;
 pub mod own_grants;
 pub mod own_tags;
 pub mod patience;

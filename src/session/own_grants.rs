@@ -4,7 +4,7 @@
 use leaf_core::Run;
 use leaf_core::grant::Grantor;
 
-use super::{error, line, own_tags};
+use super::{error, frontier, own_tags};
 use crate::catalog::intent::Move;
 use crate::catalog::{self, alloc, relation};
 use crate::history;
@@ -44,7 +44,7 @@ fn refill(tag: &[u8], length: Length) {
     let history = history::current();
     let (grant, step) = xact::writable(|| {
         catalog::as_owner(|| {
-            let Some(mut row) = line::lock(tag) else {
+            let Some(mut row) = frontier::lock(tag) else {
                 no_such_tag()
             };
             if row.grantor() == Grantor::Centre {
@@ -61,7 +61,7 @@ fn refill(tag: &[u8], length: Length) {
                 Length::AtLeast(count) => position.grant_up_to(step.max(count)),
                 Length::Exactly(count) => position.grant_block(count),
             };
-            let grant = grant.unwrap_or_else(|_| line::exhausted(tag).raise());
+            let grant = grant.unwrap_or_else(|_| frontier::exhausted(tag).raise());
             let to = Move {
                 to: position.max_id,
                 takes_back: false,
@@ -84,7 +84,7 @@ pub fn before_commit() {
     let history = history::current();
     let settle = || {
         for (tag, high_water, end) in &drawn {
-            let Some(row) = line::lock(tag) else {
+            let Some(row) = frontier::lock(tag) else {
                 continue;
             };
             // What this transaction granted to itself last and did not use is given

@@ -15,7 +15,7 @@ use pgrx::PgSqlErrorCode as Code;
 use super::changes::{self, RowState};
 use super::key::key;
 use super::patience::{Ids, Patience};
-use super::{asking, error, line, permissions};
+use super::{asking, error, frontier, permissions};
 use crate::catalog::permissions::Readable;
 use crate::catalog::{self, alloc};
 use crate::error::Report;
@@ -35,7 +35,7 @@ pub fn attach(tag: &[u8], upstream_tag: &[u8], upstream_name: &str) {
     let (position, incarnation) =
         found.unwrap_or_else(|denial| error::of_denial(tag, denial).raise());
     catalog::as_owner(|| {
-        let Some(row) = line::lock(tag) else {
+        let Some(row) = frontier::lock(tag) else {
             error::no_such_tag(tag).raise();
         };
         if row.position.numbers.stripe().width().is_some() {
@@ -206,7 +206,7 @@ fn meaning(
 ) -> Option<Result<Fed, Report>> {
     Some(match answer {
         Ok(Answer::Decided(Decision::Granted { run, .. })) => Ok((run, incarnation)),
-        Ok(Answer::Decided(Decision::Exhausted)) => Err(line::exhausted(tag)),
+        Ok(Answer::Decided(Decision::Exhausted)) => Err(frontier::exhausted(tag)),
         Ok(Answer::Decided(Decision::MayLackFeeds)) => {
             // When: at a centre that was promoted, restored or copied, or whose row was, and for
             // which nobody has vouched since

@@ -1,4 +1,4 @@
-//! From which number on nothing of a tag was handed out.
+//! The first number of a tag that nobody has been given.
 //!
 //! Whoever continues a tag's numbers other than by a grant of the loader asks here: a
 //! transaction that draws from its own tag or commits it, an attachment to a tag of the centre, a
