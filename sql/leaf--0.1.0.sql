@@ -423,9 +423,9 @@ CREATE FUNCTION leaf.privilege(tag text, role oid) RETURNS text
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'leaf_privilege';
 COMMENT ON FUNCTION leaf.privilege(text, oid) IS 'what a role may do with a tag: own, draw or none; null if there is no such tag';
 
-CREATE FUNCTION leaf.line_end(tag text) RETURNS bigint
-    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'leaf_line_end';
-COMMENT ON FUNCTION leaf.line_end(text)
+CREATE FUNCTION leaf.frontier(tag text) RETURNS bigint
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'leaf_frontier';
+COMMENT ON FUNCTION leaf.frontier(text)
     IS 'from which number on nothing of a tag was handed out, or, without a tag, no snowflake id; what is below is not taken back';
 
 CREATE FUNCTION leaf.advance(tag text, "to" bigint) RETURNS void
@@ -841,7 +841,7 @@ BEGIN
             'Take the default away with ALTER TABLE, and choose a range of numbers for the column that the tag does not reach.', why || '.');
     END IF;
     EXECUTE format('ALTER TABLE %s ALTER COLUMN %s DROP DEFAULT', c.relation, c.attribute);
-    start := greatest(CASE WHEN tag IS NULL THEN leaf.line_end(NULL) ELSE leaf.retire(tag) END, leaf.highest($1, $2)::numeric + 1);
+    start := greatest(CASE WHEN tag IS NULL THEN leaf.frontier(NULL) ELSE leaf.retire(tag) END, leaf.highest($1, $2)::numeric + 1);
     FOR s IN SELECT * FROM leaf.sequences($1, $2) LOOP
         -- Somebody may have taken the fence away.
         number := coalesce(pg_sequence_last_value(s.sequence), nextval(s.sequence));
@@ -953,7 +953,7 @@ DECLARE
     last     text;
     reach    bigint;
     bound    bigint;
-    line_end bigint;
+    frontier bigint;
     moved_to bigint;
 BEGIN
     PERFORM leaf.require_transaction();
@@ -1011,9 +1011,9 @@ BEGIN
             IF s.upstream_tag IS NOT NULL THEN
                 ignored := 'all for the position: its ids come from a centre';
             ELSIF highest IS NOT NULL THEN
-                line_end := leaf.line_end(d.tag);
+                frontier := leaf.frontier(d.tag);
                 IF highest >= "position" THEN
-                    moved_to := greatest(line_end, highest + 1);
+                    moved_to := greatest(frontier, highest + 1);
                     PERFORM leaf.advance(d.tag, moved_to);
                     moved := true;
                     "position" := moved_to;

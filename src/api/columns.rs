@@ -15,7 +15,7 @@ use crate::shmem;
 sql_functions!(
     leaf_highest,
     leaf_privilege,
-    leaf_line_end,
+    leaf_frontier,
     leaf_advance,
     leaf_retire
 );
@@ -38,7 +38,7 @@ fn leaf_privilege(call: Call<'_>) -> Option<Vec<u8>> {
 }
 
 /// The first number of a tag that was not handed out, or the first snowflake id.
-fn leaf_line_end(call: Call<'_>) -> i64 {
+fn leaf_frontier(call: Call<'_>) -> i64 {
     shmem::require();
     let Some(tag) = call.text(0) else {
         return source::scheme().floor(registry::latest_ceiling().max(clock::now()));
