@@ -147,13 +147,13 @@ pub fn of_denial(tag: &[u8], denial: Denial) -> Report {
             format!("the centre's tag that feeds tag \"{tag}\" has reached its maximum value"),
             "Raise its max_value with leaf_tag_alter at the centre, or ask for fewer ids at once.",
         ),
-        // When: the centre's tag was dropped, or dropped and created again, or `leaf.upstream`
-        // names another centre
+        // When: there is no such tag at the centre, it was dropped and created again, or
+        // `leaf.upstream` names another centre
         Denial::Missing | Denial::OtherTag => Report::not_ready(
             format!("the centre does not have the tag that feeds tag \"{tag}\""),
             "Check that leaf.upstream names the right centre. To get ids of another tag, drop the tag, create it and attach it again.",
         )
-        .detail("The centre's tag was dropped, or dropped and created again."),
+        .detail(format!("The cause: {}.", denial.message())),
         // When: `leaf_tag_attach`, or a block of a fed tag, while the centre is away or refuses;
         // DETAIL has the cause
         _ => Report::new(

@@ -84,7 +84,9 @@ fn tag_is_attached_only_to_a_tag_of_the_centre_that_is_ahead_of_it() {
     client.run(attach);
     assert_eq!(client.next("orders").expect("an id"), 5000);
     let missing = "SELECT leaf_tag_attach('orders', 'missing')";
-    refused(client.batch_execute(missing), "55000");
+    let error = refused(client.batch_execute(missing), "55000");
+    let cause = "The cause: the centre has no such tag.";
+    assert_eq!(error.detail(), Some(cause));
     refused(
         client.batch_execute("SELECT leaf_tag_attach('missing')"),
         "42704",
