@@ -71,7 +71,7 @@ const NEVER: u64 = u64::MAX;
 struct Cell {
     /// One past the last ticket covered; 0 before the first segment.
     end: AtomicU64,
-    /// What to add (wrapping) to a ticket to get its id.
+    /// The number to add (wrapping) to a ticket to get its id.
     offset: AtomicU64,
     /// First ticket covered.
     first: AtomicU64,
@@ -208,7 +208,7 @@ pub struct DrawnMany {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
-/// What a buffer holds at one moment; exact only while no caller draws.
+/// The ids in a buffer at one moment; exact only while no caller draws.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Levels {
     /// Ids left in the segment in use.
@@ -408,7 +408,7 @@ impl DoubleBuffer {
         self.window.epoch.fetch_add(1, Ordering::AcqRel) + 1
     }
 
-    /// What is left in the buffers, for monitoring.
+    /// The ids left in the buffers, for monitoring.
     pub fn levels(&self) -> Levels {
         let cursor = self.cursor.0.load(Ordering::Acquire);
         let limit = self.limit.load(Ordering::Acquire);

@@ -18,7 +18,7 @@ pub fn may_contain_password(conninfo: &str) -> bool {
     is_option || user_part(conninfo).is_some_and(|user| user.contains(':'))
 }
 
-/// What precedes the `@` of a URI.
+/// The part of a URI before the `@`.
 fn user_part(conninfo: &str) -> Option<&str> {
     let (_, rest) = conninfo.split_once("://")?;
     let authority = rest.split(['/', '?']).next()?;

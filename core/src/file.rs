@@ -67,7 +67,7 @@ pub fn write_durably(path: &Path, content: &[u8]) -> io::Result<()> {
 /// Like [`write_durably`], for what no other user may read.
 ///
 /// # Errors
-/// Those of [`write_durably`].
+/// The errors of [`write_durably`].
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
@@ -84,7 +84,7 @@ pub fn write_secret_durably(path: &Path, content: &[u8]) -> io::Result<()> {
 fn write_with_mode(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     let temporary = temporary(path);
     let write = || {
-        // What is there already has another mode, and may be another user's.
+        // A file that is there already has another mode, and may be another user's.
         ignore_missing(fs::remove_file(&temporary))?;
         let mut options = File::options();
         let options = options.write(true).create_new(true);

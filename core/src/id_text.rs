@@ -66,7 +66,7 @@ pub fn encode(id: i64) -> Option<String> {
 /// and hyphens are skipped.
 ///
 /// # Errors
-/// What is wrong with the text.
+/// The error in a text that is no id.
 ///
 /// ```
 /// use leaf_core::id_text::{self, BadIdText};

@@ -1,4 +1,4 @@
-//! What PostgreSQL tells of commits that wait for a synchronous standby.
+//! The notices of PostgreSQL about commits that wait for a synchronous standby.
 
 /// Whether a notice says that a commit may be lost in a failover, because somebody has cancelled
 /// its wait for the standby. Its text is translated: `routine` is the function that it is from.

@@ -1,4 +1,4 @@
-//! What [`id_type!`](crate::id_type) uses in other crates.
+//! The items that [`id_type!`](crate::id_type) uses in other crates.
 
 pub use bytes::BytesMut;
 #[cfg(feature = "diesel")]

@@ -1,4 +1,4 @@
-//! What the driver reports.
+//! The errors that the driver reports.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use tokio_postgres::error::{DbError, SqlState};
 
-/// What it means that there is none of leaf's functions.
+/// The hint for a database without leaf's functions.
 const NO_LEAF: &str =
     "leaf is not in this database, or the schema of its functions is not in the search_path.";
 
-/// What the server does not say of functions that are not for all roles.
+/// The hint for functions that are not for all roles.
 const NO_LEASES: &str =
     "Grant the role EXECUTE on leaf_worker_register, leaf_worker_renew and leaf_worker_release.";
 

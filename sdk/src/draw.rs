@@ -19,10 +19,10 @@ pub(crate) trait Draw: Clone + Send + Sync + 'static {
     type Id: IdType;
     /// Why there is no id.
     type Stop: Copy + Send + Sync;
-    /// What the gate guards.
+    /// The value that the gate guards.
     type Guarded: Send;
 
-    /// What stops a draw that needs the background tasks.
+    /// The reason for which a draw needs the background tasks.
     const MISSING: Self::Stop;
 
     /// The process that may draw.

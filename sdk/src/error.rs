@@ -1,4 +1,4 @@
-//! What can go wrong, as variants that a caller can distinguish.
+//! Errors, as variants that a caller can distinguish.
 
 use std::io;
 use std::sync::Arc;
@@ -108,7 +108,7 @@ pub enum Error {
     Protocol(String),
 }
 
-/// What is wrong with a clock.
+/// The fault of a clock.
 ///
 /// ```
 /// use leaf_sdk::{ClockError, Error};

@@ -25,7 +25,7 @@ pub(crate) struct Gate<T> {
     slice: Duration,
 }
 
-/// What is guarded, and the bookkeeping.
+/// The guarded value, and the bookkeeping.
 pub(crate) struct State<T> {
     pub(crate) guarded: T,
     meter: Meter,

@@ -10,7 +10,7 @@ static LEAF: OnceCell<Leaf> = OnceCell::new();
 /// program that forks, after that: a child has no such handle of its own.
 ///
 /// # Errors
-/// Those of [`Leaf::new`], after which it may be called again; [`Error::Global`] if
+/// The errors of [`Leaf::new`], after which it may be called again; [`Error::Global`] if
 /// there is a handle already.
 ///
 /// ```no_run

@@ -19,7 +19,7 @@ pub struct Health {
     pub is_reachable: Option<bool>,
     /// Why the server could not be reached, if it could not.
     pub last_error: Option<String>,
-    /// What has no ids at hand: tags for which calls wait, or whose last attempt to fetch ids
+    /// Sources without ids at hand: tags for which calls wait, or whose last attempt to fetch ids
     /// failed because of an outage; the nodes of generators whose last attempt to lease or renew
     /// failed, and whose lease is not in force.
     pub starving: Vec<String>,

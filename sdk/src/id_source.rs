@@ -1,4 +1,4 @@
-//! What both kinds of sources have in common.
+//! The trait of all sources.
 
 use std::time::Duration;
 
@@ -56,7 +56,7 @@ pub trait IdSource: Clone + Send + Sync + 'static {
     /// service, or as its readiness probe. Takes no id.
     ///
     /// # Errors
-    /// Those of [`next`](Self::next).
+    /// The errors of [`next`](Self::next).
     fn ready(&self) -> Result<(), Error> {
         Ok(())
     }

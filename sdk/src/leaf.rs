@@ -187,7 +187,7 @@ impl Leaf {
     /// configured timeout: for the start of a service.
     ///
     /// # Errors
-    /// Those of [`IdSource::ready`], of the first tag that has no ids.
+    /// The errors of [`IdSource::ready`], of the first tag that has no ids.
     pub fn prefill(&self, tags: &[&str]) -> Result<(), Error> {
         let sources = self.requested(tags);
         sources.iter().try_for_each(IdSource::ready)

@@ -1,4 +1,4 @@
-//! What a source counts for the recorder of the crate `metrics`. Without the feature
+//! The counters of a source for the recorder of the crate `metrics`. Without the feature
 //! `metrics`, nothing.
 
 use std::time::Duration;

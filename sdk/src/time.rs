@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use leaf_core::time::WallTime;
 
-/// What this machine's clock shows.
+/// The time of this machine's clock.
 #[inline]
 pub(crate) fn now() -> WallTime {
     wall_time(SystemTime::now())

@@ -269,7 +269,7 @@ pub fn fed_tags(tags: Option<Vec<Option<&[u8]>>>) -> Vec<Option<&[u8]>> {
     tags
 }
 
-/// What a shard asks of each tag: a number of ids, which may be 0, and whether fewer are of no use.
+/// The request of a shard for each tag: a number of ids, which may be 0, and whether fewer are of no use.
 pub fn feeds<'t>(
     tags: &[Option<&'t [u8]>],
     counts: Option<Vec<Option<i64>>>,
@@ -436,7 +436,7 @@ pub fn mask_key(key: &[u8]) -> &Key {
     })
 }
 
-/// What proves that a lease is the caller's.
+/// The proof that a lease is the caller's.
 pub fn proof(worker_id: Option<i32>, nonce: Option<[u8; 16]>, token: Option<i64>) -> Proof {
     let (Some(worker_id), Some(nonce), Some(token)) = (worker_id, nonce, token) else {
         // When: `leaf_worker_renew`, `leaf_worker_release`

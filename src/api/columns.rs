@@ -1,4 +1,4 @@
-//! What the functions for columns, which are in SQL, ask.
+//! The C functions behind the functions for columns, which are in SQL.
 
 use super::args;
 use super::tag::alter;
@@ -25,7 +25,7 @@ fn leaf_highest(call: Call<'_>) -> Option<i64> {
     columns::highest(call.oid(0)?, call.name(1)?.to_bytes(), call.bigint(2)?)
 }
 
-/// What a role may do with a tag.
+/// The privilege of a role for a tag.
 fn leaf_privilege(call: Call<'_>) -> Option<Vec<u8>> {
     let (tag, role) = (call.text(0)?, call.oid(1)?);
     let permissions = permissions::of(tag, role)?;

@@ -1,4 +1,4 @@
-//! What the install script cannot express in SQL.
+//! The steps of the install script that SQL cannot express.
 
 use pgrx::{PgSqlErrorCode as Code, Spi, pg_sys};
 

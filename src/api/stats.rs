@@ -99,8 +99,8 @@ fn leaf_segment_stats(call: Call<'_>) -> Record {
     }
     let SeenSlot { levels, waits, .. } = seen;
     let row = row_of(call);
-    // What the row has not granted, and what is left in the buffers. What the centre has left
-    // is not known here.
+    // The numbers that the row has not granted, and the ids left in the buffers. How many the
+    // centre has left is not known here.
     let ungranted = row.as_ref().map(|row| match row.is_fed {
         true => 0,
         false => row.position.left(),
@@ -144,7 +144,7 @@ fn leaf_segment_stats(call: Call<'_>) -> Record {
     with_common(record, waits, &seen.failures, seen.reset_at)
 }
 
-/// What a tag's row has.
+/// The row of a tag.
 struct Row {
     position: Position,
     step: i64,
@@ -206,7 +206,7 @@ fn leaf_stat_reset(call: Call<'_>) {
     }
 }
 
-/// What a column counts, read while the index is locked.
+/// The count of a column, read while the index is locked.
 type Count = fn(&Slot, &TagState) -> u64;
 
 /// Columns that count what a slot has done; 0 for a tag that is not in memory.

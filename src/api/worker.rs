@@ -78,7 +78,7 @@ fn leaf_worker_renew(call: Call<'_>) -> Record {
             Verdict::Repeat => return Ok(row.lease()),
             Verdict::Refuse => return Err(proof.lost()),
         }
-        // What it waited for the row is no offset of the node's clock.
+        // The time that it waited for the row is no offset of the node's clock.
         let now = clock::now();
         let clock = clock.map_or(now, |clock| clock.plus_us(now.us_after(before)));
         let current = Leased {

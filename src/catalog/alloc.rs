@@ -62,7 +62,7 @@ fn width_of(stripe: &Stripe) -> i64 {
     width.and_then(Result::ok).unwrap_or(Stripe::WIDTH)
 }
 
-/// What a tag's row should have; `None` for what stays as it is.
+/// The new values of a tag's row; `None` for those that stay.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Changes<'a> {
     pub step: Option<i32>,
@@ -421,7 +421,7 @@ fn has_other_triggers() -> bool {
     trigger::count_of(relation::require_alloc()) > OWN_TRIGGERS
 }
 
-/// What `leaf.stat_segment` shows of a tag's row; `None` for what is not known.
+/// The columns of `leaf.stat_segment` from a tag's row; `None` for those that are not known.
 #[derive(Clone, Debug)]
 pub struct ShownRow {
     pub tag: Vec<u8>,

@@ -1,4 +1,4 @@
-//! What `ALTER DATABASE` has set for this database.
+//! The settings of `ALTER DATABASE` for this database.
 
 use super::statement::{query, text};
 use crate::pg::database;

@@ -1,10 +1,10 @@
-//! What a statement of leaf on its own tables is for. The tables' triggers allow it more than
+//! The purpose of a statement of leaf on its own tables. The tables' triggers allow it more than
 //! other statements, also more than those of users' triggers that fire because of it.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
 
-/// What a statement does that no other may do.
+/// A change that only one kind of statement may make.
 pub enum Intent {
     /// Nothing of that kind.
     Plain,

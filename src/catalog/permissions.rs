@@ -1,4 +1,4 @@
-//! What a role may do with a tag, according to its row of `leaf.alloc`.
+//! The privileges of roles for a tag, according to its row of `leaf.alloc`.
 
 use std::ffi::CStr;
 
@@ -12,7 +12,7 @@ use crate::pg::{heap, role};
 /// Means all roles among a tag's grantees. No role can have this name.
 pub const PUBLIC: &CStr = c"public";
 
-/// What a role may do with a tag.
+/// The privilege of a role for a tag.
 #[derive(Clone, Debug)]
 pub struct Permissions {
     /// The identity of the row.
@@ -58,7 +58,7 @@ pub fn wait_until_readable(mut keep_waiting: impl FnMut()) -> Readable {
 }
 
 impl Readable {
-    /// What `user` may do with a tag, according to its current row; `None` if there is no
+    /// The privilege of `user` for a tag, according to its current row; `None` if there is no
     /// row.
     pub fn permissions(&self, tag: &[u8], user: pg_sys::Oid) -> Option<Permissions> {
         heap::find_by_text(self.alloc, self.index, tag, |row| {

@@ -182,7 +182,7 @@ pub fn leases_of(role: &CStr, now: WallTime, limit: u64) -> u64 {
     counted.into_iter().next().unwrap_or_default() as u64
 }
 
-/// What a registration or renewal writes.
+/// The values that a registration or renewal writes.
 #[derive(Clone, Debug)]
 pub struct Registration<'a> {
     pub lease: Lease,

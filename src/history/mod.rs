@@ -62,7 +62,7 @@ struct Left {
     checkpoint: u64,
     /// Whether the cluster was shut down then, and had not just been started.
     is_shut_down: bool,
-    /// What `backup_label` contained, or `backup_label.old`, if one existed.
+    /// The content of `backup_label`, or of `backup_label.old`, if one existed.
     backup_label: Option<String>,
 }
 
@@ -104,7 +104,7 @@ pub fn at_server_start(control_file: Option<&ControlFile>) {
         _ if control_file::is_standby_requested() => {
             let own = control_file.filter(|it| {
                 let known = known.as_ref();
-                // What was not recorded, the chain takes for the history before.
+                // A history that was not recorded counts in the chain as the one before.
                 it.is_cleanly_shut_down()
                     && known.is_some_and(|known| {
                         known.is_recorded && is_where_it_was_left(known, control_file)
@@ -127,7 +127,7 @@ pub fn at_server_start(control_file: Option<&ControlFile>) {
         }
         _ => History::new(Beginning::Other),
     };
-    // What the control file shows of a promotion comes later.
+    // The control file shows a promotion later.
     let promoted_to = history.left.filter(|_| is_again).map(|it| it.timeline);
     history.left = control_file.map(|it| {
         let left = left(it, false);
@@ -327,7 +327,7 @@ pub unsafe extern "C-unwind" fn leaf_history_main(_argument: pg_sys::Datum) {
     }
 }
 
-/// What distinguishes the history of this start from others, if it is stored. For the postmaster.
+/// The nonce of the history of this start, if it is stored. For the postmaster.
 pub fn nonce() -> Option<Uuid> {
     let history = HISTORY.lock().expect("the lock is not poisoned");
     let history = history.as_ref()?;

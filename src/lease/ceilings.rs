@@ -43,7 +43,7 @@ struct Content {
     ceilings: BTreeMap<u64, FiledCeiling>,
 }
 
-/// What the file has of a worker id.
+/// The record of a worker id in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FiledCeiling {
     /// Microseconds since 1970 in the file.

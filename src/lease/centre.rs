@@ -20,7 +20,7 @@ pub fn text_of(digest: CentreDigest) -> String {
     Uuid::from_bytes(digest).simple().to_string()
 }
 
-/// What has to be asked of the centre.
+/// The question to the centre.
 pub enum Question {
     /// A lease.
     Register,
@@ -28,7 +28,7 @@ pub enum Question {
     Renew(Box<UpstreamLease>),
 }
 
-/// What an attempt to lease or renew has come to.
+/// The result of an attempt to lease or renew.
 pub enum Attempt {
     /// The ceiling was raised, and the centre need not be asked.
     Leased(Leased),

@@ -44,7 +44,7 @@ pub fn is_shard() -> bool {
 /// Where a lease or a renewal begins.
 #[derive(Clone, Copy)]
 pub struct Start {
-    /// What the settings require.
+    /// The requirements of the settings.
     pub wanted: LeaseSettings,
     /// The lease in force.
     pub current: Option<Leased>,
@@ -77,7 +77,7 @@ pub struct Claimant {
     pub last: Option<WallTime>,
     /// How far ahead of the clock its ceiling should be.
     pub ahead: Duration,
-    /// What its ceiling must not exceed, if it has the worker id from a centre.
+    /// The limit of its ceiling, if it has the worker id from a centre.
     pub limit: Option<WallTime>,
     /// Before which no id may be issued, if a centre says so.
     pub not_before: Option<WallTime>,
@@ -149,7 +149,7 @@ pub struct Leased {
     pub clock_offset_us: i64,
 }
 
-/// What proves that a lease is the caller's.
+/// The proof that a lease is the caller's.
 #[derive(Clone, Copy, Debug)]
 pub struct Proof {
     pub worker_id: i64,
@@ -271,7 +271,7 @@ pub fn release(proof: &Proof, used_until: Option<WallTime>) -> Result<(), Report
     Ok(())
 }
 
-/// What is written to the registry for a lease, whose worker id is kept for so long beyond its
+/// The row of the registry for a lease, whose worker id is kept for so long beyond its
 /// ceiling.
 pub fn registration<'e>(
     claimant: &'e Claimant,
@@ -318,7 +318,7 @@ pub fn kept_ceiling(worker_id: u64) -> Option<FiledCeiling> {
     kept.unwrap_or_else(|error| unusable("read", worker_id, error))
 }
 
-/// What raises the ceiling in the file to that of a lease.
+/// The request that raises the ceiling in the file to that of a lease.
 pub fn raise(from: Option<FiledCeiling>, lease: &Lease) -> Raise {
     Raise {
         worker_id: lease.worker_id,

@@ -13,7 +13,7 @@
 //! lock it and then wait for other sessions to leave); between transactions, the loader
 //! checks this at least once a second. A termination ends every wait.
 //!
-//! What the loader does is defined by the features, each of which gives it a [`Work`]. Its states
+//! The work of the loader is defined by the features, each of which gives it a [`Work`]. Its states
 //! and what wakes it are in `docs/architecture.md`.
 
 pub mod conversation;

@@ -32,7 +32,7 @@ pub use pgrx::pg_sys::Datum;
 /// The bit of a call site's pointer that is set if the argument is a constant.
 const CONSTANT: usize = 1;
 
-/// What a call site keeps between the calls of one execution.
+/// The state of a call site between the calls of one execution.
 pub struct Site<T: 'static> {
     /// The value that was left there.
     pub value: &'static T,
@@ -226,7 +226,7 @@ impl<'call> Call<'call> {
         })
     }
 
-    /// What [`set_site`](Self::set_site) left at this call site in the current
+    /// The value that [`set_site`](Self::set_site) left at this call site in the current
     /// execution.
     ///
     /// # Safety
@@ -308,7 +308,7 @@ impl Interval {
     }
 }
 
-/// What an SQL function can return.
+/// A type that an SQL function can return.
 pub trait Returns {
     /// The value for PostgreSQL, in the current memory context.
     fn returned(self, call: Call<'_>) -> Datum;
@@ -393,7 +393,7 @@ impl<T: Returns> Returns for Option<T> {
     }
 }
 
-/// What `pg_finfo_<function>` returns for a function of the version-1 calling
+/// The answer of `pg_finfo_<function>` for a function of the version-1 calling
 /// convention.
 pub const V1: pg_sys::Pg_finfo_record = pg_sys::Pg_finfo_record { api_version: 1 };
 

@@ -1,4 +1,4 @@
-//! What the data directory shows about the cluster: its control file, and the files
+//! The data directory's view of the cluster: its control file, and the files
 //! that request recovery.
 
 use std::fs;

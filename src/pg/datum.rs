@@ -45,7 +45,7 @@ pub fn characters(text: &[u8]) -> usize {
     unsafe { pg_sys::pg_mbstrlen_with_len(text.as_ptr().cast(), text.len() as i32) as usize }
 }
 
-/// What can be passed to an SQL statement as a parameter.
+/// A parameter of an SQL statement.
 pub type Arg = DatumWithOid<'static>;
 
 /// A `text` parameter.

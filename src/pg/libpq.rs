@@ -173,7 +173,7 @@ pub struct Connection {
     notices: Box<Notices>,
 }
 
-/// What notices have told, of which the library tells nothing else.
+/// Facts that the library tells in notices only.
 struct Notices {
     pq: &'static LibPq,
     /// That no standby has confirmed a commit, because somebody has cancelled the wait for it.
@@ -196,7 +196,7 @@ unsafe extern "C" fn receive_notice(notices: *mut c_void, notice: Result_) {
     }
 }
 
-/// What comes back for a statement in a pipeline.
+/// The result of a statement in a pipeline.
 #[derive(Debug)]
 pub enum Outcome {
     /// The rows. NULL is an empty text.

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use pgrx::pg_guard;
 use pgrx::pg_sys::{self, ObjectAccessType, Oid};
 
-/// What is called, in the transaction of a change, which may still fail or be refused.
+/// Functions called in the transaction of a change, which may still fail or be refused.
 pub struct Observers {
     /// Before a database is dropped, with its OID.
     pub database_is_dropped: fn(u32),

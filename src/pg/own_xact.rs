@@ -27,7 +27,7 @@ fn run<T>(work: impl FnOnce() -> T, committed: impl FnOnce(T, bool)) -> Result<(
         // SAFETY: the process is between transactions; the calls are nested as in
         // PostgreSQL's own workers.
         unsafe {
-            // What now() returns in the transaction.
+            // The value of now() in the transaction.
             pg_sys::SetCurrentStatementStartTimestamp();
             pg_sys::StartTransactionCommand();
             pg_sys::PushActiveSnapshot(pg_sys::GetTransactionSnapshot());

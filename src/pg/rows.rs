@@ -145,7 +145,7 @@ impl<'call> Call<'call> {
             if (*(*self.info).flinfo).fn_extra.is_null() {
                 pg_sys::init_MultiFuncCall(self.info);
             }
-            // What `per_MultiFuncCall` returns, without the guard around the call.
+            // The value of `per_MultiFuncCall`, without the guard around the call.
             let set = (*(*self.info).flinfo).fn_extra;
             let set = set.cast::<pg_sys::FuncCallContext>();
             if (*set).user_fctx.is_null() {

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use pgrx::{pg_guard, pg_sys};
 
-/// What may lie in shared memory. That it does not have to be dropped is checked where it is
+/// A type that may lie in shared memory. That it does not have to be dropped is checked where it is
 /// put there.
 ///
 /// # Safety
@@ -22,7 +22,7 @@ unsafe impl Shareable for std::sync::atomic::AtomicU32 {}
 // SAFETY: as above.
 unsafe impl Shareable for std::sync::atomic::AtomicUsize {}
 
-/// What the request hook may do; nobody else has one.
+/// The right to request memory, which only the request hook has.
 pub struct Request(PhantomData<*const ()>);
 
 impl Request {
@@ -33,7 +33,7 @@ impl Request {
     }
 }
 
-/// What the startup hook may do; nobody else has one.
+/// The right to attach to memory, which only the startup hook has.
 pub struct Startup {
     tranche: i32,
     only_there: PhantomData<*const ()>,
@@ -78,7 +78,7 @@ fn bytes_for<T>(count: usize) -> usize {
     count * size_of::<T>() + align_of::<T>()
 }
 
-/// What is done in the two hooks.
+/// The work of the two hooks.
 type Hooks = (fn(&Request), fn(&Startup));
 
 static HOOKS: OnceLock<Hooks> = OnceLock::new();

@@ -5,7 +5,7 @@ use pgrx::pg_sys;
 use super::call::{Call, Datum, Returns};
 use super::heap::Row;
 
-/// What fired a trigger.
+/// The event that fired a trigger.
 pub enum Event<'call> {
     Insert { new: Row<'call> },
     Update { old: Row<'call>, new: Row<'call> },
@@ -13,7 +13,7 @@ pub enum Event<'call> {
     Truncate,
 }
 
-/// What a trigger function returns: the row to continue with, or none.
+/// The answer of a trigger function: the row to continue with, or none.
 pub struct Answer<'call>(Option<Row<'call>>);
 
 impl<'call> Answer<'call> {

@@ -1,11 +1,11 @@
-//! What `pg_stat_activity` shows of a process that waits.
+//! Wait events, which `pg_stat_activity` shows.
 
 #[cfg(any(feature = "pg17", feature = "pg18", feature = "pg19"))]
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use pgrx::pg_sys;
 
-/// What a process waits for. Before PostgreSQL 17, all are shown as `Extension`.
+/// A wait event of leaf. Before PostgreSQL 17, all are shown as `Extension`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitEvent {
     /// `LeafSegment`: ids of a tag, from the loader.

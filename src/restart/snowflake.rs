@@ -23,7 +23,7 @@ pub struct SavedLease {
     token: i64,
     ceiling: WallTime,
     next: WallTime,
-    /// What the settings required: worker id, layout, epoch and centre.
+    /// The requirements of the settings: worker id, layout, epoch and centre.
     wanted: (Option<u64>, String, WallTime, CentreDigest),
 }
 

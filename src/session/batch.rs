@@ -17,7 +17,7 @@ pub struct Batch {
     tag: Vec<u8>,
     left: u64,
     drawn: VecDeque<Run>,
-    /// What `drawn` was drawn under: if it changes, these ids are no longer valid.
+    /// The epoch and identity of `drawn`: if they change, these ids are no longer valid.
     drawn_under: Option<Under>,
     /// Where the last id of the session is recorded.
     known: Option<&'static KnownTag>,

@@ -1,4 +1,4 @@
-//! What the current transaction has changed in `leaf.alloc`.
+//! The changes of the current transaction to `leaf.alloc`.
 //!
 //! A change of a row, through a function or by plain SQL, is recorded by a trigger and
 //! applied to shared memory when the transaction commits: the tag's slot begins a new
@@ -16,7 +16,7 @@ use crate::shmem;
 use crate::shmem::index::Index;
 use crate::shmem::key::KeyRef;
 
-/// What a change means for the ids in memory; a later one is stronger.
+/// The effect of a change on the ids in memory; a later one is stronger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Change {
     /// Nothing that sessions know of the tag; but the loader cannot lock the row before the
@@ -30,7 +30,7 @@ pub enum Change {
     Identity,
 }
 
-/// What the current transaction has done to a tag's row.
+/// The state of a tag's row in the current transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowState {
     /// Nothing: the row is as all sessions see it.
@@ -151,7 +151,7 @@ pub fn record_truncated() {
     own_tags::drop_all();
 }
 
-/// What this transaction has done to the tag's row.
+/// The state of the tag's row in this transaction.
 pub fn state_of(tag: &[u8]) -> RowState {
     if own_tags::has(tag) {
         return RowState::Created;

@@ -55,7 +55,7 @@ pub fn draw_many(
     }
 }
 
-/// What ends a wait.
+/// The end of a wait.
 enum End {
     Ids,
     NewEpoch,
@@ -89,7 +89,7 @@ fn wait(from: &SlotOfTag, tag: &[u8], patience: &Patience<'_>) -> Option<()> {
         }
         Some(End::OwnChange) => error::own_change(tag).raise(),
         Some(End::Denied(denial)) => {
-            // What has changed at the centre shows when the next caller asks.
+            // A change at the centre shows when the next caller asks.
             slot.state.write().verdict = Verdict::Loadable;
             error::of_denial(tag, denial).raise()
         }

@@ -87,7 +87,7 @@ pub fn is_fed(tag: &[u8]) -> Report {
     )
 }
 
-/// What a role may do with a tag.
+/// The privilege of a role for a tag.
 #[derive(Clone, Copy, Debug)]
 pub enum Privilege {
     /// Draw its ids.
@@ -165,7 +165,7 @@ pub fn of_denial(tag: &[u8], denial: Denial) -> Report {
     }
 }
 
-/// What the current role may know of the cause.
+/// The cause, as far as the current role may know it.
 fn cause(denial: Denial) -> String {
     let contact = || shmem::get()?.loaders.contact_of(database::current());
     let whole = || contact()?.state().failures.message();

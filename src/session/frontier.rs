@@ -1,6 +1,6 @@
 //! The first number of a tag that nobody has been given.
 //!
-//! Whoever continues a tag's numbers other than by a grant of the loader asks here: a
+//! Code that continues a tag's numbers other than by a grant of the loader asks here: a
 //! transaction that draws from its own tag or commits it, an attachment to a tag of the centre, a
 //! release of a column to a sequence, an alignment. The row alone does not know: it may be a copy
 //! that lacks grants of an earlier history, an update of it may have been rolled back to a

@@ -1,4 +1,4 @@
-//! What runs in a session of a user: drawing, waiting, and what a transaction has changed.
+//! The code that runs in a session of a user: drawing, waiting, and the changes of a transaction.
 //!
 //! # Ids of tags
 //!

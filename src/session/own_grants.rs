@@ -87,8 +87,8 @@ pub fn before_commit() {
             let Some(row) = frontier::lock(tag) else {
                 continue;
             };
-            // What this transaction granted to itself last and did not use is given
-            // back.
+            // The numbers that this transaction granted to itself last and did not use are
+            // given back.
             let is_unused = Some(row.stored) == *end;
             let max_id = match is_unused {
                 true => *high_water,

@@ -20,7 +20,7 @@ use crate::pg::{inval, xact, xact_end};
 #[derive(Debug, Default)]
 struct OwnTag {
     is_dropped: bool,
-    /// What was granted last; `None` if nothing was, or if it was rolled back.
+    /// The last grant; `None` if there was none, or if it was rolled back.
     grant: Option<Grant>,
     /// One past the highest id handed out; `None` before the first.
     high_water: Option<i64>,
@@ -37,7 +37,7 @@ impl OwnTag {
     }
 }
 
-/// What is granted and not handed out yet: `[next, end)`.
+/// Numbers that are granted and not handed out yet: `[next, end)`.
 #[derive(Clone, Copy, Debug)]
 struct Grant {
     next: i64,
@@ -50,7 +50,7 @@ impl Grant {
     }
 }
 
-/// What a rollback to a savepoint undoes, with the name of the tag.
+/// An action that a rollback to a savepoint undoes, with the name of the tag.
 #[derive(Debug)]
 enum Action {
     Create(Vec<u8>),

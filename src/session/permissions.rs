@@ -17,7 +17,7 @@ pub fn wait_until_readable(patience: &Patience<'_>) -> Readable {
     })
 }
 
-/// What a role may do with a tag; `None` if there is no such tag.
+/// The privilege of a role for a tag; `None` if there is no such tag.
 pub fn of(tag: &[u8], role: pg_sys::Oid) -> Option<Permissions> {
     wait_until_readable(&Patience::new(Ids::OfTag(tag))).permissions(tag, role)
 }

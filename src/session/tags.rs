@@ -1,4 +1,4 @@
-//! What this session has recorded about tags: where their slots are, and that it may
+//! The tags that this session has looked up: where their slots are, and that it may
 //! draw from them.
 //!
 //! A record is valid for one epoch of the slot, one role and one generation of
@@ -156,7 +156,7 @@ pub struct SlotOfTag {
 /// Determines where ids of `tag` come from. Raises an error unless the tag exists and the
 /// current role may draw from it.
 ///
-/// What is read, is read in this order, so that no change in between is missed:
+/// The sources are read in this order, so that no change in between is missed:
 ///
 /// 1. what this transaction has done to the row;
 /// 2. the generation of invalidations: one that arrives later makes the record invalid;

@@ -103,7 +103,7 @@ const WAIT_IF_FAILED: Duration = Duration::from_millis(100);
 /// For how many tags the loader is asked at once.
 const AT_ONCE: usize = 256;
 
-/// What a shard asks of a tag.
+/// The request of a shard to a tag.
 #[derive(Clone, Copy, Debug)]
 pub struct Feed<'t> {
     pub tag: &'t [u8],
@@ -197,7 +197,7 @@ fn feed_part(feeds: &[Feed<'_>], patience: &Patience<'_>) -> Vec<Result<Fed, Rep
     }
 }
 
-/// What an answer of the loader means; `None` if the tag has to be looked up again.
+/// The meaning of an answer of the loader; `None` if the tag has to be looked up again.
 fn meaning(
     tag: &[u8],
     incarnation: [u8; 16],

@@ -1,4 +1,4 @@
-//! What happens to tags at the end of a transaction.
+//! Tags at the end of a transaction.
 
 use pgrx::PgSqlErrorCode as Code;
 use pgrx::pg_sys::SubTransactionId;

@@ -9,9 +9,9 @@ use crate::pg::guc;
 /// A setting and all its properties.
 pub struct Integer {
     pub name: &'static CStr,
-    /// What it is, as a sentence.
+    /// The description, as a sentence.
     pub short: &'static CStr,
-    /// What its values mean, and what happens if it is too low or too high.
+    /// The meaning of its values, and the effect of one that is too low or too high.
     pub long: &'static CStr,
     pub default: GucSetting<i32>,
     pub min: i32,
@@ -20,7 +20,7 @@ pub struct Integer {
     pub unit: Unit,
 }
 
-/// What the number counts.
+/// The unit of the number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Ids, tags or percent: PostgreSQL has no unit for them.

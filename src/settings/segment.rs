@@ -55,7 +55,7 @@ pub fn step_policy(grantor: Grantor) -> StepPolicy {
         },
         Grantor::Centre => StepPolicy {
             segment_duration: segment_duration * 100 / left_at_prefetch(),
-            // What the centre grants at once bounds it, if it has the same setting.
+            // The largest grant of the centre bounds it, if the centre has the same setting.
             max_step: max_reserve(),
         },
     }

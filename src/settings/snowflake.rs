@@ -69,7 +69,7 @@ static LAYOUT: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(
 /// With a recent epoch, the time field lasts longest.
 static EPOCH: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(Some(c""));
 
-/// What the settings require of the lease of a database.
+/// The requirements of the settings on the lease of a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct LeaseSettings {
@@ -81,7 +81,7 @@ pub struct LeaseSettings {
     pub centre: CentreDigest,
 }
 
-/// What the settings of this process require.
+/// The requirements of the settings of this process.
 pub fn wanted() -> LeaseSettings {
     let text = |setting: &GucSetting<Option<CString>>| {
         let value = setting.get().unwrap_or_default();
@@ -90,7 +90,7 @@ pub fn wanted() -> LeaseSettings {
     read(WORKER_ID.get_optional(), &text(&LAYOUT), &text(&EPOCH))
 }
 
-/// What these values of the settings, which were checked when they were set, require.
+/// The requirements of these values of the settings, which were checked when they were set.
 pub fn read(worker_id: Option<u64>, layout: &str, epoch: &str) -> LeaseSettings {
     let mut scheme = Scheme::of(layout.parse().unwrap_or(Layout::LEAF));
     if let Ok(Some(epoch)) = parse_epoch(epoch) {
@@ -135,7 +135,7 @@ static CLOCK_TOLERANCE: Integer = Integer {
     unit: Unit::Milliseconds,
 };
 
-/// What to do when the clock is behind the last id.
+/// The rules for a clock that is behind the last id.
 pub fn clock_rules() -> ClockRules {
     ClockRules {
         policy: match CLOCK_POLICY.get() {

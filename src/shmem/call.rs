@@ -4,7 +4,7 @@ use super::Shared;
 use super::loaders::Claim;
 use crate::pg::bgworker;
 
-/// What there is of the loader once it was called.
+/// The state of the loader once it was called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loader {
     /// It is running, or is being started by this call.

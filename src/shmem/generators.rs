@@ -75,7 +75,7 @@ pub struct LeaseState {
     pub scheme: Option<Scheme>,
     /// The lease, while there is one.
     pub lease: Option<Lease>,
-    /// What the settings of the database required when the loader has looked last, and the
+    /// The requirements of the database's settings when the loader looked last, and the
     /// number of that look.
     pub looked: Option<(LeaseSettings, u64)>,
     /// How the lease stands with the centre, if it is from one.

@@ -43,7 +43,7 @@ struct Entry {
     seen: u64,
 }
 
-/// What the index lock guards in addition to the entries.
+/// The heads of the lists, which the index lock guards in addition to the entries.
 #[repr(C)]
 struct Heads {
     /// The first free slot.
@@ -59,7 +59,7 @@ unsafe impl Shareable for Entry {}
 // SAFETY: as above.
 unsafe impl Shareable for Heads {}
 
-/// What a claim of a slot has come to.
+/// The result of a claim of a slot.
 pub enum Claim {
     /// The slot, and the database whose loader has ids of an evicted tag to take back, if any.
     Slot(FoundSlot, Option<u32>),

@@ -1,4 +1,4 @@
-//! What sessions ask of their database's loader: to reserve blocks, to take back their
+//! The requests of sessions to their database's loader: to reserve blocks, to take back their
 //! unused ends, to lease worker ids to nodes, and where tags of the centre stand.
 
 use std::time::Duration;
@@ -39,7 +39,7 @@ unsafe impl Shareable for Ask {}
 // SAFETY: as above.
 unsafe impl Shareable for Answer {}
 
-/// What a session asks for.
+/// The request of a session.
 #[expect(
     clippy::large_enum_variant,
     reason = "it lives in shared memory, where nothing can be boxed"
@@ -56,7 +56,7 @@ pub enum LoaderRequest {
 }
 
 impl LoaderRequest {
-    /// What is asked of the row of a tag.
+    /// The request to the row of a tag.
     pub fn grant(&self) -> Option<GrantRequest> {
         match self {
             LoaderRequest::Grant(wanted) => Some(*wanted),
@@ -109,7 +109,7 @@ pub struct Registration {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub enum Answer {
-    /// What was decided on a grant. `Changed` also if the tag was created: the session has to look
+    /// The decision on a grant. `Changed` also if the tag was created: the session has to look
     /// it up again.
     Decided(Decision),
     /// The centre has denied it, for a reason that does not pass soon.
@@ -132,7 +132,7 @@ pub struct Request {
     pub key: OwnedKey,
     /// The identity of the row that the session was allowed to draw from.
     pub incarnation: [u8; 16],
-    /// What the session asks for.
+    /// The request of the session.
     pub asked: LoaderRequest,
 }
 

@@ -97,7 +97,7 @@ pub fn require() -> &'static Shared {
     .raise())
 }
 
-/// What is done with the shared memory before any session draws from it.
+/// The work on shared memory before any session draws from it.
 type AtStartup = fn(&Shared);
 
 static AT_STARTUP: OnceLock<AtStartup> = OnceLock::new();

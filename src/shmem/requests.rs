@@ -8,8 +8,8 @@
 //! | `Answered` | the worker has answered it | the answer is collected, or it is withdrawn |
 //! | `Abandoned` | it was withdrawn while the worker had it | the worker settles it |
 //!
-//! What a worker takes it settles, also when it ends. Whoever posts a request wakes the worker;
-//! whatever becomes of the request wakes the one who has posted it. A process may have several
+//! A worker settles each request that it takes, even when it ends. A process that posts a request
+//! wakes the worker; the end of the request wakes the process. A process may have several
 //! requests under way.
 
 use std::ffi::CStr;

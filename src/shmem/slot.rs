@@ -22,7 +22,7 @@ use crate::pg::shm::{Shareable, Startup};
 pub struct Slot {
     /// The ids. All sessions draw from it; written under `state`'s lock.
     pub buffer: DoubleBuffer,
-    /// What the loader has recorded about the tag, and the lock for `buffer`.
+    /// The loader's record of the tag, and the lock for `buffer`.
     pub state: Locked<TagState>,
     /// Signalled when `buffer` or `state` has changed.
     pub changed: CondVar,
@@ -58,7 +58,7 @@ pub enum Verdict {
     Denied(Denial),
 }
 
-/// What the loader has recorded about a slot's tag.
+/// The loader's record of a slot's tag.
 #[repr(C)]
 pub struct TagState {
     /// One past the largest id ever published for the tag's present row, or

@@ -1,4 +1,4 @@
-//! What the databases of this server have of the centre: how the conversation of each with it
+//! The conversations of this server's databases with the centre: how each of them
 //! fares, and why it has nothing.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -22,7 +22,7 @@ pub struct Contact {
     state: Locked<ContactState>,
 }
 
-/// What the loader's main thread has seen of the conversation.
+/// The conversation, as the loader's main thread has seen it.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct ContactState {
@@ -46,7 +46,7 @@ unsafe impl Shareable for ContactState {}
 unsafe impl Shareable for Contact {}
 
 impl ContactState {
-    /// That of a database that has not asked a centre.
+    /// The state of a database that has not asked a centre.
     pub const NEW: ContactState = ContactState {
         host: Text::EMPTY,
         answered_at: None,
@@ -98,7 +98,7 @@ impl Contact {
         self.connections.fetch_add(1, Ordering::Release);
     }
 
-    /// What the main thread has seen.
+    /// The state that the main thread has seen.
     pub fn state(&self) -> ContactState {
         *self.state.read()
     }

@@ -17,7 +17,7 @@ pub struct Delivery {
     pub asked: u64,
 }
 
-/// What must be asked of the centre for what is wanted from a fed tag.
+/// The question to the centre for a request to a fed tag.
 pub(super) fn ask(row: &Row, wanted: &GrantRequest, past: &Past, policy: &StepPolicy) -> Decision {
     if row.position.left() == 0 {
         return Decision::Exhausted;

@@ -65,7 +65,7 @@ impl Position {
             return Err(Exhausted);
         }
         let mut at = *self;
-        // What is left of the present block, and the next one.
+        // The rest of the present block, and the next one.
         for _ in 0..2 {
             let first = at.next().ok_or(Exhausted)?;
             let end = at.numbers.end_of_run(i128::from(first));
@@ -146,7 +146,7 @@ mod tests {
         assert_eq!(row.next(), Some(100));
         assert_eq!(row.grant_up_to(30), run(100, 30));
         assert_eq!(row.grant_up_to(30), run(130, 30));
-        // What is left is divided evenly.
+        // The rest is divided evenly.
         assert_eq!(row.grant_up_to(30), run(160, 20));
         assert_eq!(row.grant_up_to(30), run(180, 20));
         assert_eq!(row.grant_up_to(1_000), run(500, 100));

@@ -1,4 +1,4 @@
-//! What a grant is decided on, a tag's row and what is wanted of it, and what is decided.
+//! The row of a tag, a request to it, and the decision on it.
 
 use std::time::Duration;
 
@@ -104,7 +104,7 @@ impl Row {
     }
 }
 
-/// What a search for a tag's row has found.
+/// The result of a search for a tag's row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
     /// The row, locked for the grant.
@@ -115,7 +115,7 @@ pub enum Found {
     Missing,
 }
 
-/// What is requested from a tag.
+/// A request to a tag's row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GrantRequest {
     /// A segment, of the size that the step policy determines.
@@ -139,7 +139,7 @@ pub enum GrantRequest {
     },
 }
 
-/// What is kept in memory about the earlier grants of a tag.
+/// The earlier grants of a tag, as memory has them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Past {
     /// One past the largest id published, or `i64::MIN`.

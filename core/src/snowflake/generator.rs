@@ -43,17 +43,17 @@ use super::layout::Layout;
 use crate::sync::{AtomicU64, Ordering};
 use crate::time::SinceEpoch;
 
-/// What the generator needs from outside. Each value is read only when needed.
+/// The clock, settings and random numbers of a generator. Each value is read only when needed.
 pub trait Environment {
     /// The clock. Called once per attempt, after the last id was read.
     fn now(&self) -> SinceEpoch;
-    /// What to do when the clock is behind. Called only in this case.
+    /// The rules for a clock that is behind. Called only in this case.
     fn clock_rules(&self) -> ClockRules;
     /// A random number. Called once per tick.
     fn random(&self) -> u64;
 }
 
-/// What to do when the clock is behind the last issued id.
+/// The action when the clock is behind the last issued id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClockPolicy {
     /// Wait for a short time; refuse if the clock is further behind (as Meituan Leaf
@@ -68,7 +68,7 @@ pub enum ClockPolicy {
 /// A policy and its bounds, in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClockRules {
-    /// What to do.
+    /// The action.
     pub policy: ClockPolicy,
     /// Whatever the policy, calls wait out a clock lag up to this.
     pub tolerance_us: u64,
@@ -166,7 +166,7 @@ pub struct Generator {
 #[derive(Debug, Default)]
 struct Line(AtomicU64);
 
-/// What a lease allows.
+/// The times that a lease allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     /// The worker id of the ids.

@@ -32,7 +32,7 @@ pub fn first_token(now: WallTime) -> i64 {
     -now.unix_us().max(1)
 }
 
-/// What a renewal may propose: no registration gives these tokens, and a release adds one.
+/// The tokens that a renewal may propose: no registration gives these, and a release adds one.
 pub const PROPOSED: std::ops::RangeInclusive<i64> = 2..=i64::MAX - 1;
 
 /// A token, made of a random number, with which nobody else can renew: a copy of its holder does
@@ -68,7 +68,7 @@ pub struct HeldLease {
     pub is_doubtful: bool,
 }
 
-/// What the answer to a renewal means.
+/// The meaning of the answer to a renewal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Renewed {
     /// The lease goes on.
@@ -121,7 +121,7 @@ impl HeldLease {
     }
 }
 
-/// What a registry does with a request, by the row that it has.
+/// The action of a registry on a request, by the row that it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It is done.

@@ -1,5 +1,5 @@
-//! What a node sends to a registry to [lease](super::lease) a worker id and to keep it, and what
-//! is in the answers.
+//! The requests of a node to a registry, to [lease](super::lease) a worker id and to keep it, and
+//! the answers.
 //!
 //! Parameters and columns are texts. Times are microseconds since 1970, which neither the time zone
 //! nor the style of dates of a session concerns.
@@ -22,7 +22,7 @@ pub struct Request<P> {
     pub parameters: Vec<P>,
 }
 
-/// What a registry answers to a renewal.
+/// The answer of a registry to a renewal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Renewal {
     /// The next token that was sent.
@@ -118,10 +118,10 @@ pub fn leased(row: &[String]) -> Result<HeldLease, BadTerms> {
     read().unwrap_or_else(|| Err(BadTerms(format!("{row:?}"))))
 }
 
-/// What is in the answer to [`renew`].
+/// Reads the answer to [`renew`].
 ///
 /// # Errors
-/// That it is another one.
+/// The answer is another one.
 pub fn renewed(row: &[String]) -> Result<Renewal, BadTerms> {
     let read = || {
         let [token, registry, history, ceiling] = row else {

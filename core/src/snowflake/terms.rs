@@ -1,4 +1,4 @@
-//! What a registry grants, as whoever asks it receives it: from another server, which may be
+//! The terms of a lease, as the node receives them: from another server, which may be
 //! newer, damaged or hostile, or from a file.
 
 use std::fmt;

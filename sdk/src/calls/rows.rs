@@ -8,9 +8,9 @@ use tokio_postgres::types::FromSql;
 
 use crate::{Error, SegmentId, SnowflakeId};
 
-/// What a statement returns: nothing, a [`Record`], or several.
+/// The answer to a statement: nothing, a [`Record`], or several.
 pub trait Answer: Sized {
-    /// What is selected of a view, or of a function that is called in FROM, as `answer`;
+    /// The select list for a view, or for a function that is called in FROM, as `answer`;
     /// `None` if the function is called as an expression.
     fn columns() -> Option<String>;
 
@@ -18,9 +18,9 @@ pub trait Answer: Sized {
     fn read(rows: &[Row]) -> Result<Self, Error>;
 }
 
-/// What a row has.
+/// A row of an answer.
 pub trait Record: Sized {
-    /// What is selected, as for an [`Answer`].
+    /// The select list, as for an [`Answer`].
     fn columns() -> Option<String> {
         None
     }

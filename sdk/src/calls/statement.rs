@@ -23,7 +23,7 @@ pub struct Statement<T> {
     read: fn(&[Row]) -> Result<T, Error>,
 }
 
-/// What is sent.
+/// A parameter, as it is sent.
 pub type Value = Box<dyn ToSql + Sync + Send>;
 
 /// Functions of the library that are procedures of the plain edition.
@@ -130,7 +130,7 @@ impl<T> Statement<T> {
         self
     }
 
-    /// What asks which edition there is, if the statement depends on that.
+    /// The query for the edition, if the statement depends on that.
     pub(super) fn question(&self) -> Option<String> {
         self.call.is_some().then(|| format!("SELECT {IS_PLAIN}"))
     }

@@ -1,4 +1,4 @@
-//! What calls take and return.
+//! The types of arguments and answers.
 
 use std::error::Error as StdError;
 use std::time::SystemTime;

@@ -19,7 +19,7 @@ const IN_ENVIRONMENT: &str = "\
     load_balance_hosts sslcrl sslcrldir sslcertmode ssl_min_protocol_version gssencmode \
     requirepeer require_auth";
 
-/// What is so in any case, and is written into strings nevertheless.
+/// Options with the value that applies in any case, which people write nevertheless.
 const WITHOUT_EFFECT: [(&str, &str); 8] = [
     ("client_encoding", "UTF8"),
     ("client_encoding", "auto"),
@@ -93,7 +93,7 @@ fn add(options: &mut Options, pairs: impl IntoIterator<Item = Pair>) {
 /// The driver's configuration.
 ///
 /// # Errors
-/// What the driver says of a keyword that it does not know, or of its value.
+/// The configuration of the driver, or its error about a keyword or value.
 pub(super) fn driver(options: &Options) -> Result<tokio_postgres::Config, Error> {
     let mut text = String::new();
     for (key, value) in options {
@@ -175,7 +175,8 @@ mod tests {
         }
     }
 
-    /// What is given comes before the environment, also if it is what is so in any case.
+    /// An option that is given comes before the environment, even with the value that applies in
+    /// any case.
     #[test]
     fn option_without_effect_overrides_the_environment() {
         let variable = |name: &str| (name == "PGGSSENCMODE").then(|| "require".into());

@@ -24,7 +24,7 @@ impl SslMode {
         ("verify-full", SslMode::VerifyFull),
     ];
 
-    /// What `sslmode` says, which `sslrootcert=system` restricts.
+    /// The mode of `sslmode`, which `sslrootcert=system` restricts.
     pub(super) fn of(name: Option<&str>, roots: Option<&str>) -> Result<SslMode, Error> {
         match (name, roots) {
             (None | Some("verify-full"), Some("system")) => Ok(SslMode::VerifyFull),

@@ -51,7 +51,7 @@ fn parse_pairs(text: &str) -> Result<Vec<Pair>, Error> {
     Ok(pairs)
 }
 
-/// What precedes the first end, and what follows it, if there is one. A backslash stands for
+/// The text before the first end, and the text after it, if there is one. A backslash stands for
 /// the character after it.
 pub(super) fn until(text: &str, is_end: impl Fn(char) -> bool) -> (String, Option<&str>) {
     let (mut found, mut chars) = (String::new(), text.chars());
@@ -65,7 +65,7 @@ pub(super) fn until(text: &str, is_end: impl Fn(char) -> bool) -> (String, Optio
     (found, None)
 }
 
-/// What follows `postgresql://`: `user:password@host:port,host:port/dbname?key=value`.
+/// The part after `postgresql://`: `user:password@host:port,host:port/dbname?key=value`.
 fn parse_uri(uri: &str) -> Result<Vec<Pair>, Error> {
     let (address, query) = uri.split_once('?').unwrap_or((uri, ""));
     let (authority, dbname) = address.split_once('/').unwrap_or((address, ""));

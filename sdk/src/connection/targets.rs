@@ -28,7 +28,7 @@ pub(crate) struct Targets {
     pub(crate) hosts: Vec<Target>,
     /// For each host, `None` without limit.
     pub(crate) connect_timeout: Option<Duration>,
-    /// What `target_session_attrs` says.
+    /// The value of `target_session_attrs`.
     pub(crate) needs: Needs,
     pub(super) ssl_mode: SslMode,
     /// The files that the options name: `passfile`, `sslrootcert`, `sslcert` and `sslkey`.
@@ -135,7 +135,7 @@ impl Targets {
             files.extend(options.remove_entry(key));
         }
         let roots = files.get("sslrootcert").map(String::as_str);
-        // What is 0 is without limit then.
+        // A timeout of 0 is without limit then.
         let timeout = options.entry("connect_timeout".into());
         timeout.or_insert_with(|| CONNECT_TIMEOUT.as_secs().to_string());
         let mut driver = options::driver(&options)?;
@@ -186,7 +186,7 @@ impl Targets {
         driver
     }
 
-    /// What the password file has for a host now.
+    /// The password for a host in the password file.
     fn password(&self, host: &Target) -> Option<String> {
         let name = match &host.host {
             Host::Unix(folder) if *folder == default_folder() => "localhost".into(),

@@ -31,7 +31,7 @@ impl fmt::Debug for Connector {
     }
 }
 
-/// What the server's certificate must be signed with.
+/// The certificates that must have signed the server's.
 enum Roots {
     System,
     File(PathBuf),
@@ -116,7 +116,7 @@ impl Connector {
 }
 
 impl Roots {
-    /// What `sslrootcert` names.
+    /// The roots that `sslrootcert` names.
     fn named(targets: &Targets) -> Option<Roots> {
         Some(match targets.files.get("sslrootcert")?.as_str() {
             "system" => Roots::System,

@@ -82,7 +82,7 @@ macro_rules! __id_type {
             /// The id of a [`text`](Self::text), in upper or lower case, with or without hyphens.
             ///
             /// # Errors
-            /// What is wrong with the text.
+            /// The error in the text.
             pub fn from_text(text: &str) -> ::core::result::Result<Self, $crate::BadIdText> {
                 $crate::__private::id_text::decode(text.as_bytes()).map($name)
             }

@@ -23,7 +23,7 @@ impl Connection {
     /// `target_session_attrs` asks for.
     ///
     /// # Errors
-    /// That of a host that may answer later, if there is one, otherwise that of the last
+    /// The error of a host that may answer later, if there is one, otherwise that of the last
     /// host. [`Error::Config`] if the configuration contradicts itself.
     pub async fn open(config: &Config) -> Result<Connection, Error> {
         config.check()?;

@@ -47,7 +47,7 @@ impl Session {
     /// Connects to the first host that answers in time and is what is needed.
     ///
     /// # Errors
-    /// That of a host that may answer later, if there is one, otherwise that of the
+    /// The error of a host that may answer later, if there is one, otherwise that of the
     /// last host.
     pub(super) async fn connect(config: &Config, needs: Needs) -> Result<Session, Error> {
         let limit = config.targets.connect_timeout;

@@ -31,7 +31,7 @@ pub(super) struct Stream {
     is_ended_by_server: bool,
 }
 
-/// What a server may send.
+/// The bytes that a server may send.
 pub(super) struct Allowance(Arc<AtomicU64>);
 
 impl Allowance {

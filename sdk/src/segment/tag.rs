@@ -30,7 +30,7 @@ pub(crate) struct Tag<S = Session> {
     stirred: Notify,
 }
 
-/// What is known of the blocks in the buffers.
+/// The blocks in the buffers.
 pub(crate) struct Blocks<S> {
     /// Ids in the last block; 0 before the first refill.
     step: u64,
@@ -58,7 +58,7 @@ pub(crate) struct Rest<S = Session> {
     pub(crate) session: Arc<S>,
 }
 
-/// What became of a block.
+/// The outcome for a block.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Published<S = Session> {
     /// Its ids can be drawn.

@@ -1,4 +1,4 @@
-//! What has to be done for tags from time to time: confirming that buffered ids are
+//! The upkeep of tags: confirming that buffered ids are
 //! still those of the tag, and forgetting tags that are not used.
 
 use std::sync::{Arc, Weak};

@@ -61,7 +61,7 @@ pub(super) struct Cache {
     place: Place,
     /// Released when the process ends, even if it crashes.
     lock: File,
-    /// What the lock contains.
+    /// The content of the lock file.
     generation: Mutex<String>,
 }
 
@@ -87,7 +87,7 @@ impl Cache {
             .create(true)
             .truncate(false)
             .write(true)
-            // Whoever may open it can lock it.
+            // A user who may open it can lock it.
             .mode(0o600)
             .open(&lock_path)
             .map_err(Error::cache)?;
@@ -106,7 +106,7 @@ impl Cache {
         })
     }
 
-    /// What the file has, if it is intact and belongs to this node.
+    /// The holding in the file, if it is intact and belongs to this node.
     pub(super) fn load(&self, node: &str) -> Holding {
         let Ok(Some(content)) = read_small(&self.path, LARGEST) else {
             return Holding::default();
@@ -195,7 +195,7 @@ impl Cache {
         let mut file = Map::new();
         file.insert("checksum".into(), checksum(&content).into());
         file.insert("content".into(), content);
-        // Whoever has nonce and token can end the lease.
+        // A user with nonce and token can end the lease.
         write_secret_durably(&self.path, Value::Object(file).to_string().as_bytes())
     }
 
@@ -256,7 +256,7 @@ fn checksum(content: &Value) -> String {
     format!("{checksum:016x}")
 }
 
-/// What distinguishes this machine from others.
+/// The identity of this machine.
 fn machine() -> String {
     let id = fs::read_to_string("/etc/machine-id");
     let name = fs::read_to_string("/proc/sys/kernel/hostname");

@@ -1,4 +1,4 @@
-//! What callers draw snowflake ids from.
+//! The generator, from which callers draw snowflake ids.
 
 use std::fmt;
 use std::sync::atomic::Ordering;

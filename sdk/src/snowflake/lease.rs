@@ -1,4 +1,4 @@
-//! What a node holds of the registry.
+//! The lease of a node.
 
 use leaf_core::snowflake::lease::{self, HeldLease, Nonce};
 use leaf_core::time::WallTime;
@@ -12,7 +12,7 @@ pub(crate) struct Lease {
     pub(super) ceiling: WallTime,
 }
 
-/// What a node holds.
+/// The lease of a node, and what is known of it.
 #[derive(Debug, Default)]
 pub(crate) struct Holding {
     /// The lease in use.

@@ -1,4 +1,4 @@
-//! What the answers of the centre mean. All of them are checked here.
+//! The meaning of the answers of the centre. All of them are checked here.
 
 use leaf_core::Run;
 use leaf_core::snowflake::request;
@@ -17,7 +17,7 @@ pub struct Place {
     pub connection: u64,
 }
 
-/// What the outcome of a statement means for each of its requests.
+/// The meaning of the outcome of a statement for each of its requests.
 pub fn answers(demands: &[Demand], outcome: &Outcome, place: &Place) -> Vec<Answer> {
     let all = |answer: &dyn Fn(&Demand) -> Failure| -> Vec<Answer> {
         demands.iter().map(|demand| Err(answer(demand))).collect()
@@ -50,7 +50,7 @@ fn answer(demand: &Demand, row: &[String], place: &Place) -> Answer {
     reply(demand, row, place).map_err(unexpected)
 }
 
-/// What an SQLSTATE of the centre means to those who wait.
+/// The meaning of an SQLSTATE of the centre to those who wait.
 fn denial_of(demand: &Demand, code: &str) -> Denial {
     let is_of_tag = demand.is_of_tag();
     match code {
@@ -74,7 +74,7 @@ fn denial_of(demand: &Demand, code: &str) -> Denial {
     }
 }
 
-/// What is in an answer, which must be what was asked for.
+/// The content of an answer, which must be what was asked for.
 fn reply(demand: &Demand, row: &[String], place: &Place) -> Result<Reply, String> {
     let of_registry = |identity| Registry {
         identity,

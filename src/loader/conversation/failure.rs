@@ -5,7 +5,7 @@ use crate::shmem::upstream::Denial;
 /// A request that has failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// What every role may know.
+    /// The cause, as far as every role may know it.
     pub denial: Denial,
     /// The whole cause.
     pub cause: String,

@@ -1,4 +1,4 @@
-//! What is asked of the centre, and what it answers.
+//! Questions to the centre, and its answers.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::failure::Failure;
 use crate::settings::upstream::CentreDigest;
 use crate::shmem::upstream::Denial;
 
-/// What is asked of the centre.
+/// A question to the centre.
 #[derive(Clone, Debug)]
 pub enum Demand {
     /// Numbers of a tag.
@@ -60,7 +60,7 @@ impl Demand {
         matches!(self, Demand::Numbers { count: 1.., .. })
     }
 
-    /// What it is about, for the log.
+    /// Its subject, for the log.
     pub fn subject(&self) -> String {
         match self {
             Demand::Numbers { tag, .. } => format!("ids of the centre's tag \"{}\"", tag),
@@ -72,7 +72,7 @@ impl Demand {
     }
 }
 
-/// What the centre has answered.
+/// An answer of the centre.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
     /// Numbers.
@@ -107,7 +107,7 @@ pub struct Registry {
     pub connection: u64,
 }
 
-/// What the centre has answered to a request, and which one that is.
+/// The answer of the centre to a request, and the number of that.
 #[derive(Clone, Debug)]
 pub struct Answered {
     pub demand: Demand,

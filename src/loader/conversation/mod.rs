@@ -120,7 +120,7 @@ pub fn end() {
     with(|it| it.contact.disconnected());
 }
 
-/// What was asked and is not answered yet.
+/// The questions that are not answered yet.
 struct UnderWay {
     demands: VecDeque<(RequestId, Demand)>,
     /// The digest of the setting with which it was asked.
@@ -144,7 +144,7 @@ struct Conversation {
     /// No request is passed on before this.
     pause: Duration,
     paused_until: Option<Instant>,
-    /// What was logged for each subject.
+    /// The last message in the log for each subject.
     logged: HashMap<String, (String, Instant)>,
 }
 

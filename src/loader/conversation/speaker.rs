@@ -19,13 +19,13 @@ use crate::shmem::upstream::Contact;
 /// How often it is looked whether the centre is still connected, while nothing is asked.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// What is to be asked.
+/// The questions to the thread.
 struct Questions {
     address: Address,
     demands: Vec<Demand>,
 }
 
-/// What comes back.
+/// The answers of the thread.
 pub enum Message {
     /// The answer to the next request.
     Answer(Box<Answer>),
@@ -65,7 +65,7 @@ impl Speaker {
         let _ = self.questions.send(Questions { address, demands });
     }
 
-    /// What has come back and was not fetched yet, and whether the thread has ended.
+    /// The answers that were not fetched yet, and whether the thread has ended.
     pub fn messages(&mut self) -> (Vec<Message>, bool) {
         // Nothing to read is no fault: the bell only ends a wait.
         let has_ended = matches!(self.bell.read(&mut [0; 256]), Ok(0));

@@ -98,7 +98,7 @@ pub fn request_lately_fed(shared: &Shared, database: u32) {
     let _ = own_xact::run_briefly(read, claim);
 }
 
-/// What a transaction has found out about the tag of a job.
+/// Records the row of a job's tag, as a transaction has found it.
 pub fn learn(shared: &Shared, job: &Job, decided: &Decided) {
     if matches!(decided.decision, Decision::Busy | Decision::NotLast) {
         return;
@@ -113,7 +113,7 @@ pub fn learn(shared: &Shared, job: &Job, decided: &Decided) {
         let Some(row) = row.filter(|_| is_fed) else {
             return;
         };
-        // What is known of a row goes with it, and with the tag that it is attached to.
+        // The record of a row goes with it, and with the tag that it is attached to.
         let before = before.filter(|known| {
             (known.row.incarnation, known.row.upstream) == (row.incarnation, row.upstream)
         });

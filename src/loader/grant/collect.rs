@@ -18,18 +18,18 @@ use crate::shmem::slot::Verdict;
 #[derive(Clone, Debug)]
 pub struct Job {
     pub what: What,
-    /// What the centre has granted for it, if it has been asked and has answered.
+    /// The numbers that the centre has granted for it, if it has been asked and has answered.
     pub delivery: Option<Delivery>,
 }
 
-/// What a grant is for.
+/// The purpose of a grant.
 #[derive(Clone, Debug)]
 pub enum What {
     /// A segment for a slot, with the slot's epoch when the job was collected. The row is
     /// read after this, and what it grants is published only if the epoch is still the
     /// same.
     Segment { key: OwnedKey, found: FoundSlot },
-    /// What a session has asked for.
+    /// A request of a session.
     Request(Box<Request>),
     /// To take back the unused ids of an evicted slot.
     Leftover(Leftover),
@@ -67,7 +67,7 @@ impl Job {
         }
     }
 
-    /// What is requested of the tag.
+    /// The request to the tag's row.
     pub fn wanted(&self) -> Option<GrantRequest> {
         match &self.what {
             What::Segment { .. } => Some(GrantRequest::Segment),
@@ -150,7 +150,7 @@ pub fn collect(
             ),
         }
     }
-    // What is taken back can be granted again at once. Whatever was evicted before it was asked for again is
+    // Ids that are taken back can be granted again at once. Whatever was evicted before it was asked for again is
     // among these: they are looked at last, and come first.
     let leftovers = shared.leftovers.take(database);
     let leftovers = leftovers.into_iter().map(What::Leftover);

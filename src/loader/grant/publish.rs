@@ -21,7 +21,7 @@ use crate::shmem::upstream::Denial;
 /// After this time, another attempt is made to take the ids of an evicted slot back.
 const LEFTOVER_PAUSE: Duration = Duration::from_millis(500);
 
-/// What is left to do for a job.
+/// The next step for a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     Nothing,
@@ -38,7 +38,7 @@ pub enum Next {
 pub struct Publisher<'a> {
     pub shared: &'a Shared,
     pub database: u32,
-    /// What is left to deliver.
+    /// The answers left to deliver.
     answers: RefCell<Vec<(Id, Answer)>>,
 }
 
@@ -179,7 +179,7 @@ impl<'a> Publisher<'a> {
 
     /// Records a failure after which another attempt may succeed, and requests that.
     pub fn failed(&self, job: &Job, message: &str) -> Next {
-        // What the centre has granted is not asked for again.
+        // Numbers that the centre has granted are not asked for again.
         let (has_numbers, next) = match job.delivery {
             Some(_) => (true, Next::Again),
             None => (false, Next::Nothing),

@@ -13,7 +13,7 @@ use crate::pg::own_xact::{self, Failure};
 use crate::settings::segment as settings;
 use crate::shmem::Shared;
 
-/// What was decided on a job.
+/// The decision on a job.
 pub struct Decided {
     pub decision: Decision,
     /// The tag's row after this, if it was found.

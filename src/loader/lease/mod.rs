@@ -1,4 +1,4 @@
-//! What a loader does about leases of worker ids.
+//! The loader's leases of worker ids.
 //!
 //! - [`renewal`]: leases the database's worker id, and keeps its ceiling ahead of the clock.
 //! - [`upstream`]: the registry of a centre is asked.

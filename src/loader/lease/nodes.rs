@@ -18,7 +18,7 @@ pub fn is_registration(asked: &LoaderRequest) -> bool {
     asked.registration().is_some()
 }
 
-/// What the loader does: leases to all who ask, in one transaction; if that fails, to each alone.
+/// Leases to all who ask, in one transaction; if that fails, to each alone.
 pub fn answer(shared: &Shared, database: u32) -> Done {
     let requests = shared.mailbox.take_of(database, is_registration);
     match requests.len() {

@@ -1,4 +1,4 @@
-//! What loaders do for snowflake ids: they lease the database's worker id, and keep its
+//! The database's lease for snowflake ids: the loader leases the worker id, and keeps its
 //! ceiling ahead of the clock.
 
 use std::sync::atomic::Ordering;
@@ -141,7 +141,7 @@ fn settle_answer(
     Done::Something
 }
 
-/// What a transaction does for a generator.
+/// A step of a transaction for a generator.
 enum Step<'a> {
     /// To lease or to renew.
     Attempt,
@@ -199,7 +199,7 @@ fn transact(
             Some(Ok(Attempt::Ask(question, leased))) => {
                 match &leased {
                     Some(leased) => settle(shared, registry, slot, leased),
-                    // What there is, if anything, must not be used before the centre answers.
+                    // A lease, if there is one, must not be used before the centre answers.
                     None => slot.stop(),
                 }
                 upstream::ask(registry, question, &wanted);

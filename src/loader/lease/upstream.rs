@@ -99,7 +99,7 @@ pub fn store(
     }
 }
 
-/// What the silence of the centre that a setting names means for the lease.
+/// The effect on the lease if the centre that a setting names is silent.
 pub fn unanswered(standing: &mut Standing, denial: Denial, setting: CentreDigest) {
     if denial == Denial::SameAway {
         standing.same_centre = Some(setting);
@@ -161,7 +161,7 @@ pub fn ask(registry: OfDatabase, question: Question, wanted: &LeaseSettings) {
     UNDER_WAY.set(Some((registry, conversation::post(demand))));
 }
 
-/// What the centre has answered, if it has.
+/// The answer of the centre, if there is one.
 pub fn answered() -> Option<(OfDatabase, Answered)> {
     let (registry, id) = UNDER_WAY.with_borrow(|it| *it)?;
     let answered = conversation::collect(id)?;

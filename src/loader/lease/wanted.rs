@@ -1,4 +1,4 @@
-//! What the settings of this database require of its lease.
+//! The requirements of this database's settings on its lease.
 //!
 //! Worker id, layout and epoch can be set with `ALTER DATABASE`. New sessions have the new
 //! values at once, but the loader, a process that lives for long, has those of its
@@ -46,7 +46,7 @@ pub fn after_connect() {
     let _ = WERE_OWN.set(were_own);
 }
 
-/// What is required now, according to the catalog and the configuration file. Runs in a
+/// The requirements now, according to the catalog and the configuration file. Runs in a
 /// transaction of the loader.
 pub fn of_database() -> LeaseSettings {
     let own = database::settings();

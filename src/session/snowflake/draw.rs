@@ -124,7 +124,7 @@ fn sleep(us: u64, patience: &Patience<'_>) -> bool {
     true
 }
 
-/// What ends a wait for a lease.
+/// The end of a wait for a lease.
 enum End {
     Changed,
     Refused(Report),

@@ -1,4 +1,4 @@
-//! What happens to leases at the end of a transaction.
+//! Leases at the end of a transaction.
 
 use pgrx::pg_sys::SubTransactionId;
 
