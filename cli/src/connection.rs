@@ -8,7 +8,7 @@ use leaf_sdk::{Config, Connection};
 
 use crate::failure::{Code, Failure};
 
-/// What stands above the options of a connection in a help text.
+/// The heading of the options of a connection in a help text.
 pub const HEADING: &str = "Connection";
 
 /// How `leafctl` is called in `pg_stat_activity`.

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use crate::human::printable;
 
-/// What a script can tell apart. `clap` exits with 2 when the command line is wrong.
+/// Exit codes, which a script can tell apart. `clap` exits with 2 when the command line is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
     /// Nothing has failed, but nobody reads what is printed.
@@ -65,7 +65,7 @@ impl Failure {
         }
     }
 
-    /// What was to be said has been said already.
+    /// A failure whose message was printed already.
     pub fn silent(code: Code) -> Failure {
         Failure {
             code,
@@ -83,7 +83,7 @@ impl Failure {
         self
     }
 
-    /// What the failure is about, before its text.
+    /// The subject of the failure, before its text.
     pub fn about(mut self, what: impl Display) -> Failure {
         self.message = self.message.map(|message| format!("{what}: {message}"));
         self

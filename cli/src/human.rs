@@ -11,7 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 pub fn count(number: f64) -> String {
     const UNITS: [&str; 7] = ["", "k", "M", "G", "T", "P", "E"];
     let (mut value, mut unit) = (number, 0);
-    // What would be rounded to four digits gets the next unit.
+    // A number that would be rounded to four digits gets the next unit.
     while value.abs() >= 999.5 && unit + 1 < UNITS.len() {
         value /= 1_000.0;
         unit += 1;
@@ -89,7 +89,7 @@ pub fn time_of_day(at: Timestamp) -> String {
     at.to_zoned(zone()).strftime("%H:%M:%S").to_string()
 }
 
-/// That of the machine; tests have one that is the same everywhere.
+/// The time zone of the machine; tests have one that is the same everywhere.
 fn zone() -> TimeZone {
     match cfg!(test) {
         true => TimeZone::UTC,

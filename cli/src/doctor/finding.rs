@@ -1,4 +1,4 @@
-//! What was found, how bad it is, and what cures it.
+//! A finding: its level, its subject and its cure.
 
 use std::fmt;
 
@@ -42,7 +42,7 @@ impl Level {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     pub level: Level,
-    /// What it is about, such as a tag.
+    /// Its subject, such as a tag.
     pub subject: String,
     pub text: String,
     pub cure: String,
@@ -52,7 +52,7 @@ pub struct Finding {
 const NAMED: usize = 3;
 
 impl Finding {
-    /// What stands before the word "tag" in the subject, and the name of the tag, if it is one.
+    /// The text before the word "tag" in the subject, and the name of the tag, if it is one.
     fn tag(&self) -> Option<(&str, &str)> {
         let (before, name) = self.subject.split_once("tag \"")?;
         Some((before, name.strip_suffix('"')?))

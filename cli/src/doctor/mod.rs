@@ -82,7 +82,7 @@ async fn of_one(connection: Connection) -> Result<Findings, Failure> {
     .await
 }
 
-/// What is found in each database that has leaf, and which these are, in a sentence.
+/// The findings in each database that has leaf, and which these are, in a sentence.
 async fn of_all_databases(args: &connection::Args) -> Result<(Findings, Option<String>), Failure> {
     let (config, connection) = args.open_for_many(Access::Any).await?;
     let names = interruptible(connection, async |connection| {
@@ -123,7 +123,7 @@ async fn of_all_databases(args: &connection::Args) -> Result<(Findings, Option<S
     Ok((all, Some(human::printable(&examined))))
 }
 
-/// What is found in a database; `None` if it does not have leaf.
+/// The findings in a database; `None` if it does not have leaf.
 async fn of_one_of_several(connection: Connection) -> Result<Option<Findings>, Failure> {
     interruptible(connection, async |connection| {
         let client = connection.client();

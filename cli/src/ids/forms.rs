@@ -1,4 +1,4 @@
-//! What an id can be given as: a number or a text.
+//! The forms of an id: a number or a text.
 
 use std::num::{IntErrorKind, ParseIntError};
 
@@ -6,7 +6,7 @@ use clap::ValueEnum;
 
 use crate::failure::Failure;
 
-/// What an id is given as.
+/// The form of an id.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Form {
     /// A number if it has digits only and does not begin with 0, else a text

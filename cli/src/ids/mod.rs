@@ -53,7 +53,7 @@ pub struct EncodeArgs {
     common: Common,
 }
 
-/// What both take.
+/// The arguments of both.
 #[derive(Debug, Args)]
 struct Common {
     /// Ids; without any, they are read from standard input

@@ -1,4 +1,4 @@
-//! What leaf's views show of a database, at one moment.
+//! The content of leaf's views in a database, at one moment.
 //!
 //! - [`server`]: the server, the database and the extension.
 //! - [`tags`], `leaf.stat_segment`.
@@ -23,7 +23,7 @@ pub use snowflake::Snowflake;
 pub use tags::Tag;
 pub use upstream::Upstream;
 
-/// What the views show.
+/// The content of the views.
 #[derive(Clone, Debug, Serialize)]
 pub struct Look {
     pub server: Server,

@@ -1,4 +1,4 @@
-//! What commands print: plain where it is piped, and quiet when nobody reads it. Texts that come
+//! The output of commands: plain where it is piped, and quiet when nobody reads it. Texts that come
 //! from a server or a file are made printable in what people read, and are exact in JSON and CSV.
 //!
 //! - [`rows`]: rows as a table, JSON or CSV.

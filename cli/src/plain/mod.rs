@@ -105,7 +105,7 @@ fn install(schema: &str) -> String {
     script(&[SETTINGS, &tables, ROUTINES, END], &schema, true)
 }
 
-/// What `parts` have, with the schema of the functions, quoted, and their names there filled in.
+/// The text of `parts`, with the schema of the functions, quoted, and their names there filled in.
 fn script(parts: &[&str], schema: &str, is_new: bool) -> String {
     let routines = ROUTINES.split("@extschema@.").skip(1);
     let routines: Vec<_> = routines.filter_map(|it| it.split('(').next()).collect();

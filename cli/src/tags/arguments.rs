@@ -37,7 +37,7 @@ pub enum Command {
 }
 
 impl Command {
-    /// What is being done, for a person who waits for it.
+    /// The name of the work, for a person who waits for it.
     pub fn name(&self) -> &'static str {
         match self {
             Command::List(_) => "reading the catalog",
@@ -215,7 +215,7 @@ pub struct Adopt {
     pub lock: Lock,
 }
 
-/// What changes a table takes.
+/// The arguments of commands that change a table.
 #[derive(Debug, Args)]
 pub struct Lock {
     /// How long to wait for the locks of the table

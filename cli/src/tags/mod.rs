@@ -32,7 +32,7 @@ row! {
         position: Option<i64>,
         /// Whether the tag had to be moved.
         moved: bool,
-        /// What was not counted, if anything.
+        /// Rows that were not counted, if there are any.
         ignored: Option<String>,
     }
 }
@@ -57,7 +57,7 @@ pub async fn run(args: &TagsArgs) -> Result<(), Failure> {
     .await
 }
 
-/// What is to be said once it is committed.
+/// The output once it is committed.
 enum Done {
     Lines(Vec<String>),
     Aligned(Vec<Aligned>),
@@ -144,7 +144,7 @@ async fn with_similar(client: &Client, command: &Command, failure: Failure) -> F
     const SIMILAR: f64 = 0.8;
     let sql = "SELECT biz_tag::text FROM leaf.stat_segment";
     let tags = query::in_transaction(client, "BEGIN READ ONLY", async || {
-        // What has failed may have been this: the view could run the code of whoever has made it.
+        // This may have failed: the view could run the code of the role that has made it.
         schema_of_leaf(client).await?;
         query::all(client, sql, &[]).await
     });

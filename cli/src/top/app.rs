@@ -1,4 +1,4 @@
-//! What is known of the sources, and what of it is shown.
+//! The state of the sources, and the part of it that is shown.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -13,7 +13,7 @@ use crate::look::{Look, Tag};
 /// The shortest and the longest interval between two looks, in seconds.
 pub const INTERVALS: [f64; 2] = [0.1, 3_600.0];
 
-/// What rows are sorted by.
+/// The order of the rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Sort {
     /// Names, ascending
@@ -29,7 +29,7 @@ pub enum Sort {
     Errors,
 }
 
-/// What is on the screen beside the table.
+/// The pane on the screen beside the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     Table,
@@ -50,7 +50,7 @@ pub struct Source {
     tags: HashMap<String, Seen>,
 }
 
-/// What several looks say about a tag together.
+/// A tag, as several looks together show it.
 #[derive(Clone, Debug)]
 struct Seen {
     ids_drawn: i64,

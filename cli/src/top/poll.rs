@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// After which time another connection is made.
 const LONGEST: Duration = Duration::from_secs(30);
 
-/// What has become of a look at a source.
+/// The result of a look at a source.
 pub struct Update {
     /// The number of the source.
     pub source: usize,

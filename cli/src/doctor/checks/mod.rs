@@ -1,4 +1,4 @@
-//! What is looked for: the statements of `doctor.sql`, and what needs more than a statement.
+//! The checks: the statements of `doctor.sql`, and those that need more than a statement.
 
 mod columns;
 mod server;

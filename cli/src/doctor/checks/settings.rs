@@ -12,7 +12,7 @@ use crate::human;
 use crate::look::Look;
 use crate::query;
 
-/// What the settings of this database are, whatever those of the session are; `None` where that
+/// The settings of this database, whatever those of the session are; `None` where that
 /// is not known.
 #[derive(Debug, Default)]
 struct Configured {
