@@ -4,6 +4,10 @@ use axum::body::Body;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderValue, Response};
 use bytes::Bytes;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::problem::{self, Problem};
 
 /// The most digits of an id, and its sign.
 const WIDEST: usize = 20;
@@ -31,6 +35,20 @@ pub enum Format {
     /// A line per id.
     Text,
 }
+
+// What `Format::Json` writes. A comment for rustdoc would be said to callers.
+#[derive(ToSchema)]
+#[schema(example = json!({ "ids": ["1001", "1002"] }))]
+#[expect(dead_code, reason = "a frame writes it")]
+pub struct Ids {
+    #[schema(inline)]
+    ids: Vec<Digits>,
+}
+
+#[derive(ToSchema)]
+#[schema(pattern = "^-?[0-9]+$")]
+#[expect(dead_code, reason = "a frame writes it")]
+struct Digits(String);
 
 /// Ids between texts.
 struct Frame {
@@ -104,6 +122,13 @@ pub fn tinyid<T: Copy + Into<i64>>(ids: &[T]) -> Bytes {
 
 pub fn json(body: impl Into<Body>) -> Response<Body> {
     with_type(body, HeaderValue::from_static("application/json"))
+}
+
+/// # Errors
+/// [`INTERNAL`](problem::INTERNAL) if JSON cannot say it.
+pub fn object(body: &impl Serialize) -> Result<Response<Body>, Problem> {
+    let text = serde_json::to_vec(body).map_err(|_| problem::INTERNAL)?;
+    Ok(json(text))
 }
 
 pub fn text(body: impl Into<Body>) -> Response<Body> {

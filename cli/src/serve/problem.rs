@@ -1,12 +1,15 @@
 //! Why a request gets no ids: what the caller is told. No text names a host, a role or a secret;
 //! the log has the rest.
 
+use std::borrow::Cow;
+
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use leaf_sdk::Error;
 use serde::Serialize;
 use tokio_postgres::error::SqlState;
+use utoipa::ToSchema;
 
 /// An answer other than ids. The codes are stable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,31 +24,36 @@ pub struct Problem {
     pub retry_after: Option<u16>,
 }
 
-/// A problem in JSON.
-#[derive(Serialize)]
-struct Body<'a> {
+#[derive(Serialize, ToSchema)]
+#[schema(as = Problem, example = json!(UNKNOWN_TAG.told()))]
+pub struct Body {
+    /// Stable.
     code: &'static str,
     message: &'static str,
-    hint: &'a str,
+    hint: Cow<'static, str>,
 }
 
 impl Problem {
     /// A line of JSON.
     pub fn body(&self) -> String {
-        let body = Body {
+        serde_json::to_string(&self.told()).unwrap_or_default() + "\n"
+    }
+
+    fn told(&self) -> Body {
+        Body {
             code: self.code,
             message: self.message,
-            hint: &match self.most {
-                Some(most) => format!("Ask for 1 to {most} ids."),
-                None => self.hint.to_owned(),
+            hint: match self.most {
+                Some(most) => format!("Ask for 1 to {most} ids.").into(),
+                None => self.hint.into(),
             },
-        };
-        serde_json::to_string(&body).unwrap_or_default() + "\n"
+        }
     }
 }
 
 macro_rules! problems {
-    ($($(#[$doc:meta])* $name:ident = $status:literal $(after $seconds:literal s)?: $code:literal, $message:literal, $hint:literal;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident = $status:literal $(after $seconds:literal s)?: $code:literal, $message:literal, $hint:literal;)*) => {
+    $(
         $(#[$doc])*
         pub const $name: Problem = Problem {
             status: $status,
@@ -55,7 +63,10 @@ macro_rules! problems {
             most: None,
             retry_after: [$($seconds)?].first().copied(),
         };
-    )*};
+    )*
+        /// All of them.
+        pub const ALL: &[Problem] = &[$($name),*];
+    };
 }
 
 problems! {

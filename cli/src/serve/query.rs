@@ -6,12 +6,42 @@ use axum::extract::Path;
 use axum::extract::rejection::PathRejection;
 use axum::http::header::ACCEPT;
 use axum::http::{HeaderMap, Uri};
+use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
+use utoipa::openapi::{ObjectBuilder, RefOr, Required, Schema, Type};
 
 use super::answer::Format;
 use super::problem::{self, Problem};
 
 /// The longest name of a tag, in characters.
 const LONGEST_TAG: usize = 128;
+
+/// What the description says of a part of an address.
+pub fn in_path(name: &str, description: &str, example: &str) -> Parameter {
+    let parameter = ParameterBuilder::new()
+        .name(name)
+        .parameter_in(ParameterIn::Path)
+        .required(Required::True)
+        .description(Some(description))
+        .schema(Some(ObjectBuilder::new().schema_type(Type::String)))
+        .example(Some(example.into()));
+    parameter.build()
+}
+
+/// What it says of a parameter behind the question mark.
+pub fn in_query(
+    name: &str,
+    required: Required,
+    description: &str,
+    schema: impl Into<RefOr<Schema>>,
+) -> Parameter {
+    let parameter = ParameterBuilder::new()
+        .name(name)
+        .parameter_in(ParameterIn::Query)
+        .required(required)
+        .description(Some(description))
+        .schema(Some(schema));
+    parameter.build()
+}
 
 /// What a caller of `/v1` asks for.
 pub struct Wanted {
@@ -26,6 +56,27 @@ pub fn parameter<'a>(text: &'a str, name: &str) -> Option<Cow<'a, str>> {
 }
 
 impl Wanted {
+    /// What the description says of the parameters.
+    pub fn described() -> [Parameter; 2] {
+        let count = ObjectBuilder::new()
+            .schema_type(Type::Integer)
+            .minimum(Some(1))
+            .default(Some(1.into()));
+        let format = ObjectBuilder::new()
+            .schema_type(Type::String)
+            .enum_values(Some(["json", "text"]));
+        let limit = "How many ids; at most the limit that --max-count sets.";
+        [
+            in_query("count", Required::False, limit, count),
+            in_query(
+                "format",
+                Required::False,
+                "Precedes the header Accept.",
+                format,
+            ),
+        ]
+    }
+
     /// # Errors
     /// [`BAD_COUNT`](problem::BAD_COUNT), [`BAD_FORMAT`](problem::BAD_FORMAT)
     pub fn of(uri: &Uri, headers: &HeaderMap, max_count: u32) -> Result<Wanted, Problem> {

@@ -7,6 +7,7 @@ use axum::extract::{Path, Request, State};
 use axum::response::Response;
 use jiff::Timestamp;
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::serve::answer;
 use crate::serve::app::App;
@@ -33,9 +34,10 @@ pub async fn snowflake(State(app): State<Arc<App>>, request: Request) -> Result<
     Ok(wanted.format.answer(drawn.ids()))
 }
 
-#[derive(Serialize)]
-struct Fields {
+#[derive(Serialize, ToSchema)]
+pub struct Fields {
     id: String,
+    #[schema(format = DateTime)]
     created_at: String,
     worker_id: i32,
     sequence: i32,
@@ -56,9 +58,7 @@ pub async fn decode(
         worker_id: fields.worker_id,
         sequence: fields.sequence,
     };
-    Ok(answer::json(
-        serde_json::to_vec(&fields).map_err(|_| problem::INTERNAL)?,
-    ))
+    answer::object(&fields)
 }
 
 /// An instant as RFC 3339 writes it.

@@ -1,4 +1,4 @@
-//! The page for people, and the description of the addresses.
+//! The page for people.
 
 use std::sync::LazyLock;
 
@@ -11,12 +11,8 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use sha2::{Digest, Sha256};
 
-use crate::serve::answer;
-
 /// One file, which fetches nothing from elsewhere.
 const PAGE: &str = include_str!("../assets/page.html");
-
-pub const OPENAPI: &str = include_str!("../assets/openapi.json");
 
 /// Only the style and the script of the page itself, and questions to this server.
 static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
@@ -41,10 +37,6 @@ pub async fn page() -> Response {
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
     response
-}
-
-pub async fn openapi() -> Response {
-    answer::json(OPENAPI)
 }
 
 /// The text of the only element of this name.

@@ -7,12 +7,15 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use jiff::Timestamp;
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::serve::answer;
 use crate::serve::app::App;
 use crate::serve::measures;
-use crate::serve::problem::{self, Problem};
+use crate::serve::problem::Problem;
 use crate::serve::tokens::Right;
+
+pub const NOT_READY: &str = "not ready: no ids are at hand\n";
 
 /// The process answers.
 pub async fn healthz() -> Response {
@@ -23,11 +26,7 @@ pub async fn healthz() -> Response {
 pub async fn readyz(State(app): State<Arc<App>>) -> Response {
     match app.is_ready() {
         true => answer::text("ready\n"),
-        false => (
-            StatusCode::SERVICE_UNAVAILABLE,
-            "not ready: no ids are at hand\n",
-        )
-            .into_response(),
+        false => (StatusCode::SERVICE_UNAVAILABLE, NOT_READY).into_response(),
     }
 }
 
@@ -45,35 +44,43 @@ pub async fn metrics(State(app): State<Arc<App>>, request: Request) -> Result<Re
     Ok(response)
 }
 
-/// What the page shows. Why something has failed is in the log: such texts name hosts and roles.
-#[derive(Serialize)]
-struct Status {
+// What the page shows. Why something has failed is in the log: such texts name hosts and roles.
+// What rustdoc is told of a field, the description tells callers.
+#[derive(Serialize, ToSchema)]
+pub struct Status {
     version: &'static str,
     uptime_seconds: u64,
     is_ready: bool,
-    /// null if the database was not asked yet.
+    /// null if it was not asked yet.
+    #[schema(required)]
     is_database_reachable: Option<bool>,
+    #[schema(inline)]
     tags: Vec<TagStatus>,
+    #[schema(inline)]
     snowflake: SnowflakeStatus,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 struct TagStatus {
     name: String,
+    /// Ids at hand.
     buffered: u64,
     /// Buffers fetched.
     refills: u64,
     waiting: u64,
     waits: u64,
     longest_wait_ms: f64,
+    /// Whether a refill has failed since the start; the log says why.
     has_failed: bool,
     /// Grows with every id that is handed out.
     issued: String,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 struct SnowflakeStatus {
+    #[schema(required)]
     worker_id: Option<i32>,
+    #[schema(required, format = DateTime)]
     ceiling: Option<String>,
     renewals: u64,
     rollbacks: u64,
@@ -106,9 +113,7 @@ pub async fn status(State(app): State<Arc<App>>, request: Request) -> Result<Res
         tags: tags.collect(),
         snowflake: of_snowflakes(&app),
     };
-    Ok(answer::json(
-        serde_json::to_vec(&status).map_err(|_| problem::INTERNAL)?,
-    ))
+    answer::object(&status)
 }
 
 fn of_snowflakes(app: &App) -> SnowflakeStatus {

@@ -14,6 +14,10 @@ use axum::extract::{Request, State};
 use axum::http::HeaderMap;
 use axum::response::Response;
 use leaf_sdk::SegmentId;
+use serde::Serialize;
+use utoipa::openapi::path::Parameter;
+use utoipa::openapi::{ObjectBuilder, Required, Type};
+use utoipa::{PartialSchema, ToSchema};
 
 use crate::serve::answer::{self, Drawn};
 use crate::serve::app::App;
@@ -27,7 +31,56 @@ const LARGEST_FORM: usize = 4_096;
 /// After how many percent of a segment the client fetches the next one.
 const LOADING_PERCENT: i64 = 20;
 
-const TOKEN_ERROR: &str = r#"{"data":null,"code":5,"message":"token is error"}"#;
+#[derive(Serialize, ToSchema)]
+#[schema(as = TinyIds)]
+pub struct Ids {
+    #[schema(required)]
+    data: Option<Vec<i64>>,
+    /// 200, 5 for the token, 6 for other errors.
+    code: u16,
+    message: String,
+}
+
+#[derive(Serialize, ToSchema)]
+#[schema(as = TinySegment)]
+pub struct Block {
+    #[schema(inline, required)]
+    data: Option<Fields>,
+    /// 200, 5 for the token, 6 for other errors.
+    code: u16,
+    message: String,
+}
+
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct Fields {
+    max_id: i64,
+    loading_id: i64,
+    current_id: i64,
+    delta: i64,
+    remainder: i64,
+}
+
+/// The parameters of a request for ids.
+pub fn of_ids() -> Vec<Parameter> {
+    let integer = ObjectBuilder::new().schema_type(Type::Integer);
+    let about = "How many ids; 1 if it is missing.";
+    let mut parameters = of_block();
+    parameters.insert(
+        1,
+        query::in_query("batchSize", Required::False, about, integer),
+    );
+    parameters
+}
+
+/// The parameters of a request for a block.
+pub fn of_block() -> Vec<Parameter> {
+    let about = "The token; the header Authorization works, too.";
+    vec![
+        query::in_query("bizType", Required::True, "The tag.", String::schema()),
+        query::in_query("token", Required::False, about, String::schema()),
+    ]
+}
 
 /// The parameters of a request: those of the address precede those of a form.
 struct Parameters {
@@ -110,9 +163,17 @@ pub async fn next_segment_id(
         loading,
         max,
     } = segment;
-    Ok(answer::json(format!(
-        r#"{{"data":{{"maxId":{max},"loadingId":{loading},"currentId":{current},"delta":1,"remainder":0}},"code":200,"message":""}}"#
-    )))
+    answer::object(&Block {
+        data: Some(Fields {
+            max_id: max,
+            loading_id: loading,
+            current_id: current,
+            delta: 1,
+            remainder: 0,
+        }),
+        code: 200,
+        message: String::new(),
+    })
 }
 
 pub async fn next_segment_id_simple(
@@ -158,14 +219,15 @@ fn longest_run<T: Copy + Into<i64>>(ids: &[T]) -> Option<Segment> {
 }
 
 fn failed(problem: Problem) -> Result<Response, Problem> {
-    match kind(problem)? {
-        Kind::Token => Ok(answer::json(TOKEN_ERROR)),
-        Kind::System => {
-            let message = format!("{}: {}", problem.code, problem.message);
-            let body = serde_json::json!({ "data": null, "code": 6, "message": message });
-            Ok(answer::json(body.to_string()))
-        }
-    }
+    let (code, message) = match kind(problem)? {
+        Kind::Token => (5, "token is error".to_owned()),
+        Kind::System => (6, format!("{}: {}", problem.code, problem.message)),
+    };
+    answer::object(&Ids {
+        data: None,
+        code,
+        message,
+    })
 }
 
 fn failed_simple(problem: Problem) -> Result<Response, Problem> {

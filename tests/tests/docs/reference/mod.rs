@@ -4,6 +4,7 @@
 mod errors;
 mod functions;
 mod names;
+mod openapi;
 mod settings;
 mod views;
 mod written;
