@@ -1,5 +1,7 @@
 //! `/openapi.json`: a valid description, of addresses that answer as it says.
 
+use std::collections::HashSet;
+
 use leaf_tests::{Serve, Server};
 
 #[test]
@@ -17,8 +19,11 @@ fn every_described_address_answers_as_described() {
     {
         assert!(description.pointer(reference).is_some(), "{reference}");
     }
+    let mut names = HashSet::new();
     for (path, methods) in description["paths"].as_object().expect("paths") {
         for (method, operation) in methods.as_object().expect("methods") {
+            let name = operation["operationId"].as_str().expect("a name");
+            assert!(names.insert(name), "{name} is two operations");
             let none = Vec::new();
             let parameters = operation["parameters"].as_array().unwrap_or(&none);
             let mut address = path.clone();
@@ -50,7 +55,16 @@ fn every_described_address_answers_as_described() {
                 .split(';')
                 .next()
                 .expect("a type");
-            assert!(content.contains_key(kind), "{method} {address}: {kind}");
+            let body = content.get(kind);
+            let schema = &body.unwrap_or_else(|| panic!("{name}: {kind}"))["schema"];
+            let Some(reference) = schema["$ref"].as_str() else {
+                continue;
+            };
+            let schema = description.pointer(&reference[1..]).expect("a schema");
+            for key in schema["required"].as_array().into_iter().flatten() {
+                let value = answer.json().get(key.as_str().expect("a key")).cloned();
+                assert!(value.is_some(), "{name} answers no {key}: {}", answer.body);
+            }
         }
     }
 }
