@@ -6,7 +6,8 @@
 //! and the inode of the lock, so that a copy of it, here or on another node, is not
 //! taken for the original; and a *generation*, which the lock contains, too, and which
 //! changes with each registration and release, so that an earlier cache that was put
-//! back is not taken for the present one. A checksum shows damage and edits. Where the
+//! back is not taken for the present one. The lock has the ceiling, too: an earlier cache
+//! of the same lease goes on above it. A checksum shows damage and edits. Where the
 //! registry was found is kept, too: if it is sought elsewhere, it has to be asked.
 
 use std::ffi::OsString;
@@ -61,8 +62,33 @@ pub(super) struct Cache {
     place: Place,
     /// Released when the process ends, even if it crashes.
     lock: File,
-    /// The content of the lock file.
-    generation: Mutex<String>,
+    mark: Mutex<Mark>,
+}
+
+/// The content of the lock file.
+#[derive(Clone)]
+struct Mark {
+    generation: String,
+    /// Below it, ids may have been issued.
+    ceiling: WallTime,
+}
+
+impl Mark {
+    /// Reads the file; a damaged one belongs to no cache.
+    fn read(text: String) -> Mark {
+        let read = text.split_once(' ');
+        let read = read.and_then(|(generation, us)| Some((generation, us.parse().ok()?)));
+        match read {
+            Some((generation, us)) => Mark {
+                generation: generation.to_owned(),
+                ceiling: WallTime::from_unix_us(us),
+            },
+            None => Mark {
+                generation: text,
+                ceiling: WallTime::MIN,
+            },
+        }
+    }
 }
 
 impl Cache {
@@ -97,12 +123,12 @@ impl Cache {
             }
             TryLockError::Error(error) => Error::cache(error),
         })?;
-        let generation = fs::read_to_string(&lock_path).unwrap_or_default();
+        let mark = fs::read_to_string(&lock_path).unwrap_or_default();
         Ok(Cache {
             path: path.to_owned(),
             place,
             lock,
-            generation: Mutex::new(generation),
+            mark: Mutex::new(Mark::read(mark)),
         })
     }
 
@@ -128,7 +154,7 @@ impl Cache {
             && content["node"].as_str() == Some(node)
             && content["machine"].as_str() == Some(&machine())
             && content["inode"].as_u64() == Some(self.inode()?)
-            && content["generation"].as_str() == Some(self.generation.lock().as_str());
+            && content["generation"].as_str() == Some(self.mark.lock().generation.as_str());
         if !is_own {
             return None;
         }
@@ -140,6 +166,7 @@ impl Cache {
         Some(match content.get("token") {
             Some(_) => {
                 let mut lease = read_lease(content, nonce)?;
+                lease.ceiling = lease.ceiling.max(self.mark.lock().ceiling);
                 lease.held.is_doubtful |= !self.place.may_be(content);
                 Holding {
                     cached: Some(lease),
@@ -163,6 +190,13 @@ impl Cache {
     /// Writes the lease, durably.
     pub(super) fn store(&self, node: &str, lease: &Lease) -> io::Result<()> {
         let Lease { held, ceiling } = lease;
+        let mark = self.mark.lock().clone();
+        if mark.ceiling != *ceiling {
+            self.set_mark(Mark {
+                ceiling: *ceiling,
+                ..mark
+            })?;
+        }
         let value = json!({
             "worker_id": held.terms.worker_id,
             "nonce": text_of(held.nonce),
@@ -185,7 +219,7 @@ impl Cache {
             "node": node,
             "machine": machine(),
             "inode": self.inode(),
-            "generation": *self.generation.lock(),
+            "generation": self.mark.lock().generation,
             "hosts": self.place.hosts,
             "database": self.place.database,
         });
@@ -208,11 +242,19 @@ impl Cache {
 
     /// Begins another generation: what the file has is not used any more.
     pub(super) fn begin_generation(&self) -> io::Result<()> {
-        let next = Uuid::new_v4().to_string();
-        self.lock.write_all_at(next.as_bytes(), 0)?;
-        self.lock.set_len(next.len() as u64)?;
+        self.set_mark(Mark {
+            generation: Uuid::new_v4().to_string(),
+            ceiling: WallTime::MIN,
+        })
+    }
+
+    /// Writes the lock file, durably.
+    fn set_mark(&self, mark: Mark) -> io::Result<()> {
+        let content = format!("{} {}", mark.generation, mark.ceiling.unix_us());
+        self.lock.write_all_at(content.as_bytes(), 0)?;
+        self.lock.set_len(content.len() as u64)?;
         self.lock.sync_all()?;
-        *self.generation.lock() = next;
+        *self.mark.lock() = mark;
         Ok(())
     }
 

@@ -360,8 +360,10 @@ pub(super) async fn release(link: Arc<Link>, node: Arc<Node>) -> Result<(), Erro
         store(&lease)?;
         return Err(error);
     }
-    // From now on, only the registry can tell whether the lease exists.
+    // From now on, only the registry can tell whether the lease exists, and an earlier file is
+    // not used.
     lease.held.is_doubtful = true;
+    cache.begin_generation().map_err(Error::cache)?;
     store(&lease)?;
     // An error may be that of a pooler, after the lease has ended.
     end_lease(&link, &lease, end).await?;

@@ -190,6 +190,25 @@ fn cache_put_back_after_its_release_is_not_used_while_the_server_is_away_either(
     assert!(error.is_retryable(), "{error:?}");
 }
 
+/// Each start goes on above the ceiling in the file, which is ahead of the clock.
+#[test]
+fn earlier_cache_put_back_alone_repeats_nothing_while_the_server_is_away() {
+    let mut server = Server::start();
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("worker.json");
+    let mut ledger = Ledger::new();
+    let ids = cached(&server, &file);
+    ledger.add(numbers(ids.next_n(1_000).expect("ids")));
+    drop(ids);
+    server.stop(Mode::Immediate);
+    let saved = fs::read(&file).expect("a cache");
+    for _ in 0..3 {
+        fs::write(&file, &saved).expect("it is put back");
+        let ids = again(&leaf(&server), SnowflakeConfig::new("cached").cache(&file));
+        ledger.add(numbers(ids.next_n(10_000).expect("ids")));
+    }
+}
+
 #[test]
 fn edited_cache_is_not_used() {
     let mut server = Server::start();
@@ -298,12 +317,17 @@ fn cache_whose_release_ended_with_an_error_is_for_the_registry_to_decide() {
          CREATE TRIGGER fails BEFORE UPDATE ON leaf.worker FOR EACH ROW
              WHEN (NEW.ceiling < OLD.ceiling) EXECUTE FUNCTION fails()",
     );
+    let before = fs::read(&file).expect("a cache");
     first.close().expect_err("the trigger fails");
     drop(first);
+    let after = fs::read(&file).expect("a cache");
     server.stop(Mode::Immediate);
-    let config = SnowflakeConfig::new("cached").cache(&file);
-    let away = again(&handle(&server, HASTE), config);
-    away.next().expect_err("the lease may be another's");
+    for cache in [after, before] {
+        fs::write(&file, cache).expect("it is put back");
+        let config = SnowflakeConfig::new("cached").cache(&file);
+        let away = again(&handle(&server, HASTE), config);
+        away.next().expect_err("the lease may be another's");
+    }
 }
 
 /// A network can keep the release until the next start has repeated the registration.
