@@ -72,7 +72,9 @@ pub use process::{Paused, signal};
 pub use prometheus::{Prometheus, Sample};
 pub use relay::Relay;
 pub use serve::{Answered, Serve};
-pub use server::{Mode, Options, Server, slow_grants, waiting_callers, waiting_loaders};
+pub use server::{
+    Mode, Options, Server, slow_grants, wait_for_caller, waiting_callers, waiting_loaders,
+};
 pub use service::Service;
 pub use snowflake::{Fields, Lease, Snowflake};
 pub use terminal::Terminal;

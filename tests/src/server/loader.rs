@@ -70,3 +70,11 @@ pub fn waiting_callers(observer: &mut Client, function: &str) -> i64 {
             AND wait_event IS NOT NULL AND wait_event_type <> 'Client'"
     ))
 }
+
+/// Waits until a client's session waits for ids: for the loader, or, in the plain edition, for a lock.
+pub fn wait_for_caller(server: &Server) {
+    let mut observer = server.connect();
+    let waits = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'
+                 AND state = 'active' AND wait_event_type IN ('Extension', 'Lock')";
+    wait_until("a call waits", || observer.number(waits) >= 1);
+}

@@ -3,7 +3,7 @@
 mod loader;
 mod options;
 
-pub use loader::{slow_grants, waiting_callers, waiting_loaders};
+pub use loader::{slow_grants, wait_for_caller, waiting_callers, waiting_loaders};
 pub use options::Options;
 
 use crate::account::{command, give, run};

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use leaf_tests::{Draw, Mode, Serve, Server, Signal, wait_until};
+use leaf_tests::{Draw, Mode, Serve, Server, Signal, wait_for_caller, wait_until};
 
 /// Where a tag stands: the first number that is not granted.
 fn max_id(server: &Server) -> i64 {
@@ -37,15 +37,6 @@ fn graceful_end_returns_the_worker_id() {
     assert_eq!(client.number(leased), 0);
 }
 
-/// Waits until a request waits for a grant, whose row the caller has locked: for the loader, or
-/// in the plain edition for the lock.
-fn wait_for_request(server: &Server) {
-    let mut client = server.connect();
-    let waits = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'
-                 AND state = 'active' AND wait_event_type IN ('Extension', 'Lock')";
-    wait_until("the request waits", || client.number(waits) >= 1);
-}
-
 #[test]
 fn requests_under_way_end_before_the_process_does() {
     let (server, mut client) = Server::with_orders(1000);
@@ -57,7 +48,7 @@ fn requests_under_way_end_before_the_process_does() {
         .expect("a lock");
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| serve.get("/v1/segment/orders"));
-        wait_for_request(&server);
+        wait_for_caller(&server);
         serve.signal(Signal::SIGTERM);
         wait_until("no connection is accepted", || {
             std::net::TcpStream::connect(serve.address()).is_err()
@@ -80,7 +71,7 @@ fn second_signal_ends_it_at_once() {
         .expect("a lock");
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| serve.try_get("/v1/segment/orders"));
-        wait_for_request(&server);
+        wait_for_caller(&server);
         serve.signal(Signal::SIGTERM);
         wait_until("no connection is accepted", || {
             std::net::TcpStream::connect(serve.address()).is_err()
