@@ -47,6 +47,17 @@ impl Answered {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
+    /// The status and the code of a problem, which is one line of JSON with a message and a hint.
+    #[track_caller]
+    pub fn problem(&self) -> (u16, String) {
+        let problem = self.json();
+        assert_eq!(self.body.matches('\n').count(), 1, "{}", self.body);
+        let texts = ["message", "hint"].map(|text| problem[text].is_string());
+        assert_eq!(texts, [true, true], "{}", self.body);
+        let code = problem["code"].as_str().expect("a code");
+        (self.status, code.to_owned())
+    }
+
     /// The ids of `/v1/segment` or `/v1/snowflake`.
     pub fn ids(&self) -> Vec<i64> {
         assert_eq!(self.status, 200, "{}", self.body);
