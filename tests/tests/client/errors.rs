@@ -83,9 +83,6 @@ fn hint_of_the_server_is_in_the_error() {
     let error = raised(&mut server.connect(), "XX000");
     assert_eq!(error.hint(), Some("Do this."));
     assert_eq!(error.to_string(), "why; hint: Do this.");
-    let leaf = Leaf::new(config(&server, PATIENCE)).expect("a handle");
-    let unknown = leaf.segment("nothing").next().expect_err("no such tag");
-    assert!(unknown.to_string().contains("leaf_tag_create"), "{unknown}");
 }
 
 #[test]
@@ -153,24 +150,6 @@ fn durations_at_their_ends_give_errors_or_work() {
         .timeout(HASTE);
     let error = draw(forever).expect_err("no server");
     assert!(matches!(error, Error::Timeout { .. }), "{error:?}");
-}
-
-#[test]
-fn counts_at_their_ends_give_errors() {
-    let server = Server::start();
-    server.connect().run("SELECT leaf_tag_create('orders')");
-    let leaf = Leaf::new(config(&server, PATIENCE)).expect("a handle");
-    let orders = leaf.segment("orders");
-    let events = leaf
-        .snowflake(SnowflakeConfig::new("node"))
-        .expect("a generator");
-    assert!(orders.next_n(0).expect("nothing").is_empty());
-    for count in [usize::MAX, usize::MAX / 8, 1 << 50] {
-        for error in [orders.next_n(count).err(), events.next_n(count).err()] {
-            assert!(matches!(error, Some(Error::Argument(_))), "{error:?}");
-        }
-    }
-    orders.next().expect("an id");
 }
 
 #[test]

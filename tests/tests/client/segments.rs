@@ -159,8 +159,6 @@ fn what_the_server_refuses_is_told_apart() {
     let began = Instant::now();
     let unknown = leaf.segment("nothing").next().expect_err("no such tag");
     assert!(matches!(unknown, Error::UnknownTag(_)), "{unknown:?}");
-    assert_eq!(unknown.sqlstate().map(|code| code.code()), Some("42704"));
-    assert!(!unknown.is_retryable());
     assert!(unknown.to_string().contains("nothing"), "{unknown}");
     assert!(
         began.elapsed() < Duration::from_secs(60),

@@ -18,26 +18,6 @@ fn fails(client: &mut Client, statement: &str, code: &str) {
 }
 
 #[test]
-fn unknown_tag_is_42704() {
-    let (_server, mut client) = Server::with_orders(1000);
-    refused(client.next("nosuch"), "42704");
-    refused(client.batch("nosuch", 5), "42704");
-    refused(client.reserve("nosuch", 5), "42704");
-    // Never seen by leaf, however much it looks like another tag.
-    refused(client.next("Orders"), "42704");
-    refused(client.next("orders "), "42704");
-    for call in [
-        "leaf_tag_alter('nosuch', step => 5)",
-        "leaf_tag_drop('nosuch')",
-        "leaf_tag_grant('nosuch', 'postgres')",
-        "leaf_tag_revoke('nosuch', 'postgres')",
-    ] {
-        fails(&mut client, &format!("SELECT {call}"), "42704");
-    }
-    assert_eq!(client.number("SELECT count(*) FROM leaf.stat_segment"), 1);
-}
-
-#[test]
 fn hints_are_for_whoever_has_made_the_mistake() {
     let (_server, mut client) = Server::with_orders(1000);
     let hint = |failure: Result<(), leaf_tests::postgres::Error>, code| {
@@ -110,17 +90,6 @@ fn bad_tag_is_22023() {
     }
     let huge = "y".repeat(1_000_000);
     refused(client.next(&huge), "22023");
-}
-
-#[test]
-fn bad_count_is_22023() {
-    let (_server, mut client) = Server::with_orders(1000);
-    for count in [0, -1, i32::MIN] {
-        refused(client.batch("orders", count), "22023");
-        refused(client.reserve("orders", count.into()), "22023");
-    }
-    refused(client.reserve("orders", i64::MIN), "22023");
-    assert_eq!(client.next("orders").expect("nothing was used up"), 1);
 }
 
 #[test]

@@ -82,15 +82,6 @@ fn batch_larger_than_a_tick_ascends_and_is_never_ahead_of_the_clock() {
 }
 
 #[test]
-fn bad_count_is_22023() {
-    let (_server, mut client) = server();
-    for count in [0, -1, i32::MIN] {
-        refused(client.snowflakes(count), "22023");
-    }
-    client.snowflake().expect("the session goes on");
-}
-
-#[test]
 fn batch_waiting_for_the_next_tick_can_be_cut_off() {
     let server = Server::options()
         .set("leaf.snowflake_layout", "custom:33,10,1,1s")
