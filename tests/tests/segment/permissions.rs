@@ -19,32 +19,6 @@ fn server() -> (Server, Client) {
 }
 
 #[test]
-fn stranger_may_do_nothing() {
-    let (server, _admin) = server();
-    let mut stranger = server.connect_as("stranger", "postgres");
-    refused(stranger.next("orders"), "42501");
-    refused(stranger.batch("orders", 5), "42501");
-    refused(stranger.reserve("orders", 5), "42501");
-    for call in [
-        "leaf_tag_alter('orders', step => 5)",
-        "leaf_tag_drop('orders')",
-        "leaf_tag_grant('orders', 'stranger')",
-        "leaf_tag_revoke('orders', 'owner')",
-    ] {
-        refused(stranger.batch_execute(&format!("SELECT {call}")), "42501");
-    }
-    for statement in [
-        "SELECT leaf_tag_create('mine')",
-        "UPDATE leaf.alloc SET grantees = '{stranger}'",
-        "INSERT INTO leaf.alloc (biz_tag, step) VALUES ('mine', 5)",
-        "DELETE FROM leaf.alloc",
-        "TRUNCATE leaf.alloc",
-    ] {
-        stranger.fails(statement, "42501");
-    }
-}
-
-#[test]
 fn who_may_not_use_the_schema_of_the_tables_draws_and_alters() {
     let (server, mut admin) = server();
     admin.run("REVOKE USAGE ON SCHEMA leaf FROM PUBLIC");
