@@ -52,17 +52,7 @@ fn open_transaction_reserves_nothing_and_says_how_to() {
     ] {
         refused(client.batch_execute(statement), "2D000");
     }
-    for call in [
-        "CALL leaf_worker_register('node')",
-        "CALL leaf_worker_renew(0, gen_random_uuid(), 1)",
-        "CALL leaf_worker_release(0, gen_random_uuid(), 1)",
-    ] {
-        client.run("BEGIN");
-        client.fails(call, "2D000");
-        client.run("ROLLBACK");
-    }
     assert_eq!(client.number(max_id), before);
-    assert_eq!(client.number("SELECT count(*) FROM leaf.worker"), 0);
 }
 
 /// A procedure without a transaction of its caller's may loop; each block is committed at once.

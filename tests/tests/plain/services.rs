@@ -4,7 +4,7 @@
 use std::thread;
 use std::time::Duration;
 
-use leaf_sdk::{Config, IdSource, Leaf, SnowflakeConfig, sync};
+use leaf_sdk::{Config, IdSource, Leaf, SnowflakeConfig};
 use leaf_tests::{
     Draw, INSTALLER, Ledger, Mode, Pooler, Relay, Said, Serve, Server, leafctl_on, refused,
     wait_until,
@@ -78,20 +78,6 @@ fn block_is_dropped_if_the_connection_is_lost_before_the_server_is_ready_again()
     );
     ids.add(later);
     leaf.close().expect("the server answers");
-}
-
-/// Calls on a connection of the program's own.
-#[test]
-fn calls_of_the_client_library_use_the_statement_of_the_edition() {
-    let (_server, mut client) = Server::options().plain().start_with_orders(100);
-    let block = sync::segment_reserve(&mut client, "orders", 10).expect("a block");
-    assert_eq!((block.first.get(), block.last.get()), (1, 10));
-    let mut transaction = client.transaction().expect("a transaction");
-    let error = sync::segment_reserve(&mut transaction, "orders", 10).expect_err("a transaction");
-    assert_eq!(error.sqlstate().expect("of the server").code(), "2D000");
-    drop(transaction);
-    let block = sync::segment_reserve(&mut client, "orders", 10).expect("a block");
-    assert_eq!(block.first.get(), 11);
 }
 
 /// A service that has met no edition asks again.

@@ -57,23 +57,6 @@ fn drawing_writes_no_wal_in_the_caller() {
 }
 
 #[test]
-fn rollback_gives_no_id_back() {
-    let (_server, mut client) = Server::with_orders(10);
-    let mut ledger = Ledger::new();
-    for _ in 0..20 {
-        client.run("BEGIN; SAVEPOINT a");
-        ledger.add(client.rows("orders", 7).expect("ids"));
-        client.run("SAVEPOINT b");
-        ledger.add(client.reserve("orders", 7).expect("a block").ids());
-        client.run("ROLLBACK TO b");
-        ledger.add(client.batch("orders", 7).expect("ids"));
-        client.run("ROLLBACK TO a");
-        ledger.add(client.rows("orders", 7).expect("ids"));
-        client.run("ROLLBACK");
-    }
-}
-
-#[test]
 fn new_tag_is_seen_by_its_transaction_alone() {
     let server = Server::start();
     let (mut creator, mut other) = (server.connect(), server.connect());

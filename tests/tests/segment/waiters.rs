@@ -2,32 +2,12 @@
 //! ids, and leave their place to others when they give up.
 
 use crate::waits::impatient;
-use leaf_tests::postgres::{Client, NoTls};
+use leaf_tests::postgres::Client;
 use leaf_tests::{
     Draw, Ledger, Server, Signal, failed, refused, signal, slow_grants, wait_until,
     waiting_callers, waiting_loaders,
 };
 use std::thread;
-
-#[test]
-fn waiting_caller_can_be_cancelled() {
-    let (server, mut client) = impatient();
-    let mut holder = server.connect();
-    holder.run("BEGIN; SELECT * FROM leaf.alloc WHERE biz_tag = 'orders' FOR UPDATE");
-    client.run("SET leaf.wait_timeout = '1h'");
-    let cancel = client.cancel_token();
-    thread::scope(|scope| {
-        let session = scope.spawn(|| client.next("orders"));
-        let mut observer = server.connect();
-        wait_until("the caller waits", || {
-            waiting_callers(&mut observer, "leaf_segment") == 1
-        });
-        cancel.cancel_query(NoTls).expect("a cancel request");
-        failed(session.join().expect("a session"), "57014");
-    });
-    holder.run("ROLLBACK");
-    client.next("orders").expect("the session goes on");
-}
 
 #[test]
 fn waiting_caller_can_be_terminated() {

@@ -157,25 +157,6 @@ fn drawing_writes_no_wal_in_the_caller() {
 }
 
 #[test]
-fn rollback_gives_no_id_back() {
-    let (_server, mut client) = server();
-    let order = Order::new();
-    let mut ledger = Ledger::new();
-    let mut draw = |client: &mut Client| {
-        ledger.add(order.ascending(|| client.snowflake_rows(7)).expect("ids"));
-        ledger.add(order.ascending(|| client.snowflakes(7)).expect("ids"));
-    };
-    for _ in 0..20 {
-        client.run("BEGIN; SAVEPOINT a");
-        draw(&mut client);
-        client.run("ROLLBACK TO a");
-        draw(&mut client);
-        client.run("ROLLBACK");
-        draw(&mut client);
-    }
-}
-
-#[test]
 fn extension_of_an_open_transaction_draws_at_once() {
     let server = Server::options()
         .bare()
