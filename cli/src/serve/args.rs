@@ -82,8 +82,8 @@ pub struct Args {
     #[arg(long, help_heading = "Access")]
     pub no_auth: bool,
 
-    /// On a loopback address without tokens, answer requests to this name, too, as a proxy passes
-    /// it on. Can be repeated
+    /// Without tokens, answer requests to this name, too, as other machines or a proxy call this one,
+    /// and those of its pages. Can be repeated
     #[arg(long, value_name = "NAME", help_heading = "Access")]
     pub allow_host: Vec<String>,
 

@@ -72,7 +72,7 @@ pub async fn run(args: Args) -> Result<(), Failure> {
         .map_err(Failure::failed)?;
     check_access(&args, &addresses)?;
     let app = app_of(&args, tokens, &addresses)?;
-    let hosts = Hosts::of(&args, &addresses);
+    let hosts = Hosts::of(&args);
     let router = routes::router(app.clone(), hosts);
     let connections = Connections::new(router, tls.clone(), limits_of(&args));
 

@@ -88,6 +88,8 @@ problems! {
         "Send one.";
     MISDIRECTED = 421: "misdirected", "this server does not have the name in the header \"Host\"",
         "Send the name \"localhost\", or allow this one with --allow-host at the start.";
+    FOREIGN_PAGE = 403: "foreign_page", "a page of another site must not draw ids here",
+        "Ask from a page of this address, or with a token. A name that a proxy has is allowed with --allow-host at the start.";
     TOKEN_MISSING = 401: "token_missing", "a token is needed",
         "Send the header \"Authorization: Bearer TOKEN\".";
     TOKEN_UNKNOWN = 401: "token_unknown", "the token is unknown",

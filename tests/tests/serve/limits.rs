@@ -209,21 +209,68 @@ fn shortage_of_file_descriptors_passes() {
 }
 
 #[test]
-fn foreign_host_is_refused_on_a_loopback_address_unless_it_is_allowed() {
+fn foreign_host_is_refused_unless_it_is_allowed() {
     let (server, _) = Server::with_orders(1000);
     let status = |serve: &Serve, path: &str, host: &str| {
         let answer = serve.get_with(path, &[("host", host)]);
         answer.expect("an answer").status
     };
+    let name = "--allow-host=ids.example.com";
+    let local = Serve::start(&server, &[name]);
+    let open = Serve::start(&server, &[name, "--listen=0.0.0.0:0", "--no-auth"]);
+    for serve in [&local, &open] {
+        for path in ["/v1/segment/orders", "/", "/v1/status", "/nowhere"] {
+            assert_eq!(status(serve, path, "evil.example.com"), 421, "{path}");
+        }
+        for own in [
+            "localhost",
+            "127.0.0.1:8080",
+            "[::1]",
+            "10.0.0.1",
+            "ids.example.com",
+        ] {
+            assert_eq!(status(serve, "/v1/segment/orders", own), 200, "{own}");
+        }
+    }
+}
+
+#[test]
+fn page_of_another_site_draws_no_ids() {
+    let (server, _) = Server::with_orders(1000);
     let serve = Serve::start(&server, &["--allow-host=ids.example.com"]);
-    for path in ["/v1/segment/orders", "/", "/v1/status", "/nowhere"] {
-        assert_eq!(status(&serve, path, "evil.example.com"), 421, "{path}");
+    let status = |path: &str, headers: &[(&str, &str)]| {
+        let answer = serve.get_with(path, headers);
+        answer.expect("an answer").status
+    };
+    let own = format!("http://{}", serve.address());
+    for header in [
+        ("sec-fetch-site", "cross-site"),
+        ("sec-fetch-site", "same-site"),
+        ("origin", "https://evil.example.com"),
+        ("origin", "null"),
+        ("origin", "http://localhost:1"),
+    ] {
+        for path in [
+            "/v1/segment/orders",
+            "/v1/snowflake",
+            "/v1/status",
+            "/api/segment/get/orders",
+            "/tinyid/id/nextId?bizType=orders",
+        ] {
+            assert_eq!(status(path, &[header]), 403, "{path} {header:?}");
+        }
+        for path in ["/metrics", "/healthz", "/readyz", "/"] {
+            assert_eq!(status(path, &[header]), 200, "{path} {header:?}");
+        }
     }
-    for own in ["localhost", "127.0.0.1:8080", "[::1]", "ids.example.com"] {
-        assert_eq!(status(&serve, "/v1/segment/orders", own), 200, "{own}");
+    for header in [
+        ("sec-fetch-site", "same-origin"),
+        ("sec-fetch-site", "none"),
+        ("origin", own.as_str()),
+        ("origin", "https://ids.example.com"),
+    ] {
+        assert_eq!(status("/v1/segment/orders", &[header]), 200, "{header:?}");
     }
-    // Where other machines ask, nobody knows by which names.
-    let open = Serve::start(&server, &["--listen=0.0.0.0:0", "--no-auth"]);
-    let foreign = status(&open, "/v1/segment/orders", "ids.example.com");
-    assert_eq!(foreign, 200);
+    let answer = serve.get("/v1/segment/orders");
+    assert_eq!(answer.ids(), [5], "no id was drawn for the others");
 }

@@ -20,6 +20,8 @@ pub struct Guard {
     pub hosts: Hosts,
     /// Whether a request with GET may have a body.
     pub takes_body: bool,
+    /// Whether pages of other sites may make a browser ask.
+    pub takes_pages: bool,
     pub counted: OfRoute,
 }
 
@@ -37,6 +39,9 @@ pub async fn guard(State(guard): State<Arc<Guard>>, request: Request, next: Next
 impl Guard {
     fn check(&self, request: &Request) -> Result<(), Problem> {
         self.hosts.check(request)?;
+        if !self.takes_pages {
+            self.hosts.check_page(request)?;
+        }
         let has_none = matches!(*request.method(), Method::GET | Method::HEAD);
         match !has_none || self.takes_body || request.body().is_end_stream() {
             true => Ok(()),

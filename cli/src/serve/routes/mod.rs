@@ -96,6 +96,7 @@ fn table() -> Vec<Route> {
             .answers(503, "They are not.", [text(status::NOT_READY)]),
         Route::get("/metrics", status::metrics)
             .is("metrics", STATE, "Metrics for Prometheus")
+            .takes_pages()
             .answers(200, "The metrics.", [text("leafctl_connections 1\n")]),
         Route::get("/openapi.json", || async {
             answer::json(DESCRIPTION.as_str())
@@ -167,23 +168,24 @@ fn table() -> Vec<Route> {
 
 /// The addresses.
 pub fn router(app: Arc<App>, hosts: Hosts) -> Router {
-    let guarded = |path: &'static str, takes_body: bool| {
+    let guarded = |path: &'static str, takes_body: bool, takes_pages: bool| {
         let guard = Guard {
             hosts: hosts.clone(),
             takes_body,
+            takes_pages,
             counted: OfRoute::new(path),
         };
         from_fn_with_state(Arc::new(guard), guard::guard)
     };
     let router = table().into_iter().fold(Router::new(), |router, route| {
         let methods = route.methods.fallback(|| async { problem::METHOD });
-        let guard = guarded(route.path, route.takes_form);
+        let guard = guarded(route.path, route.takes_form, route.takes_pages);
         router.route(route.path, methods.layer(guard))
     });
     let other: MethodRouter = get(|| async { problem::NOT_FOUND });
     let other = other.fallback(|| async { problem::NOT_FOUND });
     router
-        .fallback_service(other.layer(guarded(OTHER, true)).with_state(()))
+        .fallback_service(other.layer(guarded(OTHER, true, true)).with_state(()))
         // An answer that a cache repeats would be an id that is handed out twice.
         .layer(SetResponseHeaderLayer::overriding(
             CACHE_CONTROL,

@@ -22,6 +22,8 @@ pub struct Route {
     pub methods: MethodRouter<Arc<App>>,
     /// Whether the parameters may be in a form.
     pub takes_form: bool,
+    /// Whether pages of other sites may make a browser ask: no id is drawn.
+    pub takes_pages: bool,
     /// The schemas to which its description refers, by name.
     pub schemas: Vec<(String, RefOr<Schema>)>,
     /// What GET does.
@@ -36,6 +38,7 @@ impl Route {
             path,
             methods: routing::get(handler),
             takes_form: false,
+            takes_pages: false,
             schemas: Vec::new(),
             operation: OperationBuilder::new().response("default", problem).build(),
         }
@@ -67,11 +70,18 @@ impl Route {
         self
     }
 
-    /// No token is needed, so that no answer is a problem of the caller.
-    pub fn open(mut self) -> Route {
-        self.operation.security = Some(Vec::new());
-        self.operation.responses.responses.remove("default");
+    /// Answers pages of other sites, too.
+    pub fn takes_pages(mut self) -> Route {
+        self.takes_pages = true;
         self
+    }
+
+    /// No token is needed, so that no answer is a problem of the caller.
+    pub fn open(self) -> Route {
+        let mut route = self.takes_pages();
+        route.operation.security = Some(Vec::new());
+        route.operation.responses.responses.remove("default");
+        route
     }
 
     pub fn takes(mut self, parameters: impl IntoIterator<Item = Parameter>) -> Route {
