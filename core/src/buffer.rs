@@ -321,6 +321,27 @@ impl DoubleBuffer {
         }
     }
 
+    /// Draws `count` ids at once, or `None` when there are fewer. A caller that slept while its
+    /// ids were overwritten gets fewer, perhaps none.
+    pub fn draw_all(&self, count: u64) -> Option<DrawnMany> {
+        let mut ticket = self.cursor.0.load(Ordering::Acquire);
+        loop {
+            let limit = self.limit.load(Ordering::Acquire);
+            let end = ticket.checked_add(count).filter(|&end| end <= limit)?;
+            let taken = &self.cursor.0;
+            match taken.compare_exchange(ticket, end, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => {
+                    let wake = self.window.wake.load(Ordering::Acquire);
+                    return Some(DrawnMany {
+                        runs: self.runs(ticket, end),
+                        due: ticket <= wake && wake < end,
+                    });
+                }
+                Err(now) => ticket = now,
+            }
+        }
+    }
+
     /// As [`draw_many`](Self::draw_many), for a caller who found out at `epoch` whose ids these
     /// are: there are none in what is returned if another epoch has begun.
     pub fn draw_many_at(&self, epoch: u64, count: u64) -> Option<DrawnMany> {

@@ -52,8 +52,19 @@ impl Model {
         Some((id, due))
     }
 
+    fn draw_all(&mut self, count: u64) -> (Vec<i64>, bool) {
+        let left: usize = self.segments.iter().map(|it| it.ids.len()).sum();
+        match count <= left as u64 {
+            true => self.draw_up_to(count as usize),
+            false => (vec![], false),
+        }
+    }
+
     fn draw_many(&mut self, count: u64) -> (Vec<i64>, bool) {
-        let count = count.min(MAX_DRAW) as usize;
+        self.draw_up_to(count.min(MAX_DRAW) as usize)
+    }
+
+    fn draw_up_to(&mut self, count: usize) -> (Vec<i64>, bool) {
         let drawn: Vec<_> = std::iter::from_fn(|| self.draw()).take(count).collect();
         let due = drawn.iter().filter(|(_, due)| *due).count();
         assert!(due <= 1, "the model itself tells two callers");
@@ -89,6 +100,7 @@ impl Model {
 enum Op {
     Draw,
     DrawMany(u64),
+    DrawAll(u64),
     Publish {
         skip: i64,
         len: u64,
@@ -102,6 +114,7 @@ fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
         6 => Just(Op::Draw),
         3 => (0..20u64).prop_map(Op::DrawMany),
+        3 => (1..50u64).prop_map(Op::DrawAll),
         1 => (0..3 * MAX_DRAW).prop_map(Op::DrawMany),
         5 => (0..5i64, 1..12u64, 0..14u64).prop_map(|(skip, len, prefetch_after)| {
             Op::Publish { skip, len, prefetch_after }
@@ -142,6 +155,11 @@ proptest! {
                     prop_assert!(drawn.is_none_or(|drawn| !drawn.runs.is_empty()));
                     let drawn = drawn.map_or((vec![], false), |drawn| (ids(drawn.runs), drawn.due));
                     prop_assert_eq!(drawn, model.draw_many(count));
+                }
+                Op::DrawAll(count) => {
+                    let drawn = buffer.draw_all(count);
+                    let drawn = drawn.map_or((vec![], false), |drawn| (ids(drawn.runs), drawn.due));
+                    prop_assert_eq!(drawn, model.draw_all(count));
                 }
                 Op::Publish { skip, len, prefetch_after } => {
                     let base = granted + skip;

@@ -1,9 +1,14 @@
 //! The background thread, which runs the tasks that use a handle's connection.
 
-use std::pin::Pin;
+use std::any::Any;
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::task::Poll;
 use std::thread;
+use std::time::Duration;
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
@@ -31,6 +36,9 @@ impl Drop for Background {
         }
     }
 }
+
+/// How much longer than its timeout a caller waits for the thread, which may hang.
+const MARGIN: Duration = Duration::from_secs(1);
 
 type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -79,9 +87,14 @@ impl Background {
         let after = self.link.config.timeout;
         let (done, is_done) = channel();
         self.spawn(async move {
-            let _ = done.send(in_time(Some(after), task).await);
+            let _ = done.send(in_time(Some(after), caught(task)).await);
         });
-        is_done.recv().unwrap_or(Err(Error::Closed))
+        is_done
+            .recv_timeout(after.saturating_add(MARGIN))
+            .unwrap_or_else(|error| match error {
+                RecvTimeoutError::Timeout => Err(Error::Timeout { after, last: None }),
+                RecvTimeoutError::Disconnected => Err(Error::Closed),
+            })
     }
 
     /// Like [`finish`](Self::finish), asynchronous.
@@ -94,9 +107,12 @@ impl Background {
         let after = self.link.config.timeout;
         let (done, is_done) = tokio::sync::oneshot::channel();
         self.spawn(async move {
-            let _ = done.send(in_time(Some(after), task).await);
+            let _ = done.send(in_time(Some(after), caught(task)).await);
         });
-        is_done.await.unwrap_or(Err(Error::Closed))
+        match tokio::time::timeout(after.saturating_add(MARGIN), is_done).await {
+            Ok(done) => done.unwrap_or(Err(Error::Closed)),
+            Err(_) => Err(Error::Timeout { after, last: None }),
+        }
     }
 }
 
@@ -110,6 +126,22 @@ async fn run(mut received: UnboundedReceiver<Task>, link: Arc<Link>) {
     }
     tasks.shutdown().await;
     link.finish_cancels().await;
+}
+
+/// Runs a task in which user code may panic, which is an error then.
+pub(crate) async fn caught<T>(task: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+    let mut task = pin!(task);
+    poll_fn(|context| {
+        let polled = catch_unwind(AssertUnwindSafe(|| task.as_mut().poll(context)));
+        polled.unwrap_or_else(|panic| Poll::Ready(Err(Error::Panic(text_of(&*panic)))))
+    })
+    .await
+}
+
+fn text_of(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+    text.unwrap_or_else(|| "not with a text".to_owned())
 }
 
 /// An error if blocking this thread would block an async runtime.

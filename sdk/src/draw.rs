@@ -37,15 +37,15 @@ pub(crate) trait Draw: Clone + Send + Sync + 'static {
     /// Takes an id that is at hand.
     fn take(&self) -> Result<Self::Id, Self::Stop>;
 
-    /// Takes ids that are at hand, at least one and up to `count`, which is at
-    /// least 1.
+    /// Takes ids that are at hand, up to `count`, which is at least 1: at least one, or, if a
+    /// call that fails must not take ids from others, all of them.
     fn take_some(&self, count: usize, ids: &mut Vec<Self::Id>) -> Result<(), Self::Stop>;
 
     /// Asks the background tasks for what stopped a draw, if they can provide it.
     fn ask(&self, stop: Self::Stop);
 
-    /// Whether there is now what the background tasks were asked for.
-    fn is_ready(&self) -> bool;
+    /// Whether the ids are there now that were missing when a draw stopped.
+    fn is_ready(&self, stop: Self::Stop) -> bool;
 
     /// How long to sleep if only time has to pass, `None` if a background task has to
     /// provide ids; an error if waiting is of no use.
@@ -111,10 +111,10 @@ macro_rules! id_source {
 
             fn ready(&self) -> Result<(), $crate::Error> {
                 self.process().check()?;
-                if self.is_ready() {
+                if self.is_ready(Self::MISSING) {
                     return Ok(());
                 }
-                let is_ready = || self.is_ready().then_some(()).ok_or(Self::MISSING);
+                let is_ready = || self.is_ready(Self::MISSING).then_some(()).ok_or(Self::MISSING);
                 $crate::draw::wait(self, self.timeout(), Self::MISSING, is_ready)
             }
 
@@ -148,10 +148,10 @@ macro_rules! id_source {
             #[cfg(feature = "async")]
             async fn ready_async(&self) -> Result<(), $crate::Error> {
                 self.process().check()?;
-                if self.is_ready() {
+                if self.is_ready(Self::MISSING) {
                     return Ok(());
                 }
-                let is_ready = || self.is_ready().then_some(()).ok_or(Self::MISSING);
+                let is_ready = || self.is_ready(Self::MISSING).then_some(()).ok_or(Self::MISSING);
                 $crate::draw::wait_async(self, self.timeout(), Self::MISSING, is_ready).await
             }
         }
@@ -185,7 +185,7 @@ pub(crate) fn wait<S: Draw, T>(
         match source.pause(&wait, stop)? {
             Some(pause) => thread::sleep(pause),
             None => gate
-                .sleep(&wait, || source.is_ready())
+                .sleep(&wait, || source.is_ready(stop))
                 .map_err(|error| source.in_vain(error))?,
         }
         match take() {
@@ -213,7 +213,7 @@ pub(crate) async fn wait_async<S: Draw, T>(
         match source.pause(&wait, stop)? {
             Some(pause) => tokio::time::sleep(pause).await,
             None => gate
-                .sleep_async(&wait, || source.is_ready())
+                .sleep_async(&wait, || source.is_ready(stop))
                 .await
                 .map_err(|error| source.in_vain(error))?,
         }

@@ -82,6 +82,11 @@ pub enum Error {
     #[error("could not start the background thread: {0}")]
     Runtime(#[source] Arc<io::Error>),
 
+    /// Code of this program that the background runs has panicked: a subscriber of `tracing`, or a
+    /// recorder of `metrics`. This has ended one attempt.
+    #[error("code of this program panicked in the background: {0}")]
+    Panic(String),
+
     /// The call would have to wait inside an async runtime, and would block it. Use
     /// the asynchronous call. `spawn_blocking` cannot be distinguished from a task;
     /// there, wait with `Handle::current().block_on(orders.next_async())`.
@@ -165,7 +170,7 @@ impl Error {
     /// ```
     pub fn is_retryable(&self) -> bool {
         match self {
-            Error::Timeout { .. } | Error::Clock(_) | Error::LeaseLost(_) => true,
+            Error::Timeout { .. } | Error::Clock(_) | Error::LeaseLost(_) | Error::Panic(_) => true,
             Error::Connection(cause) => cause.sqlstate().is_none_or(is_transient),
             Error::Server(cause) => cause.sqlstate().is_some_and(is_transient),
             Error::UnknownTag(_)
@@ -203,6 +208,7 @@ impl Error {
             | Error::Argument(_)
             | Error::Config(_)
             | Error::Cache(_)
+            | Error::Panic(_)
             | Error::Runtime(_)
             | Error::WouldBlockRuntime
             | Error::Closed

@@ -199,10 +199,11 @@ impl<T> Gate<T> {
 impl<T> State<T> {
     /// Records an attempt that succeeded.
     pub(crate) fn succeeded(&mut self) {
-        self.meter.attempt(true);
         self.successes += 1;
         self.failure = None;
         self.permanent_failure = None;
+        // User code, which may panic.
+        self.meter.attempt(true);
     }
 
     /// Whether the last attempt did not fail for the same reason: only then it is worth a warning.
@@ -215,6 +216,13 @@ impl<T> State<T> {
         self.failure.is_some()
     }
 
+    /// The panic that ended the last attempt.
+    pub(crate) fn panic(&self) -> Option<String> {
+        let panic = self.failure.as_ref();
+        let panic = panic.filter(|error| matches!(error, Error::Panic(_)));
+        panic.map(Error::to_string)
+    }
+
     /// Whether the last attempt failed, for a reason that may pass.
     pub(crate) fn is_failing(&self) -> bool {
         self.failure.as_ref().is_some_and(Error::is_retryable)
@@ -222,10 +230,10 @@ impl<T> State<T> {
 
     /// Records an attempt that failed.
     pub(crate) fn failed(&mut self, error: &Error) {
-        self.meter.attempt(false);
         self.permanent_failure = None;
         self.last_error = Some(error.to_string());
         self.failure = Some(error.clone());
+        self.meter.attempt(false);
     }
 
     /// From now on, all waits end with [`Error::Closed`].

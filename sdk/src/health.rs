@@ -17,7 +17,8 @@ pub struct Health {
     /// Whether the server has answered the last time that it was asked, and the connection is
     /// open; `None` if it was not asked yet. While ids are at hand, calls succeed without it.
     pub is_reachable: Option<bool>,
-    /// Why the server could not be reached, if it could not.
+    /// Why the server could not be reached, if it could not; otherwise the panic of this program's
+    /// code because of which a source is starving.
     pub last_error: Option<String>,
     /// Sources without ids at hand: tags for which calls wait, or whose last attempt to fetch ids
     /// failed because of an outage; the nodes of generators whose last attempt to lease or renew

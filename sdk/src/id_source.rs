@@ -47,7 +47,8 @@ pub trait IdSource: Clone + Send + Sync + 'static {
         self.next()
     }
 
-    /// `count` ids, ascending. The timeout applies to each wait.
+    /// `count` ids, ascending. The timeout applies to each wait. A call that fails, or is
+    /// cancelled, takes no id of a tag; snowflake ids that it had already are lost.
     fn next_n(&self, count: usize) -> Result<Vec<Self::Id>, Error> {
         (0..count).map(|_| self.next()).collect()
     }

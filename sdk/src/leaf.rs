@@ -143,20 +143,19 @@ impl Leaf {
             };
         }
         let reached = self.background.link.reached();
-        let tags = self.tags.all().into_iter();
-        let mut starving: Vec<_> = tags
-            .filter(|tag| tag.is_starving())
-            .map(|tag| tag.name.clone())
-            .collect();
-        starving.extend(
-            self.generators
-                .lock()
-                .iter()
-                .filter_map(WeakGenerator::starving),
-        );
+        let mut tags = self.tags.all();
+        tags.retain(|tag| tag.is_starving());
+        let nodes: Vec<_> = self.generators.lock().clone();
+        let nodes: Vec<_> = nodes.iter().filter_map(WeakGenerator::starving).collect();
+        let panics = tags.iter().map(|tag| tag.gate.lock().panic());
+        let panics = panics.chain(nodes.iter().map(|(_, panic)| panic.clone()));
+        let panic = panics.flatten().next();
+        let starving = tags.iter().map(|tag| tag.name.clone());
+        let starving = starving.chain(nodes.into_iter().map(|(node, _)| node));
+        let starving = starving.collect();
         Health {
             is_reachable: reached.as_ref().map(Result::is_ok),
-            last_error: reached.and_then(Result::err),
+            last_error: reached.and_then(Result::err).or(panic),
             starving,
             is_closed: self.tags.is_closed(),
         }

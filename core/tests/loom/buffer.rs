@@ -60,6 +60,20 @@ impl Watched {
         }
     }
 
+    /// Returns whether it got ids.
+    fn draw_all(&self, count: u64) -> bool {
+        let mut before = self.highest();
+        let Some(drawn) = self.buffer.draw_all(count) else {
+            return false;
+        };
+        assert_eq!(drawn.runs.len(), count, "not all that were there");
+        for id in ids(drawn.runs) {
+            self.record(before, id);
+            before = id;
+        }
+        true
+    }
+
     /// Counts what a discard owns as drawn: nobody else may draw it.
     fn take_rest(&self) {
         for id in ids(self.buffer.take_rest()) {
@@ -270,6 +284,21 @@ fn batches_across_two_cells_ascend_and_overlap_nowhere() {
         });
         watched.draw_many(3);
         other.join().unwrap();
+        watched.drain();
+        watched.assert_drawn(0);
+    });
+}
+
+#[test]
+fn all_or_nothing_leaves_the_ids_to_others() {
+    check(|| {
+        let watched = Watched::new(&[(10, 1), (20, 2)]);
+        let other = spawn(&watched, |watched| {
+            watched.draw();
+        });
+        let has_all = watched.draw_all(3);
+        other.join().unwrap();
+        watched.assert_drawn(if has_all { 0 } else { 2 });
         watched.drain();
         watched.assert_drawn(0);
     });

@@ -2,7 +2,9 @@
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::{env, fs};
+use std::{env, fs, io};
+
+use leaf_core::file::read_small;
 
 use super::bad;
 use super::string::{Pair, until};
@@ -11,12 +13,36 @@ use crate::Error;
 /// The folder of the system-wide service file, as packages of PostgreSQL have it.
 const SYSTEM_FOLDER: &str = "/etc/postgresql-common";
 
+/// The most bytes of a file that a connection string names.
+const LARGEST: u64 = 1 << 20;
+
+/// The text of a file; an error unless it is a regular file, of not more than a megabyte.
+fn read(file: &Path) -> io::Result<Option<String>> {
+    let content = read_small(file, LARGEST)?;
+    content
+        .map(String::from_utf8)
+        .transpose()
+        .map_err(io::Error::other)
+}
+
+/// An error if OpenSSL should not read the file.
+#[cfg(feature = "tls")]
+pub(super) fn check(file: &Path) -> Result<(), Error> {
+    let read = read_small(file, LARGEST).map(|_| ());
+    read.map_err(|error| {
+        bad(format!(
+            "could not read the file {}: {error}",
+            file.display()
+        ))
+    })
+}
+
 /// The pairs of a service, from this file or else the user's, or from the system's.
 pub(super) fn service(name: &str, file: Option<String>) -> Result<Vec<Pair>, Error> {
     let folder = env::var("PGSYSCONFDIR").unwrap_or_else(|_| SYSTEM_FOLDER.into());
     let of_system = Path::new(&folder).join("pg_service.conf");
     if let Some(file) = &file
-        && let Err(error) = fs::metadata(file)
+        && let Err(error) = fs::metadata(file).and_then(|_| read(Path::new(file)))
     {
         let text = format!("could not read the service file {file}: {error}");
         return Err(bad(text));
@@ -24,7 +50,7 @@ pub(super) fn service(name: &str, file: Option<String>) -> Result<Vec<Pair>, Err
     let of_user = file.map_or_else(|| in_home(".pg_service.conf"), |file| Some(file.into()));
     let mut files = of_user.into_iter().chain([of_system]);
     files
-        .find_map(|file| service_in(&fs::read_to_string(file).ok()?, name))
+        .find_map(|file| service_in(&read(&file).ok()??, name))
         .unwrap_or_else(|| Err(bad(format!("definition of service \"{name}\" not found"))))
 }
 
@@ -47,7 +73,7 @@ fn service_in(content: &str, name: &str) -> Option<Result<Vec<Pair>, Error>> {
 pub(super) fn password(file: &Path, connection: [&str; 4]) -> Option<String> {
     let metadata = fs::metadata(file).ok()?;
     let is_private = metadata.is_file() && metadata.permissions().mode() & 0o077 == 0;
-    let content = fs::read_to_string(file).ok().filter(|_| is_private)?;
+    let content = is_private.then(|| read(file).ok().flatten())??;
     password_in(&content, connection)
 }
 

@@ -16,7 +16,7 @@ use tokio_postgres::config::Host;
 use tokio_postgres::tls::MakeTlsConnect;
 
 use super::bad;
-use super::files::in_home;
+use super::files::{check, in_home};
 use super::ssl_mode::SslMode;
 use super::targets::{Target, Targets};
 use crate::Error;
@@ -86,6 +86,7 @@ impl Connector {
             Roots::System => {}
             Roots::None => builder.set_verify(SslVerifyMode::NONE),
             Roots::File(file) => {
+                check(&file)?;
                 let (shown, read) = (file.display(), certificates(&file));
                 builder.set_cert_store(read.map_err(|error| {
                     bad(format!(
@@ -160,6 +161,8 @@ fn identify(builder: &mut SslConnectorBuilder, targets: &Targets) -> Result<(), 
             "other users have access to the private key file \"{secret}\"; run: chmod 600 '{secret}'"
         )));
     }
+    check(&certificate)?;
+    check(&key)?;
     builder
         .set_certificate_chain_file(&certificate)
         .and_then(|()| builder.set_private_key_file(&key, SslFiletype::PEM))

@@ -8,6 +8,7 @@ use tokio_postgres::error::SqlState;
 use super::tag::{Published, Rest, Tag};
 use super::tags::Tags;
 use crate::Error;
+use crate::background::caught;
 use crate::calls::internal;
 use crate::events::TARGET;
 use crate::gate::Attempt;
@@ -20,21 +21,35 @@ const LONGEST_REFUSAL: Duration = Duration::from_secs(1);
 /// Fetches buffers until there is no room, until that fails permanently, or until nobody wants
 /// the ids of a tag that has had none yet.
 pub(super) async fn refill(link: Arc<Link>, tag: Arc<Tag>, tags: Weak<Tags>) {
+    // A tag without another user is idle.
+    let weak = Arc::downgrade(&tag);
+    let refilled = caught(refill_all(&link, tag, tags)).await;
+    if let (Err(error), Some(tag)) = (refilled, weak.upgrade()) {
+        tag.pause(link.pauses().next().unwrap_or_default()).await;
+        tag.end_refill();
+        tag.gate.lock().failed(&error);
+        tag.gate.wake();
+    }
+}
+
+/// An error is that of a panic.
+async fn refill_all(link: &Link, tag: Arc<Tag>, tags: Weak<Tags>) -> Result<(), Error> {
     loop {
-        let filled = refill_until_full(&link, &tag, &tags).await;
+        let filled = refill_until_full(link, &tag, &tags).await;
         if let Err((attempt, error)) = filled {
+            tag.end_wants();
             tag.gate.failed_permanently(attempt, &error);
             // Callers ask again as soon as this ends.
             let pause = link.pauses().nth(tag.refused()).unwrap_or_default();
             tag.pause(pause.min(LONGEST_REFUSAL)).await;
             tag.end_refill();
             tag.gate.wake();
-            return;
+            return Ok(());
         }
         tag.end_refill();
         // A caller that has crossed the threshold meanwhile relies on this refill.
         if !tag.needs_ids() || Arc::strong_count(&tag) == 1 || !tag.begin_refill() {
-            return;
+            return Ok(());
         }
     }
 }
@@ -47,7 +62,11 @@ async fn refill_until_full(
 ) -> Result<(), (Attempt, Error)> {
     let mut pauses = link.pauses();
     let mut is_repeated = false;
-    while tag.needs_ids() {
+    loop {
+        tag.use_spare();
+        if !tag.needs_ids() {
+            break;
+        }
         let attempt = tag.gate.begin_attempt();
         match reserve(link, tag, is_repeated).await {
             Ok(()) => {

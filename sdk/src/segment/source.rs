@@ -141,16 +141,16 @@ impl<I: IdType> SegmentSource<I> {
     }
 }
 
-/// The buffers are empty.
+/// There are fewer ids at hand than this.
 #[derive(Clone, Copy)]
-pub(crate) struct Empty;
+pub(crate) struct Short(u64);
 
 impl<I: IdType> Draw for SegmentSource<I> {
     type Id = I;
-    type Stop = Empty;
+    type Stop = Short;
     type Guarded = Blocks<Session>;
 
-    const MISSING: Empty = Empty;
+    const MISSING: Short = Short(1);
 
     fn process(&self) -> &Process {
         &self.process
@@ -165,32 +165,36 @@ impl<I: IdType> Draw for SegmentSource<I> {
     }
 
     #[inline]
-    fn take(&self) -> Result<I, Empty> {
-        let drawn = self.tag.buffer.draw().ok_or(Empty)?;
+    fn take(&self) -> Result<I, Short> {
+        let drawn = self.tag.buffer.draw().ok_or(Short(1))?;
         if drawn.due {
             self.refill();
         }
         Ok(I::from(drawn.id))
     }
 
-    fn take_some(&self, count: usize, ids: &mut Vec<I>) -> Result<(), Empty> {
-        let drawn = self.tag.buffer.draw_many(count as u64).ok_or(Empty)?;
-        if drawn.due {
+    fn take_some(&self, count: usize, ids: &mut Vec<I>) -> Result<(), Short> {
+        let taken = self.tag.take(count as u64).ok_or(Short(count as u64))?;
+        if taken.due {
             self.refill();
         }
-        for run in drawn.runs.iter() {
+        for run in taken.runs {
             let numbers = (run.first..).take(run.len as usize);
             ids.extend(numbers.map(I::from));
         }
         Ok(())
     }
 
-    fn ask(&self, Empty: Empty) {
+    fn ask(&self, Short(count): Short) {
+        self.tag.want(count);
         self.refill();
     }
 
-    fn is_ready(&self) -> bool {
-        self.tag.buffer.has_ids()
+    fn is_ready(&self, Short(count): Short) -> bool {
+        match count {
+            1 => self.tag.buffer.has_ids(),
+            _ => self.tag.at_hand() >= count,
+        }
     }
 }
 

@@ -2,11 +2,12 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use leaf_core::DoubleBuffer;
 use leaf_core::buffer::prefetch_after;
+use leaf_core::run::Run;
 use tokio::sync::Notify;
 
 use crate::calls::{Block, Incarnation};
@@ -24,14 +25,20 @@ pub(crate) struct Tag<S = Session> {
     pub(crate) name: String,
     pub(crate) buffer: DoubleBuffer,
     pub(crate) gate: Gate<Blocks<S>>,
+    /// Ids in [`Blocks::spare`].
+    spare: AtomicU64,
+    /// The most ids that a call waits for at once; 0 since the last block came.
+    wanted: AtomicU64,
     /// Whether a refill is under way: one at a time.
     is_refilling: AtomicBool,
     /// Notified when the tag is closed, and when a refill ends.
     stirred: Notify,
 }
 
-/// The blocks in the buffers.
+/// The blocks in the buffers, and more that are there for a call that wants more ids than these have.
 pub(crate) struct Blocks<S> {
+    /// Above the buffers, ascending.
+    spare: VecDeque<Run>,
     /// Ids in the last block; 0 before the first refill.
     step: u64,
     refilled_at: Option<Instant>,
@@ -39,14 +46,20 @@ pub(crate) struct Blocks<S> {
     incarnation: Option<Incarnation>,
     /// When the server last said that this is still the tag's incarnation.
     confirmed_at: Option<Instant>,
-    /// The last id of each of the last two blocks, and the session that reserved it,
-    /// which is the only one that can return ids of it.
+    /// The last id of each block that may have ids left, and the session that reserved it, which
+    /// is the only one that can return ids of it.
     reserved: VecDeque<(i64, Arc<S>)>,
     /// How often in a row the server has refused to reserve a block.
     refusals: usize,
     /// How many tickets had been drawn when that was last looked at, and since when it
     /// has been so many.
     drawn: (u64, Instant),
+}
+
+/// Ids that were taken at once, and whether the next block should be fetched.
+pub(crate) struct Taken {
+    pub(crate) runs: Vec<Run>,
+    pub(crate) due: bool,
 }
 
 /// Ids to return to the server.
@@ -72,6 +85,7 @@ pub(crate) enum Published<S = Session> {
 impl<S> Default for Blocks<S> {
     fn default() -> Self {
         Blocks {
+            spare: VecDeque::new(),
             step: 0,
             refilled_at: None,
             incarnation: None,
@@ -125,6 +139,8 @@ impl<S> Tag<S> {
             name: name.to_owned(),
             buffer: DoubleBuffer::new(),
             gate: Gate::new(Meter::of("segment", name)),
+            spare: AtomicU64::new(0),
+            wanted: AtomicU64::new(0),
             is_refilling: AtomicBool::new(false),
             stirred: Notify::new(),
         }
@@ -137,16 +153,97 @@ impl<S> Tag<S> {
         tag
     }
 
-    /// Whether another buffer should be fetched now.
+    /// Ids at hand.
+    pub(crate) fn at_hand(&self) -> u64 {
+        let levels = self.buffer.levels();
+        levels.current + levels.next + self.spare.load(Ordering::Acquire)
+    }
+
+    /// Records that a call waits for so many ids.
+    pub(crate) fn want(&self, count: u64) {
+        self.wanted.fetch_max(count, Ordering::AcqRel);
+    }
+
+    /// Forgets what calls wait for. Those that still wait record it again.
+    pub(crate) fn end_wants(&self) {
+        self.wanted.store(0, Ordering::Release);
+    }
+
+    /// Takes `count` ids, or none. In the middle of a discard, fewer.
+    pub(crate) fn take(&self, count: u64) -> Option<Taken> {
+        if let Some(drawn) = self.buffer.draw_all(count) {
+            let runs = drawn.runs.iter().collect();
+            return Some(Taken {
+                runs,
+                due: drawn.due,
+            });
+        }
+        let held = &mut self.gate.lock().guarded;
+        if held.spare.is_empty() {
+            return None;
+        }
+        // Others may draw meanwhile.
+        let mut rest: VecDeque<Run> = self.buffer.take_rest().iter().collect();
+        rest.append(&mut held.spare);
+        let has_all = rest.iter().map(|run| run.len).sum::<u64>() >= count;
+        let mut runs = Vec::new();
+        let mut missing = if has_all { count } else { 0 };
+        while missing > 0
+            && let Some(mut run) = rest.pop_front()
+        {
+            let len = missing.min(run.len);
+            runs.push(Run { len, ..run });
+            missing -= len;
+            if len < run.len {
+                run = Run {
+                    first: run.first + len as i64,
+                    len: run.len - len,
+                };
+                rest.push_front(run);
+            }
+        }
+        held.spare = rest;
+        self.fill_from_spare(held);
+        has_all.then(|| Taken {
+            runs,
+            due: self.buffer.is_due(),
+        })
+    }
+
+    /// Moves spare blocks into the buffers, as far as there is room.
+    pub(crate) fn use_spare(&self) {
+        if self.spare.load(Ordering::Acquire) > 0 {
+            self.fill_from_spare(&mut self.gate.lock().guarded);
+        }
+    }
+
+    fn fill_from_spare(&self, held: &mut Blocks<S>) {
+        while let Some(&Run { first, len }) = held.spare.front() {
+            let after = prefetch_after(len, PREFETCH_PERCENT);
+            if self.buffer.publish(first, len, after).is_err() {
+                break;
+            }
+            held.spare.pop_front();
+        }
+        let spare = held.spare.iter().map(|run| run.len).sum();
+        self.spare.store(spare, Ordering::Release);
+    }
+
+    /// Whether another block should be fetched now.
     pub(crate) fn needs_ids(&self) -> bool {
-        self.buffer.is_due() && self.buffer.has_room() && !self.gate.lock().is_closed()
+        let is_due = self.buffer.is_due() && self.buffer.has_room();
+        let is_short = || self.wanted.load(Ordering::Acquire) > self.at_hand();
+        (is_due || is_short()) && !self.gate.lock().is_closed()
     }
 
     /// How many ids to ask for.
     pub(crate) fn next_step(&self, config: &Config) -> u64 {
+        let wanted = self.wanted.load(Ordering::Acquire);
+        let missing = wanted.saturating_sub(self.at_hand());
         let held = &self.gate.lock().guarded;
         let lasted = held.refilled_at.map_or(Duration::ZERO, |at| at.elapsed());
-        config.steps.next_step(held.step, config.min_step, lasted)
+        let step = config.steps.next_step(held.step, config.min_step, lasted);
+        step.max(missing.min(config.steps.max_step))
     }
 
     /// Makes a block drawable, unless the tag has been closed. If the tag was dropped
@@ -167,7 +264,6 @@ impl<S> Tag<S> {
         let Some(len) = len.map(|len| len + 1) else {
             return Err(Error::Protocol(format!("{block:?}")));
         };
-        let prefetch_after = prefetch_after(len, PREFETCH_PERCENT);
         let mut state = self.gate.lock();
         if state.is_closed() {
             return Ok(Published::Closed(Rest {
@@ -183,18 +279,19 @@ impl<S> Tag<S> {
             .is_some_and(|earlier| *earlier != incarnation);
         if is_new_life {
             self.buffer.take_rest();
+            held.spare.clear();
             held.reserved.clear();
         }
-        // There is room: refills begin only if there is, and one at a time.
-        let published = self.buffer.publish(first, len, prefetch_after);
-        published.map_err(|_| Error::Protocol("both buffers are full".into()))?;
+        held.spare.push_back(Run { first, len });
+        self.fill_from_spare(held);
+        self.end_wants();
         held.step = len;
         held.refilled_at = Some(Instant::now());
         held.incarnation = Some(incarnation);
         held.confirmed_at = held.refilled_at;
         held.refusals = 0;
         held.reserved.push_back((last, session));
-        if held.reserved.len() > 2 {
+        while held.reserved.len() > 2 + held.spare.len() {
             held.reserved.pop_front();
         }
         state.succeeded();
@@ -225,11 +322,14 @@ impl<S> Tag<S> {
 
     fn take_rest(&self, held: &mut Blocks<S>) -> Vec<Rest<S>> {
         let reserved = std::mem::take(&mut held.reserved);
+        let spare = std::mem::take(&mut held.spare);
+        self.spare.store(0, Ordering::Release);
         let rest = self.buffer.take_rest();
         let mut rest: Vec<_> = rest
             .iter()
+            .chain(spare)
             .filter_map(|run| {
-                let last = run.first + (run.len - 1) as i64;
+                let last = run.last();
                 let (_, session) = reserved.iter().find(|(end, _)| *end == last)?;
                 Some(Rest {
                     first: SegmentId::new(run.first),
@@ -276,10 +376,9 @@ impl<S> Tag<S> {
     }
 
     pub(crate) fn stats(&self) -> TagStats {
-        let levels = self.buffer.levels();
         let tally = self.gate.tally();
         TagStats {
-            buffered: levels.current + levels.next,
+            buffered: self.at_hand(),
             refills: tally.successes,
             waiting: tally.waiting,
             waits: tally.waits,
@@ -386,6 +485,43 @@ mod tests {
         publish(&tag, 11, 20, "a");
         tag.buffer.draw().expect("an id");
         assert_eq!(tag.close(), [rest(11, 20), rest(2, 10)]);
+    }
+
+    fn taken(tag: &Tag<()>, count: u64) -> Option<Vec<(i64, i64)>> {
+        let taken = tag.take(count)?;
+        let ends = |run: &Run| (run.first, run.last());
+        Some(taken.runs.iter().map(ends).collect())
+    }
+
+    #[test]
+    fn ids_beyond_the_buffers_are_taken_all_or_none_in_their_order() {
+        let tag = tag();
+        for first in [1, 11, 31, 41] {
+            publish(&tag, first, first + 9, "a");
+        }
+        assert_eq!(tag.at_hand(), 40);
+        assert_eq!(taken(&tag, 41), None);
+        assert_eq!(tag.at_hand(), 40);
+        assert_eq!(taken(&tag, 25), Some(vec![(1, 10), (11, 20), (31, 35)]));
+        assert_eq!(tag.buffer.draw().map(|drawn| drawn.id), Some(36));
+        assert_eq!(taken(&tag, 14), Some(vec![(37, 40), (41, 50)]));
+        assert_eq!(tag.at_hand(), 0);
+    }
+
+    #[test]
+    fn ids_beyond_the_buffers_are_drawn_after_them_and_returned() {
+        let tag = tag();
+        for first in [1, 11, 21, 31] {
+            publish(&tag, first, first + 9, "a");
+        }
+        for id in 1..=20 {
+            assert_eq!(tag.buffer.draw().map(|drawn| drawn.id), Some(id));
+        }
+        tag.use_spare();
+        assert_eq!(tag.buffer.draw().map(|drawn| drawn.id), Some(21));
+        publish(&tag, 41, 50, "a");
+        assert_eq!(tag.close(), [rest(41, 50), rest(31, 40), rest(22, 30)]);
+        assert_eq!(tag.at_hand(), 0);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use super::refill::{hand_back, hand_back_rests};
 use super::tag::Tag;
 use super::tags::Tags;
 use crate::Error;
+use crate::background::caught;
 use crate::calls::internal;
 use crate::events::TARGET;
 use crate::link::Link;
@@ -29,20 +30,26 @@ pub(crate) async fn look_after(link: Arc<Link>, tags: Weak<Tags>) {
         let Some(tags) = tags.upgrade() else {
             return;
         };
-        link.close_surplus();
-        for tag in tags.remove_idle(FORGOTTEN_AFTER) {
-            tracing::debug!(target: TARGET, tag = tag.name, "forgotten");
-            let link = link.clone();
-            // Ids that cannot be returned are lost.
-            tokio::spawn(async move { hand_back(&link, &tag).await });
-        }
-        for tag in tags.all() {
-            let link = link.clone();
-            if needs_confirmation(&link, &tag) {
-                tokio::spawn(async move { confirm(&link, &tag).await });
-            }
+        // A panic ends this look, not those to come.
+        let _ = caught(async { look(&link, &tags) }).await;
+    }
+}
+
+fn look(link: &Arc<Link>, tags: &Tags) -> Result<(), Error> {
+    link.close_surplus();
+    for tag in tags.remove_idle(FORGOTTEN_AFTER) {
+        tracing::debug!(target: TARGET, tag = tag.name, "forgotten");
+        let link = link.clone();
+        // Ids that cannot be returned are lost.
+        tokio::spawn(async move { hand_back(&link, &tag).await });
+    }
+    for tag in tags.all() {
+        let link = link.clone();
+        if needs_confirmation(&link, &tag) {
+            tokio::spawn(async move { confirm(&link, &tag).await });
         }
     }
+    Ok(())
 }
 
 /// Whether half of the time has passed for which ids may be held without asking.

@@ -198,11 +198,15 @@ impl WeakGenerator {
         self.0.strong_count() > 0
     }
 
-    /// The node, if it has no lease that is in force, and the last attempt to get one failed.
-    pub(crate) fn starving(&self) -> Option<String> {
+    /// The node, if it has no lease that is in force, and the last attempt to get one failed; and
+    /// the panic that ended that attempt.
+    pub(crate) fn starving(&self) -> Option<(String, Option<String>)> {
         let node = self.0.upgrade()?;
-        let has_failed = node.gate.lock().has_failed();
-        (has_failed && !node.has_room()).then(|| node.config.node.clone())
+        let (has_failed, panic) = {
+            let state = node.gate.lock();
+            (state.has_failed(), state.panic())
+        };
+        (has_failed && !node.has_room()).then(|| (node.config.node.clone(), panic))
     }
 
     /// Asks the registry whether it still has the lease, if there is one.
@@ -258,7 +262,7 @@ impl Draw for SnowflakeGenerator {
         }
     }
 
-    fn is_ready(&self) -> bool {
+    fn is_ready(&self, _stop: Stop) -> bool {
         self.node.has_room()
     }
 

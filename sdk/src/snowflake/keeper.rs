@@ -18,6 +18,7 @@ use tokio_postgres::error::SqlState;
 use super::lease::{Lease, new_nonce, new_token};
 use super::node::Node;
 use crate::Error;
+use crate::background::caught;
 use crate::calls::internal::{self, Parameter};
 use crate::events::TARGET;
 use crate::gate::Attempt;
@@ -32,8 +33,12 @@ const FIRST_RENEWAL: Duration = Duration::from_secs(5);
 
 /// Raises the ceiling, at most to the registry's, and that one once it comes near.
 pub(super) async fn keep_ahead(link: Arc<Link>, node: Arc<Node>) {
-    let is_near = node.raise_ceiling();
+    let raised = caught(async { Ok(node.raise_ceiling()) }).await;
     node.is_raising.store(false, Ordering::Release);
+    let is_near = raised.unwrap_or_else(|error| {
+        node.gate.lock().failed(&error);
+        false
+    });
     if is_near && !node.is_renewing.swap(true, Ordering::AcqRel) {
         renew(&link, &node).await;
     }
@@ -54,10 +59,18 @@ pub(super) async fn confirm(link: Arc<Link>, node: Arc<Node>) {
 async fn renew(link: &Arc<Link>, node: &Arc<Node>) {
     loop {
         node.must_ask.store(false, Ordering::Release);
-        let renewed = renew_with_patience(link, node).await;
+        let renewed = caught(async { Ok(renew_with_patience(link, node).await) }).await;
+        if renewed.is_err() {
+            tokio::time::sleep(link.pauses().next().unwrap_or_default()).await;
+        }
         node.is_renewing.store(false, Ordering::Release);
-        if let Err((attempt, error)) = renewed {
-            node.gate.failed_permanently(attempt, &error);
+        match renewed {
+            Ok(Ok(())) => {}
+            Ok(Err((attempt, error))) => node.gate.failed_permanently(attempt, &error),
+            Err(error) => {
+                node.gate.lock().failed(&error);
+                node.gate.wake();
+            }
         }
         let must_ask = node.must_ask.load(Ordering::Acquire);
         if !must_ask || node.is_renewing.swap(true, Ordering::AcqRel) {

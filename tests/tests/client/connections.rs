@@ -7,6 +7,7 @@ use leaf_tests::postgres::Client;
 use leaf_tests::{Draw, Mode, Server, Tls, wait_until};
 use std::io::{Read, Write};
 use std::net::TcpListener;
+use std::process::Command;
 use std::time::Duration;
 
 /// Longer than any test.
@@ -74,6 +75,40 @@ fn handle_connects_before_ids_are_requested_and_says_if_it_cannot() {
     let leaf = Leaf::new(config(&server.connection_string())).expect("a handle");
     assert!(matches!(leaf.connect(), Err(Error::Connection(_))));
     assert_eq!(leaf.health().is_reachable, Some(false));
+}
+
+/// As psql does, it goes on without a password file that is none.
+#[test]
+fn file_of_a_connection_string_that_has_no_end_is_not_read() {
+    let (server, _) = Server::with_orders(100);
+    let folder = tempfile::tempdir().expect("a folder");
+    let pipe = folder.path().join("pipe");
+    let made = Command::new("mkfifo")
+        .arg("-m")
+        .arg("600")
+        .arg(&pipe)
+        .status();
+    assert!(made.expect("mkfifo").success());
+    let large = folder.path().join("large");
+    std::fs::File::create(&large)
+        .and_then(|file| file.set_len(2 << 20))
+        .expect("a file");
+    for file in [pipe.as_path(), "/dev/zero".as_ref(), &large] {
+        let file = file.display();
+        let connection = format!("{} passfile={file}", server.connection_string());
+        let leaf = Leaf::new(config(&connection)).expect("a handle");
+        leaf.segment("orders").next().expect("an id");
+        leaf.close().expect("an end");
+        for named in ["service=a servicefile", "sslmode=verify-full sslrootcert"] {
+            let connection = format!("host=localhost {named}={file}");
+            let refused = Config::new(&connection).and_then(|config| Leaf::new(config)?.connect());
+            let error = refused.expect_err("it is not read");
+            assert!(
+                matches!(error, Error::Config(_)),
+                "{named}={file}: {error:?}"
+            );
+        }
+    }
 }
 
 #[test]

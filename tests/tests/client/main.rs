@@ -13,6 +13,7 @@ mod everyday;
 mod examples;
 mod hosts;
 mod masks;
+mod panics;
 mod processes;
 mod registries;
 mod segments;

@@ -122,6 +122,41 @@ fn outage_is_not_noticed_while_ids_are_at_hand() {
 }
 
 #[test]
+fn call_for_more_than_is_at_hand_gets_all_or_takes_none() {
+    let mut server = server();
+    let leaf = handle(&server, HASTE);
+    let orders = leaf.segment("orders");
+    let mut ledger = Ledger::new();
+    let mut last = 0;
+    for count in [1, 10_000, 1, 2_500, 1] {
+        let mut ids = Vec::new();
+        wait_until("there are so many ids", || {
+            ids = orders.next_n(count).unwrap_or_default();
+            !ids.is_empty()
+        });
+        assert!(ids.len() == count && ids.is_sorted() && ids[0].get() > last);
+        last = ids[count - 1].get();
+        ledger.add(numbers(ids));
+    }
+    server.stop(Mode::Immediate);
+    orders.next_n(1_000_000).expect_err("there are fewer");
+    let at_hand = orders.stats().buffered;
+    assert!(at_hand > 0);
+    let count = at_hand as usize + 1;
+    let error = orders.next_n(count).expect_err("there are fewer");
+    assert!(matches!(error, Error::Timeout { .. }), "{error:?}");
+    let runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = { runtime }.enable_time().build().expect("a runtime");
+    let cancelled = runtime.block_on(async {
+        tokio::time::timeout(Duration::from_millis(50), orders.next_n_async(count)).await
+    });
+    assert!(cancelled.is_err());
+    assert_eq!(orders.stats().buffered, at_hand);
+    ledger.add(numbers(orders.next_n(count - 1).expect("ids")));
+    assert_eq!(orders.try_next(), None);
+}
+
+#[test]
 fn server_that_does_not_answer_is_an_error_within_the_timeout() {
     let server = server();
     let leaf = handle(&server, HASTE);

@@ -27,10 +27,14 @@ fn ids_go_on_from_the_buffers_while_the_database_is_away_and_end_with_503() {
     server.stop(Mode::Immediate);
     ledger.add(serve.ids("orders", 100));
     ledger.add(serve.get("/v1/snowflake?count=100").ids());
-    let mut answer = serve.get("/v1/segment/orders?count=50");
-    while answer.status == 200 {
-        ledger.add(answer.ids());
-        answer = serve.get("/v1/segment/orders?count=50");
+    // The last ones, of which there are fewer, one by one.
+    let mut answer = serve.get("/v1/segment/orders");
+    for address in ["/v1/segment/orders?count=50", "/v1/segment/orders"] {
+        while answer.status == 200 {
+            ledger.add(answer.ids());
+            answer = serve.get(address);
+        }
+        answer = serve.get("/v1/segment/orders");
     }
     assert_eq!((answer.status, answer.header("retry-after")), (503, "1"));
     assert_eq!(answer.json()["code"], "no_ids");
@@ -54,6 +58,21 @@ fn ids_go_on_from_the_buffers_while_the_database_is_away_and_end_with_503() {
     ledger.add(serve.ids("orders", 1000));
     assert_eq!(serve.get("/readyz").status, 200);
     ledger.add([server.connect().next("orders").expect("an id")]);
+}
+
+#[test]
+fn request_for_more_than_is_at_hand_takes_no_id_from_others_while_the_database_is_away() {
+    let (mut server, _) = Server::with_orders(1000);
+    let serve = Serve::start(&server, &["--wait=200ms"]);
+    wait_until("there are ids", || {
+        serve.get("/v1/segment/orders").status == 200
+    });
+    server.stop(Mode::Immediate);
+    let buffered = || serve.get("/v1/status").json()["tags"][0]["buffered"].clone();
+    let before = buffered();
+    assert_eq!(serve.get("/v1/segment/orders?count=10000").status, 503);
+    assert_eq!(buffered(), before);
+    assert_eq!(serve.get("/v1/segment/orders").status, 200);
 }
 
 /// While the buffers are full, no request would find out.

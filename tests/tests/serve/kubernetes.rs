@@ -239,7 +239,8 @@ fn pod_of_the_example_is_live_without_a_database_and_ready_while_ids_are_at_hand
     server.stop(Mode::Fast);
     assert_eq!(pod.probe(&serve, "readiness"), 200);
     let many = format!("{orders}?count=500");
-    wait_until("no ids are left", || draw(&serve, &many) == 503);
+    wait_until("there are fewer ids", || draw(&serve, &many) == 503);
+    wait_until("no ids are left", || draw(&serve, &orders) == 503);
     assert_eq!(pod.probe(&serve, "readiness"), 503);
     assert_eq!(pod.probe(&serve, "liveness"), 200);
 
