@@ -217,6 +217,12 @@ CREATE FUNCTION leaf_segment_return(tag text, block int8range) RETURNS boolean
 COMMENT ON FUNCTION leaf_segment_return(text, int8range)
     IS 'takes back the unused end of a block that this session reserved, if nothing was granted after the block; true if it did; after an error, it may have taken it back';
 
+CREATE FUNCTION leaf_segment_return(tags text[], first bigint[], last bigint[]) RETURNS SETOF boolean
+    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE ROWS 1000
+    AS 'MODULE_PATHNAME', 'leaf_segment_return_all';
+COMMENT ON FUNCTION leaf_segment_return(text[], bigint[], bigint[])
+    IS 'with arrays, it takes back the unused ends of several blocks at once, a row for each in their order; one that cannot be taken back is false, and no error';
+
 CREATE FUNCTION leaf_segment_feed(tags text[], counts bigint[], exact boolean[] DEFAULT NULL)
     RETURNS TABLE (tag text, first bigint, last bigint, incarnation uuid, error_code text, message text, detail text, hint text)
     LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 100

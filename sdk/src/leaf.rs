@@ -166,7 +166,8 @@ impl Leaf {
     ///
     /// # Errors
     /// [`Error::Connection`] if the server cannot be reached, [`Error::Timeout`] if it does not
-    /// answer within the configured timeout, [`Error::WouldBlockRuntime`] inside an async runtime.
+    /// answer within the configured timeout, [`Error::WouldBlockRuntime`] inside an async runtime,
+    /// [`Error::Closed`] after [`close`](Leaf::close).
     pub fn connect(&self) -> Result<(), Error> {
         self.background.finish(self.reach())
     }
@@ -178,8 +179,13 @@ impl Leaf {
     }
 
     fn reach(&self) -> impl Awaited + use<> {
-        let link = self.background.link.clone();
-        async move { link.reach().await }
+        let (link, is_closed) = (self.background.link.clone(), self.tags.is_closed());
+        async move {
+            match is_closed {
+                true => Err(Error::Closed),
+                false => link.reach().await,
+            }
+        }
     }
 
     /// Fetches ids of these tags, all at once, and waits until they are at hand, up to the
@@ -244,10 +250,8 @@ impl Leaf {
                 let generators = generators.lock();
                 (tags.close(), generators.clone())
             };
-            for tag in tags {
-                let link = link.clone();
-                closing.spawn(async move { hand_back(&link, &tag).await });
-            }
+            let of_tags = link.clone();
+            closing.spawn(async move { hand_back(&of_tags, tags).await });
             for generator in generators {
                 closing.spawn(generator.release(link.clone()));
             }

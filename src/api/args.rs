@@ -325,6 +325,30 @@ pub fn block(block: Option<Range<Option<i64>>>) -> Run {
     }
 }
 
+/// The unused ends of blocks of tags, in the order of the arrays; `None` for one that cannot be.
+pub fn unused(
+    tags: Option<Vec<Option<&[u8]>>>,
+    firsts: Option<Vec<Option<i64>>>,
+    lasts: Option<Vec<Option<i64>>>,
+) -> Vec<Option<(&[u8], Run)>> {
+    let tags = given(tags, "tags");
+    let (firsts, lasts) = (given(firsts, "first"), given(lasts, "last"));
+    if firsts.len() != tags.len() || lasts.len() != tags.len() {
+        // When: `leaf_segment_return` of several blocks
+        raise_bad(
+            "tags, first and last must have the same number of elements",
+            "Give the arrays an element for each block.",
+        );
+    }
+    let each = tags.into_iter().zip(firsts).zip(lasts);
+    each.map(|((tag, first), last)| {
+        let (first, last) = (first?, last.filter(|&last| Some(last) >= first)?);
+        let len = last.abs_diff(first) + 1;
+        Some((check_tag(tag).ok()?, Run { first, len }))
+    })
+    .collect()
+}
+
 /// A layout by its name.
 pub fn layout(name: Option<&[u8]>) -> Layout {
     let name = display(given(name, "layout"));

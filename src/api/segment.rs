@@ -21,6 +21,7 @@ sql_functions!(
     leaf_segment_last,
     leaf_segment_reserve,
     leaf_segment_return,
+    leaf_segment_return_all,
     leaf_segment_feed,
     leaf_tag_incarnation
 );
@@ -136,6 +137,15 @@ fn leaf_segment_reserve(call: Call<'_>) -> Option<Run> {
 fn leaf_segment_return(call: Call<'_>) -> bool {
     let (tag, unused) = (args::tag(call.text(0)), args::block(call.bigint_range(1)));
     blocks::give_back(tag, unused)
+}
+
+/// Takes back the unused ends of blocks of several tags, each as [`leaf_segment_return`]. One that
+/// cannot be taken back hinders no other.
+fn leaf_segment_return_all(call: Call<'_>) -> Datum {
+    call.each(|| {
+        let unused = args::unused(call.texts(0), call.bigints(1), call.bigints(2));
+        blocks::give_back_all(&unused).into_iter()
+    })
 }
 
 /// Numbers for tags of another cluster that are fed from this one: a row for each, with its numbers

@@ -3,6 +3,7 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::time::Duration;
 
 use leaf_core::Run;
 use leaf_core::grant::{Decision, GrantRequest};
@@ -17,7 +18,7 @@ use crate::catalog::permissions::Permissions;
 use crate::error::Report;
 use crate::pg::{display, role};
 use crate::shmem;
-use crate::shmem::mailbox::{Answer, LoaderRequest};
+use crate::shmem::mailbox::{Answer, Ask, LoaderRequest};
 
 /// How many blocks of a tag a session records: a client has two buffers, and possibly
 /// a block under way.
@@ -152,24 +153,61 @@ pub fn incarnation(tag: &[u8]) -> [u8; 16] {
 pub fn give_back(tag: &[u8], unused: Run) -> bool {
     let patience = Patience::new(Ids::OfTag(tag));
     let permissions = require_draw(tag, &patience);
+    let Some(request) = take_back(tag, unused, &permissions) else {
+        return false;
+    };
+    let answer = asking::ask_loader(key(tag), permissions.incarnation, request, &patience);
+    answer == TAKEN_BACK
+}
+
+/// As [`give_back`], of several blocks, in their order. What cannot be taken back, or not in time,
+/// is passed over.
+pub fn give_back_all(unused: &[Option<(&[u8], Run)>]) -> Vec<bool> {
+    let mut taken = vec![false; unused.len()];
+    let Some((first, _)) = unused.iter().flatten().next() else {
+        return taken;
+    };
+    let patience = Patience::new(Ids::OfTag(first));
+    shmem::require();
+    asking::require_grants();
+    let readable = permissions::wait_until_readable(&patience);
+    let user = role::current();
+    let (mut places, mut asks) = (Vec::new(), Vec::new());
+    for (place, unused) in unused.iter().enumerate() {
+        if let Some((tag, unused)) = *unused
+            && let Ok(permissions) = permissions::find_to_draw(&readable, tag, user)
+            && let Some(request) = take_back(tag, unused, &permissions)
+        {
+            places.push(place);
+            asks.push(Ask::of(key(tag), permissions.incarnation, request));
+        }
+    }
+    let mut answers = Vec::with_capacity(asks.len());
+    while answers.len() < asks.len() {
+        let left = &asks[answers.len()..];
+        answers.extend(asking::ask_loader_all(left, &patience, Duration::MAX));
+    }
+    for (place, answer) in places.into_iter().zip(answers) {
+        taken[place] = answer == Ok(TAKEN_BACK);
+    }
+    taken
+}
+
+const TAKEN_BACK: Answer = Answer::Decided(Decision::TakenBack);
+
+/// The request to take ids back, if they are of a block that the session has reserved, which is
+/// forgotten: once the loader has the request, the ids may be granted again, even if this session
+/// does not get the answer.
+fn take_back(tag: &[u8], unused: Run, permissions: &Permissions) -> Option<LoaderRequest> {
     if permissions.is_uncommitted || changes::state_of(tag) != RowState::Committed {
         // The row may be rolled back, or belong to another tag.
-        return false;
+        return None;
     }
-    let incarnation = permissions.incarnation;
     let end = Reserved {
         role: role::current(),
-        incarnation,
+        incarnation: permissions.incarnation,
         first: unused.first,
         last: unused.last(),
     };
-    // The record is removed first: once the loader has the request, the ids may be granted
-    // again, also if this session does not get the answer.
-    forget(tag, &end)
-        && asking::ask_loader(
-            key(tag),
-            incarnation,
-            LoaderRequest::Grant(GrantRequest::TakeBack { unused }),
-            &patience,
-        ) == Answer::Decided(Decision::TakenBack)
+    forget(tag, &end).then_some(LoaderRequest::Grant(GrantRequest::TakeBack { unused }))
 }

@@ -11,16 +11,13 @@ use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 use super::rows::{Record, get, row};
 use super::statement::{Statement, statements};
 use super::types::{Block, Incarnation};
+use crate::Error;
 use crate::time::{now, wall_time};
-use crate::{Error, SegmentId};
 
 statements! {
-    /// Whether the server takes back the unused end of a block.
-    segment_return(tag: &str, first: SegmentId, last: SegmentId) -> bool,
-        leaf_segment_return {
-            tag: Text = tag.to_owned(),
-            block: Int8range = format!("[{first},{last}]")
-        };
+    /// Which of the unused ends of blocks the server takes back.
+    segment_return(tags: Vec<String>, firsts: Vec<i64>, lasts: Vec<i64>) -> Vec<bool>,
+        leaf_segment_return { tags: Texts = tags, first: Bigints = firsts, last: Bigints = lasts };
     /// Ends a lease.
     worker_release(worker_id: i32, nonce: Nonce, token: i64, used_until: SystemTime) -> (),
         leaf_worker_release {

@@ -43,10 +43,11 @@ pub enum Kind {
     Boolean,
     Integer,
     Bigint,
+    Texts,
+    Bigints,
     Timestamptz,
     Uuid,
     Regclass,
-    Int8range,
 }
 
 impl Kind {
@@ -58,10 +59,11 @@ impl Kind {
             Kind::Boolean => (Type::BOOL, ""),
             Kind::Integer => (Type::INT4, ""),
             Kind::Bigint => (Type::INT8, ""),
+            Kind::Texts => (Type::TEXT_ARRAY, ""),
+            Kind::Bigints => (Type::INT8_ARRAY, ""),
             Kind::Timestamptz => (Type::TIMESTAMPTZ, ""),
             Kind::Uuid => (Type::TEXT, "::uuid"),
             Kind::Regclass => (Type::TEXT, "::regclass"),
-            Kind::Int8range => (Type::TEXT, "::int8range"),
         }
     }
 }

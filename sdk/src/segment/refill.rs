@@ -12,7 +12,7 @@ use crate::background::caught;
 use crate::calls::internal;
 use crate::events::TARGET;
 use crate::gate::Attempt;
-use crate::link::Link;
+use crate::link::{Link, Session};
 
 /// The longest pause after a refusal: callers wait for the next attempt, because the
 /// reason may be gone.
@@ -128,7 +128,7 @@ async fn reserve(link: &Link, tag: &Tag, is_repeated: bool) -> Result<(), Error>
                 "the tag was created again; ids of the earlier one are discarded");
         }
         Published::Closed(rest) => {
-            hand_back_rest(link, name, rest).await?;
+            hand_back_rests(link, vec![(name.to_owned(), rest)]).await?;
         }
     }
     Ok(())
@@ -139,44 +139,60 @@ fn is_another(error: &Error) -> bool {
     error.sqlstate() == Some(&SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE)
 }
 
-/// Closes the tag and returns its unused ids to the server, unless it has granted
-/// ids above them since.
-pub(crate) async fn hand_back(link: &Link, tag: &Tag) -> Result<(), Error> {
-    let rests = tag.close();
-    // A block on its way is returned before the others, because it is above them.
-    tag.refill_ended().await;
-    hand_back_rests(link, tag, rests).await
+/// Closes tags and returns their unused ids to the server, unless it has granted ids above them
+/// since.
+pub(crate) async fn hand_back(link: &Link, tags: Vec<Arc<Tag>>) -> Result<(), Error> {
+    let mut rests = Vec::new();
+    for tag in tags {
+        let of_tag = tag.close();
+        // A block on its way is returned before the others, because it is above them.
+        tag.refill_ended().await;
+        rests.extend(of_tag.into_iter().map(|rest| (tag.name.clone(), rest)));
+    }
+    hand_back_rests(link, rests).await
 }
 
-/// Returns unused ids to the server, unless it has granted ids above them since.
-pub(super) async fn hand_back_rests(link: &Link, tag: &Tag, rests: Vec<Rest>) -> Result<(), Error> {
+/// Returns unused ids to the server, unless it has granted ids above them since: those of each
+/// session in one statement. Only the session that has reserved ids can return them, if the
+/// edition takes any back.
+pub(super) async fn hand_back_rests(link: &Link, rests: Vec<(String, Rest)>) -> Result<(), Error> {
+    let mut sessions: Vec<Arc<Session>> = Vec::new();
+    for (_, rest) in &rests {
+        if !sessions
+            .iter()
+            .any(|session| Arc::ptr_eq(session, &rest.session))
+        {
+            sessions.push(rest.session.clone());
+        }
+    }
     let mut result = Ok(());
-    for rest in rests {
-        match hand_back_rest(link, &tag.name, rest).await {
-            Ok(true) => {}
-            // Ids above these have been granted.
-            Ok(false) => break,
-            Err(error) => result = Err(error),
+    for session in sessions {
+        let of_session = rests
+            .iter()
+            .filter(|(_, rest)| Arc::ptr_eq(&rest.session, &session));
+        let of_session: Vec<_> = of_session.collect();
+        let taken = match session.is_closed() || session.is_plain() {
+            true => Ok(Vec::new()),
+            false => {
+                let each = of_session.iter();
+                let tags = each.clone().map(|(tag, _)| tag.clone()).collect();
+                let firsts = each.clone().map(|(_, rest)| rest.first.get()).collect();
+                let lasts = each.map(|(_, rest)| rest.last.get()).collect();
+                let statement = internal::segment_return("", tags, firsts, lasts);
+                link.query_in(&session, statement).await
+            }
+        };
+        let taken = taken.unwrap_or_else(|error| {
+            result = Err(error);
+            Vec::new()
+        });
+        let taken = taken.into_iter().chain(std::iter::repeat(false));
+        for ((tag, Rest { first, last, .. }), is_taken) in of_session.into_iter().zip(taken) {
+            match is_taken {
+                true => tracing::debug!(target: TARGET, tag, %first, %last, "handed back"),
+                false => tracing::info!(target: TARGET, tag, %first, %last, "not handed back"),
+            }
         }
     }
     result
-}
-
-/// Whether the server took the ids.
-async fn hand_back_rest(link: &Link, tag: &str, rest: Rest) -> Result<bool, Error> {
-    let Rest {
-        first,
-        last,
-        session,
-    } = rest;
-    // Only the session that has reserved the ids can return them, if the edition takes any back.
-    let is_taken = !session.is_closed() && !session.is_plain() && {
-        let statement = internal::segment_return("", tag, first, last);
-        link.query_in(&session, statement).await?
-    };
-    match is_taken {
-        true => tracing::debug!(target: TARGET, tag, %first, %last, "handed back"),
-        false => tracing::info!(target: TARGET, tag, %first, %last, "not handed back"),
-    }
-    Ok(is_taken)
 }

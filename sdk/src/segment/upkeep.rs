@@ -41,7 +41,7 @@ fn look(link: &Arc<Link>, tags: &Tags) -> Result<(), Error> {
         tracing::debug!(target: TARGET, tag = tag.name, "forgotten");
         let link = link.clone();
         // Ids that cannot be returned are lost.
-        tokio::spawn(async move { hand_back(&link, &tag).await });
+        tokio::spawn(async move { hand_back(&link, vec![tag]).await });
     }
     for tag in tags.all() {
         let link = link.clone();
@@ -88,6 +88,7 @@ async fn confirm(link: &Link, tag: &Tag) {
         return;
     }
     tracing::warn!(target: TARGET, tag = name, reason, "ids are discarded");
-    let rests = tag.discard();
-    let _ = hand_back_rests(link, tag, rests).await;
+    let rests = tag.discard().into_iter();
+    let rests = rests.map(|rest| (tag.name.clone(), rest)).collect();
+    let _ = hand_back_rests(link, rests).await;
 }

@@ -317,6 +317,24 @@ fn after_close_every_call_says_closed() {
     assert!(matches!(generator.next(), Err(Error::Closed)));
     assert!(matches!(leaf.snowflake(config()), Err(Error::Closed)));
     leaf.close().expect("there is nothing left to do");
+    assert!(matches!(leaf.connect(), Err(Error::Closed)));
+}
+
+#[test]
+fn close_hands_back_the_ids_of_a_thousand_tags() {
+    let server = server();
+    let mut client = server.connect();
+    client.run("SELECT leaf_tag_create('t' || n) FROM generate_series(1, 1000) AS n");
+    let leaf = leaf(&server);
+    let names: Vec<_> = (1..=1_000).map(|n| format!("t{n}")).collect();
+    let names: Vec<_> = names.iter().map(String::as_str).collect();
+    leaf.prefill(&names).expect("ids");
+    assert_eq!(leaf.segment("t500").next().expect("an id").get(), 1);
+    client.run("SELECT leaf_tag_drop('t1'), leaf_segment_reserve('t2', 1)");
+    leaf.close().expect("the server answers");
+    let positions = "SELECT string_agg(biz_tag || ' ' || max_id, ', ' ORDER BY biz_tag)
+                       FROM leaf.alloc WHERE biz_tag <> 'orders' AND max_id <> 1";
+    assert_eq!(client.text(positions), "t2 1002, t500 2");
 }
 
 #[test]

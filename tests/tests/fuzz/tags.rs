@@ -21,6 +21,7 @@ pub fn draw() -> Sql {
         1 => fill("SELECT first, last FROM leaf_segment_feed(ARRAY['missing', {}], ARRAY[1, {}]::bigint[]) OFFSET 1", [tag(), count()], Kept),
         1 => fill("SELECT first FROM leaf_segment_feed(ARRAY[{}, {}], ARRAY[{}, 1]::bigint[])", [edge_tag(), edge_tag(), bigint()], Any),
         8 => fill("SELECT leaf_segment_return($TAG, '[$FIRST,$LAST]')", [], Returned),
+        1 => fill("SELECT leaf_segment_return(ARRAY[{}], ARRAY[{}], ARRAY[{}]::bigint[])", [tag(), bigint(), bigint()], Any),
         1 => fill("SELECT leaf_segment_return({}, int8range({}, {}))", [tag(), bigint(), bigint()], Any),
         2 => fill("SELECT draw({}, {})", [tag(), count()], Ids),
         2 => fill("INSERT INTO drawn SELECT leaf_segment_next({}) FROM generate_series(1, {}) RETURNING id", [tag(), count()], Ids),

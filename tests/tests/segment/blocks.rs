@@ -133,3 +133,27 @@ fn nothing_below_a_position_that_was_set_is_taken_back() {
     assert_eq!(give_back(&mut client, block), 0);
     assert!(client.next("orders").expect("an id") > 10_000_003);
 }
+
+#[test]
+fn blocks_of_several_tags_are_returned_at_once_and_none_hinders_another() {
+    let (server, mut client) = Server::with_orders(1000);
+    client.run("SELECT leaf_tag_create('parcels'), leaf_tag_create('gone')");
+    for tag in ["orders", "orders", "parcels", "gone"] {
+        client.run(&format!("SELECT leaf_segment_reserve('{tag}', 100)"));
+    }
+    client.run("SELECT leaf_tag_drop('gone')");
+    let returned = client.text(
+        "SELECT string_agg(taken::text, ' ') FROM leaf_segment_return(
+             '{orders,orders,parcels,gone,missing,NULL,parcels,parcels}',
+             '{101,51,2,1,1,1,NULL,9}', '{200,100,100,100,100,1,1,8}') AS taken",
+    );
+    assert_eq!(returned, "true true true false false false false false");
+    let positions = "SELECT string_agg(max_id::text, ' ' ORDER BY biz_tag) FROM leaf.alloc";
+    assert_eq!(client.text(positions), "51 2");
+    let lengths = "SELECT leaf_segment_return('{orders}', '{1,2}', '{1}')";
+    refused(client.batch_execute(lengths), "22023");
+    let mut other = server.connect();
+    let returned =
+        "SELECT count(*) FROM leaf_segment_return('{orders}', '{50}', '{50}') AS t WHERE t";
+    assert_eq!(other.number(returned), 0, "another session has reserved it");
+}
