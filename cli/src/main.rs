@@ -35,6 +35,7 @@ mod status;
 mod tags;
 mod top;
 
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::FromArgMatches;
@@ -43,10 +44,19 @@ use arguments::{Cli, Command};
 use failure::Failure;
 
 fn main() -> ExitCode {
-    let matches = Cli::definition().get_matches();
-    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
-    cli.color.write_global();
-    match run(cli.command) {
+    let matches = Cli::definition().try_get_matches();
+    let done = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
+        Ok(cli) => {
+            cli.color.write_global();
+            run(cli.command)
+        }
+        Err(wrong) if wrong.use_stderr() => wrong.exit(),
+        Err(help) => help
+            .print()
+            .and_then(|()| io::stdout().flush())
+            .map_err(Failure::from),
+    };
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
     }

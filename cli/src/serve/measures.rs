@@ -143,6 +143,33 @@ pub fn show_tag(name: &str, stats: &TagStats) {
     gauge!(WAITING, "tag" => name.to_owned()).set(stats.waiting as f64);
 }
 
+/// The metrics, without those of tags that are no longer served: the recorder forgets none.
+pub fn of_served(recorded: &str, is_served: impl Fn(&str) -> bool) -> String {
+    let is_shown = |line: &&str| tag_of(line).is_none_or(|tag| is_served(&tag));
+    recorded.split_inclusive('\n').filter(is_shown).collect()
+}
+
+/// The tag that a line of the metrics is about.
+fn tag_of(line: &str) -> Option<String> {
+    let (_, labels) = line.split_once("{").filter(|_| !line.starts_with('#'))?;
+    let named = match labels.split_once("tag=\"") {
+        Some((_, named)) => named,
+        None => labels.split_once("kind=\"segment\",name=\"")?.1,
+    };
+    let mut tag = String::new();
+    let mut symbols = named.chars();
+    loop {
+        match symbols.next()? {
+            '"' => return Some(tag).filter(|tag| !tag.is_empty()),
+            '\\' => tag.push(match symbols.next()? {
+                'n' => '\n',
+                escaped => escaped,
+            }),
+            symbol => tag.push(symbol),
+        }
+    }
+}
+
 /// Whether the database answered the last time.
 pub fn show_reachable(is_reachable: bool) {
     gauge!(REACHABLE).set(f64::from(u8::from(is_reachable)));
@@ -179,5 +206,23 @@ impl OfRoute {
             micros = taken.as_micros() as u64,
             "request"
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::of_served;
+
+    #[test]
+    fn metrics_of_tags_that_are_gone_are_not_shown() {
+        let shown = "# TYPE leafctl_ids_total counter\n\
+                     leafctl_ids_total{kind=\"segment\",tag=\"a \\\"b\\\\\\n\"} 1\n\
+                     leafctl_ids_total{kind=\"snowflake\",tag=\"\"} 1\n\
+                     leaf_attempts_total{kind=\"snowflake\",name=\"gone\",outcome=\"success\"} 1\n\
+                     leafctl_connections 1\n";
+        let gone = "leafctl_buffered_ids{tag=\"gone\"} 0\n\
+                    leaf_attempts_total{kind=\"segment\",name=\"gone\",outcome=\"success\"} 1\n";
+        let is_served = |tag: &str| tag == "a \"b\\\n";
+        assert_eq!(of_served(&format!("{gone}{shown}{gone}"), is_served), shown);
     }
 }

@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use leaf_core::snowflake::lease::{Nonce, Renewed, UNRENEWED};
 use leaf_core::snowflake::request;
@@ -20,6 +20,7 @@ use super::node::Node;
 use crate::Error;
 use crate::background::caught;
 use crate::calls::internal::{self, Parameter};
+use crate::calls::statement::Statement;
 use crate::events::TARGET;
 use crate::gate::Attempt;
 use crate::link::Link;
@@ -30,6 +31,10 @@ const AFTER_FAILOVER: Duration = Duration::from_secs(10);
 
 /// How long after its registration a lease is renewed, which gives it its full length.
 const FIRST_RENEWAL: Duration = Duration::from_secs(5);
+
+/// After how long a request no longer says what the node's clock is; less than the offset that a
+/// registry allows.
+const OLD: Duration = Duration::from_secs(1);
 
 /// Raises the ceiling, at most to the registry's, and that one once it comes near.
 pub(super) async fn keep_ahead(link: Arc<Link>, node: Arc<Node>) {
@@ -218,7 +223,7 @@ async fn ask_to_renew(
     let (worker_id, next_token) = (held.terms.worker_id, held.propose(new_token));
     let (clock, ahead) = (Parameter::Clock, node.config.lease);
     let asked = request::renew(worker_id, held.nonce, held.token, clock, ahead, next_token);
-    let answer = match link.query(internal::renew(asked)).await {
+    let answer = match answer_in_time(link, internal::renew(asked)).await {
         Err(error) if is_lost(&error) => {
             tracing::warn!(target: TARGET, worker_id, %error, "lease lost");
             return Ok(false);
@@ -240,6 +245,18 @@ async fn ask_to_renew(
         }
     }
     Ok(true)
+}
+
+/// The registry's answer. A request that was long under way says what the clock was, not what it
+/// is: if the registry refuses it for that, it has not decided.
+async fn answer_in_time<T>(link: &Link, statement: Statement<T>) -> Result<T, Error> {
+    let asked_at = Instant::now();
+    let answer = link.query(statement).await;
+    let after = asked_at.elapsed();
+    match answer {
+        Err(Error::Clock(_)) if after > OLD => Err(Error::Timeout { after, last: None }),
+        answer => answer,
+    }
 }
 
 /// Whether the registry has not decided.
@@ -274,7 +291,7 @@ async fn register(link: &Arc<Link>, node: &Arc<Node>) -> Result<(), Error> {
     let nonce = registration_nonce(node)?;
     let (clock, ahead) = (Parameter::Clock, config.lease);
     let asked = request::register(&config.node, config.worker_id, nonce, clock, ahead);
-    let answer = link.query(internal::register(asked)).await;
+    let answer = answer_in_time(link, internal::register(asked)).await;
     let granted = answer.inspect_err(|error| {
         if error.sqlstate().is_some() && !matches!(error, Error::Connection(_)) {
             // It was refused, so there is nothing to repeat.

@@ -32,6 +32,24 @@ pub fn numbers(ids: Vec<SnowflakeId>) -> impl Iterator<Item = i64> {
     ids.into_iter().map(SnowflakeId::get)
 }
 
+/// Its request has the time at which it was sent.
+#[test]
+fn clock_of_a_node_is_not_wrong_because_the_server_stood_still() {
+    let server = Server::options().set("leaf.max_clock_offset", "1s").start();
+    let config = config(&server, PATIENCE).query_timeout(PATIENCE);
+    let leaf = Leaf::new(config).expect("a handle");
+    leaf.connect().expect("a connection");
+    let node = SnowflakeConfig::new("patient");
+    let ids = leaf.snowflake(node).expect("a generator");
+    let paused = server.pause();
+    assert_eq!(ids.try_next(), None, "it has to be leased");
+    thread::sleep(Duration::from_secs(3));
+    drop(paused);
+    ids.next().expect("an id");
+    let said = ids.stats().last_error.unwrap_or_default();
+    assert!(!said.contains("clock"), "{said}");
+}
+
 #[test]
 fn nodes_and_the_server_never_share_an_id() {
     let server = Server::start();

@@ -111,6 +111,13 @@ fn tag_is_served_as_soon_as_it_is_created_and_not_after_it_is_dropped() {
     wait_until("the new tag is served", || {
         serve.get("/v1/segment/late").status == 200
     });
+    let is_measured = || serve.get("/metrics").body.contains("\"late\"");
+    assert!(is_measured());
+    server.connect().run("SELECT leaf_tag_drop('late')");
+    wait_until("its last ids are drawn", || {
+        serve.get("/v1/segment/late?count=100").status == 404
+    });
+    assert!(!is_measured());
 }
 
 #[test]

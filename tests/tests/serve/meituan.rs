@@ -11,6 +11,7 @@ fn ids_are_bare_numbers() {
         assert_eq!((answer.status, answer.body.as_str()), (200, expected));
         assert_eq!(answer.header("content-type"), "text/plain;charset=UTF-8");
     }
+    assert_eq!(serve.post("/api/segment/get/orders", "").body, "4");
     // Its key is of no importance.
     let ids: Vec<i64> = ["test", "orders"]
         .map(|key| {

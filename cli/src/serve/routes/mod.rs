@@ -108,13 +108,13 @@ fn table() -> Vec<Route> {
             .is("page", STATE, "A page that shows the state, for people")
             .open()
             .answers(200, "The page.", [html()]),
-        Route::get("/api/segment/get/{key}", meituan::segment)
+        Route::get_or_post("/api/segment/get/{key}", meituan::segment)
             .no_head()
             .is("leafSegment", MEITUAN, "An id of a tag")
             .takes([in_path("key", "Name of the tag.", "orders")])
             .answers(200, "The id.", [text("1001")])
             .answers(500, meituan::FAILED, [json::<meituan::Failed>()]),
-        Route::get("/api/snowflake/get/{key}", meituan::snowflake)
+        Route::get_or_post("/api/snowflake/get/{key}", meituan::snowflake)
             .no_head()
             .is("leafSnowflake", MEITUAN, "A snowflake id")
             .takes([in_path("key", "Of no importance.", "test")])

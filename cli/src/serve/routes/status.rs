@@ -32,11 +32,16 @@ pub async fn readyz(State(app): State<Arc<App>>) -> Response {
 
 pub async fn metrics(State(app): State<Arc<App>>, request: Request) -> Result<Response, Problem> {
     app.allow(request.headers(), Right::Status)?;
-    for (name, tag) in app.tags.all() {
-        measures::show_tag(&name, &tag.source.stats());
+    let tags = app.tags.all();
+    for (name, tag) in &tags {
+        measures::show_tag(name, &tag.source.stats());
     }
     measures::show_reachable(app.leaf.health().is_reachable == Some(true));
-    let mut response = answer::text(app.recorded.render());
+    let is_served = |tag: &str| {
+        tags.binary_search_by(|(name, _)| name.as_str().cmp(tag))
+            .is_ok()
+    };
+    let mut response = answer::text(measures::of_served(&app.recorded.render(), is_served));
     let format = axum::http::HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     response
         .headers_mut()
