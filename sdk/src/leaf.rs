@@ -214,6 +214,24 @@ impl Leaf {
         sources
     }
 
+    /// Drops all ids and leases that this process has in its memory, and those on their way: for
+    /// the hooks of a snapshot of the running process (of its virtual machine, or by CRIU), whose
+    /// copies have the same memory. Nothing is returned to the server, and later calls fetch
+    /// other ids and lease other worker ids. Call it before the snapshot, while nobody draws, or in
+    /// each copy before anybody draws.
+    ///
+    /// # Errors
+    /// [`Error::Cache`] if the lease in a cache file could not be ended. [`Error::Forked`].
+    pub fn forget(&self) -> Result<(), Error> {
+        self.background.process.check()?;
+        for tag in self.tags.all() {
+            tag.forget();
+        }
+        let generators = self.generators.lock();
+        let forgotten = generators.iter().map(WeakGenerator::forget);
+        forgotten.fold(Ok(()), Result::and)
+    }
+
     /// Closes all sources: returns their unused ids to the server, unless it has granted
     /// ids above them since, releases the worker ids of the generators, and closes the
     /// connections: the one call with which a service shuts down. Calls that

@@ -21,6 +21,8 @@ pub enum Right<'a> {
     Snowflake,
     /// What is at hand, and the metrics.
     Status,
+    /// Dropping what is in memory.
+    Forget,
 }
 
 /// The tokens of a file.
@@ -34,6 +36,7 @@ struct Token {
     tags: Vec<Pattern>,
     snowflake: bool,
     status: bool,
+    forget: bool,
 }
 
 /// The file, as it is written.
@@ -58,6 +61,8 @@ struct Entry {
     snowflake: bool,
     #[serde(default)]
     status: bool,
+    #[serde(default)]
+    forget: bool,
 }
 
 impl Tokens {
@@ -158,6 +163,7 @@ impl Token {
             tags: entry.tags.iter().map(|text| Pattern::of(text)).collect(),
             snowflake: entry.snowflake,
             status: entry.status,
+            forget: entry.forget,
         })
     }
 
@@ -166,6 +172,7 @@ impl Token {
             Right::Tag(tag) => self.tags.iter().any(|pattern| pattern.matches(tag)),
             Right::Snowflake => self.snowflake,
             Right::Status => self.status,
+            Right::Forget => self.forget,
         }
     }
 }
@@ -228,6 +235,7 @@ mod tests {
         sha256 = "D9298A10D1B0735837DC4BD85DAC641B0F3CEF27A47E5D53A54F2F3F5B2FCFFA"
         snowflake = true
         status = true
+        forget = true
     "#;
 
     #[test]
@@ -246,6 +254,8 @@ mod tests {
         );
         assert_eq!(check("other", Right::Snowflake), Ok(()));
         assert_eq!(check("other", Right::Status), Ok(()));
+        assert_eq!(check("other", Right::Forget), Ok(()));
+        assert_eq!(check("secret", Right::Forget), Err(problem::TOKEN_FORBIDS));
         assert_eq!(
             check("other", Right::Tag("orders")),
             Err(problem::TOKEN_FORBIDS)

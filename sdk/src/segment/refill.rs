@@ -105,6 +105,7 @@ async fn refill_until_full(
 
 async fn reserve(link: &Link, tag: &Tag, is_repeated: bool) -> Result<(), Error> {
     let name = tag.name.as_str();
+    let forgotten = tag.forgotten();
     let mut count = tag.next_step(&link.config);
     let mut was_another = false;
     let (reserved, session) = loop {
@@ -119,13 +120,16 @@ async fn reserve(link: &Link, tag: &Tag, is_repeated: bool) -> Result<(), Error>
     };
     let (incarnation, block) = reserved.parts();
     let (first, last) = (block.first, block.last);
-    match tag.publish(&block, incarnation, session)? {
+    match tag.publish(&block, incarnation, session, forgotten)? {
         Published::Drawable => {
             tracing::debug!(target: TARGET, tag = name, %first, %last, "refilled");
         }
         Published::NewLife => {
             tracing::warn!(target: TARGET, tag = name, %first, %last,
                 "the tag was created again; ids of the earlier one are discarded");
+        }
+        Published::Forgotten => {
+            tracing::info!(target: TARGET, tag = name, %first, %last, "not used, because ids were forgotten");
         }
         Published::Closed(rest) => {
             hand_back_rests(link, vec![(name.to_owned(), rest)]).await?;

@@ -29,6 +29,8 @@ pub(crate) struct Tag<S = Session> {
     spare: AtomicU64,
     /// The most ids that a call waits for at once; 0 since the last block came.
     wanted: AtomicU64,
+    /// How often the ids were forgotten.
+    forgotten: AtomicU64,
     /// Whether a refill is under way: one at a time.
     is_refilling: AtomicBool,
     /// Notified when the tag is closed, and when a refill ends.
@@ -80,6 +82,8 @@ pub(crate) enum Published<S = Session> {
     NewLife,
     /// The tag is closed: the block is to be returned.
     Closed(Rest<S>),
+    /// The ids were forgotten since the block was asked for, and so is the block.
+    Forgotten,
 }
 
 impl<S> Default for Blocks<S> {
@@ -141,6 +145,7 @@ impl<S> Tag<S> {
             gate: Gate::new(Meter::of("segment", name)),
             spare: AtomicU64::new(0),
             wanted: AtomicU64::new(0),
+            forgotten: AtomicU64::new(0),
             is_refilling: AtomicBool::new(false),
             stirred: Notify::new(),
         }
@@ -256,6 +261,7 @@ impl<S> Tag<S> {
         block: &Block,
         incarnation: Incarnation,
         session: Arc<S>,
+        forgotten: u64,
     ) -> Result<Published<S>, Error> {
         let (first, last) = (block.first.get(), block.last.get());
         let len = last
@@ -271,6 +277,9 @@ impl<S> Tag<S> {
                 last: block.last,
                 session,
             }));
+        }
+        if self.forgotten() != forgotten {
+            return Ok(Published::Forgotten);
         }
         let held = &mut state.guarded;
         let is_new_life = held
@@ -312,6 +321,18 @@ impl<S> Tag<S> {
         self.gate.wake();
         self.stirred.notify_waiters();
         rest
+    }
+
+    /// Drops the ids that have not been drawn, and a block that is on its way.
+    pub(crate) fn forget(&self) {
+        let mut state = self.gate.lock();
+        self.forgotten.fetch_add(1, Ordering::AcqRel);
+        self.take_rest(&mut state.guarded);
+    }
+
+    /// How often the ids were forgotten: a block is of the time when it was asked for.
+    pub(crate) fn forgotten(&self) -> u64 {
+        self.forgotten.load(Ordering::Acquire)
     }
 
     /// Discards the ids that have not been drawn; returns them, the last ones first.
@@ -454,7 +475,7 @@ mod tests {
 
     fn publish(tag: &Tag<()>, first: i64, last: i64, life: &str) -> Published<()> {
         let life = Incarnation(life.into());
-        let published = tag.publish(&block(first, last), life, Arc::new(()));
+        let published = tag.publish(&block(first, last), life, Arc::new(()), tag.forgotten());
         published.expect("a block")
     }
 
@@ -485,6 +506,24 @@ mod tests {
         publish(&tag, 11, 20, "a");
         tag.buffer.draw().expect("an id");
         assert_eq!(tag.close(), [rest(11, 20), rest(2, 10)]);
+    }
+
+    #[test]
+    fn block_on_its_way_is_forgotten_with_the_others() {
+        let tag = tag();
+        publish(&tag, 1, 10, "a");
+        let before = tag.forgotten();
+        tag.forget();
+        let late = tag.publish(
+            &block(11, 20),
+            Incarnation("a".into()),
+            Arc::new(()),
+            before,
+        );
+        assert_eq!(late.expect("a block"), Published::Forgotten);
+        assert!(tag.buffer.draw().is_none());
+        assert_eq!(publish(&tag, 21, 30, "a"), Published::Drawable);
+        assert_eq!(tag.close(), [rest(21, 30)]);
     }
 
     fn taken(tag: &Tag<()>, count: u64) -> Option<Vec<(i64, i64)>> {

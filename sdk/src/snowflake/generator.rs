@@ -209,6 +209,11 @@ impl WeakGenerator {
         (has_failed && !node.has_room()).then(|| (node.config.node.clone(), panic))
     }
 
+    /// Drops the lease of the generator, if it is still there.
+    pub(crate) fn forget(&self) -> Result<(), Error> {
+        self.0.upgrade().map_or(Ok(()), |node| node.forget())
+    }
+
     /// Asks the registry whether it still has the lease, if there is one.
     pub(crate) async fn confirm(self, link: Arc<Link>) {
         if let Some(node) = self.0.upgrade() {

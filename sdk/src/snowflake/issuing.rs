@@ -1,6 +1,7 @@
 //! Issuing ids with a lease: it is put into force, and its own ceiling, which the cache has, is
 //! raised below that of the registry.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use leaf_core::snowflake::generator::Span;
@@ -43,12 +44,41 @@ impl Node {
             || scheme.tick_from(from) <= scheme.tick_at(clock) + 1
     }
 
-    /// Issues ids of a lease from an instant on.
+    /// How often the lease was forgotten: one is of the time when it was asked for.
+    pub(super) fn forgotten(&self) -> u64 {
+        self.forgotten.load(Ordering::Acquire)
+    }
+
+    /// Drops the lease, and one that is on its way.
     ///
     /// # Errors
-    /// [`Error::Cache`], [`Error::Closed`], or [`Error::Protocol`] if the ids would
-    /// have another layout than before. The lease is then not used.
-    pub(super) fn begin(&self, mut lease: Lease, from: WallTime) -> Result<(), Error> {
+    /// [`Error::Cache`]: the cache still has the lease.
+    pub(super) fn forget(&self) -> Result<(), Error> {
+        let mut state = self.gate.lock();
+        self.forgotten.fetch_add(1, Ordering::AcqRel);
+        let held = std::mem::take(&mut state.guarded);
+        if let Some(lease) = held.lease {
+            self.generator.end(&lease.held.terms.scheme.layout);
+        }
+        match &self.cache {
+            Some(cache) => cache.begin_generation().map_err(Error::cache),
+            None => Ok(()),
+        }
+    }
+
+    /// Issues ids of a lease from an instant on, unless the lease was forgotten since it was asked
+    /// for.
+    ///
+    /// # Errors
+    /// [`Error::Cache`], [`Error::Closed`], [`Error::LeaseLost`] if it was forgotten, or
+    /// [`Error::Protocol`] if the ids would have another layout than before. The lease is then not
+    /// used.
+    pub(super) fn begin(
+        &self,
+        mut lease: Lease,
+        from: WallTime,
+        forgotten: u64,
+    ) -> Result<(), Error> {
         let scheme = lease.held.terms.scheme;
         if *self.scheme.get_or_init(|| scheme) != scheme {
             let changed = "the registry's layout or epoch has changed".into();
@@ -57,6 +87,9 @@ impl Node {
         let mut state = self.gate.lock();
         if state.is_closed() {
             return Err(Error::Closed);
+        }
+        if self.forgotten() != forgotten {
+            return Err(Error::LeaseLost("it was forgotten".into()));
         }
         let clock = time::now();
         let from = from.max(scheme.instant_of(scheme.tick_at(clock)));
@@ -167,7 +200,7 @@ mod tests {
             held: HeldLease::granted(terms, [0; 16], 0, registry),
             ceiling: now,
         };
-        node.begin(lease, now).expect("a lease");
+        node.begin(lease, now, 0).expect("a lease");
         let mut requests = 0;
         loop {
             match node.take(1) {

@@ -15,14 +15,14 @@ use leaf_core::snowflake::request;
 use leaf_core::time::WallTime;
 use tokio_postgres::error::SqlState;
 
-use super::lease::{Lease, new_nonce, new_token};
+use super::lease::{Holding, Lease, new_nonce, new_token};
 use super::node::Node;
 use crate::Error;
 use crate::background::caught;
 use crate::calls::internal::{self, Parameter};
 use crate::calls::statement::Statement;
 use crate::events::TARGET;
-use crate::gate::Attempt;
+use crate::gate::{Attempt, State};
 use crate::link::Link;
 use crate::time::{self, system_time};
 
@@ -114,18 +114,19 @@ async fn renew_with_patience(link: &Arc<Link>, node: &Arc<Node>) -> Result<(), (
 }
 
 async fn try_to_renew(link: &Arc<Link>, node: &Arc<Node>) -> Result<(), Error> {
+    let forgotten = node.forgotten();
     let (lease, cached) = {
         let state = node.gate.lock();
         (state.guarded.lease.clone(), state.guarded.cached.clone())
     };
     let has_lease = match (lease, cached) {
         (Some(lease), _) => renew_in_use(link, node, lease).await?,
-        (None, Some(cached)) => take_from_cache(link, node, cached).await?,
+        (None, Some(cached)) => take_from_cache(link, node, cached, forgotten).await?,
         (None, None) => false,
     };
     match has_lease {
         true => Ok(()),
-        false => register(link, node).await,
+        false => register(link, node, forgotten).await,
     }
 }
 
@@ -134,7 +135,7 @@ async fn renew_in_use(link: &Arc<Link>, node: &Arc<Node>, mut lease: Lease) -> R
     if lease.held.next_token.is_none() {
         let mut state = node.gate.lock();
         let Some(kept) = state.guarded.lease.as_mut() else {
-            return Err(Error::Closed);
+            return gone(&state);
         };
         kept.held.propose(new_token);
         lease = kept.clone();
@@ -148,7 +149,7 @@ async fn renew_in_use(link: &Arc<Link>, node: &Arc<Node>, mut lease: Lease) -> R
     let is_renewed = ask_to_renew(link, node, &mut lease).await?;
     let mut state = node.gate.lock();
     let Some(kept) = state.guarded.lease.as_mut() else {
-        return Err(Error::Closed);
+        return gone(&state);
     };
     if !is_renewed {
         state.guarded.lease = None;
@@ -163,6 +164,14 @@ async fn renew_in_use(link: &Arc<Link>, node: &Arc<Node>, mut lease: Lease) -> R
     drop(state);
     node.raise_ceiling();
     Ok(true)
+}
+
+/// The lease was released or forgotten meanwhile.
+fn gone(state: &State<Holding>) -> Result<bool, Error> {
+    match state.is_closed() {
+        true => Err(Error::Closed),
+        false => Ok(false),
+    }
 }
 
 /// Renews the lease once more, after this time.
@@ -183,6 +192,7 @@ async fn take_from_cache(
     link: &Arc<Link>,
     node: &Arc<Node>,
     mut lease: Lease,
+    forgotten: u64,
 ) -> Result<bool, Error> {
     let from = lease.ceiling;
     if !node.may_begin(&lease.held.terms.scheme, from) {
@@ -209,7 +219,7 @@ async fn take_from_cache(
     }
     let (worker_id, is_confirmed) = (lease.held.terms.worker_id, asked.is_ok());
     tracing::info!(target: TARGET, worker_id, is_confirmed, "lease from the cache");
-    node.begin(lease, from)?;
+    node.begin(lease, from, forgotten)?;
     asked
 }
 
@@ -286,7 +296,7 @@ fn registration_nonce(node: &Node) -> Result<Nonce, Error> {
     Ok(nonce)
 }
 
-async fn register(link: &Arc<Link>, node: &Arc<Node>) -> Result<(), Error> {
+async fn register(link: &Arc<Link>, node: &Arc<Node>, forgotten: u64) -> Result<(), Error> {
     let config = &node.config;
     let nonce = registration_nonce(node)?;
     let (clock, ahead) = (Parameter::Clock, config.lease);
@@ -306,7 +316,7 @@ async fn register(link: &Arc<Link>, node: &Arc<Node>) -> Result<(), Error> {
         ceiling: start,
     };
     let unused = lease.clone();
-    match node.begin(lease, start) {
+    match node.begin(lease, start, forgotten) {
         Ok(()) => {
             if config.lease > UNRENEWED {
                 confirm_after(link, node, FIRST_RENEWAL);

@@ -37,6 +37,8 @@ pub(super) struct Node {
     pub(super) must_ask: AtomicBool,
     /// Whether the ceiling is being raised.
     pub(super) is_raising: AtomicBool,
+    /// How often the lease was forgotten.
+    pub(super) forgotten: AtomicU64,
     /// Held while the lease is being released.
     pub(super) releasing: tokio::sync::Mutex<()>,
     /// When a draw last found the ceiling due to be raised, in milliseconds since `began`.
@@ -71,6 +73,7 @@ impl Node {
             is_renewing: AtomicBool::new(false),
             must_ask: AtomicBool::new(false),
             is_raising: AtomicBool::new(false),
+            forgotten: AtomicU64::new(0),
             releasing: tokio::sync::Mutex::default(),
             found_due: AtomicU64::new(0),
             began: Instant::now(),

@@ -466,3 +466,39 @@ fn renewal_whose_answer_was_lost_with_the_process_is_repeated_by_the_next_one() 
     ledger.add(numbers(next.next_n(1_000).expect("the lease is its own")));
     assert_eq!(client.number("SELECT count(*) FROM leaf.worker"), 1);
 }
+
+/// Copies of the process would have what is in memory, and the file.
+#[test]
+fn forgotten_ids_and_leases_are_used_by_nobody() {
+    let mut server = Server::start();
+    let mut client = server.connect();
+    client.run("SELECT leaf_tag_create('orders')");
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("worker.json");
+    let config = || SnowflakeConfig::new("cached").cache(&file);
+    let leaf = leaf(&server);
+    let orders = leaf.segment("orders");
+    let ids = leaf.snowflake(config()).expect("a generator");
+    let mut ledger = Ledger::new();
+    orders.next().expect("an id");
+    ledger.add(numbers(ids.next_n(1_000).expect("ids")));
+    let (worker, saved) = (ids.worker_id(), fs::read(&file).expect("a cache"));
+    let mut granted = 0;
+    wait_until("no block is on its way", || {
+        let before = granted;
+        granted = client.number("SELECT max_id FROM leaf.alloc");
+        orders.stats().buffered as i64 == granted - 2 && granted == before
+    });
+    leaf.forget().expect("it is forgotten");
+    assert_eq!(orders.stats().buffered, 0);
+    assert_eq!(ids.try_next(), None);
+    assert_eq!(orders.next().expect("an id").get(), granted);
+    ledger.add(numbers(ids.next_n(1_000).expect("ids")));
+    assert_ne!(ids.worker_id(), worker);
+    leaf.forget().expect("it is forgotten");
+    drop((ids, leaf));
+    server.stop(Mode::Immediate);
+    fs::write(&file, saved).expect("it is put back");
+    let away = again(&handle(&server, HASTE), config());
+    away.next().expect_err("the lease may be a copy's");
+}

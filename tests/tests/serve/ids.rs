@@ -254,3 +254,20 @@ fn name_that_the_database_cannot_store_is_that_of_no_tag() {
     let answer = serve.get("/v1/segment/%E6%97%A5");
     assert_eq!(answer.json()["code"], "unknown_tag");
 }
+
+#[test]
+fn forgotten_ids_are_handed_out_by_nobody() {
+    let (server, mut client) = Server::with_orders(1000);
+    let serve = Serve::start(&server, &[]);
+    let id = serve.ids("orders", 1)[0];
+    serve.get("/v1/snowflake");
+    let worker = || serve.get("/v1/status").json()["snowflake"]["worker_id"].clone();
+    let before = worker();
+    let granted = client.number("SELECT max_id FROM leaf.alloc");
+    assert!(id < granted);
+    assert_eq!(serve.get("/v1/forget").status, 405);
+    assert_eq!(serve.post("/v1/forget", "").status, 200);
+    assert_eq!(serve.ids("orders", 1), [granted]);
+    serve.get("/v1/snowflake");
+    assert_ne!(worker(), before);
+}

@@ -70,7 +70,7 @@ fn commands_of_the_page_work() {
         };
         let answer = curl(serve, call);
         assert!(
-            answer.bytes().any(|byte| byte.is_ascii_digit()),
+            answer.bytes().any(|byte| byte.is_ascii_digit()) || answer == "forgotten\n",
             "{call}: {answer}"
         );
         ran += 1;

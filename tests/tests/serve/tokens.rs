@@ -102,6 +102,7 @@ fn token_opens_what_the_file_says_and_nothing_else() {
             "{path} {token}"
         );
     }
+    assert_eq!(serve.post("/v1/forget", "").status, 401);
     let missing = serve.get("/v1/segment/orders");
     assert_eq!(missing.header("www-authenticate"), "Bearer");
 }

@@ -85,6 +85,13 @@ fn table() -> Vec<Route> {
                 "Tags, buffers and the worker id.",
                 [json::<status::Status>()],
             ),
+        Route::post("/v1/forget", status::forget)
+            .is(
+                "forget",
+                STATE,
+                "Drops the ids and the worker id that are in memory, before a snapshot of the process",
+            )
+            .answers(200, "They are dropped.", [text(status::FORGOTTEN)]),
         Route::get("/healthz", status::healthz)
             .is("healthz", STATE, "Whether the process answers")
             .open()

@@ -26,7 +26,8 @@ pub struct Route {
     pub takes_pages: bool,
     /// The schemas to which its description refers, by name.
     pub schemas: Vec<(String, RefOr<Schema>)>,
-    /// What GET does.
+    method: HttpMethod,
+    /// What a request does; with a form, that is GET.
     operation: Operation,
 }
 
@@ -40,8 +41,17 @@ impl Route {
             takes_form: false,
             takes_pages: false,
             schemas: Vec::new(),
+            method: HttpMethod::Get,
             operation: OperationBuilder::new().response("default", problem).build(),
         }
+    }
+
+    /// The handler answers POST, and nothing else does.
+    pub fn post<H: Handler<T, Arc<App>>, T: 'static>(path: &'static str, handler: H) -> Route {
+        let mut route = Route::get(path, || async { problem::METHOD });
+        route.methods = routing::post(handler);
+        route.method = HttpMethod::Post;
+        route
     }
 
     /// The handler answers POST, too, whose parameters may be in a form.
@@ -108,8 +118,10 @@ impl Route {
 
     /// What the description says.
     pub fn described(&self) -> PathItem {
-        let mut item = PathItem::new(HttpMethod::Get, self.operation.clone());
-        item.post = self.takes_form.then(|| self.posted());
+        let mut item = PathItem::new(self.method.clone(), self.operation.clone());
+        if self.takes_form {
+            item.post = Some(self.posted());
+        }
         item
     }
 

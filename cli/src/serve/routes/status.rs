@@ -1,4 +1,4 @@
-//! `/healthz`, `/readyz`, `/metrics` and `/v1/status`.
+//! `/healthz`, `/readyz`, `/metrics`, `/v1/status` and `/v1/forget`.
 
 use std::sync::Arc;
 
@@ -28,6 +28,15 @@ pub async fn readyz(State(app): State<Arc<App>>) -> Response {
         true => answer::text("ready\n"),
         false => (StatusCode::SERVICE_UNAVAILABLE, NOT_READY).into_response(),
     }
+}
+
+pub const FORGOTTEN: &str = "forgotten\n";
+
+/// Snapshots of this process have the same memory.
+pub async fn forget(State(app): State<Arc<App>>, request: Request) -> Result<Response, Problem> {
+    app.allow(request.headers(), Right::Forget)?;
+    app.leaf.forget().map_err(|error| Problem::from(&error))?;
+    Ok(answer::text(FORGOTTEN))
 }
 
 pub async fn metrics(State(app): State<Arc<App>>, request: Request) -> Result<Response, Problem> {
