@@ -70,7 +70,7 @@ pub fn in_recovery() -> Report {
     Report::new(
         Code::ERRCODE_READ_ONLY_SQL_TRANSACTION,
         "cannot draw ids while the server is in recovery",
-        "Draw them on the primary, or promote this server.",
+        "Draw them on the primary, or promote this server. If a proxy chose this server, have it send draws to the primary.",
     )
 }
 

@@ -7,11 +7,13 @@ use crate::{Config, Error, IdSource, Leaf, SegmentId};
 static LEAF: OnceCell<Leaf> = OnceCell::new();
 
 /// Creates the handle that [`next`] uses. Call it once, at the start of the program, and in a
-/// program that forks, after that: a child has no such handle of its own.
+/// program that forks, after that: a child has no such handle of its own. The handle is that of one
+/// database: a program with several creates a [`Leaf`] for each, because a tag of one name has other
+/// ids in another database.
 ///
 /// # Errors
 /// The errors of [`Leaf::new`], after which it may be called again; [`Error::Global`] if
-/// there is a handle already.
+/// there is a handle already, which says if that is of another database.
 ///
 /// ```no_run
 /// # fn main() -> Result<(), leaf_sdk::Error> {
@@ -20,14 +22,20 @@ static LEAF: OnceCell<Leaf> = OnceCell::new();
 /// # let _ = id; Ok(()) }
 /// ```
 pub fn init(config: Config) -> Result<(), Error> {
+    let (hosts, database) = (config.hosts(), config.dbname());
     let mut is_new = false;
-    LEAF.get_or_try_init(|| {
+    let leaf = LEAF.get_or_try_init(|| {
         is_new = true;
         Leaf::new(config)
     })?;
     match is_new {
         true => Ok(()),
-        false => Err(Error::Global("leaf_sdk::init has already been called")),
+        false if leaf.is_of(&hosts, &database) => {
+            Err(Error::Global("leaf_sdk::init has already been called"))
+        }
+        false => Err(Error::Global(
+            "leaf_sdk::init has already been called, for another database; create a Leaf for each",
+        )),
     }
 }
 

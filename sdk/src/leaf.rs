@@ -257,6 +257,12 @@ impl Leaf {
         self.background.process.is_current()
     }
 
+    /// Whether its connections are sought there.
+    pub(crate) fn is_of(&self, hosts: &[String], database: &str) -> bool {
+        let config = &self.background.link.config;
+        config.hosts() == hosts && config.dbname() == database
+    }
+
     fn close_all(&self) -> impl Awaited + use<> {
         let link = self.background.link.clone();
         let generators = self.generators.clone();

@@ -65,7 +65,13 @@ fn process_has_one_handle() {
     init(config()).expect("the first");
     let first = next("orders").expect("an id");
     assert!(next("orders").expect("an id") > first);
-    assert!(matches!(init(config()), Err(Error::Global(_))));
+    let again = |config| match init(config) {
+        Err(Error::Global(said)) => said.contains("another database"),
+        other => panic!("{other:?}"),
+    };
+    assert!(!again(config()));
+    let other = format!("{} dbname=template1", server.connection_string());
+    assert!(again(Config::new(&other).expect("a string")));
 }
 
 #[test]
