@@ -439,9 +439,9 @@ CREATE FUNCTION leaf.advance(tag text, "to" bigint) RETURNS void
 COMMENT ON FUNCTION leaf.advance(text, bigint)
     IS 'moves a tag past ids that are in use here, as leaf_tag_alter does, but says nothing of what was fed';
 
-CREATE FUNCTION leaf.retire(tag text) RETURNS bigint
+CREATE FUNCTION leaf.retire(tag text, drained boolean) RETURNS bigint
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'leaf_retire';
-COMMENT ON FUNCTION leaf.retire(text) IS 'drops a tag, and returns the number from which on nothing of it was handed out';
+COMMENT ON FUNCTION leaf.retire(text, boolean) IS 'drops a tag, and returns the number from which on nothing of it was handed out';
 
 CREATE FUNCTION leaf.fail(code text, message text, hint text, detail text DEFAULT NULL) RETURNS void
     LANGUAGE plpgsql AS $$
@@ -708,7 +708,7 @@ COMMENT ON FUNCTION leaf.lock(regclass, oid) IS 'locks a table of a role, or a s
  * seconds, in which others queue behind it; if any other is not free, all are released, and that is the
  * one to wait for. After a try that waited, the next ones wait for nothing for ten times as long.
  */
-CREATE FUNCTION leaf.hand_over("table" regclass, "column" name, tag text, kind text) RETURNS regclass
+CREATE FUNCTION leaf.hand_over("table" regclass, "column" name, tag text, kind text, drained boolean DEFAULT false) RETURNS regclass
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET row_security = off AS $$
 DECLARE
     own_timeout text     := current_setting('lock_timeout');
@@ -745,7 +745,7 @@ BEGIN
             END LOOP;
             missing := 'leaf.alloc';
             IF kind IS NULL THEN
-                result := leaf.give_back($1, $2, tag);
+                result := leaf.give_back($1, $2, tag, drained);
             ELSE
                 PERFORM leaf.take_over($1, $2, tag, kind);
             END IF;
@@ -775,7 +775,7 @@ BEGIN
     END LOOP;
 END
 $$;
-COMMENT ON FUNCTION leaf.hand_over(regclass, name, text, text) IS 'adopts or releases a column as soon as its table can be locked';
+COMMENT ON FUNCTION leaf.hand_over(regclass, name, text, text, boolean) IS 'adopts or releases a column as soon as its table can be locked';
 
 CREATE FUNCTION leaf.take_over("table" regclass, "column" name, tag text, kind text) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -827,7 +827,7 @@ END
 $$;
 COMMENT ON FUNCTION leaf.take_over(regclass, name, text, text) IS 'adopts a column whose table and sequences are locked';
 
-CREATE FUNCTION leaf.give_back("table" regclass, "column" name, tag text) RETURNS regclass
+CREATE FUNCTION leaf.give_back("table" regclass, "column" name, tag text, drained boolean) RETURNS regclass
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     c      record := leaf.column_of($1, $2, NULL);
@@ -847,7 +847,7 @@ BEGIN
             'Take the default away with ALTER TABLE, and choose a range of numbers for the column that the tag does not reach.', why || '.');
     END IF;
     EXECUTE format('ALTER TABLE %s ALTER COLUMN %s DROP DEFAULT', c.relation, c.attribute);
-    start := greatest(CASE WHEN tag IS NULL THEN leaf.frontier(NULL) ELSE leaf.retire(tag) END, leaf.highest($1, $2)::numeric + 1);
+    start := greatest(CASE WHEN tag IS NULL THEN leaf.frontier(NULL) ELSE leaf.retire(tag, drained) END, leaf.highest($1, $2)::numeric + 1);
     FOR s IN SELECT * FROM leaf.sequences($1, $2) LOOP
         -- Somebody may have taken the fence away.
         number := coalesce(pg_sequence_last_value(s.sequence), nextval(s.sequence));
@@ -887,7 +887,7 @@ BEGIN
     RETURN (SELECT q.sequence FROM leaf.sequences($1, $2) AS q LIMIT 1);
 END
 $$;
-COMMENT ON FUNCTION leaf.give_back(regclass, name, text) IS 'releases a column whose table and sequences are locked';
+COMMENT ON FUNCTION leaf.give_back(regclass, name, text, boolean) IS 'releases a column whose table and sequences are locked';
 
 CREATE FUNCTION leaf_column_adopt(
         "table" regclass, "column" name, tag text DEFAULT NULL, kind text DEFAULT 'segment') RETURNS text
@@ -926,7 +926,7 @@ $$;
 COMMENT ON FUNCTION leaf_column_adopt(regclass, name, text, text)
     IS 'makes the default of a column draw ids of a new tag, whose name is returned, or snowflake ids, above its values and those of its sequence';
 
-CREATE FUNCTION leaf_column_release("table" regclass, "column" name) RETURNS regclass
+CREATE FUNCTION leaf_column_release("table" regclass, "column" name, drained boolean DEFAULT false) RETURNS regclass
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET row_security = off AS $$
 DECLARE
     c record := leaf.column_of($1, $2, NULL);
@@ -939,11 +939,60 @@ BEGIN
             format('the default of column %s is not a call of leaf_segment_next or leaf_snowflake_next', c.full_name),
             'Only a column with the default that leaf_column_adopt sets can be released.');
     END IF;
-    RETURN leaf.hand_over($1, $2, d.tag, NULL);
+    RETURN leaf.hand_over($1, $2, d.tag, NULL, coalesce(drained, false));
 END
 $$;
-COMMENT ON FUNCTION leaf_column_release(regclass, name)
+COMMENT ON FUNCTION leaf_column_release(regclass, name, boolean)
     IS 'gives an adopted column its sequence or identity back, which starts above everything that was granted';
+
+CREATE FUNCTION leaf.is_in_block() RETURNS boolean
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'leaf_is_in_block';
+COMMENT ON FUNCTION leaf.is_in_block() IS 'whether the statement is part of a transaction with others';
+
+CREATE FUNCTION leaf.releasable() RETURNS TABLE ("table" regclass, "column" name, used_in text)
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    WITH found AS MATERIALIZED (SELECT * FROM leaf.defaults())
+    SELECT f."table", f."column", f.used_in FROM found AS f
+     WHERE f.is_plain AND pg_has_role(f.owner, 'USAGE')
+       -- With a table, those below it are released.
+       AND NOT EXISTS (SELECT FROM pg_inherits AS i JOIN found AS p ON p."table" = i.inhparent
+                        WHERE i.inhrelid = f."table" AND p."column" = f."column")
+     ORDER BY f.used_in
+$$;
+COMMENT ON FUNCTION leaf.releasable() IS 'the columns that leaf_column_release_all releases';
+
+-- A procedure that commits has no search_path of its own.
+CREATE PROCEDURE leaf_column_release_all(drained boolean DEFAULT false)
+    LANGUAGE plpgsql AS $$
+DECLARE
+    home   pg_catalog.text := leaf.home();
+    failed pg_catalog.int8 := 0;
+    why    pg_catalog.text;
+    c      pg_catalog.record;
+BEGIN
+    IF leaf.is_in_block() THEN
+        -- When: `leaf_column_release_all`
+        PERFORM leaf.fail('2D000', 'columns cannot all be released within an open transaction',
+            'Use CALL on a connection in autocommit mode, outside of BEGIN.');
+    END IF;
+    FOR c IN SELECT r."table", r."column", r.used_in FROM leaf.releasable() AS r LOOP
+        BEGIN
+            EXECUTE pg_catalog.format('SELECT %s.leaf_column_release($1, $2, $3)', home) USING c."table", c."column", drained;
+        EXCEPTION WHEN OTHERS THEN
+            GET STACKED DIAGNOSTICS why = PG_EXCEPTION_HINT;
+            RAISE WARNING USING MESSAGE = pg_catalog.format('column %s was not released: %s', c.used_in, SQLERRM), HINT = why;
+            failed := failed OPERATOR(pg_catalog.+) 1;
+        END;
+        COMMIT;
+    END LOOP;
+    IF failed OPERATOR(pg_catalog.>) 0 THEN
+        -- When: `leaf_column_release_all`, after it has released the others
+        PERFORM leaf.fail('55000', pg_catalog.format('%s columns were not released', failed), 'Each has a warning that says why; remove the cause, and call it again.');
+    END IF;
+END
+$$;
+COMMENT ON PROCEDURE leaf_column_release_all(boolean)
+    IS 'releases all columns of the database whose default leaf_column_adopt could have set, each in a transaction of its own';
 
 CREATE FUNCTION leaf_tag_align(
         tag text DEFAULT NULL, create_missing boolean DEFAULT false,
@@ -1197,7 +1246,7 @@ DECLARE
 BEGIN
     FOR given IN
         SELECT o.kind, o.name, a.privilege_type AS privilege, CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END AS grantee
-          FROM (SELECT tableoid AS class, oid, 'FUNCTION' AS kind, oid::regprocedure::text AS name, proname AS short, proacl AS acl, proowner AS owner FROM pg_proc
+          FROM (SELECT tableoid AS class, oid, 'ROUTINE' AS kind, oid::regprocedure::text AS name, proname AS short, proacl AS acl, proowner AS owner FROM pg_proc
                  WHERE pronamespace = 'leaf'::regnamespace OR pronamespace = home AND proname ^@ 'leaf_'
                 UNION ALL
                 SELECT tableoid, oid, CASE relkind WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END, oid::regclass::text, relname, relacl, relowner FROM pg_class
@@ -1210,7 +1259,7 @@ BEGIN
            AND EXISTS (SELECT FROM pg_depend AS d WHERE (d.classid, d.objid, d.deptype) = (o.class, o.oid, 'e'))
            AND NOT CASE o.kind
                    -- Those that are not for all are revoked from PUBLIC.
-                   WHEN 'FUNCTION' THEN a.grantee = 0 OR a.grantee = 'pg_monitor'::regrole::oid
+                   WHEN 'ROUTINE' THEN a.grantee = 0 OR a.grantee = 'pg_monitor'::regrole::oid
                        AND o.short IN ('leaf_segment_slots', 'snowflake_stats', 'upstream_stats')
                    WHEN 'SCHEMA' THEN a.grantee = 0 AND a.privilege_type = 'USAGE'
                    ELSE (o.short, a.grantee, a.privilege_type) IN (

@@ -6,7 +6,7 @@ use crate::catalog::alloc::{self, Changes};
 use crate::catalog::{self, columns, registry};
 use crate::error::Report;
 use crate::pg::call::{Call, sql_functions};
-use crate::pg::{clock, display};
+use crate::pg::{clock, display, xact};
 use crate::session::frontier;
 use crate::session::permissions::{self, require_owner};
 use crate::session::snowflake::source;
@@ -17,7 +17,8 @@ sql_functions!(
     leaf_privilege,
     leaf_frontier,
     leaf_advance,
-    leaf_retire
+    leaf_retire,
+    leaf_is_in_block
 );
 
 /// The largest number in a column that is not above the third argument.
@@ -66,14 +67,22 @@ fn leaf_retire(call: Call<'_>) -> i64 {
     let tag = args::tag(call.text(0));
     require_owner(tag);
     let row = frontier::lock_own(tag);
-    if row.largest_reserve > 0 {
+    if row.largest_reserve > 0 && call.boolean(1) != Some(true) {
         // When: `leaf_column_release`
         Report::not_ready(
-            format!("blocks of tag \"{}\" were reserved, of which services may still hand out ids", display(tag)),
-            "Take the default away with ALTER TABLE, and choose numbers for the column that the tag does not reach.",
+            format!(
+                "blocks of tag \"{}\" were reserved, of which services may still hand out ids",
+                display(tag)
+            ),
+            "Stop the services that draw from it, and call it with drained => true.",
         )
         .raise();
     }
     catalog::as_owner(|| alloc::delete(tag));
     row.position.max_id
+}
+
+/// Whether a procedure that commits is called where it cannot.
+fn leaf_is_in_block(_call: Call<'_>) -> bool {
+    xact::is_in_block()
 }

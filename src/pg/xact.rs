@@ -22,6 +22,12 @@ pub fn is_in_transaction() -> bool {
     unsafe { pg_sys::IsTransactionState() }
 }
 
+/// Whether the statement is within `BEGIN`, or otherwise not a transaction of its own.
+pub fn is_in_block() -> bool {
+    // SAFETY: reads this process's transaction state.
+    unsafe { pg_sys::IsTransactionBlock() }
+}
+
 /// Whether all statements of the transaction see what its first one sees.
 pub fn has_one_snapshot() -> bool {
     // SAFETY: a plain variable of this process.

@@ -27,8 +27,8 @@ struct Function {
 
 fn functions(client: &mut Client) -> BTreeMap<String, Function> {
     let rows = client.query(
-        "SELECT p.proname::text, p.proname || '(' || pg_get_function_arguments(p.oid) || ') RETURNS ' ||
-                pg_get_function_result(p.oid) || ' ' ||
+        "SELECT p.proname::text, p.proname || '(' || pg_get_function_arguments(p.oid) ||
+                coalesce(') RETURNS ' || pg_get_function_result(p.oid) || ' ', ') PROCEDURE ') ||
                 CASE p.provolatile WHEN 'v' THEN 'VOLATILE' WHEN 's' THEN 'STABLE' ELSE 'IMMUTABLE' END ||
                 CASE WHEN p.proisstrict THEN ' STRICT' ELSE '' END ||
                 CASE p.proparallel WHEN 's' THEN ' PARALLEL SAFE' WHEN 'r' THEN ' PARALLEL RESTRICTED'
@@ -56,7 +56,10 @@ fn functions(client: &mut Client) -> BTreeMap<String, Function> {
 
 /// A signature in lines: arguments, result, and how it can be called.
 fn written_as(signature: &str) -> String {
-    let (called, rest) = signature.rsplit_once(") RETURNS ").expect("a result");
+    let Some((called, rest)) = signature.rsplit_once(") RETURNS ") else {
+        let (called, _) = signature.rsplit_once(") PROCEDURE ").expect("a procedure");
+        return format!("{called})\n    PROCEDURE");
+    };
     let at = [" VOLATILE", " STABLE", " IMMUTABLE"];
     let at = at
         .iter()
