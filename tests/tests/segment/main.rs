@@ -4,17 +4,26 @@
 //!
 //! What a stop, a crash or a standby does to them is in `lifecycle`.
 
-mod blocks;
 mod changes;
-mod concurrency;
 mod errors;
 mod masks;
-mod parallel;
 mod permissions;
-mod races;
 mod statistics;
 mod step;
 mod tags;
-mod transactions;
-mod waiters;
-mod waits;
+
+mod bounded_waits {
+    mod waiters;
+    mod waits;
+}
+
+mod independent {
+    mod transactions;
+}
+
+mod never_twice {
+    mod blocks;
+    mod concurrency;
+    mod parallel;
+    mod races;
+}

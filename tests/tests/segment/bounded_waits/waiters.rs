@@ -1,7 +1,7 @@
 //! Sessions while they wait for ids: they can be cancelled and terminated, cost no
 //! ids, and leave their place to others when they give up.
 
-use crate::waits::impatient;
+use crate::bounded_waits::waits::impatient;
 use leaf_tests::postgres::Client;
 use leaf_tests::{
     Draw, Ledger, Server, Signal, failed, refused, signal, slow_grants, wait_until,
