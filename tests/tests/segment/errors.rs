@@ -2,9 +2,7 @@
 //! leaves no state behind.
 
 use leaf_tests::postgres::Client;
-use leaf_tests::{Draw, Mode, Server, draw_many, refused};
-
-const BIGINT_MAX: i64 = i64::MAX;
+use leaf_tests::{Draw, Server, refused};
 
 /// Runs a statement that must fail with `code`.
 #[track_caller]
@@ -165,40 +163,6 @@ fn null_arguments_give_null_or_22004_and_no_state() {
 }
 
 #[test]
-fn exhausted_tag_is_2200h_and_goes_to_the_very_end() {
-    let (_server, mut client) = Server::with_orders(1000);
-    client.run("SELECT leaf_tag_create('small', max_value => 10)");
-    assert_eq!(
-        client.batch("small", 10).expect("ids"),
-        (1..=10).collect::<Vec<_>>()
-    );
-    for _ in 0..3 {
-        refused(client.next("small"), "2200H");
-        refused(client.batch("small", 2), "2200H");
-        refused(client.reserve("small", 1), "2200H");
-    }
-    client.next("orders").expect("others go on");
-
-    let start = BIGINT_MAX - 9;
-    client.run(&format!("SELECT leaf_tag_create('end', start => {start})"));
-    for n in 0..9 {
-        assert_eq!(client.next("end").expect("an id"), start + n);
-    }
-    // max_id is the first number not granted, so the last of all bigints may be
-    // kept back; what is returned must never wrap around.
-    match client.next("end") {
-        Ok(id) => assert_eq!(id, BIGINT_MAX),
-        refusal => {
-            refused(refusal, "2200H");
-        }
-    }
-    for _ in 0..3 {
-        refused(client.next("end"), "2200H");
-        refused(client.reserve("end", 1), "2200H");
-    }
-}
-
-#[test]
 fn tag_at_the_ends_of_bigint_breaks_no_view() {
     let server = Server::start();
     let mut admin = server.connect();
@@ -227,70 +191,6 @@ fn tag_at_the_ends_of_bigint_breaks_no_view() {
     refused(admin.next("highest"), "2200H");
     let rows = admin.query("SELECT * FROM leaf.stat_segment", &[]);
     assert_eq!(rows.expect("the view").len(), 2);
-}
-
-#[test]
-fn reserve_beyond_the_end_is_2200h_and_takes_nothing() {
-    let (_server, mut client) = Server::with_orders(1000);
-    client.run("SELECT leaf_tag_create('small', step => 5, start => 10, max_value => 10)");
-    let error = refused(client.reserve("small", 2), "2200H");
-    assert!(error.message().contains("too few ids"), "{error:?}");
-    refused(client.reserve("small", 1_000_000_000), "2200H");
-    let block = client.reserve("small", 1).expect("all there is");
-    assert_eq!((block.first, block.last), (10, 10));
-    let error = refused(client.next("small"), "2200H");
-    assert!(error.message().contains("maximum value"), "{error:?}");
-}
-
-/// Segments and blocks are small parts of what is left, and so is the skip of another history.
-#[test]
-fn narrow_tag_outlives_hundreds_of_failovers() {
-    let options = Server::options().set("leaf.max_step", "1000000");
-    let (mut server, mut client) = options.start_with_orders(1000);
-    client.run(
-        "SELECT leaf_tag_create('narrow', start => 2147483647 - 15000000, max_value => 2147483647)",
-    );
-    let error = refused(client.reserve("narrow", 100_000), "2200H");
-    let detail = error.detail().unwrap_or_default();
-    assert!(
-        detail.contains("of which a block can have 1500"),
-        "{error:?}"
-    );
-    client.reserve("narrow", 1_500).expect("a block");
-    draw_many(&mut client, "narrow", 100_000);
-    for _ in 0..3 {
-        let left = client.stat("narrow", "ids_left");
-        let failovers = client.number("SELECT leaf.failovers_left('narrow')");
-        assert!(failovers > 400, "{failovers}");
-        drop(client);
-        server.stop(Mode::Fast);
-        server.write("leaf_new_history.signal", b"");
-        server.start_again();
-        client = server.connect();
-        client.next("narrow").expect("an id");
-        let lost = left - client.stat("narrow", "ids_left");
-        assert!(lost < 50_000, "{lost} of {left}");
-    }
-}
-
-#[test]
-fn ids_that_are_held_back_after_a_failover_are_counted_and_released() {
-    let options = Server::options().set("leaf.history_skip", "1000000");
-    let (mut server, mut client) = options.start_with_orders(1000);
-    client.run("SELECT leaf_tag_create('few', max_value => 1000000)");
-    client.reserve("few", 10).expect("a block");
-    drop(client);
-    server.stop(Mode::Fast);
-    server.write("leaf_new_history.signal", b"");
-    server.start_again();
-    let mut client = server.connect();
-    let error = refused(client.next("few"), "2200H");
-    assert!(error.message().contains("held back"), "{error:?}");
-    let detail = error.detail().unwrap_or_default();
-    assert!(detail.starts_with("999990 ids are left"), "{error:?}");
-    // The way out that it names.
-    server.reload("leaf.history_skip", "0");
-    assert_eq!(client.next("few").expect("an id"), 11);
 }
 
 #[test]
@@ -377,4 +277,28 @@ fn trigger_behind_leafs_own_cannot_lower_max_id() {
         "22023",
     );
     assert_eq!(client.next("orders").expect("nothing was changed"), 5_001);
+}
+
+#[test]
+fn block_is_not_longer_than_the_setting_allows() {
+    let (_server, mut client) = Server::with_orders(1000);
+    refused(client.reserve("orders", 1_000_000_001), "22023");
+    client.reserve("orders", 1_000_000_000).expect("a block");
+    client.run("SET leaf.max_reserve = 10");
+    refused(client.reserve("orders", 11), "22023");
+    client.reserve("orders", 10).expect("a block");
+    client.run("CREATE ROLE joe; SET ROLE joe");
+    client.fails("SET leaf.max_reserve = 100", "42501");
+}
+
+#[test]
+fn new_tag_in_a_parallel_plan_is_an_error_that_says_so() {
+    let (_server, mut admin) = Server::with_orders(1000);
+    admin.run(
+        "CREATE TABLE big AS SELECT generate_series(1, 20000) AS i;
+         SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0;
+         BEGIN; SELECT leaf_tag_create('fresh')",
+    );
+    let drawn = admin.query_one("SELECT count(leaf_segment_next('fresh')) FROM big", &[]);
+    refused(drawn, "0A000");
 }

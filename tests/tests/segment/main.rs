@@ -13,8 +13,13 @@ mod step;
 mod tags;
 
 mod bounded_waits {
-    mod waiters;
-    mod waits;
+    mod concurrency;
+    pub mod waiters;
+    pub mod waits;
+}
+
+mod increasing {
+    mod order;
 }
 
 mod independent {
@@ -23,7 +28,14 @@ mod independent {
 
 mod never_twice {
     mod blocks;
+    mod changes;
     mod concurrency;
     mod parallel;
     mod races;
+    mod transactions;
+}
+
+mod small_waste {
+    mod draws;
+    mod waiters;
 }

@@ -1,4 +1,4 @@
-//! Who may draw, and that nobody gains anything through the loader.
+//! Who may draw, who sees what, and that nobody gains anything through the loader.
 
 use leaf_tests::postgres::Client;
 use leaf_tests::{Draw, Server, draw_many, refused, wait_until};
@@ -412,4 +412,38 @@ fn name_of_a_dropped_role_is_revoked() {
            CREATE ROLE "PUBLIC"; SELECT leaf_tag_revoke('orders', 'PUBLIC'); DROP ROLE "PUBLIC""#,
     );
     assert_eq!(client.text("SELECT grantees::text FROM leaf.alloc"), "{}");
+}
+
+#[test]
+fn owners_see_their_own_tags_and_monitors_all() {
+    let (server, mut admin) = Server::with_orders(100);
+    admin.run(
+        "CREATE ROLE owner LOGIN; CREATE ROLE member LOGIN IN ROLE owner; CREATE ROLE grantee LOGIN;
+         CREATE ROLE monitor LOGIN IN ROLE pg_monitor;
+         GRANT EXECUTE ON FUNCTION leaf_tag_create TO owner; SET ROLE owner;
+         SELECT leaf_tag_create('own'), leaf_tag_grant('own', 'grantee'); RESET ROLE",
+    );
+    let count = "SELECT count(*) FROM leaf.stat_segment";
+    for (role, seen) in [("owner", 1), ("member", 1), ("grantee", 0), ("monitor", 2)] {
+        let mut client = server.connect_as(role, "postgres");
+        assert_eq!(client.number(count), seen, "{role}");
+        let call = "SELECT leaf.segment_stats('orders', 1, 1, 1, false)";
+        match role {
+            "monitor" => client.run(call),
+            _ => drop(refused(client.batch_execute(call), "42501")),
+        }
+        if role == "grantee" {
+            refused(
+                client.batch_execute("SELECT leaf.segment_stats('own', 1, 1, 1, false)"),
+                "42501",
+            );
+        }
+    }
+    // A function that shows what it is called with is called with nothing else.
+    let mut owner = server.connect_as("owner", "postgres");
+    owner.run(
+        "CREATE FUNCTION pg_temp.show(tag text) RETURNS boolean COST 0.0001 LANGUAGE plpgsql AS
+         $$ BEGIN IF tag = 'orders' THEN RAISE 'seen'; END IF; RETURN true; END $$;
+         SELECT * FROM leaf.stat_segment WHERE pg_temp.show(biz_tag)",
+    );
 }

@@ -1,5 +1,4 @@
-//! What monitoring sees of tags: how full they are, how fast they are drawn from, and who
-//! may see it.
+//! What monitoring sees of tags: how full they are, and how fast they are drawn from.
 
 use leaf_tests::page::Part;
 use leaf_tests::postgres::Client;
@@ -181,40 +180,6 @@ fn statistics_are_reset_by_those_who_may() {
     assert_eq!(admin.number(recent), 1);
     admin.run("SELECT leaf_stat_reset('no such tag')");
     refused(admin.batch_execute("SELECT leaf_stat_reset('')"), "22023");
-}
-
-#[test]
-fn owners_see_their_own_tags_and_monitors_all() {
-    let (server, mut admin) = Server::with_orders(100);
-    admin.run(
-        "CREATE ROLE owner LOGIN; CREATE ROLE member LOGIN IN ROLE owner; CREATE ROLE grantee LOGIN;
-         CREATE ROLE monitor LOGIN IN ROLE pg_monitor;
-         GRANT EXECUTE ON FUNCTION leaf_tag_create TO owner; SET ROLE owner;
-         SELECT leaf_tag_create('own'), leaf_tag_grant('own', 'grantee'); RESET ROLE",
-    );
-    let count = "SELECT count(*) FROM leaf.stat_segment";
-    for (role, seen) in [("owner", 1), ("member", 1), ("grantee", 0), ("monitor", 2)] {
-        let mut client = server.connect_as(role, "postgres");
-        assert_eq!(client.number(count), seen, "{role}");
-        let call = "SELECT leaf.segment_stats('orders', 1, 1, 1, false)";
-        match role {
-            "monitor" => client.run(call),
-            _ => drop(refused(client.batch_execute(call), "42501")),
-        }
-        if role == "grantee" {
-            refused(
-                client.batch_execute("SELECT leaf.segment_stats('own', 1, 1, 1, false)"),
-                "42501",
-            );
-        }
-    }
-    // A function that shows what it is called with is called with nothing else.
-    let mut owner = server.connect_as("owner", "postgres");
-    owner.run(
-        "CREATE FUNCTION pg_temp.show(tag text) RETURNS boolean COST 0.0001 LANGUAGE plpgsql AS
-         $$ BEGIN IF tag = 'orders' THEN RAISE 'seen'; END IF; RETURN true; END $$;
-         SELECT * FROM leaf.stat_segment WHERE pg_temp.show(biz_tag)",
-    );
 }
 
 #[test]

@@ -263,3 +263,29 @@ fn locked_catalog_gives_every_call_a_bounded_wait() {
         client.next("orders").expect("an id once the lock is gone");
     }
 }
+
+/// The row is locked by this transaction itself, so waiting would not help.
+#[test]
+fn draw_after_a_change_of_the_step_alone_fails_at_once_when_ids_run_out() {
+    let (_server, mut client) = Server::with_orders(10);
+    client.run("SET leaf.wait_timeout = '10min'; SET statement_timeout = '30s'");
+    for change in [
+        "SELECT leaf_tag_alter('orders', step => 20)",
+        "SELECT leaf_tag_alter('orders', description => 'x')",
+        "UPDATE leaf.alloc SET step = 30",
+    ] {
+        client.next("orders").expect("an id");
+        client.run(&format!("BEGIN; {change}"));
+        let error = loop {
+            if let Err(error) = client.next("orders") {
+                break error;
+            }
+        };
+        let error = refused::<()>(Err(error), "55P03");
+        assert!(
+            error.message().contains("before this transaction ends"),
+            "{error:?}"
+        );
+        client.run("ROLLBACK");
+    }
+}

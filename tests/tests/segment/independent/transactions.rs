@@ -79,31 +79,6 @@ fn new_tag_is_seen_by_its_transaction_alone() {
 }
 
 #[test]
-fn new_tag_drawn_under_savepoints_never_repeats_an_id() {
-    let server = Server::start();
-    let (mut creator, mut other) = (server.connect(), server.connect());
-    let mut ledger = Ledger::new();
-    creator.run("BEGIN; SELECT leaf_tag_create('orders', step => 2)");
-    ledger.add(creator.rows("orders", 3).expect("ids"));
-    for _ in 0..10 {
-        creator.run("SAVEPOINT a");
-        ledger.add(creator.rows("orders", 5).expect("ids"));
-        creator.run("SAVEPOINT b");
-        ledger.add(creator.reserve("orders", 9).expect("a block").ids());
-        creator.run("ROLLBACK TO b");
-        ledger.add(creator.rows("orders", 5).expect("ids"));
-        creator.run("ROLLBACK TO a");
-        ledger.add(creator.batch("orders", 3).expect("ids"));
-        creator.run("RELEASE a");
-    }
-    creator.run("SAVEPOINT last");
-    ledger.add(creator.rows("orders", 50).expect("ids"));
-    creator.run("ROLLBACK TO last; COMMIT");
-    ledger.add(draw_many(&mut other, "orders", 100));
-    ledger.add(draw_many(&mut creator, "orders", 100));
-}
-
-#[test]
 fn new_tag_of_a_rolled_back_savepoint_is_gone() {
     let server = Server::start();
     let (mut creator, mut other) = (server.connect(), server.connect());
@@ -116,26 +91,6 @@ fn new_tag_of_a_rolled_back_savepoint_is_gone() {
     assert_eq!(creator.rows("orders", 3).expect("ids"), [100, 101, 102]);
     creator.run("COMMIT");
     assert!(other.next("orders").expect("an id") >= 103);
-}
-
-#[test]
-fn tag_advanced_in_a_transaction_never_repeats_an_id() {
-    let server = Server::start();
-    let (mut changer, mut other) = (server.connect(), server.connect());
-    changer.run("SELECT leaf_tag_create('orders', step => 100)");
-    let mut ledger = Ledger::new();
-    for round in 1..=10 {
-        ledger.add(draw_many(&mut other, "orders", 70));
-        changer.run(&format!(
-            "BEGIN; SELECT leaf_tag_alter('orders', advance_to => {})",
-            round * 10_000_000
-        ));
-        ledger.add([changer.next("orders").expect("an id")]);
-        ledger.add([other.next("orders").expect("an id")]);
-        changer.run(if round % 2 == 0 { "COMMIT" } else { "ROLLBACK" });
-        ledger.add([changer.next("orders").expect("an id")]);
-    }
-    assert!(ledger.highest() >= 100_000_000);
 }
 
 #[test]
@@ -195,32 +150,6 @@ fn open_batch_over_an_own_tag_ends_with_the_tag_and_the_role() {
     client.run("ROLLBACK");
 }
 
-/// The row is locked by this transaction itself, so waiting would not help.
-#[test]
-fn draw_after_a_change_of_the_step_alone_fails_at_once_when_ids_run_out() {
-    let (_server, mut client) = Server::with_orders(10);
-    client.run("SET leaf.wait_timeout = '10min'; SET statement_timeout = '30s'");
-    for change in [
-        "SELECT leaf_tag_alter('orders', step => 20)",
-        "SELECT leaf_tag_alter('orders', description => 'x')",
-        "UPDATE leaf.alloc SET step = 30",
-    ] {
-        client.next("orders").expect("an id");
-        client.run(&format!("BEGIN; {change}"));
-        let error = loop {
-            if let Err(error) = client.next("orders") {
-                break error;
-            }
-        };
-        let error = refused::<()>(Err(error), "55P03");
-        assert!(
-            error.message().contains("before this transaction ends"),
-            "{error:?}"
-        );
-        client.run("ROLLBACK");
-    }
-}
-
 #[test]
 fn prepared_transaction_may_draw_but_not_change_tags() {
     let server = Server::options()
@@ -257,45 +186,6 @@ fn prepared_transaction_may_draw_but_not_change_tags() {
         ledger.add([client.next("orders").expect("the tag is as it was")]);
     }
     refused(client.next("fresh"), "42704");
-}
-
-#[test]
-fn column_default_draws_in_the_order_of_rows() {
-    let server = Server::start();
-    let mut client = server.connect();
-    client.run(
-        "SELECT leaf_tag_create('orders', step => 100);
-         CREATE TABLE orders (id bigint PRIMARY KEY DEFAULT leaf_segment_next('orders'), n int);
-         INSERT INTO orders (n) SELECT generate_series(1, 10000)",
-    );
-    let disorder = "SELECT count(*) FROM orders AS a JOIN orders AS b ON b.n = a.n + 1
-                     WHERE b.id <= a.id";
-    assert_eq!(client.number(disorder), 0);
-    assert_eq!(
-        client.number("SELECT count(DISTINCT id) FROM orders"),
-        10_000
-    );
-}
-
-#[test]
-fn ids_of_a_new_tag_drawn_under_a_rolled_back_savepoint_never_return() {
-    let server = Server::start();
-    let (mut creator, mut other) = (server.connect(), server.connect());
-    let mut ledger = Ledger::new();
-    creator.run("BEGIN; SELECT leaf_tag_create('orders', step => 2); SAVEPOINT a");
-    ledger.add(creator.rows("orders", 50).expect("ids"));
-    creator.run("ROLLBACK TO a; COMMIT");
-    ledger.add(draw_many(&mut other, "orders", 100));
-}
-
-#[test]
-fn ids_that_a_new_tags_transaction_did_not_use_are_not_lost() {
-    let server = Server::start();
-    let (mut creator, mut other) = (server.connect(), server.connect());
-    creator.run("BEGIN; SELECT leaf_tag_create('orders', step => 1000)");
-    assert_eq!(creator.rows("orders", 3).expect("ids"), [1, 2, 3]);
-    creator.run("COMMIT");
-    assert_eq!(other.next("orders").expect("an id"), 4);
 }
 
 #[test]

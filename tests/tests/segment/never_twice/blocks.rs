@@ -92,18 +92,6 @@ fn block_is_of_the_incarnation_that_was_asked_for() {
     assert_eq!(first(&mut client, &incarnation).expect("a block"), 1);
 }
 
-#[test]
-fn block_is_not_longer_than_the_setting_allows() {
-    let (_server, mut client) = Server::with_orders(1000);
-    refused(client.reserve("orders", 1_000_000_001), "22023");
-    client.reserve("orders", 1_000_000_000).expect("a block");
-    client.run("SET leaf.max_reserve = 10");
-    refused(client.reserve("orders", 11), "22023");
-    client.reserve("orders", 10).expect("a block");
-    client.run("CREATE ROLE joe; SET ROLE joe");
-    client.fails("SET leaf.max_reserve = 100", "42501");
-}
-
 /// Below are ids that were moved over, or that somebody else has in use.
 #[test]
 fn nothing_below_a_position_that_was_set_is_taken_back() {

@@ -1,7 +1,7 @@
 //! Parallel plans draw as any other session does.
 
 use leaf_tests::postgres::Client;
-use leaf_tests::{Draw, Ledger, Server, refused};
+use leaf_tests::{Draw, Ledger, Server};
 
 /// A session whose planner takes parallel workers wherever it may.
 fn parallel(server: &Server) -> Client {
@@ -85,16 +85,4 @@ fn parallel_worker_says_that_it_cannot_see_a_new_tag() {
     assert_eq!(client.query(QUERY, &[]).expect("ids").len(), 100_000);
     client.run("COMMIT; SET max_parallel_workers_per_gather = 4");
     assert_eq!(client.query(QUERY, &[]).expect("ids").len(), 100_000);
-}
-
-#[test]
-fn new_tag_in_a_parallel_plan_is_an_error_that_says_so() {
-    let (_server, mut admin) = Server::with_orders(1000);
-    admin.run(
-        "CREATE TABLE big AS SELECT generate_series(1, 20000) AS i;
-         SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0;
-         BEGIN; SELECT leaf_tag_create('fresh')",
-    );
-    let drawn = admin.query_one("SELECT count(leaf_segment_next('fresh')) FROM big", &[]);
-    refused(drawn, "0A000");
 }
