@@ -4,13 +4,16 @@
 //!
 //! Kills and stops in the middle of drawing are in `lifecycle`.
 
-mod clock;
-mod clock_restart;
 mod drawing;
 mod layouts;
-mod leases;
 mod registry;
-mod repeats;
 mod settings;
 mod vectors;
-mod workers;
+
+mod never_twice {
+    mod clock;
+    mod clock_restart;
+    mod leases;
+    mod repeats;
+    mod workers;
+}
