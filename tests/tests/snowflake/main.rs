@@ -10,10 +10,41 @@ mod registry;
 mod settings;
 mod vectors;
 
+mod bounded_waits {
+    mod waits;
+}
+
+mod durable {
+    mod ceiling;
+}
+
+mod increasing {
+    mod order;
+}
+
+mod independent {
+    mod drawing;
+}
+
 mod never_twice {
     mod clock;
-    mod clock_restart;
+    pub mod clock_restart;
+    mod drawing;
     mod leases;
+    mod promotion;
+    mod registry;
     mod repeats;
-    mod workers;
+    pub mod workers;
+}
+
+mod no_surprises {
+    mod servers;
+}
+
+mod permissions {
+    mod registry;
+}
+
+mod small_waste {
+    mod gaps;
 }

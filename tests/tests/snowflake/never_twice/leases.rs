@@ -2,7 +2,7 @@
 //! held once, and what one holder may have issued no other does.
 
 use crate::registry::{expire, full_registry, registry};
-use leaf_tests::postgres::{Client, Error, NoTls};
+use leaf_tests::postgres::Client;
 use leaf_tests::{Draw, Lease, Server, Snowflake, refused, wait_until, waiting_callers};
 use std::collections::HashSet;
 use std::fs::File;
@@ -357,48 +357,6 @@ fn worker_id_that_is_held_says_until_when() {
     let detail = error.detail().unwrap_or_default();
     let day = until.split(' ').next().expect("a date");
     assert!(detail.contains("\"a\"") && detail.contains(day), "{detail}");
-}
-
-/// Another process has the files locked, as one does that has been stopped.
-#[test]
-fn wait_for_the_file_of_ceilings_obeys_the_statement_timeout_and_a_cancel() {
-    let (server, mut client) = registry();
-    let mut lease = client.register("'a'").expect("a lease");
-    let lock = File::open(server.data().join("leaf")).expect("the folder");
-    lock.lock().expect("the lock");
-    client.run("SET statement_timeout = '300ms'");
-    refused_by_postgres(client.register("'b'"));
-    refused_by_postgres(client.renew(&mut lease));
-    client.run("SET statement_timeout = 0");
-    let cancel = client.cancel_token();
-    let mut observer = server.connect();
-    thread::scope(|scope| {
-        let waiting = scope.spawn(|| client.register("'b'").map(|_| ()));
-        wait_until("it waits", || {
-            waiting_callers(&mut observer, "leaf_worker_register") == 1
-        });
-        cancel.cancel_query(NoTls).expect("it is cancelled");
-        refused_by_postgres(waiting.join().expect("no panic"));
-    });
-    // The server's own lease is not waited for without end, and segment ids are drawn.
-    client.run("SELECT leaf_tag_create('orders'); SET leaf.wait_timeout = '3s'");
-    refused(client.snowflake(), "55P03");
-    client.next("orders").expect("a segment id");
-    client.run("SET lock_timeout = '300ms'");
-    refused(client.register("'b'"), "55P03");
-    lock.unlock().expect("the lock");
-    client.renew(&mut lease).expect("a renewal");
-    client.snowflake().expect("an id");
-}
-
-/// The statement was cancelled.
-fn refused_by_postgres<T>(result: Result<T, Error>) {
-    let error = result.err().expect("an error");
-    assert_eq!(
-        error.code().map(|code| code.code()),
-        Some("57014"),
-        "{error:?}"
-    );
 }
 
 /// Once the table is gone, only the file has it.

@@ -7,7 +7,7 @@ use std::sync::Barrier;
 use std::thread;
 
 /// Draws an id; whose it is.
-fn worker(client: &mut Client) -> i32 {
+pub fn worker(client: &mut Client) -> i32 {
     let id = client.snowflake().expect("an id");
     client.parts(id).worker_id
 }
@@ -168,37 +168,6 @@ fn manual_worker_id_of_another_history_is_55000() {
 }
 
 #[test]
-fn reload_of_the_worker_id_takes_effect_and_keeps_the_order() {
-    let server = Server::start();
-    let mut client = server.connect();
-    let order = Order::new();
-    // Ids of a worker that was used before begin at its ceiling, ahead of the clock.
-    let settings = [("-1", 0), ("7", 7), ("3", 3), ("7", 7), ("3", 3), ("7", 7)];
-    for (setting, expected) in settings {
-        server.reload("leaf.worker_id", setting);
-        let mut ids = Vec::new();
-        wait_until("the ids are those of the new worker", || {
-            ids = order.ascending(|| client.snowflakes(100)).expect("ids");
-            client.parts(ids[99]).worker_id == expected
-        });
-    }
-    assert_eq!(client.snowflake_stat("worker_id"), Some(7));
-    assert_eq!(client.number("SELECT count(*) FROM leaf.worker"), 3);
-}
-
-#[test]
-fn reload_of_the_worker_id_under_load_keeps_the_order() {
-    let server = Server::options().set("leaf.ceiling_ahead", "1s").start();
-    Load::of_snowflakes(&server.config("postgres", "postgres"), 4, |load| {
-        for round in 0..30 {
-            server.reload("leaf.worker_id", ["9", "0", "5"][round % 3]);
-            load.goes_on(2_000);
-        }
-        assert_eq!(load.refusals(), 0, "the clock was right all the time");
-    });
-}
-
-#[test]
 fn databases_of_one_server_are_registries_of_their_own() {
     let server = Server::start();
     let mut first = server.connect();
@@ -275,62 +244,6 @@ fn promoted_standby_takes_another_worker_id_than_the_old_primary() {
 }
 
 #[test]
-fn registration_on_a_locked_table_is_55p03_with_its_cause() {
-    let server = Server::start();
-    let mut client = server.connect();
-    client.run("SELECT leaf_tag_create('orders'); SET leaf.wait_timeout = '1s'");
-    let mut holder = server.connect();
-    holder.run("BEGIN; LOCK TABLE leaf.worker IN ACCESS EXCLUSIVE MODE");
-    // Who is not told by leaf is cancelled by this.
-    client.run("SET statement_timeout = '20s'");
-    for error in [
-        refused(client.snowflake(), "55P03"),
-        refused(client.snowflakes(5), "55P03"),
-    ] {
-        assert!(
-            error.detail().is_some_and(|text| text.contains("lock")),
-            "{error:?}"
-        );
-    }
-    client.batch("orders", 20_000).expect("segment ids");
-    holder.run("ROLLBACK");
-    client.snowflake().expect("an id");
-    assert!(client.snowflake_stat::<i64>("timeouts::bigint") >= Some(2));
-}
-
-#[test]
-fn renewal_on_a_locked_table_stops_at_the_ceiling_with_its_cause() {
-    let server = Server::options().set("leaf.ceiling_ahead", "1s").start();
-    let mut client = server.connect();
-    client.run("SELECT leaf_tag_create('orders'); SET leaf.wait_timeout = '1s'");
-    let order = Order::new();
-    order.ascending(|| client.snowflakes(100)).expect("ids");
-    let mut holder = server.connect();
-    holder.run("BEGIN; LOCK TABLE leaf.worker IN ACCESS EXCLUSIVE MODE");
-    let ceiling = holder.ceiling(0);
-    let mut drawn = Vec::new();
-    let mut refusal = None;
-    wait_until("the ceiling is reached", || {
-        match order.ascending(|| client.snowflakes(10)) {
-            Ok(ids) => drawn.extend(ids),
-            error => refusal = Some(refused(error, "55P03")),
-        }
-        refusal.is_some()
-    });
-    let detail = refusal.and_then(|error| error.detail().map(str::to_owned));
-    assert!(
-        detail.as_ref().is_some_and(|text| text.contains("lock")),
-        "{detail:?}"
-    );
-    for id in drawn {
-        assert!(client.parts(id).created_at < ceiling);
-    }
-    client.batch("orders", 20_000).expect("segment ids");
-    holder.run("ROLLBACK");
-    order.ascending(|| client.snowflakes(100)).expect("ids");
-}
-
-#[test]
 fn terminated_loader_is_followed_by_another() {
     let server = Server::options().set("leaf.ceiling_ahead", "500ms").start();
     let mut admin = server.connect();
@@ -349,38 +262,4 @@ fn terminated_loader_is_followed_by_another() {
         assert_eq!((load.refusals(), load.lost()), (0, 0));
     });
     assert_eq!(worker(&mut admin), 0);
-}
-
-#[test]
-fn database_that_draws_snowflakes_can_be_dropped_and_renamed() {
-    let server = Server::start();
-    let mut admin = server.connect();
-    admin.run("CREATE DATABASE work");
-    let mut work = server.connect_as("postgres", "work");
-    work.run("CREATE EXTENSION leaf");
-    work.snowflakes(5_000).expect("ids");
-    drop(work);
-    admin.run("ALTER DATABASE work RENAME TO office");
-    let mut office = server.connect_as("postgres", "office");
-    assert_eq!(worker(&mut office), 0);
-    drop(office);
-    admin.run("DROP DATABASE office");
-}
-
-/// Half-way to the ceiling, so that no caller waits for it.
-#[test]
-fn ceiling_is_raised_long_before_ids_reach_it() {
-    let server = Server::options().set("leaf.ceiling_ahead", "4s").start();
-    let mut client = server.connect();
-    client.snowflake().expect("an id");
-    for _ in 0..3 {
-        let before = client.ceiling(0);
-        let mut last = 0;
-        wait_until("the ceiling is raised", || {
-            let id = client.snowflake().expect("an id");
-            last = client.parts(id).created_at;
-            client.ceiling(0) > before
-        });
-        assert!(last < before - 500, "an id of {last} at {before}");
-    }
 }
