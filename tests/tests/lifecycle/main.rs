@@ -3,10 +3,16 @@
 //!
 //! Restarts with another clock are in `snowflake`.
 
-mod crashes;
-mod durability;
 mod faults;
-mod files;
-mod history;
-mod promotion;
-mod restart;
+
+mod durable {
+    mod durability;
+}
+
+mod never_twice {
+    mod crashes;
+    mod files;
+    mod history;
+    mod promotion;
+    mod restart;
+}

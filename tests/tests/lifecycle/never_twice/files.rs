@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 /// The names of the files that the code writes.
 fn of_the_code() -> BTreeSet<String> {
-    let source = include_str!("../../../src/pg/data_directory.rs");
+    let source = include_str!("../../../../src/pg/data_directory.rs");
     let values = source.split("&str = \"").skip(1);
     let name = |value: &str| value.split('"').next().expect("a name").to_owned();
     values.map(name).collect()
