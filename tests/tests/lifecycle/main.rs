@@ -3,16 +3,29 @@
 //!
 //! Restarts with another clock are in `snowflake`.
 
-mod faults;
+mod bounded_waits {
+    mod faults;
+}
 
 mod durable {
     mod durability;
+    mod standby;
 }
 
 mod never_twice {
     mod crashes;
+    mod faults;
     mod files;
-    mod history;
+    pub mod history;
     mod promotion;
+    pub mod restart;
+}
+
+mod no_surprises {
+    pub mod faults;
+    mod standby;
+}
+
+mod small_waste {
     mod restart;
 }

@@ -1,52 +1,18 @@
 //! Standbys, promotion, and data folders that go on without their original.
 
-use leaf_tests::postgres::Client;
 use leaf_tests::{
     Draw, Ledger, Mode, Server, Snowflake, draw_many, failed, refused, wait_until, waiting_callers,
-    waiting_loaders,
 };
 use std::fs;
 use std::thread;
 
 /// A primary with the tag `orders` whose step stays 1000.
-fn primary() -> Server {
+pub fn primary() -> Server {
     let server = Server::options().set("leaf.max_step", "1000").start();
     server
         .connect()
         .run("SELECT leaf_tag_create('orders', step => 1000)");
     server
-}
-
-#[test]
-fn standby_draws_nothing() {
-    let primary = primary();
-    primary.connect().next("orders").expect("an id");
-    let standby = Server::options().start_standby_of(&primary);
-    standby.catch_up_with(&primary);
-    let mut client = standby.connect();
-    refused(client.next("orders"), "25006");
-    refused(client.batch("orders", 5), "25006");
-    refused(client.reserve("orders", 5), "25006");
-    client.run("SELECT * FROM leaf.alloc");
-    refused(client.next("others"), "25006");
-    refused(
-        client.query("SELECT leaf_segment_last('orders')", &[]),
-        "25006",
-    );
-    for call in [
-        "leaf_tag_create('others', if_not_exists => true)",
-        "leaf_tag_align('orders')",
-        "leaf_tag_alter('orders', step => 5)",
-        "leaf_tag_grant('orders', 'public')",
-        "leaf_tag_drop('orders')",
-    ] {
-        refused(client.batch_execute(&format!("SELECT {call}")), "25006");
-    }
-    // Statistics are those of this server.
-    assert_eq!(client.stat("orders", "ids_drawn"), 0);
-    client.run("SELECT leaf_stat_reset(), leaf_stat_reset('orders')");
-    client.run("SELECT * FROM leaf.stat_snowflake");
-    client.run("SELECT leaf_snowflake_time(leaf_snowflake_floor(now()))");
 }
 
 #[test]
@@ -110,20 +76,6 @@ fn tag_whose_only_grant_the_standby_missed_skips_by_its_step() {
 }
 
 #[test]
-fn session_that_was_refused_on_the_standby_draws_after_promotion() {
-    let primary = primary();
-    let mut ledger = Ledger::new();
-    ledger.add(draw_many(&mut primary.connect(), "orders", 500));
-    let standby = Server::options().start_standby_of(&primary);
-    standby.catch_up_with(&primary);
-    drop(primary);
-    let mut client = standby.connect();
-    refused(client.next("orders"), "25006");
-    standby.promote();
-    ledger.add(draw_many(&mut client, "orders", 500));
-}
-
-#[test]
 fn standby_whose_signal_file_was_removed_is_another_history() {
     let primary = primary();
     let mut ledger = Ledger::new();
@@ -163,74 +115,6 @@ fn skip_is_configurable() {
         id > last && id >= granted + 50 * 1_000,
         "{granted}, then {id}"
     );
-}
-
-#[test]
-fn crash_is_not_another_history() {
-    let mut server = primary();
-    let mut last = server.connect().next("orders").expect("an id");
-    for _ in 0..3 {
-        server.restart(Mode::Immediate);
-        let id = server.connect().next("orders").expect("an id");
-        assert!(id > last && id <= last + 2_000, "{last}, then {id}");
-        last = id;
-    }
-}
-
-/// A primary that waits for a synchronous standby which does not exist; `call`
-/// draws meanwhile and must not be given anything unconfirmed.
-fn refused_unconfirmed<T: Send + std::fmt::Debug>(
-    call: impl Fn(&mut Client) -> Result<T, leaf_tests::postgres::Error> + Sync,
-) -> Server {
-    let server = primary();
-    server.reload("synchronous_standby_names", "nobody");
-    let mut observer = server.connect();
-    thread::scope(|scope| {
-        let session = scope.spawn(|| {
-            let mut client = server.connect();
-            client.run("SET leaf.wait_timeout = '4s'");
-            call(&mut client)
-        });
-        for _ in 0..2 {
-            let mut loader = 0;
-            wait_until("a grant waits for the standby", || {
-                loader = observer.number(
-                    "SELECT coalesce(max(pid), 0)::bigint FROM pg_stat_activity
-                      WHERE backend_type = 'leaf loader' AND wait_event = 'SyncRep'",
-                );
-                loader != 0 || session.is_finished()
-            });
-            observer.run(&format!("SELECT pg_terminate_backend({loader})"));
-            wait_until("that loader is gone", || {
-                !server.loaders("postgres").contains(&(loader as i32))
-            });
-        }
-        refused(session.join().expect("a session"), "55P03");
-    });
-    server
-}
-
-fn unconfirmed<T: Send + std::fmt::Debug>(
-    call: impl Fn(&mut Client) -> Result<T, leaf_tests::postgres::Error> + Sync,
-) {
-    let server = refused_unconfirmed(call);
-    let mut observer = server.connect();
-    // The grants were committed here all the same; their ids are lost.
-    let thrown_away = observer.number("SELECT max_id FROM leaf.alloc");
-    assert!(thrown_away > 1);
-    server.reload("synchronous_standby_names", "");
-    let id = server.connect().next("orders").expect("an id");
-    assert!(id >= thrown_away, "{id} was never confirmed");
-}
-
-#[test]
-fn unconfirmed_grant_is_thrown_away() {
-    unconfirmed(|client| client.next("orders"));
-}
-
-#[test]
-fn unconfirmed_block_is_thrown_away() {
-    unconfirmed(|client| client.reserve("orders", 10));
 }
 
 /// The loader ends after it has committed the return and before it has said so. The next one
@@ -293,17 +177,6 @@ fn block_whose_return_was_not_confirmed_is_not_returned_again() {
 }
 
 #[test]
-fn unconfirmed_ceiling_is_not_used() {
-    let server = refused_unconfirmed(|client| client.snowflake());
-    let mut client = server.connect();
-    // It was committed here all the same, and is kept to.
-    let ceiling = client.ceiling(0);
-    server.reload("synchronous_standby_names", "");
-    let id = client.snowflake().expect("an id");
-    assert!(client.parts(id).created_at >= ceiling);
-}
-
-#[test]
 fn promoted_synchronous_standby_never_repeats_an_id() {
     let mut primary = primary();
     let standby = Server::options()
@@ -321,29 +194,6 @@ fn promoted_synchronous_standby_never_repeats_an_id() {
     primary.kill_postmaster();
     // With no skip at all, only what the primary had confirmed protects.
     ledger.add(draw_many(&mut standby.promote(), "orders", 10_000));
-}
-
-/// `pg_cancel_backend` would end the wait for the standby without an error.
-#[test]
-fn cancel_does_not_make_the_loader_believe_in_a_confirmation() {
-    let server = primary();
-    server.reload("synchronous_standby_names", "nobody");
-    let mut observer = server.connect();
-    thread::scope(|scope| {
-        let session = scope.spawn(|| {
-            let mut client = server.connect();
-            client.run("SET leaf.wait_timeout = '4s'");
-            client.next("orders")
-        });
-        wait_until("a grant waits for the standby", || {
-            waiting_loaders(&mut observer, "SyncRep") == 1
-        });
-        observer.run(
-            "SELECT pg_cancel_backend(pid) FROM pg_stat_activity
-              WHERE backend_type = 'leaf loader'",
-        );
-        refused(session.join().expect("a session"), "55P03");
-    });
 }
 
 /// Starts a server without leaf for a moment, as when somebody looks whether a backup is good.

@@ -1,12 +1,11 @@
-//! A clean restart goes on where it stopped; a crash loses at most two buffers;
-//! ranges saved at a stop are handed out at most once.
+//! Ranges saved at a stop are handed out at most once.
 
 use leaf_tests::{Draw, Ledger, Mode, Server, draw_many, wait_until};
 use std::fs;
 use std::path::PathBuf;
 
 /// A server with the tag `orders`, from which ids were drawn, and its last id.
-fn drawn() -> (Server, i64) {
+pub fn drawn() -> (Server, i64) {
     let (server, mut client) = Server::with_orders(1000);
     let last = client.batch("orders", 250).expect("ids")[249];
     wait_until("the next segment is ready", || {
@@ -29,48 +28,6 @@ fn saved(server: &Server) -> PathBuf {
 /// Puts a file of saved ranges where the next start looks for it.
 fn put_saved(server: &Server, content: &[u8]) {
     server.write("pg_stat_tmp/leaf.ranges", content);
-}
-
-#[test]
-fn clean_restart_goes_on_without_a_gap() {
-    let (mut server, mut last) = drawn();
-    for mode in [Mode::Fast, Mode::Smart, Mode::Fast] {
-        server.restart(mode);
-        let mut client = server.connect();
-        let ids = client.batch("orders", 300).expect("ids");
-        assert_eq!(ids[0], last + 1);
-        last = ids[299];
-        assert_eq!(last, ids[0] + 299);
-    }
-}
-
-#[test]
-fn clean_restart_needs_no_first_load() {
-    let (mut server, last) = drawn();
-    server.restart(Mode::Fast);
-    let mut holder = server.connect();
-    holder.run("BEGIN; LOCK TABLE leaf.alloc IN EXCLUSIVE MODE");
-    assert_eq!(server.connect().next("orders").expect("no load"), last + 1);
-}
-
-#[test]
-fn crash_loses_at_most_two_buffers() {
-    for mode in [Some(Mode::Immediate), None] {
-        let (mut server, last) = drawn();
-        let mut client = server.connect();
-        let unused = client.stat("orders", "current_left") + client.stat("orders", "next_left");
-        match mode {
-            Some(mode) => server.stop(mode),
-            None => server.kill_postmaster(),
-        }
-        server.start_again();
-        let next = server.connect().next("orders").expect("an id");
-        assert!(next > last);
-        assert!(
-            next <= last + 1 + unused,
-            "{last}, then {next}; {unused} unused"
-        );
-    }
 }
 
 #[test]
