@@ -1,7 +1,7 @@
 //! The loader of a database: it comes when it is needed, goes when it is idle or
 //! told to, and what it leaves undone the next one does.
 
-use crate::databases::at_work;
+use crate::no_surprises::databases::at_work;
 use leaf_tests::{
     Draw, Ledger, Server, Signal, draw_many, signal, slow_grants, wait_until, waiting_loaders,
 };

@@ -1,7 +1,7 @@
 //! Dumps that are restored: tags, owners, grants and positions survive, nothing
 //! goes back, and the worker ids of the original stay its own.
 
-use crate::databases::at_work;
+use crate::no_surprises::databases::at_work;
 use leaf_tests::postgres::Client;
 use leaf_tests::{Draw, Ledger, Server, draw_many, pipe, refused};
 use std::process::Command;

@@ -1,6 +1,6 @@
 //! `CREATE EXTENSION` and `DROP EXTENSION`, alone and under sessions that draw.
 
-use crate::databases::at_work;
+use crate::no_surprises::databases::at_work;
 use leaf_tests::page::root;
 use leaf_tests::postgres::{Error, NoTls};
 use leaf_tests::{Draw, Server, Stop, failed, refused, wait_until};
