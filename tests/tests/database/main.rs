@@ -3,16 +3,28 @@
 
 mod versions;
 
-mod never_twice {
+mod bounded_waits {
     mod align;
 }
 
-mod no_surprises {
-    mod databases;
+mod never_twice {
+    mod align;
     mod dump;
+    mod upgrade;
+}
+
+mod no_surprises {
+    pub mod databases;
+    pub mod dump;
     mod extension;
     mod loaders;
     mod preload;
     mod single_user;
-    mod upgrade;
+    pub mod upgrade;
+}
+
+mod permissions {
+    mod align;
+    mod dump;
+    mod extension;
 }

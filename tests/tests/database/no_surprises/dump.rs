@@ -1,9 +1,8 @@
 //! Dumps that are restored: tags, owners, grants and positions survive, nothing
 //! goes back, and the worker ids of the original stay its own.
 
-use crate::no_surprises::databases::at_work;
 use leaf_tests::postgres::Client;
-use leaf_tests::{Draw, Ledger, Server, draw_many, pipe, refused};
+use leaf_tests::{Draw, Ledger, Server, pipe, refused};
 use std::process::Command;
 
 /// A database `work` with a table that draws both kinds of ids, and what it drew.
@@ -123,7 +122,8 @@ fn restored_through(dump: &[&str], program: &str, arguments: &[&str]) {
     original.is_restored(None, &database);
 }
 
-const PSQL: &[&str] = &["-X", "-q", "-v", "ON_ERROR_STOP=1"];
+pub const PSQL: &[&str] = &["-X", "-q", "-v", "ON_ERROR_STOP=1"];
+
 const CUSTOM: &[&str] = &["--format=custom"];
 
 #[test]
@@ -246,57 +246,6 @@ fn old_dump_under_newer_rows_is_aligned() {
     original.is_restored(None, &database);
 }
 
-/// Into the cluster that it is from, where its history is the present one.
-#[test]
-fn dump_restored_in_place_repeats_none_of_the_last_grants() {
-    for options in [
-        &["--data-only", "--table=leaf.alloc"][..],
-        &["--data-only", "--table=leaf.alloc", "--disable-triggers"],
-    ] {
-        let (server, _admin) = at_work();
-        server.reload("leaf.max_step", "1000");
-        let mut work = server.connect_as("postgres", "work");
-        work.run("SELECT leaf_tag_create('unused', step => 500)");
-        let mut ledger = Ledger::new();
-        ledger.add(1..=1_000);
-        let mut dump = server.program("pg_dump");
-        dump.args(options).arg("work");
-        let dump = dump.output().expect("a dump");
-        assert!(dump.status.success());
-        // At most as many grants as leaf.history_skip covers.
-        ledger.add(draw_many(&mut work, "orders", 2_000));
-        let mut of_unused = Ledger::new();
-        of_unused.add(draw_many(&mut work, "unused", 100));
-        work.run("DELETE FROM leaf.alloc");
-        let mut restore = server.program("psql");
-        restore.args(PSQL).args(["-d", "work"]);
-        leaf_tests::feed(&mut restore, &dump.stdout);
-        ledger.add(draw_many(&mut work, "orders", 2_000));
-        of_unused.add(draw_many(&mut work, "unused", 100));
-        // It skips once.
-        let last = work.next("unused").expect("an id");
-        work.run("SELECT leaf_tag_alter('unused', description => 'x')");
-        assert_eq!(work.next("unused").expect("an id"), last + 1);
-    }
-}
-
-#[test]
-fn dump_and_restore_never_rewinds() {
-    let (server, mut admin) = at_work();
-    let mut work = server.connect_as("postgres", "work");
-    work.run("UPDATE leaf.alloc SET description = 'kept', owner = 'ghost'");
-    let mut ledger = Ledger::new();
-    ledger.add(draw_many(&mut work, "orders", 3_333));
-    admin.run("CREATE DATABASE restored");
-    server.dump_and_restore("work", "restored");
-    let mut restored = server.connect_as("postgres", "restored");
-    assert_eq!(
-        restored.text("SELECT description::text FROM leaf.alloc"),
-        "kept"
-    );
-    ledger.add(draw_many(&mut restored, "orders", 3_000));
-}
-
 /// The owner of a database is no superuser, and was granted nothing: the dump that he makes, without
 /// any option, goes on where it was taken.
 #[test]
@@ -346,35 +295,4 @@ fn the_owner_of_a_database_dumps_and_restores_it() {
     restored.run("SELECT leaf_snowflake_next()");
     let workers = "SELECT count(*) FROM leaf.worker";
     assert_eq!(restored.number(workers), work.number(workers) + 1);
-}
-
-/// Who may add rows for a restore gets nothing with them that others have.
-#[test]
-fn rows_that_an_owner_adds_bring_no_lease_and_no_centre() {
-    let server = Server::start();
-    let mut admin = server.connect();
-    admin.run("CREATE ROLE app LOGIN");
-    admin.run("CREATE DATABASE work OWNER app");
-    let mut admin = server.connect_as("postgres", "work");
-    admin.run(
-        "CREATE EXTENSION leaf; SELECT leaf_tag_create('orders'); SELECT leaf_snowflake_next()",
-    );
-    let mut app = server.connect_as("app", "work");
-    app.fails(
-        "INSERT INTO leaf.alloc (biz_tag, step, upstream_tag, upstream_incarnation)
-         VALUES ('fed', 1, 'orders', gen_random_uuid())",
-        "42501",
-    );
-    app.fails(
-        "CREATE TEMP TABLE mine AS SELECT * FROM leaf.worker;
-         UPDATE mine SET worker_id = 77; INSERT INTO leaf.worker TABLE mine",
-        "22023",
-    );
-    for denied in [
-        "UPDATE leaf.alloc SET max_id = max_id",
-        "DELETE FROM leaf.alloc",
-        "DELETE FROM leaf.worker",
-    ] {
-        app.fails(denied, "42501");
-    }
 }
