@@ -5,9 +5,12 @@
 mod catalog;
 mod foreign;
 mod partitions;
-mod queries;
-mod replication;
 mod sessions;
-mod statements;
 mod texts;
-mod triggers;
+
+mod never_twice {
+    mod queries;
+    mod replication;
+    mod statements;
+    mod triggers;
+}
