@@ -1,67 +1,6 @@
 //! What administrators do to any table and any database, done to leaf's.
 
-use leaf_tests::{
-    Draw, Ledger, Order, Server, Signal, Snowflake, Stop, draw_many, refused, signal, wait_until,
-    waiting_loaders,
-};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-
-#[test]
-fn maintenance_of_the_catalog_under_load_repeats_no_id() {
-    let (server, mut admin) = Server::with_orders(10);
-    admin.snowflake().expect("an id");
-    let (ledger, order) = (Mutex::new(Ledger::new()), Order::new());
-    let (flakes, flake_order) = (Mutex::new(Ledger::new()), Order::new());
-    let done = AtomicBool::new(false);
-    thread::scope(|scope| {
-        let _stop = Stop(&done);
-        let sessions: Vec<_> = (0..2)
-            .map(|_| {
-                scope.spawn(|| {
-                    let mut client = server.connect();
-                    while !done.load(Ordering::SeqCst) {
-                        let drawn = order.ascending(|| client.batch("orders", 500));
-                        ledger.lock().expect("no panic").add(drawn.expect("ids"));
-                        let block = order.above(|| client.reserve("orders", 10));
-                        ledger
-                            .lock()
-                            .expect("no panic")
-                            .add(block.expect("a block").ids());
-                        let drawn = flake_order.ascending(|| client.snowflakes(50));
-                        flakes.lock().expect("no panic").add(drawn.expect("ids"));
-                    }
-                })
-            })
-            .collect();
-        for statement in [
-            "VACUUM FULL leaf.alloc",
-            "VACUUM FULL leaf.worker",
-            "CLUSTER leaf.alloc USING alloc_pkey",
-            "REINDEX TABLE leaf.alloc",
-            "REINDEX TABLE CONCURRENTLY leaf.alloc",
-            "REINDEX TABLE CONCURRENTLY leaf.worker",
-            "VACUUM (FREEZE, ANALYZE) leaf.alloc, leaf.worker",
-            "ALTER TABLE leaf.alloc SET (fillfactor = 50)",
-            "ALTER TABLE leaf.alloc ADD COLUMN note text DEFAULT clock_timestamp()::text",
-            "ALTER TABLE leaf.alloc ALTER COLUMN description TYPE text",
-            "ALTER TABLE leaf.alloc SET UNLOGGED",
-            "ALTER TABLE leaf.alloc SET LOGGED",
-            "CREATE INDEX ON leaf.alloc (owner)",
-            "CREATE STATISTICS leaf.s ON owner, step FROM leaf.alloc",
-        ] {
-            admin.run(statement);
-            let before = ledger.lock().expect("no panic").len();
-            wait_until("the sessions draw", || {
-                sessions.iter().any(|session| session.is_finished())
-                    || ledger.lock().expect("no panic").len() > before + 1_500
-            });
-        }
-    });
-    assert!(flakes.lock().expect("no panic").len() > 1_000);
-    assert_eq!(admin.number("SELECT count(note) FROM leaf.alloc"), 1);
-}
+use leaf_tests::{Draw, Server, Signal, Snowflake, draw_many, signal, wait_until, waiting_loaders};
 
 #[test]
 fn catalog_stays_small_however_much_is_granted() {
@@ -146,64 +85,6 @@ fn settings_of_the_database_do_not_reach_grants() {
     assert!(ids.is_sorted_by(|a, b| a < b), "{ids:?}");
     assert!(flakes.is_sorted_by(|a, b| a < b), "{flakes:?}");
     assert_eq!(client.stat("orders", "timeouts"), 0);
-}
-
-#[test]
-fn row_level_security_keeps_nobody_from_drawing() {
-    let server = Server::start();
-    let mut admin = server.connect();
-    admin.run(
-        "CREATE ROLE joe LOGIN;
-         SELECT leaf_tag_create('orders', step => 10); SELECT leaf_tag_grant('orders', 'joe')",
-    );
-    let mut joe = server.connect_as("joe", "postgres");
-    let mut ledger = Ledger::new();
-    for statement in [
-        "ALTER TABLE leaf.alloc ENABLE ROW LEVEL SECURITY",
-        "ALTER TABLE leaf.worker ENABLE ROW LEVEL SECURITY",
-        // Superusers are exempt, owners too or not.
-        "ALTER TABLE leaf.alloc FORCE ROW LEVEL SECURITY",
-        "ALTER DATABASE postgres SET row_security = off",
-    ] {
-        admin.run(statement);
-        ledger.add(joe.batch("orders", 500).expect("a grantee draws"));
-        ledger.add(joe.reserve("orders", 5).expect("a grantee draws").ids());
-        joe.snowflake().expect("everybody draws");
-    }
-    admin.run("SELECT leaf_tag_alter('orders', step => 20); SELECT leaf_tag_drop('orders')");
-    assert_eq!(admin.number("SELECT count(*) FROM leaf.alloc"), 0);
-}
-
-/// Where policies do apply to the owner of the tables, nothing is done in part.
-#[test]
-fn row_level_security_of_the_owner_is_an_error_and_never_silence() {
-    let server = Server::start();
-    let mut admin = server.connect();
-    admin.run(
-        "CREATE ROLE keeper;
-         GRANT USAGE, CREATE ON SCHEMA leaf TO keeper;
-         ALTER TABLE leaf.alloc OWNER TO keeper;
-         SELECT leaf_tag_create('orders', step => 10);
-         ALTER TABLE leaf.alloc ENABLE ROW LEVEL SECURITY;
-         ALTER TABLE leaf.alloc FORCE ROW LEVEL SECURITY;
-         SET leaf.wait_timeout = '300ms'",
-    );
-    let error = refused(admin.next("orders"), "55P03");
-    let detail = error.detail().unwrap_or_default();
-    assert!(detail.contains("row-level security"), "{error:?}");
-    for call in [
-        "leaf_tag_create('other')",
-        "leaf_tag_alter('orders', step => 5)",
-        "leaf_tag_grant('orders', 'keeper')",
-        "leaf_tag_drop('orders')",
-    ] {
-        admin.fails(&format!("SELECT {call}"), "42501");
-    }
-    // The next attempt of the loader may come later than 300 ms.
-    admin.run("ALTER TABLE leaf.alloc NO FORCE ROW LEVEL SECURITY; RESET leaf.wait_timeout");
-    assert_eq!(admin.next("orders").expect("an id"), 1);
-    admin.run("SELECT leaf_tag_drop('orders')");
-    refused(admin.next("orders"), "42704");
 }
 
 /// The loader has begun when the table is locked, and goes on when the tag is

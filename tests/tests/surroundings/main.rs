@@ -5,12 +5,24 @@
 mod catalog;
 mod foreign;
 mod partitions;
+mod queries;
 mod sessions;
 mod texts;
+mod triggers;
+
+mod independent {
+    mod replication;
+}
 
 mod never_twice {
+    mod catalog;
     mod queries;
-    mod replication;
+    pub mod replication;
     mod statements;
     mod triggers;
+}
+
+mod permissions {
+    mod catalog;
+    mod sessions;
 }
