@@ -1,14 +1,23 @@
 //! Several servers, one space of ids.
 
-mod budget;
-mod centres;
-mod copies;
 mod fed;
 mod feeds;
-mod outages;
-mod patroni;
-mod secrets;
-mod sharding;
-mod stripes;
-mod two_centres;
-mod workers;
+
+mod bounded_waits {
+    mod budget;
+    mod outages;
+}
+
+mod never_twice {
+    mod centres;
+    mod copies;
+    mod patroni;
+    mod sharding;
+    mod stripes;
+    mod two_centres;
+    mod workers;
+}
+
+mod permissions {
+    mod secrets;
+}
