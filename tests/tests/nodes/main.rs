@@ -11,6 +11,7 @@ mod bounded_waits {
 mod never_twice {
     mod centres;
     mod copies;
+    mod fed;
     mod patroni;
     mod sharding;
     mod stripes;
@@ -20,4 +21,9 @@ mod never_twice {
 
 mod permissions {
     mod secrets;
+    mod workers;
+}
+
+mod small_waste {
+    mod fed;
 }
