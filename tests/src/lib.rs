@@ -48,6 +48,7 @@ mod timeline;
 mod tls;
 mod wait;
 
+pub use account::{command, run};
 pub use answers::{Answers, OF_THE_TEST};
 pub use browser::Browser;
 pub use callers::{BUFFERED, Callers, Group, Query, SESSION, SPARING};

@@ -61,6 +61,11 @@ impl Server {
         copy
     }
 
+    /// A server whose data folder `fill` makes; to be started by the caller.
+    pub fn filled(&self, fill: impl FnOnce(&Path)) -> Server {
+        Server::prepare(&self.bindir, fill)
+    }
+
     /// Brings a copy the write-ahead log that was written since it was made.
     pub fn copy_wal_to(&self, copy: &Server) {
         run(Command::new("cp")

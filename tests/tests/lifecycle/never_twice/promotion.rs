@@ -2,7 +2,9 @@
 //! among them, as far as the documentation promises.
 
 use leaf_tests::postgres::Client;
-use leaf_tests::{Draw, Ledger, Load, Mode, Server, Snowflake, draw_many, wait_until};
+use leaf_tests::{
+    Draw, Ledger, Load, Mode, Server, Snowflake, command, draw_many, run, wait_until,
+};
 use std::sync::Mutex;
 
 /// What was drawn of both servers.
@@ -181,6 +183,66 @@ fn recovery_to_a_point_in_time_repeats_nothing() {
     copy.ends_recovery();
     // Beside the original, which is alive.
     ledgers.draw_some(&copy, 5_000);
+    let ids = primary.connect().snowflakes(5_000).expect("ids");
+    ledgers.snowflakes.lock().expect("no panic").add(ids);
+}
+
+#[test]
+fn restore_by_pgbackrest_repeats_nothing() {
+    let mut primary = primary();
+    let version = "SELECT current_setting('server_version_num')::bigint / 10000";
+    if primary.connect().number(version) > 15 {
+        // Debian 12 has one that knows no newer servers.
+        return;
+    }
+    let folder = primary.make_folder("pgbackrest");
+    let file = folder.join("pgbackrest.conf");
+    let (shown, data, socket) = (folder.display(), primary.data(), primary.host());
+    let settings = format!(
+        "[global]\nrepo1-path={shown}\nlog-path={shown}\nlock-path={shown}\nstart-fast=y\n\
+         [main]\npg1-path={}\npg1-socket-path={socket}\npg1-user=postgres\n",
+        data.display()
+    );
+    std::fs::write(&file, settings).expect("a file");
+    let backrest = |arguments: &[&str]| {
+        let mut backrest = command("pgbackrest".as_ref());
+        backrest.arg("--config").arg(&file).arg("--stanza=main");
+        run(backrest.args(arguments));
+    };
+    primary.configure(&format!(
+        "archive_mode = on\narchive_command = 'pgbackrest --config={} --stanza=main archive-push %p'\n",
+        file.display()
+    ));
+    primary.restart(Mode::Fast);
+    backrest(&["stanza-create"]);
+    let ledgers = Ledgers::new();
+    ledgers.draw_some(&primary, 3_000);
+    backrest(&["backup"]);
+    ledgers.draw_some(&primary, 3_000);
+    let mut client = primary.connect();
+    client.run("SELECT pg_create_restore_point('mistake')");
+    ledgers.draw_some(&primary, 3_000);
+    let last = client.text("SELECT pg_walfile_name(pg_switch_wal())");
+    wait_until("the archive has it all", || {
+        client.number(&format!(
+            "SELECT (last_archived_wal >= '{last}')::int::bigint FROM pg_stat_archiver"
+        )) == 1
+    });
+    for target in [
+        &["--type=default"][..],
+        &["--type=name", "--target=mistake", "--target-action=promote"],
+        &["--type=immediate", "--target-action=promote"],
+    ] {
+        let mut restored = primary.filled(|data| {
+            let to = format!("--pg1-path={}", data.display());
+            backrest(&[target, &["restore", &to]].concat());
+        });
+        restored.configure("archive_mode = off\n");
+        restored.start_again();
+        restored.ends_recovery();
+        // Beside the original, which is alive.
+        ledgers.draw_some(&restored, 3_000);
+    }
     let ids = primary.connect().snowflakes(5_000).expect("ids");
     ledgers.snowflakes.lock().expect("no panic").add(ids);
 }
