@@ -7,8 +7,7 @@ use std::sync::Arc;
 use tokio_postgres::error::{DbError, SqlState};
 
 /// The hint for a database without leaf's functions.
-const NO_LEAF: &str =
-    "leaf is not in this database, or the schema of its functions is not in the search_path.";
+const NO_LEAF: &str = "leaf is not in this database, its version there is older, or the schema of its functions is not in the search_path.";
 
 /// The hint for functions that are not for all roles.
 const NO_LEASES: &str =

@@ -107,6 +107,10 @@ impl Link {
         }
         let session = session?;
         let answer = self.execute(&session, statement).await;
+        let answer = match has_no_function(&answer) {
+            true => answer.map_err(older_version(self.execute(&session, version()).await)),
+            false => answer,
+        };
         // Whether there are functions or procedures is asked again, by another session.
         if !session.is_closed() && !is_given_up(&answer) && !has_no_function(&answer) {
             self.free.lock().push(session.clone());
@@ -278,6 +282,26 @@ fn has_no_function<T>(answer: &Result<T, Error>) -> bool {
     let codes = [&SqlState::UNDEFINED_FUNCTION, &SqlState::WRONG_OBJECT_TYPE];
     let code = answer.as_ref().err().and_then(Error::sqlstate);
     code.is_some_and(|code| codes.contains(&code))
+}
+
+/// The version of the extension in the database.
+fn version() -> Statement<Vec<Option<String>>> {
+    let of_leaf = "(SELECT extversion AS answer FROM pg_catalog.pg_extension \
+                     WHERE extname OPERATOR(pg_catalog.=) 'leaf') AS leaf";
+    Statement::select(of_leaf, Vec::new())
+}
+
+/// What a missing function means in a database with this version.
+fn older_version(installed: Result<Vec<Option<String>>, Error>) -> impl FnOnce(Error) -> Error {
+    const OWN: &str = env!("CARGO_PKG_VERSION");
+    let installed = installed.ok().and_then(|mut found| found.pop()?);
+    move |error| match installed {
+        Some(installed) if installed != OWN => Error::Config(format!(
+            "the database has version {installed} of leaf, and this program {OWN}; {error}; update the database \
+             first: install leaf {OWN}, restart the server, and execute ALTER EXTENSION leaf UPDATE",
+        )),
+        _ => error,
+    }
 }
 
 /// A statement that a session is executing. If this is dropped with the session, the

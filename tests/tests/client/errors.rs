@@ -58,6 +58,30 @@ fn database_without_leaf_and_a_missing_password_are_named_at_once() {
 }
 
 #[test]
+fn database_with_an_earlier_version_is_told_which_to_update_first() {
+    let (server, mut client) = Server::with_orders(100);
+    client.run(
+        "ALTER EXTENSION leaf DROP FUNCTION leaf_segment_reserve; DROP FUNCTION leaf_segment_reserve;
+         UPDATE pg_extension SET extversion = '0.0.9' WHERE extname = 'leaf'",
+    );
+    let leaf = Leaf::new(config(&server, PATIENCE)).expect("a handle");
+    let error = leaf
+        .segment("orders")
+        .next()
+        .expect_err("it lacks a function");
+    assert!(matches!(error, Error::Config(_)), "{error:?}");
+    let said = error.to_string();
+    for part in [
+        "0.0.9",
+        env!("CARGO_PKG_VERSION"),
+        "leaf_segment_reserve",
+        "ALTER EXTENSION",
+    ] {
+        assert!(said.contains(part), "{said}");
+    }
+}
+
+#[test]
 fn lease_lost_through_an_outage_is_retryable() {
     let mut server = Server::start();
     let leaf = Leaf::new(config(&server, HASTE)).expect("a handle");

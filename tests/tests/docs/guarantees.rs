@@ -56,7 +56,7 @@ fn every_guarantee_has_limits_and_tests_that_exist() {
 
 #[test]
 fn test_that_does_not_exist_is_found() {
-    assert!(!exists("segment/waits.rs::no_such_test"));
+    assert!(!exists("segment/bounded_waits/waits.rs::no_such_test"));
     assert!(!exists("segment/no_such_file.rs::no_such_test"));
     assert!(!exists("core/tests/no_such_file.rs"));
     assert!(exists(
