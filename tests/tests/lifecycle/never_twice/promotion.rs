@@ -147,6 +147,16 @@ fn asynchronous_standby_skips_what_it_may_have_missed() {
     );
 }
 
+/// Waits until the archive has all that was written.
+fn wait_for_archive(client: &mut Client) {
+    let last = client.text("SELECT pg_walfile_name(pg_switch_wal())");
+    wait_until("the archive has it all", || {
+        client.number(&format!(
+            "SELECT (last_archived_wal >= '{last}')::int::bigint FROM pg_stat_archiver"
+        )) == 1
+    });
+}
+
 #[test]
 fn recovery_to_a_point_in_time_repeats_nothing() {
     let mut primary = primary();
@@ -165,12 +175,7 @@ fn recovery_to_a_point_in_time_repeats_nothing() {
     ledgers.draw_some(&primary, 3_000);
     client.run("SELECT pg_create_restore_point('before the mistake')");
     ledgers.draw_some(&primary, 3_000);
-    let last = client.text("SELECT pg_walfile_name(pg_switch_wal())");
-    wait_until("the archive has it all", || {
-        client.number(&format!(
-            "SELECT (last_archived_wal >= '{last}')::int::bigint FROM pg_stat_archiver"
-        )) == 1
-    });
+    wait_for_archive(&mut client);
     copy.write("backup_label", label.as_bytes());
     copy.write("recovery.signal", b"");
     copy.configure(&format!(
@@ -222,12 +227,7 @@ fn restore_by_pgbackrest_repeats_nothing() {
     let mut client = primary.connect();
     client.run("SELECT pg_create_restore_point('mistake')");
     ledgers.draw_some(&primary, 3_000);
-    let last = client.text("SELECT pg_walfile_name(pg_switch_wal())");
-    wait_until("the archive has it all", || {
-        client.number(&format!(
-            "SELECT (last_archived_wal >= '{last}')::int::bigint FROM pg_stat_archiver"
-        )) == 1
-    });
+    wait_for_archive(&mut client);
     for target in [
         &["--type=default"][..],
         &["--type=name", "--target=mistake", "--target-action=promote"],
