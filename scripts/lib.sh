@@ -136,7 +136,24 @@ project_version() {
     sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"/\1/p' Cargo.toml
 }
 
-is_version() { [[ $1 =~ ^(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)$ ]]; }
+# 1.2.3, or 1.2.3-rc1, a candidate for it.
+is_version() { [[ $1 =~ ^(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)(-rc[1-9][0-9]*)?$ ]]; }
+
+is_candidate() { [[ $1 == *-rc* ]]; }
+
+# Prints a version as Debian writes it, which puts 1.2.3~rc1 before 1.2.3.
+debian_version() { echo "${1/-/\~}"; }
+
+# Whether version $1 comes before $2; none comes before all.
+comes_before() {
+    [ "$1" != "$2" ] &&
+        [ "$(printf '%s\n' "$(debian_version "$1")" "$(debian_version "$2")" | sort -V | head -n 1)" = "$(debian_version "$1")" ]
+}
+
+# Prints the version that follows: 0.1.1 for 0.1.0, 0.1.0 for 0.1.0-rc1.
+next_version() {
+    if is_candidate "$1"; then echo "${1%-rc*}"; else echo "${1%.*}.$((${1##*.} + 1))"; fi
+}
 
 # Prints `pg_config --$1` of the chosen server.
 pg() { "$PG_CONFIG" "--$1"; }

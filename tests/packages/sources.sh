@@ -39,7 +39,7 @@ build_all() { # build_all MAJOR
     first=$scratch/first-$1 second=$scratch/second-$1 next=$scratch/next-$1
     tested=$1
     version=$(project_version)
-    next_version=${version%.*}.$((${version##*.} + 1))
+    next_version=$(next_version "$version")
     elsewhere=$cache/packages-$(printf '%s' "$root" | cksum | cut -d' ' -f1)
     mkdir -p "$elsewhere"
     LEAF_PACKAGES=$first build "packages, PostgreSQL $1" scripts/package
@@ -94,7 +94,7 @@ crates_are_named() { # crates_are_named PACKAGE CRATE-OPTIONS...
     local package=$1 crate
     shift
     rm -rf "$scratch/unpacked"
-    dpkg-deb -x "$first/${package}_$version-1_amd64.deb" "$scratch/unpacked"
+    dpkg-deb -x "$first/${package}_$(debian_version "$version")-1_amd64.deb" "$scratch/unpacked"
     cargo tree --locked --offline -e normal,no-proc-macro --prefix none -f '{p}' "$@" |
         sed -n 's/^\([^ ]*\) v\([^ ]*\)\( (\*)\)\?$/\1 \2/p' | sort -u >"$scratch/crates"
     [ -s "$scratch/crates" ]
