@@ -51,7 +51,7 @@ test_cloudnativepg() { # test_cloudnativepg MAJOR FOLDER
     tested=$1
     say "extension image of CloudNativePG, PostgreSQL $1"
     promise "the manifest names this version and preloads leaf" manifest_is_right
-    unpack_image "$2/leaf-$version-postgresql-$1.oci.tar"
+    unpack_image "$2/leaf-$version-postgresql-$1-$(dpkg --print-architecture).oci.tar"
     promise "the image has /lib and /share/extension, and no system" layout_is_right
     start_root
     promise "the server has no file of leaf" server_has_no_leaf

@@ -94,7 +94,7 @@ crates_are_named() { # crates_are_named PACKAGE CRATE-OPTIONS...
     local package=$1 crate
     shift
     rm -rf "$scratch/unpacked"
-    dpkg-deb -x "$first/${package}_$(debian_version "$version")-1_amd64.deb" "$scratch/unpacked"
+    dpkg-deb -x "$first/${package}_${version/-/.}-1_$(dpkg --print-architecture).deb" "$scratch/unpacked"
     cargo tree --locked --offline -e normal,no-proc-macro --prefix none -f '{p}' "$@" |
         sed -n 's/^\([^ ]*\) v\([^ ]*\)\( (\*)\)\?$/\1 \2/p' | sort -u >"$scratch/crates"
     [ -s "$scratch/crates" ]
