@@ -68,8 +68,8 @@ install: ## build leaf and copy it into the server that PG_CONFIG names
 package: ## build Debian packages, for the server that PG_CONFIG names, and the archive for PGXN
 	@scripts/package
 
-release: ## release VERSION: commit, tag, packages, checksums; nothing is published
+release: ## release VERSION, or a candidate (0.1.0-rc1): commit, tag, packages, checksums; nothing is published
 	@scripts/release $(VERSION)
 
-test-release: ## rehearse two releases in a clone
+test-release: ## rehearse a candidate and its version in a clone
 	@scripts/test-release
