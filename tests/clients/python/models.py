@@ -1,24 +1,9 @@
 """Models of SQLAlchemy whose ids come from leaf."""
 
 # region model
-from sqlalchemy import DDL, BigInteger, Sequence, event, text
+from leaf_sqlalchemy import create_tag_with, segment_id, snowflake_id
+from sqlalchemy import BigInteger, Integer, text
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
-
-
-def leaf_id(default):
-    """A primary key that leaf draws.
-
-    To SQLAlchemy it is a sequence, whose values ascend in the order of the rows. Because it is
-    optional, SQLAlchemy neither creates it nor calls it on PostgreSQL, but leaves the column to
-    its default.
-    """
-    return mapped_column(
-        BigInteger,
-        Sequence("leaf", optional=True),
-        server_default=text(default),
-        primary_key=True,
-        insert_sentinel=True,
-    )
 
 
 class Base(DeclarativeBase):
@@ -28,25 +13,20 @@ class Base(DeclarativeBase):
 class Order(Base):
     __tablename__ = "orders"
 
-    id: Mapped[int] = leaf_id("leaf_segment_next('orders')")
+    id: Mapped[int] = segment_id("orders")
     item: Mapped[str]
 
 
 class Event(Base):
     __tablename__ = "events"
 
-    id: Mapped[int] = leaf_id("leaf_snowflake_next()")
+    id: Mapped[int] = snowflake_id()
     what: Mapped[str]
 # endregion
 
 
 # region tag
-event.listen(
-    Order.__table__,
-    "before_create",
-    DDL("SELECT leaf_tag_create('orders', if_not_exists => true)"),
-)
-event.listen(Order.__table__, "after_drop", DDL("SELECT leaf_tag_drop('orders')"))
+create_tag_with(Order.__table__, "orders")
 # endregion
 
 
@@ -56,8 +36,18 @@ class Parcel(Base):
     __tablename__ = "parcels"
 
     # region column
-    id: Mapped[int] = leaf_id("leaf_segment_next('parcels')")
+    id: Mapped[int] = segment_id("parcels")
     number: Mapped[int] = mapped_column(
         BigInteger, server_default=text("leaf_segment_next('parcel_numbers')")
     )
+    # endregion
+
+
+class Part(Base):
+    """Its table had a sequence first."""
+
+    __tablename__ = "parts"
+
+    # region adopted
+    id: Mapped[int] = segment_id("parts.id", Integer)
     # endregion

@@ -1,12 +1,17 @@
 # region model
 from django.db import models
 
-from shop.fields import LeafAutoField
+from leaf_django import SegmentAutoField, SnowflakeAutoField
 
 
 class Order(models.Model):
-    id = LeafAutoField(primary_key=True, tag="orders")
+    id = SegmentAutoField(primary_key=True, tag="orders")
     item = models.TextField()
+
+
+class Event(models.Model):
+    id = SnowflakeAutoField(primary_key=True)
+    what = models.TextField()
 # endregion
 
 
@@ -14,9 +19,16 @@ class Customer(models.Model):
     """Its table had an identity column first."""
 
     # region adopted
-    id = LeafAutoField(primary_key=True, tag="customers")
+    id = SegmentAutoField(primary_key=True, tag="customers")
     # endregion
     name = models.TextField()
+
+
+class Visit(models.Model):
+    """The same, with snowflake ids."""
+
+    id = SnowflakeAutoField(primary_key=True)
+    customer = models.ForeignKey(Customer, models.CASCADE)
 
 
 class Counted(models.Model):

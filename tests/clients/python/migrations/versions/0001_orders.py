@@ -9,7 +9,7 @@ down_revision = None
 
 # region migration
 def upgrade():
-    op.execute("SELECT leaf_tag_create('orders')")
+    op.leaf_create_tag("orders", step=100)
     op.create_table(
         "orders",
         sa.Column(
@@ -31,8 +31,8 @@ def upgrade():
         ),
         sa.Column("what", sa.String(), nullable=False),
     )
-    op.execute("SELECT leaf_tag_create('parcels')")
-    op.execute("SELECT leaf_tag_create('parcel_numbers')")
+    op.leaf_create_tag("parcels")
+    op.leaf_create_tag("parcel_numbers")
     op.create_table(
         "parcels",
         sa.Column(
@@ -48,14 +48,16 @@ def upgrade():
             nullable=False,
         ),
     )
+    op.create_table("parts", sa.Column("id", sa.Integer(), primary_key=True))
 
 
 def downgrade():
+    op.drop_table("parts")
     op.drop_table("parcels")
-    op.execute("SELECT leaf_tag_drop('parcel_numbers')")
-    op.execute("SELECT leaf_tag_drop('parcels')")
+    op.leaf_drop_tag("parcel_numbers")
+    op.leaf_drop_tag("parcels")
     op.drop_table("events")
     # region downgrade
     op.drop_table("orders")
-    op.execute("SELECT leaf_tag_drop('orders')")
+    op.leaf_drop_tag("orders")
     # endregion

@@ -1,7 +1,6 @@
 # region migration
+import leaf_django
 from django.db import migrations, models
-
-import shop.fields
 
 
 class Migration(migrations.Migration):
@@ -9,15 +8,22 @@ class Migration(migrations.Migration):
 
     operations = [
         migrations.RunSQL("CREATE EXTENSION IF NOT EXISTS leaf", migrations.RunSQL.noop),
-        migrations.RunSQL("SELECT leaf_tag_create('orders')", "SELECT leaf_tag_drop('orders')"),
+        leaf_django.CreateTag("orders", options={"step": 100}),
         migrations.CreateModel(
             name="Order",
             fields=[
-                ("id", shop.fields.LeafAutoField(primary_key=True, serialize=False, tag="orders")),
+                ("id", leaf_django.SegmentAutoField(primary_key=True, serialize=False, tag="orders")),
                 ("item", models.TextField()),
             ],
         ),
         # endregion
+        migrations.CreateModel(
+            name="Event",
+            fields=[
+                ("id", leaf_django.SnowflakeAutoField(primary_key=True, serialize=False)),
+                ("what", models.TextField()),
+            ],
+        ),
         migrations.CreateModel(
             name="Customer",
             fields=[
@@ -28,6 +34,18 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 ("name", models.TextField()),
+            ],
+        ),
+        migrations.CreateModel(
+            name="Visit",
+            fields=[
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("customer", models.ForeignKey(on_delete=models.CASCADE, to="shop.customer")),
             ],
         ),
         migrations.CreateModel(
