@@ -432,7 +432,7 @@ COMMENT ON FUNCTION leaf.privilege(text, oid) IS 'what a role may do with a tag:
 CREATE FUNCTION leaf.frontier(tag text) RETURNS bigint
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'leaf_frontier';
 COMMENT ON FUNCTION leaf.frontier(text)
-    IS 'from which number on nothing of a tag was handed out, or, without a tag, no snowflake id; what is below is not taken back';
+    IS 'the first number of a tag that nobody has been given; what is below is not taken back';
 
 CREATE FUNCTION leaf.advance(tag text, "to" bigint) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'leaf_advance';
@@ -441,7 +441,7 @@ COMMENT ON FUNCTION leaf.advance(text, bigint)
 
 CREATE FUNCTION leaf.retire(tag text, drained boolean) RETURNS bigint
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'leaf_retire';
-COMMENT ON FUNCTION leaf.retire(text, boolean) IS 'drops a tag, and returns the number from which on nothing of it was handed out';
+COMMENT ON FUNCTION leaf.retire(text, boolean) IS 'drops a tag, and returns the number from which on nothing of it was handed out; without a tag, the first snowflake id that no node has issued';
 
 CREATE FUNCTION leaf.fail(code text, message text, hint text, detail text DEFAULT NULL) RETURNS void
     LANGUAGE plpgsql AS $$
@@ -847,7 +847,7 @@ BEGIN
             'Take the default away with ALTER TABLE, and choose a range of numbers for the column that the tag does not reach.', why || '.');
     END IF;
     EXECUTE format('ALTER TABLE %s ALTER COLUMN %s DROP DEFAULT', c.relation, c.attribute);
-    start := greatest(CASE WHEN tag IS NULL THEN leaf.frontier(NULL) ELSE leaf.retire(tag, drained) END, leaf.highest($1, $2)::numeric + 1);
+    start := greatest(leaf.retire(tag, drained), leaf.highest($1, $2)::numeric + 1);
     FOR s IN SELECT * FROM leaf.sequences($1, $2) LOOP
         -- Somebody may have taken the fence away.
         number := coalesce(pg_sequence_last_value(s.sequence), nextval(s.sequence));

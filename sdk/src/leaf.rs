@@ -227,6 +227,8 @@ impl Leaf {
         for tag in self.tags.all() {
             tag.forget();
         }
+        // A copy's connections lead nowhere.
+        self.background.link.disconnect();
         let generators = self.generators.lock();
         let forgotten = generators.iter().map(WeakGenerator::forget);
         forgotten.fold(Ok(()), Result::and)
@@ -275,7 +277,7 @@ impl Leaf {
                 (tags.close(), generators.clone())
             };
             let of_tags = link.clone();
-            closing.spawn(async move { hand_back(&of_tags, tags).await });
+            closing.spawn(hand_back(of_tags, tags));
             for generator in generators {
                 closing.spawn(generator.release(link.clone()));
             }

@@ -10,6 +10,7 @@ use crate::pg::{clock, display, xact};
 use crate::session::frontier;
 use crate::session::permissions::{self, require_owner};
 use crate::session::snowflake::source;
+use crate::settings::upstream as settings;
 use crate::shmem;
 
 sql_functions!(
@@ -38,12 +39,10 @@ fn leaf_privilege(call: Call<'_>) -> Option<Vec<u8>> {
     Some(privilege.into())
 }
 
-/// The first number of a tag that was not handed out, or the first snowflake id.
+/// The first number of a tag that was not handed out.
 fn leaf_frontier(call: Call<'_>) -> i64 {
     shmem::require();
-    let Some(tag) = call.text(0) else {
-        return source::scheme().floor(registry::latest_ceiling().max(clock::now()));
-    };
+    let tag = args::tag(call.text(0));
     require_owner(tag);
     let end = frontier::lock_own(tag).position.max_id;
     // Unused ids that were given back later could be among those that the caller has found in use.
@@ -61,13 +60,29 @@ fn leaf_advance(call: Call<'_>) {
     alter(args::tag(call.text(0)), &changes, false);
 }
 
-/// Drops a tag whose numbers go on elsewhere. Returns the first one.
+/// Drops a tag whose numbers go on elsewhere. Returns the first one; without a tag, the first
+/// snowflake id that no node has issued.
 fn leaf_retire(call: Call<'_>) -> i64 {
     shmem::require();
-    let tag = args::tag(call.text(0));
+    let is_drained = call.boolean(1) == Some(true);
+    let Some(tag) = call.text(0) else {
+        let now = clock::now();
+        let has_nodes = settings::upstream().is_some()
+            || catalog::as_owner(|| registry::has_leases_of_nodes(now));
+        if has_nodes && !is_drained {
+            // When: `leaf_column_release` of a column with snowflake ids
+            Report::not_ready(
+                "other nodes may still issue snowflake ids",
+                "Stop the services and shards that do, and call it with drained => true.",
+            )
+            .detail("Nodes hold leases of worker ids, or leaf.upstream names a centre.")
+            .raise();
+        }
+        return source::scheme().floor(registry::latest_ceiling().max(now));
+    };
     require_owner(tag);
     let row = frontier::lock_own(tag);
-    if row.largest_reserve > 0 && call.boolean(1) != Some(true) {
+    if row.largest_reserve > 0 && !is_drained {
         // When: `leaf_column_release`
         Report::not_ready(
             format!(

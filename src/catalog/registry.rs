@@ -287,6 +287,16 @@ pub fn most_leases(now: WallTime) -> Option<(String, i64)> {
     .pop()
 }
 
+/// Whether nodes hold leases, besides the servers themselves.
+pub fn has_leases_of_nodes(now: WallTime) -> bool {
+    let found = query(
+        "SELECT EXISTS (SELECT FROM leaf.worker WHERE leased_until >= $1 AND NOT node ^@ 'server '::text)::integer::bigint",
+        &[timestamp_arg(now)],
+        |row| bigint(row, 1),
+    );
+    found != [0]
+}
+
 /// Whether there are rows of other histories than this one.
 pub fn has_other_histories(history: &str) -> bool {
     // The ends of an index: comparing each row would read all of them.

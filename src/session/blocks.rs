@@ -182,6 +182,8 @@ pub fn give_back_all(unused: &[Option<(&[u8], Run)>]) -> Vec<bool> {
             asks.push(Ask::of(key(tag), permissions.incarnation, request));
         }
     }
+    // The loader may have to wait for somebody who waits for the lock that this holds.
+    drop(readable);
     let mut answers = Vec::with_capacity(asks.len());
     while answers.len() < asks.len() {
         let left = &asks[answers.len()..];

@@ -24,6 +24,8 @@ pub struct App {
     pub needs_worker_id: bool,
     /// None if nobody needs a token.
     pub tokens: ArcSwapOption<Tokens>,
+    /// Whether it listens for programs of this machine only.
+    pub is_local: bool,
     pub recorded: PrometheusHandle,
     pub max_count: u32,
     pub tinyid_segment: u32,
@@ -33,9 +35,16 @@ pub struct App {
 }
 
 impl App {
+    /// Whether callers without a token have rights.
+    pub fn serves_anybody(&self) -> bool {
+        let tokens = self.tokens.load();
+        tokens.as_ref().is_none_or(|tokens| tokens.serve_anybody())
+    }
+
     /// Whether the token in the header `Authorization` allows this.
     pub fn allow(&self, headers: &HeaderMap, right: Right<'_>) -> Result<(), Problem> {
         match &*self.tokens.load() {
+            None if matches!(right, Right::Forget) && !self.is_local => Err(problem::TOKEN_MISSING),
             None => Ok(()),
             Some(tokens) => tokens.check(bearer(headers), right),
         }
@@ -122,7 +131,8 @@ impl App {
     }
 }
 
-fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
+/// The token of a request.
+pub fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
     let value = headers.get(AUTHORIZATION)?.as_bytes();
     let (scheme, token) = value.split_at_checked(7)?;
     scheme

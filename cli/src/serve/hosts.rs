@@ -10,32 +10,44 @@ use std::sync::Arc;
 
 use axum::extract::Request;
 use axum::http::HeaderValue;
-use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
+use axum::http::header::{HOST, ORIGIN};
 use axum::http::uri::Authority;
 
+use super::app::bearer;
 use super::args::Args;
 use super::problem::{self, Problem};
 
-/// The names beside those of the machine itself; `None` if any will do.
 #[derive(Clone)]
-pub struct Hosts(Option<Arc<[String]>>);
+pub struct Hosts {
+    /// The names beside those of the machine itself.
+    names: Arc<[String]>,
+    has_tokens: bool,
+}
 
 impl Hosts {
-    /// Names matter where nothing else tells a page from other callers.
     pub fn of(args: &Args) -> Hosts {
-        let is_guarded = args.tokens.is_none();
-        Hosts(is_guarded.then(|| args.allow_host.as_slice().into()))
+        Hosts {
+            names: args.allow_host.as_slice().into(),
+            has_tokens: args.tokens.is_some(),
+        }
+    }
+
+    /// Whether the request has a token, which a page of another site does not have. What a browser
+    /// adds for a proxy is none.
+    fn has_token(&self, request: &Request) -> bool {
+        self.has_tokens && bearer(request.headers()).is_some()
     }
 
     /// # Errors
     /// [`BAD_HOST`](problem::BAD_HOST) if the request does not say whom it asks,
     /// [`MISDIRECTED`](problem::MISDIRECTED) if it asks somebody else.
-    pub fn check(&self, request: &Request) -> Result<(), Problem> {
+    pub fn check(&self, request: &Request, serves_anybody: bool) -> Result<(), Problem> {
         let mut hosts = request.headers().get_all(HOST).iter();
         let (Some(host), None) = (hosts.next(), hosts.next()) else {
             return Err(problem::BAD_HOST);
         };
-        if self.0.is_none() {
+        // Names matter where nothing else tells a page from other callers.
+        if !serves_anybody || self.has_token(request) {
             return Ok(());
         }
         let of_header = Authority::try_from(host.as_bytes());
@@ -53,14 +65,13 @@ impl Hosts {
 
     /// # Errors
     /// [`FOREIGN_PAGE`](problem::FOREIGN_PAGE) if a page of another site has made a browser ask.
-    /// Such a page has no token to send.
     pub fn check_page(&self, request: &Request) -> Result<(), Problem> {
         let headers = request.headers();
         let mut sites = headers.get_all("sec-fetch-site").iter();
         let mut pages = headers.get_all(ORIGIN).iter();
         let is_own = sites.all(|site| site == "same-origin" || site == "none")
             && pages.all(|page| self.is_own_page(page, headers.get(HOST)));
-        match is_own || headers.contains_key(AUTHORIZATION) {
+        match is_own || self.has_token(request) {
             true => Ok(()),
             false => Err(problem::FOREIGN_PAGE),
         }
@@ -80,8 +91,7 @@ impl Hosts {
     }
 
     fn has(&self, name: &str) -> bool {
-        let mut names = self.0.iter().flat_map(|names| names.iter());
-        names.any(|own| own.eq_ignore_ascii_case(name))
+        self.names.iter().any(|own| own.eq_ignore_ascii_case(name))
     }
 }
 

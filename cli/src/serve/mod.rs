@@ -182,6 +182,7 @@ fn app_of(
         snowflakes_issued: Issued::of_snowflakes(),
         needs_worker_id: args.snowflake,
         tokens: ArcSwapOption::new(tokens),
+        is_local: addresses.iter().all(|address| address.ip().is_loopback()),
         recorded,
         max_count: args.max_count,
         tinyid_segment: args.tinyid_segment,

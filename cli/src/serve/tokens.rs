@@ -112,6 +112,11 @@ impl Tokens {
         Ok(Tokens(tokens))
     }
 
+    /// Whether callers without a token have rights.
+    pub fn serve_anybody(&self) -> bool {
+        self.0.iter().any(|token| token.hash.is_none())
+    }
+
     /// # Errors
     /// [`TOKEN_MISSING`](problem::TOKEN_MISSING), [`TOKEN_UNKNOWN`](problem::TOKEN_UNKNOWN) or
     /// [`TOKEN_FORBIDS`](problem::TOKEN_FORBIDS).

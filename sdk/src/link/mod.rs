@@ -291,12 +291,18 @@ fn version() -> Statement<Vec<Option<String>>> {
     Statement::select(of_leaf, Vec::new())
 }
 
+/// The numbers of a version, to be compared.
+fn numbers(version: &str) -> Vec<u64> {
+    let numbers = version.split(['.', '-']).map_while(|it| it.parse().ok());
+    numbers.collect()
+}
+
 /// What a missing function means in a database with this version.
 fn older_version(installed: Result<Vec<Option<String>>, Error>) -> impl FnOnce(Error) -> Error {
     const OWN: &str = env!("CARGO_PKG_VERSION");
     let installed = installed.ok().and_then(|mut found| found.pop()?);
     move |error| match installed {
-        Some(installed) if installed != OWN => Error::Config(format!(
+        Some(installed) if numbers(&installed) < numbers(OWN) => Error::Config(format!(
             "the database has version {installed} of leaf, and this program {OWN}; {error}; update the database \
              first: install leaf {OWN}, restart the server, and execute ALTER EXTENSION leaf UPDATE",
         )),

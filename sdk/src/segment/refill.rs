@@ -3,6 +3,7 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use tokio::task::JoinSet;
 use tokio_postgres::error::SqlState;
 
 use super::tag::{Published, Rest, Tag};
@@ -78,7 +79,9 @@ async fn refill_until_full(
             Err(error) => {
                 is_repeated = true;
                 let is_retryable = error.is_retryable();
-                match tag.gate.lock().is_news(&error) {
+                // Not under the lock: a subscriber may ask for the health.
+                let is_news = tag.gate.lock().is_news(&error);
+                match is_news {
                     true => {
                         tracing::warn!(target: TARGET, tag = tag.name, %error, is_retryable, "refill failed")
                     }
@@ -145,15 +148,27 @@ fn is_another(error: &Error) -> bool {
 
 /// Closes tags and returns their unused ids to the server, unless it has granted ids above them
 /// since.
-pub(crate) async fn hand_back(link: &Link, tags: Vec<Arc<Tag>>) -> Result<(), Error> {
-    let mut rests = Vec::new();
+pub(crate) async fn hand_back(link: Arc<Link>, tags: Vec<Arc<Tag>>) -> Result<(), Error> {
+    let (mut rests, mut refilling) = (Vec::new(), JoinSet::new());
     for tag in tags {
-        let of_tag = tag.close();
-        // A block on its way is returned before the others, because it is above them.
-        tag.refill_ended().await;
-        rests.extend(of_tag.into_iter().map(|rest| (tag.name.clone(), rest)));
+        let of_tag = tag.close().into_iter();
+        let of_tag: Vec<_> = of_tag.map(|rest| (tag.name.clone(), rest)).collect();
+        if !tag.is_refilling() {
+            rests.extend(of_tag);
+            continue;
+        }
+        let link = link.clone();
+        refilling.spawn(async move {
+            // A block on its way is returned before the others, because it is above them.
+            tag.refill_ended().await;
+            hand_back_rests(&link, of_tag).await
+        });
     }
-    hand_back_rests(link, rests).await
+    let mut result = hand_back_rests(&link, rests).await;
+    while let Some(done) = refilling.join_next().await {
+        result = done.unwrap_or(Err(Error::Closed)).and(result);
+    }
+    result
 }
 
 /// Returns unused ids to the server, unless it has granted ids above them since: those of each

@@ -109,7 +109,7 @@ impl<I: IdType> SegmentSource<I> {
         let tags = self.tags.clone();
         async move {
             tags.remove(&tag);
-            hand_back(&link, vec![tag]).await
+            hand_back(link, vec![tag]).await
         }
     }
 

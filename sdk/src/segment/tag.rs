@@ -328,6 +328,8 @@ impl<S> Tag<S> {
         let mut state = self.gate.lock();
         self.forgotten.fetch_add(1, Ordering::AcqRel);
         self.take_rest(&mut state.guarded);
+        // They were not used up soon.
+        state.guarded.step = 0;
     }
 
     /// How often the ids were forgotten: a block is of the time when it was asked for.

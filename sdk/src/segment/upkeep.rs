@@ -41,7 +41,7 @@ fn look(link: &Arc<Link>, tags: &Tags) -> Result<(), Error> {
         tracing::debug!(target: TARGET, tag = tag.name, "forgotten");
         let link = link.clone();
         // Ids that cannot be returned are lost.
-        tokio::spawn(async move { hand_back(&link, vec![tag]).await });
+        tokio::spawn(async move { hand_back(link, vec![tag]).await });
     }
     for tag in tags.all() {
         let link = link.clone();

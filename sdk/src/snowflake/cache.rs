@@ -189,11 +189,22 @@ impl Cache {
 
     /// Writes the lease, durably.
     pub(super) fn store(&self, node: &str, lease: &Lease) -> io::Result<()> {
+        // That of an earlier file that was put back can be lower.
+        let ceiling = lease.ceiling.max(self.mark.lock().ceiling);
+        self.write_lease(node, lease, ceiling)
+    }
+
+    /// Writes the lease, of which no ids are issued any more from its ceiling on, durably.
+    pub(super) fn store_last(&self, node: &str, lease: &Lease) -> io::Result<()> {
+        self.write_lease(node, lease, lease.ceiling)
+    }
+
+    fn write_lease(&self, node: &str, lease: &Lease, marked: WallTime) -> io::Result<()> {
         let Lease { held, ceiling } = lease;
         let mark = self.mark.lock().clone();
-        if mark.ceiling != *ceiling {
+        if mark.ceiling != marked {
             self.set_mark(Mark {
-                ceiling: *ceiling,
+                ceiling: marked,
                 ..mark
             })?;
         }

@@ -93,7 +93,8 @@ async fn renew_with_patience(link: &Arc<Link>, node: &Arc<Node>) -> Result<(), (
             break;
         };
         let is_retryable = error.is_retryable();
-        match node.gate.lock().is_news(&error) {
+        let is_news = node.gate.lock().is_news(&error);
+        match is_news {
             true => {
                 tracing::warn!(target: TARGET, node = node.config.node, %error, is_retryable, "no lease")
             }
@@ -388,7 +389,7 @@ pub(super) async fn release(link: Arc<Link>, node: Arc<Node>) -> Result<(), Erro
         return end_lease(&link, &lease, end).await;
     };
     let store = |lease: &Lease| {
-        let stored = cache.store(&node.config.node, lease);
+        let stored = cache.store_last(&node.config.node, lease);
         stored.map_err(Error::cache)
     };
     lease.ceiling = end.min(lease.held.terms.ceiling);

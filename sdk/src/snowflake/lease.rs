@@ -1,5 +1,7 @@
 //! The lease of a node.
 
+use std::time::SystemTime;
+
 use leaf_core::snowflake::lease::{self, HeldLease, Nonce};
 use leaf_core::time::WallTime;
 use uuid::Uuid;
@@ -24,12 +26,20 @@ pub(crate) struct Holding {
     pub(super) nonce: Option<Nonce>,
 }
 
+/// A random number. Copies of a machine may have one state of the kernel's random numbers, but are
+/// resumed at different moments.
+fn random() -> Uuid {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let nanos = since.unwrap_or_default().as_nanos();
+    Uuid::from_u128(Uuid::new_v4().as_u128() ^ nanos ^ (nanos << 64))
+}
+
 /// A nonce that no other lease has.
 pub(super) fn new_nonce() -> Nonce {
-    Uuid::new_v4().into_bytes()
+    random().into_bytes()
 }
 
 /// A new token.
 pub(super) fn new_token() -> i64 {
-    lease::random_token(Uuid::new_v4().as_u64_pair().0)
+    lease::random_token(random().as_u64_pair().0)
 }

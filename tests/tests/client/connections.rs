@@ -77,6 +77,19 @@ fn handle_connects_before_ids_are_requested_and_says_if_it_cannot() {
     assert_eq!(leaf.health().is_reachable, Some(false));
 }
 
+#[test]
+fn tag_that_waits_hinders_no_other_when_the_handle_is_closed() {
+    let (server, mut holder) = server_with_a_locked_tag(None);
+    let config = config(&server.connection_string()).timeout(Duration::from_secs(3));
+    let leaf = Leaf::new(config).expect("a handle");
+    let _locked = wait_for_the_lock(&server, &leaf);
+    leaf.segment("orders").next().expect("an id");
+    leaf.close().expect_err("one tag waits");
+    let position = "SELECT max_id FROM leaf.alloc WHERE biz_tag = 'orders'";
+    assert_eq!(server.connect().number(position), 2);
+    holder.run("ROLLBACK");
+}
+
 /// As psql does, it goes on without a password file that is none.
 #[test]
 fn file_of_a_connection_string_that_has_no_end_is_not_read() {

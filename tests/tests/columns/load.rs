@@ -601,6 +601,9 @@ fn all_columns_of_a_database_are_released_under_load_and_leaf_can_go() {
         "2D000",
     );
     world.app.run("ROLLBACK");
+    world
+        .admin
+        .run("SELECT FROM leaf_worker_register('service')");
     let left = "SELECT string_agg(used_in, ' ' ORDER BY used_in) FROM leaf.defaults()";
     let World {
         server, admin, app, ..
@@ -608,7 +611,10 @@ fn all_columns_of_a_database_are_released_under_load_and_leaf_can_go() {
     let inserted = under_load(server, |inserted| {
         more(inserted);
         refused(app.batch_execute("CALL leaf_column_release_all()"), "55000");
-        assert_eq!(admin.text(left), "app.a.id app.b.id app.orders.id");
+        assert_eq!(
+            admin.text(left),
+            "app.a.id app.b.id app.events.id app.orders.id"
+        );
         more(inserted);
         app.run("ALTER TABLE b ALTER id DROP DEFAULT");
         app.run("CALL leaf_column_release_all(drained => true)");

@@ -270,4 +270,7 @@ fn forgotten_ids_are_handed_out_by_nobody() {
     assert_eq!(serve.ids("orders", 1), [granted]);
     serve.get("/v1/snowflake");
     assert_ne!(worker(), before);
+    // Elsewhere, anybody could waste ids and worker ids so.
+    let open = Serve::start(&server, &["--listen=0.0.0.0:0", "--no-auth"]);
+    assert_eq!(open.post("/v1/forget", "").status, 401);
 }

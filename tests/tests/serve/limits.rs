@@ -263,6 +263,12 @@ fn page_of_another_site_draws_no_ids() {
             assert_eq!(status(path, &[header]), 200, "{path} {header:?}");
         }
     }
+    // What a browser adds for a proxy is no token.
+    let basic = [
+        ("sec-fetch-site", "cross-site"),
+        ("authorization", "Basic eDp5"),
+    ];
+    assert_eq!(status("/v1/segment/orders", &basic), 403);
     for header in [
         ("sec-fetch-site", "same-origin"),
         ("sec-fetch-site", "none"),

@@ -107,6 +107,24 @@ fn token_opens_what_the_file_says_and_nothing_else() {
     assert_eq!(missing.header("www-authenticate"), "Bearer");
 }
 
+/// A page could have that name point here.
+#[test]
+fn callers_without_a_token_name_this_machine() {
+    let (server, _) = Server::with_orders(1000);
+    let anybody = "[[token]]\nname = \"all\"\nanonymous = true\ntags = [\"orders\"]\n";
+    let file = File::new(&format!("{TOKENS}{anybody}"));
+    let serve = Serve::start(&server, &[&file.option()]);
+    let status = |headers: &[(&str, &str)]| {
+        let answer = serve.get_with("/v1/segment/orders", headers);
+        answer.expect("an answer").status
+    };
+    let (own, foreign) = (("host", "localhost"), ("host", "evil.example.com"));
+    let token = ("authorization", "Bearer secret");
+    assert_eq!(status(&[own]), 200);
+    assert_eq!(status(&[foreign]), 421);
+    assert_eq!(status(&[foreign, token]), 200);
+}
+
 #[test]
 fn file_is_read_again_on_sighup_and_a_wrong_one_is_not_taken() {
     let (server, _) = Server::with_orders(1000);

@@ -11,12 +11,14 @@ use axum::http::{HeaderValue, Method};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
+use crate::serve::app::App;
 use crate::serve::hosts::Hosts;
 use crate::serve::measures::OfRoute;
 use crate::serve::problem::{self, Problem};
 
 /// What is refused and counted at a route.
 pub struct Guard {
+    pub app: Arc<App>,
     pub hosts: Hosts,
     /// Whether a request with GET may have a body.
     pub takes_body: bool,
@@ -38,7 +40,9 @@ pub async fn guard(State(guard): State<Arc<Guard>>, request: Request, next: Next
 
 impl Guard {
     fn check(&self, request: &Request) -> Result<(), Problem> {
-        self.hosts.check(request)?;
+        let needs_tokens = self.app.tokens.load().is_some();
+        let serves_anybody = self.app.serves_anybody() && !(needs_tokens && self.takes_pages);
+        self.hosts.check(request, serves_anybody)?;
         if !self.takes_pages {
             self.hosts.check_page(request)?;
         }

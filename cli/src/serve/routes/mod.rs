@@ -177,6 +177,7 @@ fn table() -> Vec<Route> {
 pub fn router(app: Arc<App>, hosts: Hosts) -> Router {
     let guarded = |path: &'static str, takes_body: bool, takes_pages: bool| {
         let guard = Guard {
+            app: app.clone(),
             hosts: hosts.clone(),
             takes_body,
             takes_pages,
