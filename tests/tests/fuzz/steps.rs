@@ -369,7 +369,11 @@ fn other() -> Sql {
             "CREATE EXTENSION IF NOT EXISTS leaf",
             "CREATE EXTENSION IF NOT EXISTS leaf",
             "CREATE EXTENSION IF NOT EXISTS leaf",
-            "CREATE EXTENSION leaf VERSION '0.1.0'",
+            concat!(
+                "CREATE EXTENSION leaf VERSION '",
+                env!("CARGO_PKG_VERSION"),
+                "'"
+            ),
             "ALTER EXTENSION leaf UPDATE",
             "DROP EXTENSION leaf CASCADE",
             "ALTER TABLE kept ALTER id SET DEFAULT leaf_segment_next('edge')",
