@@ -1,7 +1,7 @@
 //! Columns whose values came from a sequence: taken over, and given back.
 
 mod adopt;
-mod line;
+mod frontier;
 mod load;
 mod owners;
 mod release;

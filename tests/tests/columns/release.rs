@@ -1,7 +1,7 @@
 //! Giving a column back.
 
 use super::{World, insert};
-use leaf_tests::{Centre, Draw, refused};
+use leaf_tests::{Draw, refused};
 
 #[test]
 fn released_column_continues_above_everything_that_was_granted() {
@@ -112,22 +112,6 @@ fn column_is_not_released_while_others_go_on_with_its_tag() {
     let release = "SELECT leaf_column_release('orders', 'id')";
     let error = refused(world.app.batch_execute(release), "55000");
     assert!(error.message().contains("were reserved"), "{error:?}");
-}
-
-#[test]
-fn column_of_a_fed_tag_is_not_released() {
-    let centre = Centre::start();
-    centre.create("orders", "");
-    let shard = centre.shard();
-    let mut client = shard.connect();
-    client.run(
-        "CREATE TABLE orders (id bigserial); SELECT leaf_column_adopt('orders', 'id', 'orders');
-         SELECT leaf_tag_attach('orders')",
-    );
-    let id = insert(&mut client);
-    let release = "SELECT leaf_column_release('orders', 'id')";
-    refused(client.batch_execute(release), "55000");
-    assert_eq!(insert(&mut client), id + 1);
 }
 
 #[test]

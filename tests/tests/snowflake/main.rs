@@ -22,10 +22,6 @@ mod increasing {
     mod order;
 }
 
-mod independent {
-    mod drawing;
-}
-
 mod never_twice {
     mod clock;
     pub mod clock_restart;

@@ -1,13 +1,13 @@
 //! A server that was started without leaf says so.
 
-use leaf_tests::{Draw, Mode, Server, refused};
+use leaf_tests::{Draw, Mode, Server, Snowflake, refused};
 
 #[test]
 fn session_without_preload_is_told_what_to_do() {
     let mut server = Server::start();
     server
         .connect()
-        .run("SELECT leaf_tag_create('orders'); SELECT leaf_segment_next('orders')");
+        .run("SELECT leaf_tag_create('orders'); SELECT leaf_segment_next('orders'), leaf_snowflake_next()");
     server.configure("shared_preload_libraries = ''\n");
     server.restart(Mode::Fast);
 
@@ -19,6 +19,13 @@ fn session_without_preload_is_told_what_to_do() {
     }
     refused(client.batch("orders", 3), "55000");
     refused(client.reserve("orders", 3), "55000");
+    for error in [
+        refused(client.snowflake(), "55000"),
+        refused(client.snowflakes(5), "55000"),
+    ] {
+        let hint = error.hint().unwrap_or_default();
+        assert!(hint.contains("shared_preload_libraries"), "{hint}");
+    }
     client.run("SELECT count(*) FROM leaf.alloc");
 
     // Loaded by hand it is no better, and does no harm.

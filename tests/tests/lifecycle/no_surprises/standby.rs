@@ -1,12 +1,14 @@
 //! A standby draws nothing, until it is promoted.
 
 use crate::never_twice::history::primary;
-use leaf_tests::{Draw, Ledger, Server, draw_many, refused};
+use leaf_tests::{Draw, Ledger, Server, Snowflake, draw_many, refused};
 
 #[test]
 fn standby_draws_nothing() {
     let primary = primary();
-    primary.connect().next("orders").expect("an id");
+    let mut drawer = primary.connect();
+    drawer.next("orders").expect("an id");
+    let id = drawer.snowflake().expect("an id");
     let standby = Server::options().start_standby_of(&primary);
     standby.catch_up_with(&primary);
     let mut client = standby.connect();
@@ -28,7 +30,11 @@ fn standby_draws_nothing() {
     ] {
         refused(client.batch_execute(&format!("SELECT {call}")), "25006");
     }
+    refused(client.snowflake(), "25006");
+    refused(client.snowflakes(5), "25006");
+    assert_eq!(client.parts(id), drawer.parts(id));
     // Statistics are those of this server.
+    assert_eq!(client.snowflake_stat::<i32>("worker_id"), None);
     assert_eq!(client.stat("orders", "ids_drawn"), 0);
     client.run("SELECT leaf_stat_reset(), leaf_stat_reset('orders')");
     client.run("SELECT * FROM leaf.stat_snowflake");

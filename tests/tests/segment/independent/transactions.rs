@@ -1,7 +1,7 @@
 //! Drawing leaves no trace in the caller's transaction; a tag that is created in a
 //! transaction lives and dies with it.
 
-use leaf_tests::{Draw, Ledger, Server, draw_many, failed, refused};
+use leaf_tests::{Draw, Ledger, Server, Snowflake, draw_many, failed, refused};
 
 #[test]
 fn drawing_works_in_a_read_only_transaction() {
@@ -17,11 +17,17 @@ fn drawing_works_in_a_read_only_transaction() {
         ledger.add(client.reserve("orders", 500).expect("a block").ids());
         client.run("COMMIT");
     }
-    // The loader must not be read-only with the database.
+    // The loader must not be read-only with the database, also for the first snowflake id.
     client.run("ALTER DATABASE postgres SET default_transaction_read_only = on");
     client.run("ALTER DATABASE postgres SET default_transaction_isolation = serializable");
     let mut client = server.connect();
     ledger.add(draw_many(&mut client, "orders", 3_000));
+    let mut snowflakes = Ledger::new();
+    snowflakes.add([client.snowflake().expect("an id")]);
+    client.run("BEGIN TRANSACTION ISOLATION LEVEL SERIALIZABLE READ ONLY DEFERRABLE");
+    snowflakes.add(client.snowflakes(500).expect("ids"));
+    client.run("COMMIT");
+    snowflakes.add(client.snowflakes(500).expect("ids"));
 }
 
 #[test]
@@ -31,11 +37,14 @@ fn drawing_assigns_no_transaction_id_and_locks_nothing() {
     client.next("orders").expect("an id");
     client.batch("orders", 500).expect("ids");
     client.reserve("orders", 500).expect("a block");
+    client.snowflake().expect("the very first id");
+    client.snowflakes(500).expect("ids");
     let traces = client.number(
         "SELECT count(*) FROM pg_locks
           WHERE pid = pg_backend_pid()
             AND (locktype IN ('tuple', 'transactionid')
-                 OR relation = 'leaf.alloc'::regclass AND mode <> 'AccessShareLock')",
+                 OR relation IN ('leaf.alloc'::regclass, 'leaf.worker'::regclass)
+                    AND mode <> 'AccessShareLock')",
     );
     assert_eq!(traces, 0);
     let assigned = "SELECT count(pg_current_xact_id_if_assigned()::text)";
@@ -45,12 +54,16 @@ fn drawing_assigns_no_transaction_id_and_locks_nothing() {
 
 #[test]
 fn drawing_writes_no_wal_in_the_caller() {
-    let (_server, mut client) = Server::with_orders(10);
+    let (server, mut client) = Server::with_orders(10);
     client.next("orders").expect("an id");
+    // Whoever reads a system catalog first after the extension was created cleans its pages.
+    server.connect().snowflake().expect("an id");
     for query in [
         "SELECT leaf_segment_next('orders') FROM generate_series(1, 2000)",
         "SELECT * FROM leaf_segment_batch('orders', 2000)",
         "SELECT * FROM leaf_segment_reserve('orders', 2000)",
+        "SELECT leaf_snowflake_next() FROM generate_series(1, 2000)",
+        "SELECT * FROM leaf_snowflake_batch(20000)",
     ] {
         client.writes_no_wal(query);
     }

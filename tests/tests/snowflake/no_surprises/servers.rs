@@ -1,40 +1,7 @@
-//! Standbys, servers without leaf, and databases that are dropped and renamed.
+//! Databases that are dropped and renamed.
 
-use crate::drawing::server;
 use crate::never_twice::workers::worker;
-use leaf_tests::{Draw, Mode, Server, Snowflake, refused};
-
-#[test]
-fn standby_draws_nothing() {
-    let (primary, mut client) = server();
-    let id = client.snowflake().expect("an id");
-    let standby = Server::options().start_standby_of(&primary);
-    standby.catch_up_with(&primary);
-    let mut reader = standby.connect();
-    refused(reader.snowflake(), "25006");
-    refused(reader.snowflakes(5), "25006");
-    assert_eq!(reader.parts(id), client.parts(id));
-    assert_eq!(reader.snowflake_stat::<i32>("worker_id"), None);
-}
-
-#[test]
-fn session_without_preload_is_told_what_to_do() {
-    let (mut server, mut client) = server();
-    client.snowflake().expect("an id");
-    drop(client);
-    server.configure("shared_preload_libraries = ''\n");
-    server.restart(Mode::Fast);
-    let mut client = server.connect();
-    for _ in 0..2 {
-        for error in [
-            refused(client.snowflake(), "55000"),
-            refused(client.snowflakes(5), "55000"),
-        ] {
-            let hint = error.hint().unwrap_or_default();
-            assert!(hint.contains("shared_preload_libraries"), "{hint}");
-        }
-    }
-}
+use leaf_tests::{Draw, Server, Snowflake};
 
 #[test]
 fn database_that_draws_snowflakes_can_be_dropped_and_renamed() {
