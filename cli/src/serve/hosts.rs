@@ -13,43 +13,33 @@ use axum::http::HeaderValue;
 use axum::http::header::{HOST, ORIGIN};
 use axum::http::uri::Authority;
 
-use super::app::bearer;
 use super::args::Args;
 use super::problem::{self, Problem};
 
+/// The names beside those of the machine itself.
 #[derive(Clone)]
-pub struct Hosts {
-    /// The names beside those of the machine itself.
-    names: Arc<[String]>,
-    has_tokens: bool,
+pub struct Hosts(Arc<[String]>);
+
+/// The header `Host`.
+///
+/// # Errors
+/// [`BAD_HOST`](problem::BAD_HOST) if the request does not say whom it asks.
+pub fn host_of(request: &Request) -> Result<&HeaderValue, Problem> {
+    let mut hosts = request.headers().get_all(HOST).iter();
+    match (hosts.next(), hosts.next()) {
+        (Some(host), None) => Ok(host),
+        _ => Err(problem::BAD_HOST),
+    }
 }
 
 impl Hosts {
     pub fn of(args: &Args) -> Hosts {
-        Hosts {
-            names: args.allow_host.as_slice().into(),
-            has_tokens: args.tokens.is_some(),
-        }
-    }
-
-    /// Whether the request has a token, which a page of another site does not have. What a browser
-    /// adds for a proxy is none.
-    fn has_token(&self, request: &Request) -> bool {
-        self.has_tokens && bearer(request.headers()).is_some()
+        Hosts(args.allow_host.as_slice().into())
     }
 
     /// # Errors
-    /// [`BAD_HOST`](problem::BAD_HOST) if the request does not say whom it asks,
-    /// [`MISDIRECTED`](problem::MISDIRECTED) if it asks somebody else.
-    pub fn check(&self, request: &Request, serves_anybody: bool) -> Result<(), Problem> {
-        let mut hosts = request.headers().get_all(HOST).iter();
-        let (Some(host), None) = (hosts.next(), hosts.next()) else {
-            return Err(problem::BAD_HOST);
-        };
-        // Names matter where nothing else tells a page from other callers.
-        if !serves_anybody || self.has_token(request) {
-            return Ok(());
-        }
+    /// [`MISDIRECTED`](problem::MISDIRECTED) if the request asks somebody else.
+    pub fn check(&self, request: &Request, host: &HeaderValue) -> Result<(), Problem> {
         let of_header = Authority::try_from(host.as_bytes());
         // An address with a name comes before the header.
         let name = match (request.uri().host(), &of_header) {
@@ -65,33 +55,32 @@ impl Hosts {
 
     /// # Errors
     /// [`FOREIGN_PAGE`](problem::FOREIGN_PAGE) if a page of another site has made a browser ask.
-    pub fn check_page(&self, request: &Request) -> Result<(), Problem> {
+    pub fn check_page(&self, request: &Request, host: &HeaderValue) -> Result<(), Problem> {
         let headers = request.headers();
         let mut sites = headers.get_all("sec-fetch-site").iter();
         let mut pages = headers.get_all(ORIGIN).iter();
         let is_own = sites.all(|site| site == "same-origin" || site == "none")
-            && pages.all(|page| self.is_own_page(page, headers.get(HOST)));
-        match is_own || self.has_token(request) {
+            && pages.all(|page| self.is_own_page(page, host));
+        match is_own {
             true => Ok(()),
             false => Err(problem::FOREIGN_PAGE),
         }
     }
 
     /// Whether a page with this origin is of the host that is asked, or of a name that a proxy has.
-    fn is_own_page(&self, origin: &HeaderValue, host: Option<&HeaderValue>) -> bool {
+    fn is_own_page(&self, origin: &HeaderValue, host: &HeaderValue) -> bool {
         let origin = origin.to_str().ok().and_then(|it| it.split_once("://"));
         let Some(origin) = origin.and_then(|(_, it)| Authority::try_from(it).ok()) else {
             return false;
         };
-        let is_asked = host.is_some_and(|host| {
-            let host = host.as_bytes();
-            host.eq_ignore_ascii_case(origin.as_str().as_bytes())
-        });
+        let is_asked = host
+            .as_bytes()
+            .eq_ignore_ascii_case(origin.as_str().as_bytes());
         is_asked || self.has(origin.host())
     }
 
     fn has(&self, name: &str) -> bool {
-        self.names.iter().any(|own| own.eq_ignore_ascii_case(name))
+        self.0.iter().any(|own| own.eq_ignore_ascii_case(name))
     }
 }
 

@@ -191,21 +191,14 @@ impl<S> Tag<S> {
         let mut rest: VecDeque<Run> = self.buffer.take_rest().iter().collect();
         rest.append(&mut held.spare);
         let has_all = rest.iter().map(|run| run.len).sum::<u64>() >= count;
-        let mut runs = Vec::new();
-        let mut missing = if has_all { count } else { 0 };
+        let (mut runs, mut missing) = (Vec::new(), if has_all { count } else { 0 });
         while missing > 0
-            && let Some(mut run) = rest.pop_front()
+            && let Some(run) = rest.pop_front()
         {
-            let len = missing.min(run.len);
-            runs.push(Run { len, ..run });
-            missing -= len;
-            if len < run.len {
-                run = Run {
-                    first: run.first + len as i64,
-                    len: run.len - len,
-                };
-                rest.push_front(run);
-            }
+            let (taken, left) = run.split(missing);
+            missing -= taken.len;
+            runs.push(taken);
+            left.into_iter().for_each(|left| rest.push_front(left));
         }
         held.spare = rest;
         self.fill_from_spare(held);

@@ -127,7 +127,7 @@ async fn try_to_renew(link: &Arc<Link>, node: &Arc<Node>) -> Result<(), Error> {
     };
     match has_lease {
         true => Ok(()),
-        false => register(link, node, forgotten).await,
+        false => register(link, node).await,
     }
 }
 
@@ -297,8 +297,8 @@ fn registration_nonce(node: &Node) -> Result<Nonce, Error> {
     Ok(nonce)
 }
 
-async fn register(link: &Arc<Link>, node: &Arc<Node>, forgotten: u64) -> Result<(), Error> {
-    let config = &node.config;
+async fn register(link: &Arc<Link>, node: &Arc<Node>) -> Result<(), Error> {
+    let (config, forgotten) = (&node.config, node.forgotten());
     let nonce = registration_nonce(node)?;
     let (clock, ahead) = (Parameter::Clock, config.lease);
     let asked = request::register(&config.node, config.worker_id, nonce, clock, ahead);
