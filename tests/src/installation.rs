@@ -14,6 +14,7 @@ use crate::cluster;
 pub struct Installation {
     _folder: TempDir,
     bindir: PathBuf,
+    libraries: PathBuf,
     extensions: PathBuf,
 }
 
@@ -35,13 +36,34 @@ impl Installation {
             to
         };
         let bindir = copy("--bindir");
-        copy("--pkglibdir");
+        let libraries = copy("--pkglibdir");
         let extensions = copy("--sharedir").join("extension");
         Installation {
             _folder: folder,
             bindir,
+            libraries,
             extensions,
         }
+    }
+
+    /// A copy with the library and the scripts of [`earlier`] in place of those that are tested.
+    pub fn earlier() -> Installation {
+        let installation = Installation::copy();
+        let is_script = |name: &str| name == "leaf.control" || name.starts_with("leaf--");
+        for name in names(&installation.extensions) {
+            if is_script(&name) {
+                fs::remove_file(installation.extensions.join(name)).expect("a file");
+            }
+        }
+        for name in names(&earlier()) {
+            let folder = match name.as_str() {
+                "leaf.so" => &installation.libraries,
+                name if is_script(name) => &installation.extensions,
+                _ => continue,
+            };
+            fs::copy(earlier().join(&name), folder.join(&name)).expect("a file");
+        }
+        installation
     }
 
     /// The text of a script of the extension.
@@ -57,6 +79,20 @@ impl Installation {
     pub(crate) fn bindir(&self) -> &Path {
         &self.bindir
     }
+}
+
+/// The folder with the library, the scripts and `leafctl` of an earlier version.
+pub(crate) fn earlier() -> PathBuf {
+    std::env::var_os("LEAF_EARLIER")
+        .expect("LEAF_EARLIER; scripts/test-versions sets it")
+        .into()
+}
+
+/// The names of the files in a folder.
+fn names(folder: &Path) -> Vec<String> {
+    let files = fs::read_dir(folder).expect("a folder");
+    let name = |file: fs::DirEntry| file.file_name().into_string().expect("a name");
+    files.map(|file| name(file.expect("a file"))).collect()
 }
 
 /// What the `pg_config` of an installation answers.

@@ -1,14 +1,23 @@
 //! The program `leafctl`.
 
 use std::env;
+use std::ffi::OsStr;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use crate::{Server, Terminal};
+use crate::{Server, Terminal, installation};
 
 /// A call of `leafctl`, without variables that would lead it to a server of the machine.
 pub fn leafctl() -> Command {
-    let program = env::var_os("LEAF_CTL").expect("LEAF_CTL; scripts/test-server sets it");
+    call(env::var_os("LEAF_CTL").expect("LEAF_CTL; scripts/test-server sets it"))
+}
+
+/// The same of an earlier version.
+pub fn earlier_leafctl() -> Command {
+    call(installation::earlier().join("leafctl"))
+}
+
+fn call(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
     for (name, _) in env::vars_os() {
         if name.to_string_lossy().starts_with("PG") {
@@ -21,7 +30,11 @@ pub fn leafctl() -> Command {
 
 /// The same, for the superuser and the database `postgres` of a server.
 pub fn leafctl_on(server: &Server) -> Command {
-    let mut command = leafctl();
+    on(server, leafctl())
+}
+
+/// A call of `leafctl` for the superuser and the database `postgres` of a server.
+pub fn on(server: &Server, mut command: Command) -> Command {
     command
         .env("PGHOST", server.host())
         .env("PGUSER", "postgres")

@@ -61,7 +61,7 @@ pub use draw::{Block, Draw, draw_many, failed, feed_all, refused, reserve_by_cal
 pub use edition::{INSTALLER, is_plain};
 pub use exporter::Exporter;
 pub use installation::Installation;
-pub use leafctl::{Said, leafctl, leafctl_in_terminal, leafctl_on};
+pub use leafctl::{Said, earlier_leafctl, leafctl, leafctl_in_terminal, leafctl_on};
 pub use ledger::{Ledger, Order};
 pub use line::Line;
 pub use load::Load;

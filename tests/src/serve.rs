@@ -76,7 +76,11 @@ impl Serve {
 
     /// The same for a connection string, and an address that an option names.
     pub fn command(connection: &str, options: &[&str]) -> Command {
-        let mut command = leafctl();
+        Serve::command_of(leafctl(), connection, options)
+    }
+
+    /// The same for a call of `leafctl`, which can be of another version.
+    pub fn command_of(mut command: Command, connection: &str, options: &[&str]) -> Command {
         command.args(["serve", "-d", connection]).args(options);
         for (option, default) in [("--listen", "127.0.0.1:0"), ("--log-level", "debug")] {
             if !options.iter().any(|given| given.starts_with(option)) {

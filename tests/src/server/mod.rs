@@ -8,7 +8,7 @@ pub use options::Options;
 
 use crate::account::{command, give, run};
 use crate::process::{Paused, alive, children, signal};
-use crate::{Clock, Disk, Draw, cluster, edition, port, preload, wait_until};
+use crate::{Clock, Disk, Draw, Installation, cluster, edition, port, preload, wait_until};
 use nix::sys::signal::Signal;
 use postgres::{Client, Config, NoTls};
 use std::fs::{self, File, OpenOptions};
@@ -290,6 +290,13 @@ impl Server {
             },
         );
         self.reap();
+    }
+
+    /// Stops the server and starts it with another installation.
+    pub fn restart_with(&mut self, installation: &Installation) {
+        self.stop(Mode::Fast);
+        self.bindir = installation.bindir().to_owned();
+        self.start_again();
     }
 
     /// Stops and starts.
