@@ -48,6 +48,7 @@ CREATE TABLE leaf.alloc (
     stripes         integer      NOT NULL DEFAULT 1,
     stripe          integer      NOT NULL DEFAULT 0,
     stripe_width    bigint       NOT NULL DEFAULT 1000000,
+    cache           integer      NOT NULL DEFAULT 1,
     CONSTRAINT alloc_pkey PRIMARY KEY (biz_tag),
     CONSTRAINT alloc_biz_tag_check CHECK (biz_tag::text OPERATOR(pg_catalog.<>) ''::text),
     CONSTRAINT alloc_step_check CHECK (step OPERATOR(pg_catalog.>) 0),
@@ -56,7 +57,8 @@ CREATE TABLE leaf.alloc (
     CONSTRAINT alloc_fed_check CHECK (upstream_tag IS NULL OR stripes OPERATOR(pg_catalog.=) 1),
     CONSTRAINT alloc_stripe_check CHECK (stripe OPERATOR(pg_catalog.>=) 0 AND stripe OPERATOR(pg_catalog.<) stripes),
     CONSTRAINT alloc_stripe_width_check CHECK (stripe_width OPERATOR(pg_catalog.>) 0
-        AND stripe_width OPERATOR(pg_catalog.<=) (9223372036854775807 OPERATOR(pg_catalog./) greatest(stripes, 1)))
+        AND stripe_width OPERATOR(pg_catalog.<=) (9223372036854775807 OPERATOR(pg_catalog./) greatest(stripes, 1))),
+    CONSTRAINT alloc_cache_check CHECK (cache OPERATOR(pg_catalog.>=) 1 AND cache OPERATOR(pg_catalog.<=) 1024)
 );
 COMMENT ON TABLE leaf.alloc IS 'one row per tag: how far its ids are granted';
 COMMENT ON COLUMN leaf.alloc.biz_tag IS 'name of the tag; the ids of each tag are counted separately';
@@ -79,6 +81,7 @@ COMMENT ON COLUMN leaf.alloc.upstream_incarnation IS 'the identity of that tag: 
 COMMENT ON COLUMN leaf.alloc.vouched_in IS 'history of the database in which the row is known to lack nothing that it has fed to tags of other clusters: in another one, it feeds nothing';
 COMMENT ON COLUMN leaf.alloc.stripes IS 'into how many stripes the numbers are cut; 1 if they are not';
 COMMENT ON COLUMN leaf.alloc.stripe IS 'the stripe, from 0, whose numbers are granted here: no two nodes may have the same one';
+COMMENT ON COLUMN leaf.alloc.cache IS 'how many ids a session takes at once, to hand them out from its own memory';
 COMMENT ON COLUMN leaf.alloc.stripe_width IS 'numbers in a block of a stripe; every block of them belongs to the next stripe';
 
 -- Dumps contain the rows: a restored database continues where the dump was taken.
@@ -367,21 +370,21 @@ CREATE FUNCTION leaf_tag_create(
         max_value bigint DEFAULT 9223372036854775807, description text DEFAULT NULL,
         if_not_exists boolean DEFAULT false, max_step integer DEFAULT NULL,
         stripes integer DEFAULT NULL, stripe integer DEFAULT NULL,
-        stripe_width bigint DEFAULT NULL, owner name DEFAULT NULL) RETURNS void
+        stripe_width bigint DEFAULT NULL, owner name DEFAULT NULL, cache integer DEFAULT 1) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'leaf_tag_create';
-COMMENT ON FUNCTION leaf_tag_create(text, integer, bigint, bigint, text, boolean, integer, integer, integer, bigint, name)
-    IS 'creates a tag owned by the current role, or by one of which it is a member; with if_not_exists, a tag that exists is left as it is; with stripes and stripe, only numbers of that stripe are granted';
+COMMENT ON FUNCTION leaf_tag_create(text, integer, bigint, bigint, text, boolean, integer, integer, integer, bigint, name, integer)
+    IS 'creates a tag owned by the current role, or by one of which it is a member; with if_not_exists, a tag that exists is left as it is; with stripes and stripe, only numbers of that stripe are granted; with cache, a session takes so many ids at once';
 -- As with CREATE on a schema, only roles that were granted this can create tags.
-REVOKE EXECUTE ON FUNCTION leaf_tag_create(text, integer, bigint, bigint, text, boolean, integer, integer, integer, bigint, name) FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION leaf_tag_create(text, integer, bigint, bigint, text, boolean, integer, integer, integer, bigint, name, integer) FROM PUBLIC;
 
 CREATE FUNCTION leaf_tag_alter(
         tag text, step integer DEFAULT NULL, advance_to bigint DEFAULT NULL,
         max_value bigint DEFAULT NULL, description text DEFAULT NULL,
-        max_step integer DEFAULT NULL) RETURNS void
+        max_step integer DEFAULT NULL, cache integer DEFAULT NULL) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'leaf_tag_alter';
-COMMENT ON FUNCTION leaf_tag_alter(text, integer, bigint, bigint, text, integer)
+COMMENT ON FUNCTION leaf_tag_alter(text, integer, bigint, bigint, text, integer, integer)
     IS 'changes the given properties of a tag; never moves it backwards; max_step 0 stands for leaf.max_step';
 
 CREATE FUNCTION leaf_tag_attach(tag text, upstream_tag text DEFAULT NULL) RETURNS void

@@ -25,6 +25,9 @@ pub const SETTINGS: [(&str, &str); 7] = [
 /// The tag that the workloads draw from.
 pub const TAG: &str = "t";
 
+/// The same, of which sessions take 1,000 ids at once.
+pub const CACHED: &str = "t_cached";
+
 /// A server with these settings.
 pub fn options() -> Options {
     SETTINGS
@@ -41,8 +44,8 @@ pub struct Bench {
 }
 
 impl Bench {
-    /// Starts the server and creates a tag and sequences. When this returns, all have
-    /// been used, and the tag's step has stopped growing.
+    /// Starts the server and creates tags and sequences. When this returns, all have
+    /// been used, and the steps of the tags have stopped growing.
     pub fn start(runs: Runs) -> Self {
         let bench = Bench {
             server: options().start(),
@@ -53,8 +56,13 @@ impl Bench {
         client.run("CREATE SEQUENCE s");
         client.run("CREATE SEQUENCE s_cached CACHE 1000");
         client.run(&format!(
-            "SELECT count(leaf_segment_next('{TAG}')) FROM generate_series(1, 5000000)"
+            "SELECT leaf_tag_create('{CACHED}', cache => 1000)"
         ));
+        for tag in [TAG, CACHED] {
+            client.run(&format!(
+                "SELECT count(leaf_segment_next('{tag}')) FROM generate_series(1, 5000000)"
+            ));
+        }
         bench
     }
 

@@ -9,7 +9,7 @@ pub fn create(server: &Server) {
     let library = server.add_module("bench_limits", include_str!("limits.c"));
     for function in ["constant", "ascending"] {
         server.connect().run(&format!(
-            "CREATE FUNCTION bench_{function}(text) RETURNS bigint
+            "CREATE OR REPLACE FUNCTION bench_{function}(text) RETURNS bigint
              LANGUAGE c VOLATILE STRICT PARALLEL SAFE AS '{}', '{function}'",
             library.display()
         ));

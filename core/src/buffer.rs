@@ -243,6 +243,9 @@ pub struct DoubleBuffer {
     window: Window,
     /// The first ticket after all published segments. Written by `publish`.
     limit: AtomicU64,
+    /// Whether ids that were drawn ahead were used since [`take_used`](Self::take_used): 1 or 0.
+    /// In the line of `limit`, which draws hardly read.
+    used: AtomicU64,
 }
 
 impl Default for DoubleBuffer {
@@ -262,6 +265,7 @@ impl DoubleBuffer {
                 cells: [Cell::new(), Cell::new()],
             },
             limit: AtomicU64::new(0),
+            used: AtomicU64::new(0),
         }
     }
 
@@ -281,24 +285,41 @@ impl DoubleBuffer {
     #[inline]
     pub fn draw(&self) -> Option<Drawn> {
         loop {
-            // Acquire and release pair with the last line of `publish`: either
-            // this caller sees the new `wake`, or the publisher sees that the
-            // ticket is taken.
-            let ticket = self.cursor.0.fetch_add(1, Ordering::AcqRel);
-            let due = ticket == self.window.wake.load(Ordering::Acquire);
-            for cell in &self.window.cells {
-                let view = cell.read();
-                if view.covers(ticket) {
-                    return Some(Drawn {
-                        id: view.id(ticket),
-                        due,
-                    });
-                }
+            let ticket = self.ticket();
+            if let Some(drawn) = self.with(ticket) {
+                return Some(drawn);
             }
             if !self.recheck(ticket) {
                 return None;
             }
         }
+    }
+
+    /// One attempt of [`draw`](Self::draw): `None`, too, if the ticket was dropped while ids are
+    /// left. Without the loop, it needs fewer registers.
+    #[inline]
+    pub fn try_draw(&self) -> Option<Drawn> {
+        self.with(self.ticket())
+    }
+
+    #[inline(always)]
+    fn ticket(&self) -> u64 {
+        // Acquire and release pair with the last line of `publish`: either
+        // this caller sees the new `wake`, or the publisher sees that the
+        // ticket is taken.
+        self.cursor.0.fetch_add(1, Ordering::AcqRel)
+    }
+
+    /// The id of a ticket, if a segment covers it.
+    #[inline(always)]
+    fn with(&self, ticket: u64) -> Option<Drawn> {
+        let due = ticket == self.window.wake.load(Ordering::Acquire);
+        let mut views = self.window.cells.iter().map(Cell::read);
+        let view = views.find(|view| view.covers(ticket))?;
+        Some(Drawn {
+            id: view.id(ticket),
+            due,
+        })
     }
 
     /// Draws up to `min(count, MAX_DRAW)` ids at once, or `None` when the
@@ -350,6 +371,29 @@ impl DoubleBuffer {
             drawn.runs = Runs::default();
         }
         Some(drawn)
+    }
+
+    /// How many ids a caller who keeps `wanted` of them for itself may draw ahead: at most a tenth
+    /// of the segment in use, and at least one.
+    pub fn ahead(&self, wanted: u64) -> u64 {
+        let cursor = self.cursor.0.load(Ordering::Acquire);
+        let views = self.window.cells.iter().map(Cell::read);
+        let in_use = views.into_iter().find(|view| view.covers(cursor));
+        let len = in_use.map_or(0, |view| view.end - view.first);
+        wanted.min(len / 10).max(1)
+    }
+
+    /// Records that an id that was drawn ahead is used.
+    #[inline]
+    pub fn note_use(&self) {
+        if self.used.load(Ordering::Relaxed) == 0 {
+            self.used.store(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether [`note_use`](Self::note_use) was called since the last call of this.
+    pub fn take_used(&self) -> bool {
+        self.used.swap(0, Ordering::Relaxed) != 0
     }
 
     /// Whether a draw may succeed now. A waiting caller checks this before it draws

@@ -134,6 +134,18 @@ pub fn max_step(max_step: Option<i32>) -> Option<i32> {
     max_step
 }
 
+/// How many ids a session takes at once.
+pub fn cache(cache: i32) -> i32 {
+    if !(1..=1024).contains(&cache) {
+        // When: `leaf_tag_create`, `leaf_tag_alter`
+        raise_bad(
+            format!("cache must be from 1 to 1024, not {cache}"),
+            "A cache is the number of ids that a session takes at once; 1 keeps the ids of all sessions in order.",
+        );
+    }
+    cache
+}
+
 /// A stripe of the numbers, with the width of its blocks or the default one; `None` if it is
 /// not given.
 pub fn stripe(stripes: Option<i32>, stripe: Option<i32>, width: Option<i64>) -> Option<Stripe> {

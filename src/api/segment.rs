@@ -1,6 +1,7 @@
 //! Drawing segment ids, and blocks of them for buffers outside the server.
 
 use leaf_core::Run;
+use leaf_core::buffer::Drawn;
 use pgrx::pg_sys;
 
 use super::args;
@@ -30,8 +31,8 @@ sql_functions!(
 ///
 /// While the tag has ids and nothing has changed, this is three comparisons, a
 /// `fetch_add` and a read of one cache line: no SPI, no allocation, no lock, and
-/// no call that pgrx would have to guard. The first call of an execution also finds
-/// the session's record of the tag.
+/// no call that pgrx would have to guard. Ids that the session has taken ahead take no
+/// `fetch_add`. The first call of an execution also finds the session's record of the tag.
 ///
 /// # Safety
 /// Called by PostgreSQL as a strict function of one `text` argument.
@@ -44,19 +45,76 @@ pub unsafe extern "C-unwind" fn leaf_segment_next(fcinfo: pg_sys::FunctionCallIn
         let call = Call::new(fcinfo);
         if let Some(known) = known_tag(call)
             && known.is_good()
-            && let Some(slot) = known.slot()
-            && let Some(drawn) = slot.buffer.draw()
         {
-            if drawn.due {
-                report::guarded(|| draw::request_segment(known.number()));
-            }
-            if slot.buffer.epoch() == known.epoch() {
-                known.drew(drawn.id);
-                return Datum::from(drawn.id);
-            }
+            return match known.shared() {
+                None => match known.cache.next() {
+                    Some(id) => drawn(known, id),
+                    None => refill(known, call),
+                },
+                Some(slot) => match slot.buffer.try_draw() {
+                    Some(Drawn { due: true, id }) => drawn_and_due(known, id, call),
+                    Some(it) if slot.buffer.epoch() == known.epoch() => drawn(known, it.id),
+                    _ => next_guarded(call),
+                },
+            };
         }
-        report::guarded(|| Datum::from(next_slowly(call)))
+        next_guarded(call)
     }
+}
+
+#[inline(always)]
+fn drawn(known: &KnownTag, id: i64) -> Datum {
+    known.drew(id);
+    Datum::from(id)
+}
+
+// The rest of the fast path is not inlined, and nothing follows it: so the path saves few
+// registers.
+
+/// An id with which the slot's next segment is due.
+///
+/// # Safety
+/// As for [`leaf_segment_next`].
+#[cold]
+#[inline(never)]
+unsafe fn drawn_and_due(known: &KnownTag, id: i64, call: Call<'_>) -> Datum {
+    // SAFETY: the caller's promise.
+    unsafe {
+        report::guarded(|| draw::request_segment(known.number()));
+        match known.shared() {
+            Some(slot) if slot.buffer.epoch() == known.epoch() => drawn(known, id),
+            _ => next_guarded(call),
+        }
+    }
+}
+
+/// The next id of a session that takes ids ahead and has none left.
+///
+/// # Safety
+/// As for [`leaf_segment_next`].
+#[inline(never)]
+unsafe fn refill(known: &KnownTag, call: Call<'_>) -> Datum {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if known.cache.fill() == Some(true) {
+            report::guarded(|| draw::request_segment(known.number()));
+        }
+        match known.cache.next() {
+            Some(id) => drawn(known, id),
+            None => next_guarded(call),
+        }
+    }
+}
+
+/// The next id, if something has to be looked up or waited for.
+///
+/// # Safety
+/// As for [`leaf_segment_next`].
+#[cold]
+#[inline(never)]
+unsafe fn next_guarded(call: Call<'_>) -> Datum {
+    // SAFETY: the caller's promise.
+    unsafe { report::guarded(|| Datum::from(next_slowly(call))) }
 }
 
 /// The session's record of the tag of the call, if it has drawn from it.
@@ -66,15 +124,33 @@ pub unsafe extern "C-unwind" fn leaf_segment_next(fcinfo: pg_sys::FunctionCallIn
 #[inline(always)]
 unsafe fn known_tag(call: Call<'_>) -> Option<&'static KnownTag> {
     // SAFETY: the caller's promise.
+    match unsafe { call.site::<KnownTag>() } {
+        Some(site) if site.is_constant => Some(site.value),
+        // SAFETY: as above.
+        site => unsafe { find_known(call, site.map(|site| site.value)) },
+    }
+}
+
+/// As [`known_tag`], if the tag is not a constant of the query, or this is the first call;
+/// `before` is the tag of the call before.
+///
+/// # Safety
+/// As for [`leaf_segment_next`].
+#[inline(never)]
+unsafe fn find_known(
+    call: Call<'_>,
+    before: Option<&'static KnownTag>,
+) -> Option<&'static KnownTag> {
+    // SAFETY: the caller's promise.
     unsafe {
-        let site = call.site::<KnownTag>();
-        if let Some(site) = &site
-            && (site.is_constant || datum::plain_text(call.strict_arg(0)) == Some(site.value.tag()))
+        let tag = datum::plain_text(call.strict_arg(0));
+        if let Some(before) = before
+            && tag == Some(before.tag())
         {
-            return Some(site.value);
+            return Some(before);
         }
-        let known = tags::known(datum::plain_text(call.strict_arg(0))?)?;
-        if site.is_none() {
+        let known = tags::known(tag?)?;
+        if before.is_none() {
             call.set_site(known, 0);
         }
         Some(known)
@@ -90,7 +166,7 @@ fn next_slowly(call: Call<'_>) -> i64 {
         match tags::resolve(tag, &patience) {
             Origin::Own(incarnation) => break (incarnation, own_grants::take(tag, 1).first),
             Origin::Slot(from) => {
-                if let Some(id) = draw::draw(&from, tag, &patience) {
+                if let Some(id) = draw::draw_ahead(&from, tag, &patience) {
                     break (from.incarnation, id);
                 }
             }

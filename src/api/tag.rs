@@ -62,6 +62,7 @@ fn leaf_tag_create(call: Call<'_>) {
         description: args::description(call.text(4)),
         owner: &args::owner(call.name(10)),
         stripe,
+        cache: args::cache(args::given(call.integer(11), "cache")),
     };
     let if_not_exists = args::given(call.boolean(5), "if_not_exists");
     require_readable(tag);
@@ -149,6 +150,7 @@ fn leaf_tag_alter(call: Call<'_>) {
         max_value: call.bigint(3),
         description: args::description(call.text(4)),
         max_step: args::max_step(call.integer(5)),
+        cache: call.integer(6).map(args::cache),
     };
     alter(tag, &changes, true);
 }

@@ -31,14 +31,17 @@ pub struct NewTag<'a> {
     pub owner: &'a CStr,
     /// The stripe whose numbers it grants.
     pub stripe: Stripe,
+    /// How many ids a session takes at once.
+    pub cache: i32,
 }
 
 /// Creates a tag; `false` if it exists already.
 pub fn insert(tag: &[u8], new: &NewTag<'_>) -> bool {
     let inserted = execute(
         "INSERT INTO leaf.alloc (biz_tag, step, max_id, max_value, description, owner, max_step, \
-                                 stripes, stripe, stripe_width) \
-         VALUES ($1, $2::integer, $3, $4, $5, $6::name, $7::integer, $8::integer, $9::integer, $10) \
+                                 stripes, stripe, stripe_width, cache) \
+         VALUES ($1, $2::integer, $3, $4, $5, $6::name, $7::integer, $8::integer, $9::integer, $10, \
+                 $11::integer) \
          ON CONFLICT (biz_tag) DO NOTHING",
         &[
             text_arg(tag),
@@ -51,6 +54,7 @@ pub fn insert(tag: &[u8], new: &NewTag<'_>) -> bool {
             bigint_arg(i64::from(new.stripe.count())),
             bigint_arg(i64::from(new.stripe.number())),
             bigint_arg(width_of(&new.stripe)),
+            bigint_arg(i64::from(new.cache)),
         ],
     );
     inserted == 1
@@ -71,6 +75,7 @@ pub struct Changes<'a> {
     pub max_id: Option<i64>,
     pub max_value: Option<i64>,
     pub description: Option<&'a [u8]>,
+    pub cache: Option<i32>,
 }
 
 /// Changes the given columns of a tag's row. If `vouches`, the caller says by a new position that
@@ -88,7 +93,7 @@ pub fn update(tag: &[u8], changes: &Changes<'_>, vouches: bool) {
         execute(
             "UPDATE leaf.alloc SET step = coalesce($2::integer, step), max_id = coalesce($3, max_id), \
              floor = greatest(floor, $3), vouched_in = coalesce($7, vouched_in), max_value = coalesce($4, max_value), \
-             description = coalesce($5, description), \
+             description = coalesce($5, description), cache = coalesce($8::integer, cache), \
              max_step = nullif(coalesce($6::integer, max_step), 0) WHERE biz_tag = $1",
             &[
                 text_arg(tag),
@@ -98,6 +103,7 @@ pub fn update(tag: &[u8], changes: &Changes<'_>, vouches: bool) {
                 optional_text_arg(changes.description),
                 bigint_arg(changes.max_step.map(i64::from)),
                 optional_text_arg(vouched_in.as_ref().map(|history| history.as_bytes())),
+                bigint_arg(changes.cache.map(i64::from)),
             ],
         )
     });

@@ -29,6 +29,7 @@ pub(super) mod column {
     pub const STRIPES: i16 = 20;
     pub const STRIPE: i16 = 21;
     pub const STRIPE_WIDTH: i16 = 22;
+    pub const CACHE: i16 = 23;
 }
 
 /// The columns that say what a cluster has granted, and where it gets its ids.
@@ -86,6 +87,11 @@ impl<'r> AllocRow<'r> {
         [column::STEP, column::MAX_STEP]
             .iter()
             .all(|&column| self.0.integer(column) == other.0.integer(column))
+    }
+
+    /// Whether sessions take as many ids of both at once.
+    pub fn same_cache(&self, other: &AllocRow<'_>) -> bool {
+        cache_of(&self.0) == cache_of(&other.0)
     }
 
     pub fn incarnation(&self) -> [u8; 16] {
@@ -191,6 +197,15 @@ pub(super) fn grantor_of(row: &heap::Row<'_>) -> Grantor {
         None => Grantor::Row,
         Some(_) => Grantor::Centre,
     }
+}
+
+/// How many ids of the tag of a row a session takes at once.
+pub(super) fn cache_of(row: &heap::Row<'_>) -> u64 {
+    row.integer(column::CACHE)
+        .unwrap_or(1)
+        .max(1)
+        .unsigned_abs()
+        .into()
 }
 
 /// The numbers of the tag of a row.

@@ -29,6 +29,8 @@ pub struct Permissions {
     /// Numbers in a block of the tag's stripe, the longest block that can be reserved; `None`
     /// if the tag has all numbers.
     pub stripe_width: Option<u64>,
+    /// How many ids a session takes at once.
+    pub cache: u64,
 }
 
 /// `leaf.alloc` and its index, locked so that they can be read.
@@ -79,6 +81,7 @@ impl Readable {
                 grantor: alloc_row::grantor_of(row),
                 is_uncommitted: row.is_from_this_transaction(),
                 stripe_width: alloc_row::own_numbers_of(row).stripe().width(),
+                cache: alloc_row::cache_of(row),
             }
         })
     }

@@ -17,7 +17,7 @@ pub struct Batch {
     tag: Vec<u8>,
     left: u64,
     drawn: VecDeque<Run>,
-    /// The epoch and identity of `drawn`: if they change, these ids are no longer valid.
+    /// The circumstances under which `drawn` was drawn: if they change, the tag is looked up again.
     drawn_under: Option<Under>,
     /// Where the last id of the session is recorded.
     known: Option<&'static KnownTag>,
@@ -35,19 +35,26 @@ impl Batch {
         }
     }
 
+    /// Looks the tag up, and draws unless there are ids of the same slot and epoch.
     fn draw(&mut self) {
         let patience = Patience::new(Ids::OfTag(&self.tag));
-        self.drawn_under = None;
-        while self.drawn.is_empty() {
+        let mut under = self.drawn_under.take();
+        loop {
             let (role, generation) = (role::current(), inval::generation());
-            let (incarnation, slot) = match tags::resolve(&self.tag, &patience) {
+            let origin = tags::resolve(&self.tag, &patience);
+            if !under.take().is_some_and(|under| under.is_of(&origin)) {
+                self.drawn.clear();
+            }
+            let (incarnation, slot) = match origin {
                 Origin::Own(incarnation) => {
                     self.drawn.push_back(own_grants::take(&self.tag, self.left));
                     (incarnation, None)
                 }
                 Origin::Slot(from) => {
-                    let runs = draw_many(&from, &self.tag, self.left, &patience);
-                    self.drawn.extend(runs.iter().flat_map(|runs| runs.iter()));
+                    if self.drawn.is_empty() {
+                        let drawn = draw_from(&from, &self.tag, self.left, &patience);
+                        self.drawn.extend(drawn);
+                    }
                     (from.incarnation, Some(from))
                 }
             };
@@ -58,8 +65,28 @@ impl Batch {
                 incarnation,
                 slot,
             });
+            if !self.drawn.is_empty() {
+                return;
+            }
         }
     }
+}
+
+/// Draws from a slot, first what the session has taken ahead; nothing if the slot has begun a new
+/// epoch.
+fn draw_from(
+    from: &SlotOfTag,
+    tag: &[u8],
+    count: u64,
+    patience: &Patience<'_>,
+) -> impl Iterator<Item = Run> + use<> {
+    let ahead = tags::known(tag).and_then(|known| known.cache.take(from, count));
+    let drawn = match ahead {
+        Some(_) => None,
+        None => draw_many(from, tag, count, patience),
+    };
+    let drawn = drawn.into_iter().flat_map(|runs| runs.iter());
+    ahead.into_iter().chain(drawn)
 }
 
 /// The circumstances under which ids were drawn.
@@ -80,6 +107,17 @@ impl Under {
                 .slot
                 .is_none_or(|from| from.slot.buffer.epoch() == from.epoch)
     }
+
+    /// Whether what was drawn is of the same slot and epoch. Of a tag that only the transaction
+    /// sees, nothing is kept: a rollback to a savepoint gives its numbers back.
+    fn is_of(&self, origin: &Origin) -> bool {
+        match (self.slot, origin) {
+            (Some(before), Origin::Slot(now)) => {
+                std::ptr::eq(before.slot, now.slot) && before.epoch == now.epoch
+            }
+            _ => false,
+        }
+    }
 }
 
 impl Iterator for Batch {
@@ -90,14 +128,8 @@ impl Iterator for Batch {
             return None;
         }
         // While a cursor is open, the tag may be dropped, or the role may change.
-        if self
-            .drawn_under
-            .as_ref()
-            .is_some_and(|under| !under.holds())
-        {
-            self.drawn.clear();
-        }
-        if self.drawn.is_empty() {
+        let holds = self.drawn_under.as_ref().is_some_and(Under::holds);
+        if !holds || self.drawn.is_empty() {
             process::check_for_interrupts();
             self.draw();
         }

@@ -5,7 +5,7 @@
 //! - [`tags`]: what the session has recorded about a tag: where its slot is, and that
 //!   the role may draw from it.
 //! - [`draw`]: drawing from the slot, and waiting if it is empty; [`batch`] draws many
-//!   ids.
+//!   ids; [`cache`] has those that the session has taken ahead.
 //! - [`blocks`]: consecutive ids for buffers outside the server, requested from the
 //!   loader.
 //! - [`permissions`]: what a role may do with a tag; [`in_use`]: whether defaults draw from it.
@@ -30,6 +30,7 @@
 pub mod asking;
 pub mod batch;
 pub mod blocks;
+pub mod cache;
 pub mod changes;
 pub mod draw;
 pub mod error;

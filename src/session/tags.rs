@@ -11,6 +11,7 @@ use std::collections::HashMap;
 use leaf_core::grant::Grantor;
 use pgrx::{PgSqlErrorCode as Code, pg_sys};
 
+use super::cache::Cache;
 use super::changes::{self, RowState};
 use super::key::key;
 use super::patience::Patience;
@@ -28,6 +29,10 @@ use crate::shmem::{self, Shared};
 pub struct KnownTag {
     tag: Box<[u8]>,
     slot: Cell<Option<&'static Slot>>,
+    /// The slot, if the session draws each id when it is needed.
+    shared: Cell<Option<&'static Slot>>,
+    /// What the session has taken ahead, if it does.
+    pub cache: Cache,
     number: Cell<usize>,
     epoch: Cell<u64>,
     user: Cell<pg_sys::Oid>,
@@ -45,7 +50,9 @@ impl KnownTag {
     /// the epoch is still [`epoch`](Self::epoch) after the draw.
     #[inline(always)]
     pub fn is_good(&self) -> bool {
-        self.generation.get() == inval::generation() && self.user.get() == role::current()
+        // The call first: what is loaded before it would have to be kept.
+        let user = role::current();
+        self.user.get() == user && self.generation.get() == inval::generation()
     }
 
     /// The tag.
@@ -54,10 +61,11 @@ impl KnownTag {
         &self.tag
     }
 
-    /// The slot; `None` until the tag was good for the first time.
+    /// The slot; `None` until the tag was good for the first time, and if the session takes ids
+    /// ahead.
     #[inline(always)]
-    pub fn slot(&self) -> Option<&'static Slot> {
-        self.slot.get()
+    pub fn shared(&self) -> Option<&'static Slot> {
+        self.shared.get()
     }
 
     /// The epoch under which the session may draw.
@@ -93,6 +101,8 @@ impl KnownTag {
         KnownTag {
             tag: tag.into(),
             slot: Cell::new(None),
+            shared: Cell::new(None),
+            cache: Cache::new(),
             number: Cell::new(0),
             epoch: Cell::new(0),
             user: Cell::new(pg_sys::InvalidOid),
@@ -111,11 +121,14 @@ impl KnownTag {
             epoch: self.epoch(),
             incarnation: self.incarnation.get(),
             row: RowState::Committed,
+            cache: self.cache.size(),
         })
     }
 
     fn remember(&self, slot: &SlotOfTag, user: pg_sys::Oid, generation: u64) {
         self.slot.set(Some(slot.slot));
+        self.shared.set((slot.cache == 1).then_some(slot.slot));
+        self.cache.use_for(slot);
         self.number.set(slot.number);
         self.epoch.set(slot.epoch);
         self.user.set(user);
@@ -151,6 +164,8 @@ pub struct SlotOfTag {
     /// The state of the tag's row. Unless it is `Committed`, the loader cannot lock the
     /// row.
     pub row: RowState,
+    /// How many ids the session takes at once.
+    pub cache: u64,
 }
 
 /// Determines where ids of `tag` come from. Raises an error unless the tag exists and the
@@ -230,6 +245,11 @@ fn slot_of(
         row: match permissions.is_uncommitted {
             true => RowState::Changed,
             false => RowState::Committed,
+        },
+        // A parallel worker ends with its query.
+        cache: match xact::is_parallel_worker() {
+            true => 1,
+            false => permissions.cache,
         },
     }
 }

@@ -296,8 +296,8 @@ impl Index {
         self.requested[number].store(0, Ordering::Relaxed);
     }
 
-    /// Finds a slot that no session has drawn from since the hand last passed it and
-    /// that no session waits for, and removes it from its tag. A second round takes any
+    /// Finds a slot of which no session has drawn an id, or used one of its cache, since the hand
+    /// last passed it, and that no session waits for, and removes it from its tag. A second round takes any
     /// slot that no session waits for. Returns the slot and the tag's unused ids.
     fn evict(&self, heads: &mut Heads, entries: &mut [Entry]) -> Option<(usize, Option<Leftover>)> {
         let count = self.slots.len();
@@ -307,7 +307,9 @@ impl Index {
             heads.hand = ((number + 1) % count) as u32;
             let (slot, entry) = (&self.slots[number], &mut entries[number]);
             let drawn = slot.buffer.drawn();
-            let idle = std::mem::replace(&mut entry.seen, drawn) == drawn || step >= count;
+            let is_used = slot.buffer.take_used();
+            let same = std::mem::replace(&mut entry.seen, drawn) == drawn;
+            let idle = (same && !is_used) || step >= count;
             if idle && !slot.is_awaited(now) {
                 let key = entry.key.get().to_owned();
                 let incarnation = entry.key.incarnation();

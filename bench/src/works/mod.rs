@@ -34,7 +34,7 @@ type Work = fn(&mut Bench, &mut Report);
 
 /// The workloads and their names, for `--only`. The last ones change settings that
 /// would affect the others.
-pub const WORKS: [(&str, Work); 24] = [
+pub const WORKS: [(&str, Work); 25] = [
     ("rows against nextval", rows::against_nextval),
     (
         "rows in two sessions against nextval",
@@ -45,6 +45,7 @@ pub const WORKS: [(&str, Work); 24] = [
         rows::against_cached_sequence,
     ),
     ("rows against a C function", rows::against_limits),
+    ("rows of a tag with a cache", rows::cached),
     ("single rows by pgbench", single::against_nextval),
     ("latency of single rows", latency::against_select_1),
     ("bulk insert", insert::bulk),

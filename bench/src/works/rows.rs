@@ -3,7 +3,7 @@
 use leaf_tests::Draw;
 
 use super::Line;
-use crate::bench::{Bench, TAG};
+use crate::bench::{Bench, CACHED, TAG};
 use crate::limits;
 use crate::report::{Bound, Report};
 
@@ -36,6 +36,39 @@ const SESSIONS: [(usize, &str); 3] = [
     (2, "ids for 5 million rows, 2 sessions"),
     (8, "ids for 5 million rows, 8 sessions"),
 ];
+
+/// A tag of which sessions take 1,000 ids at once, against the least that is possible, and against a
+/// sequence that does the same.
+pub fn cached(bench: &mut Bench, report: &mut Report) {
+    limits::create(&bench.server);
+    let sides = [
+        (
+            "a C function that returns a constant",
+            format!("bench_constant('{CACHED}')"),
+            [0.9, 0.95, 0.95],
+        ),
+        (
+            "`nextval` of a `CACHE 1000` sequence",
+            "nextval('s_cached')".to_owned(),
+            [1.4, 1.5, 1.5],
+        ),
+    ];
+    for (against, other, bounds) in &sides {
+        let works = [
+            "ids for 5 million rows, `cache => 1000`, 1 session",
+            "ids for 5 million rows, `cache => 1000`, 2 sessions",
+            "ids for 5 million rows, `cache => 1000`, 8 sessions",
+        ];
+        for (work, (&bound, (sessions, _))) in works.into_iter().zip(bounds.iter().zip(SESSIONS)) {
+            let line = Line {
+                work,
+                against,
+                bound: Bound::AtLeast(bound),
+            };
+            compare_tags(bench, report, &line, sessions, CACHED, other);
+        }
+    }
+}
 
 /// A sequence that hands out 1,000 values per access.
 pub fn against_cached_sequence(bench: &mut Bench, report: &mut Report) {
@@ -76,7 +109,18 @@ pub fn against_limits(bench: &mut Bench, report: &mut Report) {
 }
 
 fn compare(bench: &Bench, report: &mut Report, line: &Line, sessions: usize, other: &str) {
-    let leaf = format!("leaf_segment_next('{TAG}')");
+    compare_tags(bench, report, line, sessions, TAG, other);
+}
+
+fn compare_tags(
+    bench: &Bench,
+    report: &mut Report,
+    line: &Line,
+    sessions: usize,
+    tag: &str,
+    other: &str,
+) {
+    let leaf = format!("leaf_segment_next('{tag}')");
     line.measure(
         bench,
         report,

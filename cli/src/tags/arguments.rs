@@ -118,6 +118,10 @@ pub struct Create {
     /// Numbers in a block of a stripe [default: 1000000]
     #[arg(long, value_name = "IDS", requires = "stripes")]
     pub stripe_width: Option<i64>,
+
+    /// Number of ids that a session takes at once [default: 1]
+    #[arg(long, value_name = "IDS")]
+    pub cache: Option<i32>,
 }
 
 /// Change a tag; what is not given stays as it is
@@ -156,6 +160,10 @@ pub struct Alter {
     /// Largest segment; with 0, leaf.max_step applies
     #[arg(long, value_name = "IDS", group = "change")]
     pub max_step: Option<i32>,
+
+    /// Number of ids that a session takes at once
+    #[arg(long, value_name = "IDS", group = "change")]
+    pub cache: Option<i32>,
 }
 
 /// Drop a tag

@@ -182,6 +182,7 @@ async fn create(client: &Client, schema: &str, args: &Create) -> Result<String, 
             stripes: Integer = args.stripes,
             stripe: Integer = args.stripe,
             stripe_width: Bigint = args.stripe_width,
+            cache: Integer = args.cache,
         }
     );
     execute::<()>(client, create).await?;
@@ -198,6 +199,7 @@ async fn alter(client: &Client, schema: &str, args: &Alter) -> Result<String, Fa
             max_value: Bigint = args.max_value,
             description: Text = args.description.clone(),
             max_step: Integer = args.max_step,
+            cache: Integer = args.cache,
         }
     );
     execute::<()>(client, alter).await?;

@@ -208,6 +208,7 @@ fn note_update(old: &AllocRow<'_>, new: &AllocRow<'_>) {
     } else if (old.max_id() != new.max_id() && !is_grant) || new.max_value() < old.max_value() {
         changes::record(new.tag(), Change::Position);
     } else if !old.same_permissions(new)
+        || !old.same_cache(new)
         || old.max_value() != new.max_value()
         // The loader asks the centre by what it knows of the row.
         || (new.is_of_centre() && !old.same_steps(new))

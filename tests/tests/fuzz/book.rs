@@ -1,6 +1,6 @@
 //! What is known of the ids so far, and what has happened.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard};
 
 /// How many numbers each tag that is created has for its own, as a power of two.
@@ -24,6 +24,8 @@ struct Span {
 #[derive(Default)]
 struct State {
     spaces: i64,
+    /// The spaces of tags with a cache, whose ids ascend within a session only.
+    cached: HashSet<i64>,
     drawn: Vec<Range>,
     returned: Vec<Range>,
     flakes: Vec<i64>,
@@ -62,7 +64,10 @@ impl Book {
     pub fn render(&self, sql: &str, turn: usize) -> String {
         let mut state = self.state();
         let base = (FIRST_SPACE + state.spaces) << SPACE;
-        if sql.contains("$BASE") {
+        if sql.contains("$CACHED") {
+            state.cached.extend(space(base));
+        }
+        if sql.contains("$BASE") || sql.contains("$CACHED") {
             state.spaces += 1;
         }
         let block = state.blocks.iter().rev().nth(turn % 3).cloned();
@@ -75,6 +80,7 @@ impl Book {
         let lease = state.leases.iter().rev().nth(turn % 3).cloned();
         let [worker, nonce, token] = lease.unwrap_or(nobody.map(str::to_owned));
         sql.replace("$BASE", &base.to_string())
+            .replace("$CACHED", &base.to_string())
             .replace("$TAG", &tag)
             .replace("$FIRST", &first.to_string())
             .replace("$LAST", &last.to_string())
@@ -87,6 +93,7 @@ impl Book {
     pub fn floors(&self) -> HashMap<i64, i64> {
         let state = self.state();
         let mut floors = state.highest.clone();
+        floors.retain(|space, _| !state.cached.contains(space));
         for (&space, &floor) in &state.moved {
             let highest = floors.entry(space).or_insert(floor);
             *highest = floor.max(*highest);

@@ -65,6 +65,8 @@ pub fn tag_function() -> Sql {
         2 => fill("SELECT leaf_tag_create({}, {}, $BASE, $BASE + 1000000000, if_not_exists => true, max_step => {})",
                   [good_tag(), step(), integer()], Any),
         1 => fill("SELECT leaf_tag_alter({}, max_step => {})", [good_tag(), integer()], Any),
+        2 => fill("SELECT leaf_tag_create({}, {}, $CACHED, $CACHED + 1000000000, cache => {})",
+                  [good_tag(), step(), integer()], Any),
         3 => fill("SELECT leaf_tag_create({}, {}, $BASE, $BASE + 1000000000, stripes => {}, stripe => {}, stripe_width => {})",
                   [good_tag(), step(), stripes(), stripe(), stripe_width()], Any),
         1 => fill("SELECT leaf_tag_create({}, {}, {}, stripes => {}, stripe => {}, stripe_width => {})",

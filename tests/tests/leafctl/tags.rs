@@ -1,5 +1,6 @@
 //! `tags`: each command does what leaf's function of the same name does.
 
+use leaf_tests::postgres::Client;
 use leaf_tests::{Centre, Draw, Said, Server, leafctl_on};
 
 fn tags(server: &Server, arguments: &[&str]) -> Said {
@@ -24,9 +25,13 @@ fn tag_is_created_altered_granted_listed_and_dropped() {
         "what we sell",
         "--max-step",
         "500",
+        "--cache",
+        "20",
     ];
     tags(&server, &create).done();
     assert_eq!(client.next("orders").expect("an id"), 1000);
+    let cache = |client: &mut Client| client.number("SELECT cache::bigint FROM leaf.alloc");
+    assert_eq!(cache(&mut client), 20);
     let error = tags(&server, &["create", "orders"]).failed(1);
     assert!(error.contains("already exists"), "{error}");
     tags(&server, &["create", "orders", "--if-not-exists"]).done();
@@ -40,9 +45,12 @@ fn tag_is_created_altered_granted_listed_and_dropped() {
             "2000",
             "--description",
             "",
+            "--cache",
+            "1",
         ],
     )
     .done();
+    assert_eq!(cache(&mut client), 1);
     assert_eq!(client.next("orders").expect("an id"), 2000);
     let error = tags(&server, &["alter", "orders", "--advance-to", "3"]).failed(1);
     assert!(error.contains("hint"), "{error}");

@@ -28,6 +28,7 @@ mod independent {
 
 mod never_twice {
     mod blocks;
+    mod cache;
     mod changes;
     mod concurrency;
     mod parallel;

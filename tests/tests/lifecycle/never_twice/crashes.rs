@@ -33,7 +33,11 @@ fn survive(settings: &[(&str, &str)], rounds: usize, break_it: impl Fn(&mut Serv
         .run("SELECT leaf_tag_create('orders', step => 500)");
     let config = server.config("postgres", "postgres");
     Load::run(&config, 4, NOTHING, draw, |load| {
-        for _ in 0..rounds {
+        for round in 0..rounds {
+            let cache = [1, 7, 1024][round % 3];
+            server.connect().run(&format!(
+                "SELECT leaf_tag_alter('orders', cache => {cache})"
+            ));
             load.goes_on(5_000);
             break_it(&mut server);
             server.wait_ready();
@@ -180,6 +184,10 @@ fn any_process_killed_at_any_time_repeats_no_id() {
                 ids.goes_on(1_000);
                 snowflakes.goes_on(1_000);
                 random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                server.connect().run(&format!(
+                    "SELECT leaf_tag_alter('orders', cache => {})",
+                    [1, 7, 1024][(random >> 8) as usize % 3]
+                ));
                 let processes = server.processes();
                 let victim = processes[(random >> 16) as usize % processes.len()];
                 if victim == server.postmaster_pid() {

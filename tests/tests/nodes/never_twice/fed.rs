@@ -13,6 +13,7 @@ fn shards_of_a_centre_repeat_nothing_among_them() {
         attach(shard, "orders", 100);
     }
     let mut clients = shards.each_ref().map(|shard| shard.connect());
+    clients[1].run("SELECT leaf_tag_alter('orders', cache => 7)");
     for _ in 0..5 {
         for client in &mut clients {
             let ids = draw_many(client, "orders", 700);

@@ -8,12 +8,15 @@ const SESSIONS: usize = 16;
 
 /// One session's part of the mix: all ways to draw, in transactions that roll
 /// back, in savepoints, in statements that are cut off.
-fn mix(server: &Server, session: usize, tags: &[(&str, Order)]) -> Vec<(usize, Vec<i64>)> {
+fn mix(server: &Server, session: usize, tags: &[(Tag, Order)]) -> Vec<(usize, Vec<i64>)> {
     let mut client = server.connect();
     let mut drawn = Vec::new();
+    // With a cache, ids ascend within a session.
+    let own: Vec<_> = tags.iter().map(|_| Order::new()).collect();
     for round in 0..60 {
         let which = (session + round) % tags.len();
-        let (tag, order) = &tags[which];
+        let ((tag, cache), order) = &tags[which];
+        let order = if *cache == 1 { order } else { &own[which] };
         let ids = match (session + round * 7) % 6 {
             0 => order.ascending(|| client.next(tag).map(|id| vec![id])),
             1 => order.ascending(|| client.batch(tag, 1 + (round as i32 * 53) % 2_500)),
@@ -44,11 +47,16 @@ fn mix(server: &Server, session: usize, tags: &[(&str, Order)]) -> Vec<(usize, V
     drawn
 }
 
-fn sixteen_sessions(tags: &[&str]) {
+/// The name of a tag, and its cache.
+type Tag = (&'static str, u32);
+
+fn sixteen_sessions(tags: &[Tag]) {
     let server = Server::start();
     let mut client = server.connect();
-    for tag in tags {
-        client.run(&format!("SELECT leaf_tag_create('{tag}', step => 1000)"));
+    for (tag, cache) in tags {
+        client.run(&format!(
+            "SELECT leaf_tag_create('{tag}', step => 1000, cache => {cache})"
+        ));
     }
     let tags: Vec<_> = tags.iter().map(|tag| (*tag, Order::new())).collect();
     let mut ledgers: Vec<_> = tags.iter().map(|_| Ledger::new()).collect();
@@ -74,12 +82,17 @@ fn sixteen_sessions(tags: &[&str]) {
 
 #[test]
 fn sixteen_sessions_on_one_tag_never_share_an_id() {
-    sixteen_sessions(&["orders"]);
+    sixteen_sessions(&[("orders", 1)]);
 }
 
 #[test]
 fn sixteen_sessions_on_several_tags_never_share_an_id() {
-    sixteen_sessions(&["orders", "payments", "items", "messages"]);
+    sixteen_sessions(&[
+        ("orders", 1),
+        ("payments", 7),
+        ("items", 1),
+        ("messages", 1024),
+    ]);
 }
 
 #[test]
@@ -87,7 +100,7 @@ fn more_tags_than_slots_never_repeat_an_id() {
     const TAGS: usize = 100;
     let server = Server::options().set("leaf.max_tags", "16").start();
     server.connect().run(&format!(
-        "SELECT leaf_tag_create('tag' || n, step => 10) FROM generate_series(0, {}) AS n",
+        "SELECT leaf_tag_create('tag' || n, step => 10, cache => 1 + n % 3) FROM generate_series(0, {}) AS n",
         TAGS - 1
     ));
     let orders: Vec<_> = (0..TAGS).map(|_| Order::new()).collect();

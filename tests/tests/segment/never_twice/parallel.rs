@@ -41,7 +41,10 @@ fn parallel_plans_never_repeat_an_id() {
     let mut ledger = Ledger::new();
     for leader in ["on", "off"] {
         client.run(&format!("SET parallel_leader_participation = {leader}"));
-        for _ in 0..3 {
+        for cache in [1, 7, 1024] {
+            client.run(&format!(
+                "SELECT leaf_tag_alter('orders', cache => {cache})"
+            ));
             let rows = client.query(QUERY, &[]).expect("no caller fails");
             assert_eq!(rows.len(), 100_000);
             ledger.add(rows.iter().map(|row| row.get(0)));
