@@ -5,7 +5,7 @@
 export PG_CONFIG
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-stop demo-nodes test test-server test-plain test-clients test-long bench bench-nodes bench-serve book reference lint stage install package test-packages release test-release
+.PHONY: help setup demo demo-stop demo-nodes test test-server test-plain test-clients test-long bench bench-nodes bench-serve bench-cores book reference lint stage install package test-packages release test-release
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 14
@@ -45,6 +45,9 @@ bench: ## compare leaf with sequences, write bench/RESULTS.md and draw the plots
 
 bench-nodes: ## measure a centre and its shards, write bench/NODES.md
 	@scripts/bench nodes
+
+bench-cores: ## measure what a shared counter costs on this machine, write bench/CORES.md
+	@cargo run --release -p leaf-bench -- cores
 
 bench-serve: ## measure ids over HTTP, write bench/SERVE.md
 	@scripts/bench serve

@@ -15,18 +15,40 @@ pub fn describe(
     runs: Runs,
 ) -> Vec<(&'static str, String)> {
     let mut client = server.connect();
+    let version = "SELECT extversion FROM pg_extension WHERE extname = 'leaf'";
+    let settings: Vec<String> = settings
+        .iter()
+        .map(|(name, value)| format!("{name} = {value}"))
+        .collect();
+    let mut about = hardware();
+    about.extend([
+        ("PostgreSQL", client.text("SHOW server_version")),
+        ("leaf", client.text(version)),
+        ("compiler", said_by("rustc", "--version")),
+        ("settings", settings.join(", ")),
+        ("leaf's settings", "defaults".to_owned()),
+        repetitions(runs),
+    ]);
+    about
+}
+
+/// How often a comparison is repeated.
+pub fn repetitions(runs: Runs) -> (&'static str, String) {
+    let count = runs.repetitions;
+    let text = format!("{count} of each side, in turn, after a warm-up");
+    ("repetitions", text)
+}
+
+/// The date, and the machine.
+pub fn hardware() -> Vec<(&'static str, String)> {
     let cores = std::thread::available_parallelism().map_or(0, |cores| cores.get());
     let gigabytes = after("/proc/meminfo", "MemTotal")
         .split(' ')
         .next()
         .and_then(|kilobytes| kilobytes.parse::<f64>().ok())
         .map_or(0.0, |kilobytes| kilobytes / 1024.0 / 1024.0);
-    let settings: Vec<String> = settings
-        .iter()
-        .map(|(name, value)| format!("{name} = {value}"))
-        .collect();
     vec![
-        ("date", client.text("SELECT to_char(now(), 'YYYY-MM-DD')")),
+        ("date", said_by("date", "+%F")),
         (
             "processor",
             format!("{}, {cores} cores", after("/proc/cpuinfo", "model name")),
@@ -37,21 +59,6 @@ pub fn describe(
             format!("Linux {}", read("/proc/sys/kernel/osrelease").trim()),
         ),
         ("automatic scheduling groups", autogroup().to_owned()),
-        ("PostgreSQL", client.text("SHOW server_version")),
-        (
-            "leaf",
-            client.text("SELECT extversion FROM pg_extension WHERE extname = 'leaf'"),
-        ),
-        ("compiler", rustc()),
-        ("settings", settings.join(", ")),
-        ("leaf's settings", "defaults".to_owned()),
-        (
-            "repetitions",
-            format!(
-                "{} of each side, in turn, after a warm-up",
-                runs.repetitions
-            ),
-        ),
     ]
 }
 
@@ -78,11 +85,9 @@ fn autogroup() -> &'static str {
     }
 }
 
-fn rustc() -> String {
-    Command::new("rustc")
-        .arg("--version")
-        .output()
-        .map_or("unknown".to_owned(), |output| {
-            String::from_utf8_lossy(&output.stdout).trim().to_owned()
-        })
+fn said_by(program: &str, argument: &str) -> String {
+    let output = Command::new(program).arg(argument).output();
+    output.map_or("unknown".to_owned(), |output| {
+        String::from_utf8_lossy(&output.stdout).trim().to_owned()
+    })
 }

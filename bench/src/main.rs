@@ -1,5 +1,5 @@
 //! Compares leaf with what PostgreSQL offers, on one server; or measures a centre and the
-//! shards that it feeds.
+//! shards that it feeds, ids over HTTP, or what a shared counter costs.
 //!
 //! Every comparison runs both sides in turn, several times, so that other activity on
 //! the machine affects both. The result is the median of the ratios. The tables are
@@ -7,6 +7,7 @@
 
 mod bench;
 mod compare;
+mod cores;
 mod latency;
 mod limits;
 mod machine;
@@ -61,6 +62,8 @@ enum Subject {
     Nodes,
     /// Ids over HTTP, written to bench/SERVE.md.
     Serve,
+    /// What a shared counter costs on this machine, written to bench/CORES.md. Needs no server.
+    Cores,
 }
 
 /// The workloads of a subject and their names, for `--only`.
@@ -68,7 +71,7 @@ type Works<B> = [(&'static str, fn(&mut B, &mut Report))];
 
 fn main() {
     let arguments = Arguments::parse();
-    let runs = Runs {
+    let mut runs = Runs {
         repetitions: arguments.repetitions,
         quick: arguments.quick,
     };
@@ -90,6 +93,12 @@ fn main() {
             let about = machine::describe(&http.server, &serve::SETTINGS, http.runs);
             let report = Report::new(serve::TEXTS, about);
             measure(&arguments, serve::WORKS, &mut http, report, "SERVE.md");
+        }
+        Subject::Cores => {
+            let mut about = machine::hardware();
+            about.push(machine::repetitions(runs));
+            let report = Report::new(cores::TEXTS, about);
+            measure(&arguments, cores::WORKS, &mut runs, report, "CORES.md");
         }
     }
 }
