@@ -139,12 +139,20 @@ struct Window {
     cells: [Cell; 2],
 }
 
-/// The cursor, in a cache line of its own, because every draw writes it. The alignment
-/// also keeps the neighbouring line, which hardware prefetches with it, apart from the
-/// values that draws only read.
-#[repr(C, align(128))]
+/// The cursor, in a cache line of its own, because every draw writes it. Beside it, in the line that
+/// hardware fetches with it, is what draws hardly read; what all draws read is apart from both.
+#[repr(C, align(64))]
 #[derive(Debug)]
-struct Cursor(AtomicU64);
+struct Cursor {
+    /// The next ticket. Written by every draw.
+    next: AtomicU64,
+    _alone: [u64; 7],
+    /// The first ticket after all published segments. Written by `publish`.
+    limit: AtomicU64,
+    /// Whether ids that were drawn ahead were used since [`DoubleBuffer::take_used`]: 1 or 0.
+    used: AtomicU64,
+    _rest: [u64; 6],
+}
 
 /// At most two runs of ids, ascending: the result of one access to the buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -238,14 +246,8 @@ pub struct Levels {
 #[repr(C)]
 #[derive(Debug)]
 pub struct DoubleBuffer {
-    /// The next ticket. Written by every draw.
     cursor: Cursor,
     window: Window,
-    /// The first ticket after all published segments. Written by `publish`.
-    limit: AtomicU64,
-    /// Whether ids that were drawn ahead were used since [`take_used`](Self::take_used): 1 or 0.
-    /// In the line of `limit`, which draws hardly read.
-    used: AtomicU64,
 }
 
 impl Default for DoubleBuffer {
@@ -258,14 +260,18 @@ impl DoubleBuffer {
     /// An empty buffer at epoch 0.
     pub fn new() -> Self {
         DoubleBuffer {
-            cursor: Cursor(AtomicU64::new(0)),
+            cursor: Cursor {
+                next: AtomicU64::new(0),
+                _alone: [0; 7],
+                limit: AtomicU64::new(0),
+                used: AtomicU64::new(0),
+                _rest: [0; 6],
+            },
             window: Window {
                 epoch: AtomicU64::new(0),
                 wake: AtomicU64::new(NEVER),
                 cells: [Cell::new(), Cell::new()],
             },
-            limit: AtomicU64::new(0),
-            used: AtomicU64::new(0),
         }
     }
 
@@ -307,7 +313,7 @@ impl DoubleBuffer {
         // Acquire and release pair with the last line of `publish`: either
         // this caller sees the new `wake`, or the publisher sees that the
         // ticket is taken.
-        self.cursor.0.fetch_add(1, Ordering::AcqRel)
+        self.cursor.next.fetch_add(1, Ordering::AcqRel)
     }
 
     /// The id of a ticket, if a segment covers it.
@@ -326,13 +332,17 @@ impl DoubleBuffer {
     /// buffer is empty. Takes no more tickets than there are ids.
     pub fn draw_many(&self, count: u64) -> Option<DrawnMany> {
         loop {
-            let cursor = self.cursor.0.load(Ordering::Acquire);
-            let left = self.limit.load(Ordering::Acquire).saturating_sub(cursor);
+            let cursor = self.cursor.next.load(Ordering::Acquire);
+            let left = self
+                .cursor
+                .limit
+                .load(Ordering::Acquire)
+                .saturating_sub(cursor);
             let take = count.min(left).min(MAX_DRAW);
             if take == 0 {
                 return None;
             }
-            let ticket = self.cursor.0.fetch_add(take, Ordering::AcqRel);
+            let ticket = self.cursor.next.fetch_add(take, Ordering::AcqRel);
             let wake = self.window.wake.load(Ordering::Acquire);
             let runs = self.runs(ticket, ticket + take);
             if !runs.is_empty() {
@@ -345,11 +355,11 @@ impl DoubleBuffer {
     /// Draws `count` ids at once, or `None` when there are fewer. A caller that slept while its
     /// ids were overwritten gets fewer, perhaps none.
     pub fn draw_all(&self, count: u64) -> Option<DrawnMany> {
-        let mut ticket = self.cursor.0.load(Ordering::Acquire);
+        let mut ticket = self.cursor.next.load(Ordering::Acquire);
         loop {
-            let limit = self.limit.load(Ordering::Acquire);
+            let limit = self.cursor.limit.load(Ordering::Acquire);
             let end = ticket.checked_add(count).filter(|&end| end <= limit)?;
-            let taken = &self.cursor.0;
+            let taken = &self.cursor.next;
             match taken.compare_exchange(ticket, end, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => {
                     let wake = self.window.wake.load(Ordering::Acquire);
@@ -376,7 +386,7 @@ impl DoubleBuffer {
     /// How many ids a caller who keeps `wanted` of them for itself may draw ahead: at most a tenth
     /// of the segment in use, and at least one.
     pub fn ahead(&self, wanted: u64) -> u64 {
-        let cursor = self.cursor.0.load(Ordering::Acquire);
+        let cursor = self.cursor.next.load(Ordering::Acquire);
         let views = self.window.cells.iter().map(Cell::read);
         let in_use = views.into_iter().find(|view| view.covers(cursor));
         let len = in_use.map_or(0, |view| view.end - view.first);
@@ -386,39 +396,39 @@ impl DoubleBuffer {
     /// Records that an id that was drawn ahead is used.
     #[inline]
     pub fn note_use(&self) {
-        if self.used.load(Ordering::Relaxed) == 0 {
-            self.used.store(1, Ordering::Relaxed);
+        if self.cursor.used.load(Ordering::Relaxed) == 0 {
+            self.cursor.used.store(1, Ordering::Relaxed);
         }
     }
 
     /// Whether [`note_use`](Self::note_use) was called since the last call of this.
     pub fn take_used(&self) -> bool {
-        self.used.swap(0, Ordering::Relaxed) != 0
+        self.cursor.used.swap(0, Ordering::Relaxed) != 0
     }
 
     /// Whether a draw may succeed now. A waiting caller checks this before it draws
     /// again, so that waiting costs no tickets.
     pub fn has_ids(&self) -> bool {
-        self.cursor.0.load(Ordering::Acquire) < self.limit.load(Ordering::Acquire)
+        self.cursor.next.load(Ordering::Acquire) < self.cursor.limit.load(Ordering::Acquire)
     }
 
     /// A number that changes with every draw. It distinguishes a buffer in use from
     /// an idle one.
     pub fn drawn(&self) -> u64 {
-        self.cursor.0.load(Ordering::Relaxed)
+        self.cursor.next.load(Ordering::Relaxed)
     }
 
     /// Whether the next segment should be fetched now: the prefetch threshold has
     /// been crossed, or no ids are left.
     pub fn is_due(&self) -> bool {
-        let cursor = self.cursor.0.load(Ordering::Acquire);
+        let cursor = self.cursor.next.load(Ordering::Acquire);
         cursor > self.window.wake.load(Ordering::Acquire)
-            || cursor >= self.limit.load(Ordering::Acquire)
+            || cursor >= self.cursor.limit.load(Ordering::Acquire)
     }
 
     /// Whether a segment could be published now.
     pub fn has_room(&self) -> bool {
-        let cursor = self.cursor.0.load(Ordering::Acquire);
+        let cursor = self.cursor.next.load(Ordering::Acquire);
         self.free_cell(cursor).is_some()
     }
 
@@ -437,15 +447,15 @@ impl DoubleBuffer {
     /// [`Full`] if both cells hold unused ids.
     pub fn publish(&self, base: i64, len: u64, prefetch_after: u64) -> Result<bool, Full> {
         debug_assert!(len > 0);
-        let cursor = self.cursor.0.load(Ordering::Acquire);
-        let first = cursor.max(self.limit.load(Ordering::Relaxed));
+        let cursor = self.cursor.next.load(Ordering::Acquire);
+        let first = cursor.max(self.cursor.limit.load(Ordering::Relaxed));
         let cell = self.free_cell(cursor).ok_or(Full)?;
         cell.write(View {
             end: first + len,
             first,
             offset: (base as u64).wrapping_sub(first),
         });
-        self.limit.store(first + len, Ordering::Release);
+        self.cursor.limit.store(first + len, Ordering::Release);
         let wake = match prefetch_after < len {
             true => first + prefetch_after,
             false => NEVER,
@@ -453,7 +463,7 @@ impl DoubleBuffer {
         self.window.wake.store(wake, Ordering::Release);
         // Adds 0, but, unlike a load, is ordered among the draws: every draw
         // either is counted here or sees `wake`.
-        Ok(self.cursor.0.fetch_add(0, Ordering::AcqRel) > wake)
+        Ok(self.cursor.next.fetch_add(0, Ordering::AcqRel) > wake)
     }
 
     /// Takes all ids that are left; they cannot be drawn afterwards.
@@ -461,8 +471,8 @@ impl DoubleBuffer {
     /// If the result is dropped, the ids are lost. The caller must hold the buffer's
     /// lock.
     pub fn take_rest(&self) -> Runs {
-        let limit = self.limit.load(Ordering::Relaxed);
-        let from = self.cursor.0.fetch_max(limit, Ordering::AcqRel);
+        let limit = self.cursor.limit.load(Ordering::Relaxed);
+        let from = self.cursor.next.fetch_max(limit, Ordering::AcqRel);
         self.runs(from.min(limit), limit)
     }
 
@@ -475,8 +485,8 @@ impl DoubleBuffer {
 
     /// The ids left in the buffers, for monitoring.
     pub fn levels(&self) -> Levels {
-        let cursor = self.cursor.0.load(Ordering::Acquire);
-        let limit = self.limit.load(Ordering::Acquire);
+        let cursor = self.cursor.next.load(Ordering::Acquire);
+        let limit = self.cursor.limit.load(Ordering::Acquire);
         let rest = self.runs(cursor.min(limit), limit);
         let mut runs = rest.iter();
         let current = runs.next();
@@ -491,7 +501,7 @@ impl DoubleBuffer {
     /// overwritten. Then ids may be left, and the draw is repeated.
     #[cold]
     fn recheck(&self, ticket: u64) -> bool {
-        ticket < self.limit.load(Ordering::Acquire)
+        ticket < self.cursor.limit.load(Ordering::Acquire)
     }
 
     /// The cell to overwrite: one whose tickets have all been drawn.

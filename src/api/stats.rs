@@ -18,10 +18,11 @@ use crate::session::key::key;
 use crate::session::permissions::{self, check_owner_if_exists};
 use crate::session::snowflake::source;
 use crate::shmem;
-use crate::shmem::failures::Failures;
+use crate::shmem::failures::{Failures, Keep};
 use crate::shmem::generators::{GeneratorSlot, Lease};
 use crate::shmem::key::OwnedKey;
 use crate::shmem::slot::{Slot, TagState};
+use crate::shmem::texts::KeptText;
 use crate::shmem::upstream::{Contact, ContactState};
 use crate::shmem::waits::WaitCounts;
 
@@ -223,7 +224,7 @@ struct SeenSlot {
     step: i64,
     ids_per_second: f64,
     waits: WaitCounts,
-    failures: Failures,
+    failures: Failures<KeptText>,
     reset_at: Option<WallTime>,
 }
 
@@ -358,10 +359,10 @@ impl SeenGenerator {
 }
 
 /// Adds the columns that both kinds of ids have.
-fn with_common(
+fn with_common<T: Keep>(
     record: Record,
     waits: WaitCounts,
-    failures: &Failures,
+    failures: &Failures<T>,
     reset_at: Option<WallTime>,
 ) -> Record {
     record

@@ -155,7 +155,7 @@ impl<T: Shareable, H: Shareable> LockedSlice<T, H> {
     pub fn read(&self) -> SliceReadGuard<T, H> {
         SliceReadGuard {
             values: self.values,
-            _head: self.head.read(),
+            head: self.head.read(),
         }
     }
 
@@ -171,7 +171,14 @@ impl<T: Shareable, H: Shareable> LockedSlice<T, H> {
 /// Read access to the values of a slice; released when dropped.
 pub struct SliceReadGuard<T: 'static, H: 'static> {
     values: &'static [Guarded<T>],
-    _head: ReadGuard<'static, H>,
+    head: ReadGuard<'static, H>,
+}
+
+impl<T, H: Shareable> SliceReadGuard<T, H> {
+    /// The head.
+    pub fn head(&self) -> &H {
+        &self.head
+    }
 }
 
 impl<T, H> Deref for SliceReadGuard<T, H> {

@@ -14,9 +14,9 @@ static MAX_TAGS: Integer = Integer {
     short: c"Number of tags that shared memory holds at once.",
     long: c"More tags are allowed; idle ones are evicted and lose their unused ids. \
         If the value is too low, active tags evict each other and waste ids. \
-        Each tag takes about 1.3 kB of shared memory. \
+        Each tag takes about 630 bytes of shared memory. \
         Raise it where more tags than that are drawn from within an hour.",
-    default: GucSetting::<i32>::new(1024),
+    default: GucSetting::<i32>::new(8192),
     min: 16,
     max: 1_000_000,
     changed_by: ChangedBy::Restart,

@@ -7,19 +7,31 @@ use leaf_core::time::{Monotonic, WallTime};
 use super::text::Text;
 use crate::pg::clock;
 
-/// The first pause, and the longest.
-const SHORTEST: Duration = Duration::from_millis(10);
-const LONGEST: Duration = Duration::from_millis(500);
+/// The first pause, and the longest, in milliseconds.
+const SHORTEST: u32 = 10;
+const LONGEST: u32 = 500;
+
+/// What keeps the text of a failure.
+pub trait Keep {
+    /// No text.
+    const NONE: Self;
+
+    /// Keeps a text, truncated if necessary.
+    fn keep(text: &str) -> Self;
+
+    /// The text.
+    fn get(&self) -> String;
+}
 
 /// The last failure, and the pause after it. Kept under a lock.
 #[derive(Clone, Copy)]
 #[repr(C)]
-pub struct Failures {
-    /// The pause after the last of consecutive failures; zero after a success.
-    pause: Duration,
-    /// When the last failure was.
-    at: Option<WallTime>,
-    text: Text<254>,
+pub struct Failures<T = Text<254>> {
+    /// When the last failure was; the beginning of 1970 for none.
+    at: WallTime,
+    /// The pause after the last of consecutive failures, in milliseconds; 0 after a success.
+    pause: u32,
+    text: T,
 }
 
 /// A failure that was recorded.
@@ -31,55 +43,56 @@ pub struct Recorded {
     pub retry_at: Monotonic,
 }
 
-impl Failures {
+const NEVER: WallTime = WallTime::from_unix_us(0);
+
+impl<T: Keep> Failures<T> {
     /// No failure.
-    pub const NONE: Failures = Failures {
-        pause: Duration::ZERO,
-        at: None,
-        text: Text::EMPTY,
+    pub const NONE: Self = Failures {
+        at: NEVER,
+        pause: 0,
+        text: T::NONE,
     };
 
     /// Records a failure. The pause grows with each, so that one bad row causes little
     /// work.
     pub fn record(&mut self, message: &str) -> Recorded {
-        let is_first = self.pause.is_zero();
+        let is_first = self.pause == 0;
         self.pause = (self.pause * 2).clamp(SHORTEST, LONGEST);
-        self.text = Text::of(message);
-        self.at = Some(clock::now());
+        self.note(message);
         Recorded {
             is_first,
-            retry_at: clock::monotonic() + self.pause,
+            retry_at: clock::monotonic() + Duration::from_millis(self.pause.into()),
         }
     }
 
     /// Records why there is nothing to try again.
     pub fn note(&mut self, message: &str) {
-        self.text = Text::of(message);
-        self.at = Some(clock::now());
+        self.text = T::keep(message);
+        self.at = clock::now();
     }
 
     /// Forgets the message of the last failure.
     pub fn forget(&mut self) {
-        self.at = None;
+        self.at = NEVER;
     }
 
     /// Resets the pause after a success. The last failure is kept.
     pub fn end(&mut self) {
-        self.pause = Duration::ZERO;
+        self.pause = 0;
     }
 
     /// The last failure's message, if there has been one.
     pub fn message(&self) -> Option<String> {
-        self.at.map(|_| self.text.get())
+        self.at().map(|_| self.text.get())
     }
 
     /// When the last failure was, if there has been one.
     pub fn at(&self) -> Option<WallTime> {
-        self.at
+        (self.at != NEVER).then_some(self.at)
     }
 }
 
-impl Default for Failures {
+impl<T: Keep> Default for Failures<T> {
     fn default() -> Self {
         Self::NONE
     }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use leaf_core::time::Monotonic;
 
-use super::key::{Key, KeyRef, OwnedKey};
+use super::key::{KeyRef, LongNames, OwnedKey, SlotKey};
 use super::leftovers::{Leftover, Leftovers};
 use super::queue::Queue;
 use super::slot::Slot;
@@ -34,7 +34,7 @@ pub struct Index {
 #[repr(C)]
 struct Entry {
     /// The key that the slot serves.
-    key: Key,
+    key: SlotKey,
     /// The next slot of the same bucket, or of the free list.
     next: u32,
     /// The first slot of the bucket with this number.
@@ -52,6 +52,8 @@ struct Heads {
     hand: u32,
     /// The sessions that wait for a slot.
     queue: Queue,
+    /// The names that have no room in their entries.
+    long: LongNames,
 }
 
 // SAFETY: they have no pointers.
@@ -93,9 +95,10 @@ impl Index {
             free: from(0),
             hand: 0,
             queue: Queue::EMPTY,
+            long: LongNames::EMPTY,
         };
         let free = |number| Entry {
-            key: Key::NOBODYS,
+            key: SlotKey::NOBODYS,
             next: from(number + 1),
             first: NONE,
             seen: 0,
@@ -121,7 +124,7 @@ impl Index {
     /// The slot that serves `key`, if there is one.
     pub fn find(&self, key: KeyRef<'_>) -> Option<FoundSlot> {
         let entries = self.table.read();
-        walk(&entries, key).map(|number| self.found(&entries, number))
+        walk(entries.head(), &entries, key).map(|number| self.found(&entries, number))
     }
 
     /// The slot that serves `key`; if there is none, a free or idle slot is assigned to
@@ -137,11 +140,11 @@ impl Index {
     ) -> Claim {
         let mut table = self.table.write();
         let (heads, entries) = table.parts();
-        if let Some(number) = walk(entries, key) {
+        if let Some(number) = walk(heads, entries, key) {
             let stored = &mut entries[number].key;
             if stored.incarnation() != incarnation {
                 self.slots[number].begin_anew();
-                stored.set(key, incarnation);
+                stored.set_incarnation(incarnation);
             }
             heads.queue.leave();
             return Claim::Slot(self.found(entries, number), None);
@@ -150,9 +153,11 @@ impl Index {
             return Claim::Wait;
         }
         let mut of_database = None;
-        let number = match heads.free {
-            NONE => {
-                let Some((number, leftover)) = self.evict(heads, entries) else {
+        let has_room = heads.long.have_room_for(key);
+        let free = Some(heads.free).filter(|&free| has_room && free != NONE);
+        let number = match free {
+            None => {
+                let Some((number, leftover)) = self.evict(heads, entries, !has_room) else {
                     return Claim::Wait;
                 };
                 if let Some(leftover) = leftover {
@@ -161,7 +166,7 @@ impl Index {
                 }
                 number
             }
-            free => {
+            Some(free) => {
                 heads.free = entries[free as usize].next;
                 self.slots[free as usize].begin_anew();
                 free as usize
@@ -171,7 +176,7 @@ impl Index {
         let bucket = bucket(entries, key);
         let first = std::mem::replace(&mut entries[bucket].first, number as u32);
         let entry = &mut entries[number];
-        entry.key.set(key, incarnation);
+        entry.key.set(key, incarnation, &mut heads.long);
         entry.next = first;
         entry.seen = self.slots[number].buffer.drawn();
         Claim::Slot(self.found(entries, number), of_database)
@@ -212,7 +217,7 @@ impl Index {
     pub fn free(&self, key: KeyRef<'_>) {
         let mut table = self.table.write();
         let (heads, entries) = table.parts();
-        if let Some(number) = walk(entries, key) {
+        if let Some(number) = walk(heads, entries, key) {
             self.give_back(heads, entries, number);
         }
     }
@@ -222,8 +227,8 @@ impl Index {
         let mut table = self.table.write();
         let (heads, entries) = table.parts();
         for number in 0..entries.len() {
-            let key = entries[number].key.get();
-            if key.database == database && gone(key.catalog) {
+            let key = &entries[number].key;
+            if key.database() == database && gone(key.catalog()) {
                 self.give_back(heads, entries, number);
             }
         }
@@ -233,7 +238,7 @@ impl Index {
     /// slot continues to serve that key.
     pub fn with(&self, key: KeyRef<'_>, act: impl FnOnce(&Slot)) {
         let entries = self.table.read();
-        if let Some(number) = walk(&entries, key) {
+        if let Some(number) = walk(entries.head(), &entries, key) {
             act(&self.slots[number]);
         }
     }
@@ -242,8 +247,8 @@ impl Index {
     pub fn each_of(&self, database: u32, mut visit: impl FnMut(KeyRef<'_>, usize, &Slot)) {
         let entries = self.table.read();
         for (number, entry) in entries.iter().enumerate() {
-            let key = entry.key.get();
-            if key.database == database {
+            if entry.key.database() == database {
+                let key = entry.key.get(&entries.head().long);
                 visit(key, number, &self.slots[number]);
             }
         }
@@ -263,12 +268,12 @@ impl Index {
     /// The key and epoch of a slot now, if it serves any tag.
     pub fn owner_of(&self, number: usize) -> Option<(OwnedKey, FoundSlot)> {
         let entries = self.table.read();
-        let key = entries[number].key.get();
+        let key = entries[number].key.get(&entries.head().long);
         (key.database != 0).then(|| (key.to_owned(), self.found(&entries, number)))
     }
 
     fn give_back(&self, heads: &mut Heads, entries: &mut [Entry], number: usize) {
-        self.unlink(entries, number);
+        self.unlink(heads, entries, number);
         self.slots[number].begin_anew();
         entries[number].next = heads.free;
         heads.free = number as u32;
@@ -283,8 +288,8 @@ impl Index {
     }
 
     /// Removes a slot from its chain, so that it serves no key.
-    fn unlink(&self, entries: &mut [Entry], number: usize) {
-        let bucket = bucket(entries, entries[number].key.get());
+    fn unlink(&self, heads: &mut Heads, entries: &mut [Entry], number: usize) {
+        let bucket = bucket(entries, entries[number].key.get(&heads.long));
         let next = entries[number].next;
         let mut link = &mut entries[bucket].first;
         while *link != number as u32 {
@@ -292,14 +297,20 @@ impl Index {
             link = &mut entries[before].next;
         }
         *link = next;
-        entries[number].key = Key::NOBODYS;
+        entries[number].key.clear(&mut heads.long);
         self.requested[number].store(0, Ordering::Relaxed);
     }
 
     /// Finds a slot of which no session has drawn an id, or used one of its cache, since the hand
     /// last passed it, and that no session waits for, and removes it from its tag. A second round takes any
-    /// slot that no session waits for. Returns the slot and the tag's unused ids.
-    fn evict(&self, heads: &mut Heads, entries: &mut [Entry]) -> Option<(usize, Option<Leftover>)> {
+    /// slot that no session waits for. Returns the slot and the tag's unused ids. Only a slot with a
+    /// long name if there is to be room for another one.
+    fn evict(
+        &self,
+        heads: &mut Heads,
+        entries: &mut [Entry],
+        is_for_long: bool,
+    ) -> Option<(usize, Option<Leftover>)> {
         let count = self.slots.len();
         let now = clock::monotonic();
         for step in 0..count * 2 {
@@ -310,10 +321,11 @@ impl Index {
             let is_used = slot.buffer.take_used();
             let same = std::mem::replace(&mut entry.seen, drawn) == drawn;
             let idle = (same && !is_used) || step >= count;
-            if idle && !slot.is_awaited(now) {
-                let key = entry.key.get().to_owned();
+            let fits = entry.key.is_long() || !is_for_long;
+            if idle && fits && !slot.is_awaited(now) {
+                let key = entry.key.get(&heads.long).to_owned();
                 let incarnation = entry.key.incarnation();
-                self.unlink(entries, number);
+                self.unlink(heads, entries, number);
                 let unused = slot.begin_anew().last_consecutive();
                 let leftover = unused.map(|unused| Leftover {
                     key,
@@ -335,11 +347,11 @@ fn bucket(entries: &[Entry], key: KeyRef<'_>) -> usize {
 }
 
 /// The slot that serves `key`.
-fn walk(entries: &[Entry], key: KeyRef<'_>) -> Option<usize> {
+fn walk(heads: &Heads, entries: &[Entry], key: KeyRef<'_>) -> Option<usize> {
     let mut number = entries[bucket(entries, key)].first;
     while number != NONE {
         let entry = &entries[number as usize];
-        if entry.key.get() == key {
+        if entry.key.get(&heads.long) == key {
             return Some(number as usize);
         }
         number = entry.next;

@@ -11,6 +11,7 @@
 //!   ids of blocks back, and what the centre knows.
 //! - [`leftovers`]: unused ids of evicted slots, which loaders take back.
 //! - [`generators`]: one per database that issues snowflake ids.
+//! - [`texts`]: why loads of slots have failed.
 //!
 //! Everything is sized at server start and has the same address in every process,
 //! because the postmaster maps it before it forks.
@@ -22,8 +23,8 @@
 //!    the loader has recorded about the tag. Drawing needs no lock.
 //! 3. the loader table's. Before a loader leaves, it checks under this lock whether
 //!    there is work, and takes the next two to do so.
-//! 4. the mailbox's, that of the leftovers, and those of the contacts with the centre: no other
-//!    lock is taken under them.
+//! 4. the mailbox's, that of the leftovers, that of the texts, and those of the contacts with the
+//!    centre: no other lock is taken under them.
 //! 5. the generators' directory: which generator serves which database; then a
 //!    generator's `state`: its lease. Neither is taken together with 1 or 2.
 //!
@@ -49,6 +50,7 @@ mod queue;
 pub mod requests;
 pub mod slot;
 pub mod text;
+pub mod texts;
 pub mod upstream;
 pub mod waits;
 
@@ -60,6 +62,7 @@ use index::Index;
 use leftovers::Leftovers;
 use loaders::Loaders;
 use mailbox::Mailbox;
+use texts::Texts;
 
 use crate::error::Report;
 use crate::pg::bgworker;
@@ -73,6 +76,7 @@ pub struct Shared {
     pub mailbox: Mailbox,
     pub leftovers: Leftovers,
     pub generators: Generators,
+    texts: Texts,
 }
 
 const MAILBOX: requests::Names = [c"leaf mailbox lock", c"leaf mailbox", c"leaf mailbox used"];
@@ -116,6 +120,7 @@ fn request(request: &Request) {
     Mailbox::request_memory(request, Mailbox::places());
     Leftovers::request_memory(request);
     Generators::request_memory(request);
+    Texts::request_memory(request);
 }
 
 fn startup(startup: &Startup) {
@@ -126,6 +131,7 @@ fn startup(startup: &Startup) {
         mailbox: Mailbox::attach(startup, MAILBOX, Mailbox::places()),
         leftovers: Leftovers::attach(startup),
         generators: Generators::attach(startup),
+        texts: Texts::attach(startup),
     };
     if let Some(at_startup) = AT_STARTUP.get() {
         at_startup(&shared);

@@ -9,6 +9,7 @@ use leaf_core::time::{Monotonic, WallTime};
 use leaf_core::{DoubleBuffer, Run};
 
 use super::failures::Failures;
+use super::texts::KeptText;
 use super::upstream::Denial;
 use super::waits::Waits;
 use crate::pg::clock::{self, AtomicMonotonic};
@@ -84,7 +85,7 @@ pub struct TagState {
     /// Who has granted the ids. Beside the verdict, it takes no room.
     pub grantor: Grantor,
     /// Loads that failed.
-    pub failures: Failures,
+    pub failures: Failures<KeptText>,
 }
 
 // SAFETY: it has no pointers.

@@ -1,5 +1,7 @@
 //! A short text in shared memory.
 
+use super::failures::Keep;
+
 /// At most `N` bytes of text; longer texts are truncated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
@@ -27,5 +29,17 @@ impl<const N: usize> Text<N> {
     /// The text.
     pub fn get(&self) -> String {
         String::from_utf8_lossy(&self.bytes[..self.len as usize]).into_owned()
+    }
+}
+
+impl<const N: usize> Keep for Text<N> {
+    const NONE: Self = Self::EMPTY;
+
+    fn keep(text: &str) -> Self {
+        Self::of(text)
+    }
+
+    fn get(&self) -> String {
+        Text::get(self)
     }
 }

@@ -20,7 +20,9 @@ use crate::{Config, Error, SegmentId};
 const PREFETCH_PERCENT: u64 = 10;
 
 /// A tag's ids in memory. Any thread may draw; publishing, discarding and closing take
-/// the gate's lock. `S` is what reserves blocks.
+/// the gate's lock. `S` is what reserves blocks. Aligned, so that the buffer shares no two lines that
+/// hardware fetches together with anything else.
+#[repr(align(128))]
 pub(crate) struct Tag<S = Session> {
     pub(crate) name: String,
     pub(crate) buffer: DoubleBuffer,

@@ -31,6 +31,7 @@ mod never_twice {
     mod cache;
     mod changes;
     mod concurrency;
+    mod memory;
     mod parallel;
     mod races;
     mod transactions;

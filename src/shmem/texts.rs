@@ -1,0 +1,83 @@
+//! Why the loads of tags have failed, in a small table beside the slots: most tags have no failure, and
+//! those that fail at the same time fail for the same reason.
+
+use super::failures::Keep;
+use super::text::Text;
+use crate::pg::lwlock::LockedSlice;
+use crate::pg::shm::{Request, Shareable, Startup};
+
+/// How many texts there are.
+const ROOM: usize = 128;
+
+/// The last texts. A new one takes the place of the oldest.
+pub struct Texts {
+    places: LockedSlice<Place, Count>,
+}
+
+/// How many texts were ever kept.
+#[repr(transparent)]
+struct Count(u32);
+
+// SAFETY: it has no pointers.
+unsafe impl Shareable for Count {}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
+struct Place(Text<254>);
+
+// SAFETY: it has no pointers.
+unsafe impl Shareable for Place {}
+
+/// A text of the table, by its number, counted from 1; 0 for none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct KeptText(u32);
+
+impl Texts {
+    /// Requests the memory.
+    pub(super) fn request_memory(request: &Request) {
+        LockedSlice::<Place, Count>::request_memory(request, ROOM);
+    }
+
+    /// Attaches to that memory.
+    pub(super) fn attach(startup: &Startup) -> Self {
+        let names = (c"leaf texts lock", c"leaf texts");
+        Texts {
+            places: LockedSlice::attach(startup, names, || Count(0), ROOM, |_| Place(Text::EMPTY)),
+        }
+    }
+
+    fn keep(&self, text: &str) -> KeptText {
+        let text = Place(Text::of(text));
+        let mut places = self.places.write();
+        let (Count(count), places) = places.parts();
+        // The numbers of the texts that are there, the newest first.
+        let mut numbers = (1..=*count).rev().take(ROOM);
+        let same = numbers.find(|&number| places[number as usize % ROOM] == text);
+        KeptText(same.unwrap_or_else(|| {
+            *count += 1;
+            places[*count as usize % ROOM] = text;
+            *count
+        }))
+    }
+
+    fn get(&self, KeptText(number): KeptText) -> Option<String> {
+        let places = self.places.read();
+        let Count(count) = *places.head();
+        let is_there = number > 0 && count - number < ROOM as u32;
+        is_there.then(|| places[number as usize % ROOM].0.get())
+    }
+}
+
+impl Keep for KeptText {
+    const NONE: Self = KeptText(0);
+
+    fn keep(text: &str) -> Self {
+        super::require().texts.keep(text)
+    }
+
+    fn get(&self) -> String {
+        let text = super::get().and_then(|shared| shared.texts.get(*self));
+        text.unwrap_or_else(|| "the server's log says why".to_owned())
+    }
+}
