@@ -1127,6 +1127,7 @@ CREATE FUNCTION leaf.segment_stats(
         OUT total_wait_ms double precision,
         OUT longest_wait_ms double precision,
         OUT timeouts bigint,
+        OUT evictions bigint,
         OUT last_error text,
         OUT last_error_at timestamptz,
         OUT stats_reset timestamptz) RETURNS record

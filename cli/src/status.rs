@@ -93,6 +93,9 @@ fn table(look: &Look) -> Result<(), Failure> {
     if let Some(upstream) = &look.upstream {
         line(&about_upstream(upstream))?;
     }
+    if let Some(evictions) = Tag::about_evictions(&look.tags) {
+        line(&evictions)?;
+    }
     if look.tags.is_empty() {
         return line(match look.server.is_monitor || look.server.is_plain {
             true => "There are no tags.",

@@ -141,7 +141,8 @@ fn leaf_segment_stats(call: Call<'_>) -> Record {
         .with("next_left", levels.next as i64)
         .with("next_ready", levels.next > 0)
         .with("step", if seen.step > 0 { seen.step } else { step })
-        .with("ids_per_second", seen.ids_per_second);
+        .with("ids_per_second", seen.ids_per_second)
+        .with("evictions", shared.index.evictions() as i64);
     with_common(record, waits, &seen.failures, seen.reset_at)
 }
 

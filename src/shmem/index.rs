@@ -54,6 +54,8 @@ struct Heads {
     queue: Queue,
     /// The names that have no room in their entries.
     long: LongNames,
+    /// How many tags were evicted.
+    evictions: u64,
 }
 
 // SAFETY: they have no pointers.
@@ -96,6 +98,7 @@ impl Index {
             hand: 0,
             queue: Queue::EMPTY,
             long: LongNames::EMPTY,
+            evictions: 0,
         };
         let free = |number| Entry {
             key: SlotKey::NOBODYS,
@@ -114,6 +117,11 @@ impl Index {
     /// The number of slots; their numbers are below it.
     pub fn len(&self) -> usize {
         self.slots.len()
+    }
+
+    /// How many tags of all databases were evicted since the server started.
+    pub fn evictions(&self) -> u64 {
+        self.table.read().head().evictions
     }
 
     /// A slot by its number.
@@ -326,6 +334,7 @@ impl Index {
                 let key = entry.key.get(&heads.long).to_owned();
                 let incarnation = entry.key.incarnation();
                 self.unlink(heads, entries, number);
+                heads.evictions += 1;
                 let unused = slot.begin_anew().last_consecutive();
                 let leftover = unused.map(|unused| Leftover {
                     key,

@@ -114,6 +114,15 @@ SELECT 'notice', subject, 'the ids at hand last less than a minute if the centre
  WHERE NOT is_own AND ids_per_second > 0 AND (current_left + next_left) / ids_per_second < 60
  ORDER BY 2;
 
+-- check: shared memory [extension monitor]
+WITH m AS (
+    SELECT count(*) AS tags, max(evictions) AS evictions, current_setting('leaf.max_tags')::bigint AS slots FROM leaf.stat_segment)
+SELECT 'warning', 'shared memory', format('%s tags were evicted since the server started, of %s that have room at once', evictions, slots),
+       format('set leaf.max_tags to %s, or more if other databases have many tags, too, and restart the server',
+              greatest(2 * slots, tags + tags / 4))
+  FROM m
+ WHERE evictions > slots;
+
 -- check: snowflake ids [extension monitor]
 SELECT 'warning', 'clock', format('it has gone back %s times since the server started', rollbacks),
        'let chrony or ntpd slew the clock instead of setting it'

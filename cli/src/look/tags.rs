@@ -8,6 +8,7 @@ use tokio_postgres::Client;
 
 use super::value::as_string;
 use crate::failure::Failure;
+use crate::human;
 
 row! {
     /// A row of `leaf.stat_segment`, whose documentation says what the fields mean.
@@ -35,6 +36,8 @@ row! {
         pub total_wait_ms: f64,
         pub longest_wait_ms: f64,
         pub timeouts: i64,
+        /// Of all tags and databases of the server.
+        pub evictions: i64,
         pub last_error: Option<String>,
         pub last_error_at: Option<Timestamp>,
     }
@@ -48,7 +51,7 @@ impl Tag {
                 NULL::interval AS time_left, upstream_tag, 0::bigint AS current_left, 0::bigint AS next_left, \
                 step::bigint AS step, 0::bigint AS loads, 0::bigint AS ids_drawn, 0::float8 AS ids_per_second, \
                 0::bigint AS waits, 0::float8 AS total_wait_ms, 0::float8 AS longest_wait_ms, \
-                0::bigint AS timeouts, NULL::text AS last_error, NULL::timestamptz AS last_error_at \
+                0::bigint AS timeouts, 0::bigint AS evictions, NULL::text AS last_error, NULL::timestamptz AS last_error_at \
            FROM leaf.alloc, \
                 LATERAL (SELECT least(max_value, 9223372036854775806)::numeric AS last) AS l, \
                 LATERAL (SELECT greatest(last - max_id + 1, 0) AS ids_left, greatest(last, 0) AS all_ids) AS i) AS s";
@@ -60,6 +63,15 @@ impl Tag {
         };
         let rows = Statement::<Vec<Tag>>::select(&format!("{from} ORDER BY biz_tag"), vec![]);
         Ok(rows.execute(client).await?)
+    }
+
+    /// A line about tags that evict each other, if they do.
+    pub fn about_evictions(tags: &[Tag]) -> Option<String> {
+        let evictions = tags.iter().map(|tag| tag.evictions).max().unwrap_or(0);
+        (evictions > 0).then(|| {
+            let evictions = human::grouped(evictions);
+            format!("{evictions} evictions of tags from shared memory since the server started: see leafctl doctor")
+        })
     }
 
     /// Ids in both buffers.

@@ -7,7 +7,7 @@ use ratatui::text::{Line, Span};
 
 use super::theme::Theme;
 use crate::human;
-use crate::look::{Look, Snowflake, Upstream};
+use crate::look::{Look, Snowflake, Tag, Upstream};
 use crate::top::app::{App, Source};
 
 /// The first line is about everything, then there is one for each database, as far as a
@@ -103,6 +103,9 @@ fn about<'a>(source: &'a Source, theme: &Theme, now: Timestamp) -> Vec<Span<'a>>
         return spans;
     };
     spans.extend(of_server(look, theme));
+    if let Some(evictions) = Tag::about_evictions(&look.tags) {
+        spans.push(Span::styled(format!("  {evictions}"), theme.warning()));
+    }
     if let Some(snowflake) = &look.snowflake {
         spans.extend(of_snowflake(snowflake, theme, now));
     }

@@ -113,3 +113,32 @@ fn lossless_failovers_without_a_synchronous_standby_are_found() {
     primary.reload("synchronous_standby_names", "s");
     assert_eq!(findings(&primary), (Some(0), vec![]));
 }
+
+/// Three rounds of 40 tags in 16 places.
+#[test]
+fn tags_that_evict_each_other_are_found() {
+    let server = Server::options().set("leaf.max_tags", "16").start();
+    let mut client = server.connect();
+    client.run("SELECT leaf_tag_create('tag' || n, step => 10) FROM generate_series(1, 40) AS n");
+    let evictions = "SELECT coalesce(max(evictions), 0)::bigint FROM leaf.stat_segment";
+    let draw = "SELECT leaf_segment_next(biz_tag::text) FROM leaf.alloc ORDER BY biz_tag LIMIT 16";
+    client.run(draw);
+    assert_eq!(client.number(evictions), 0);
+    let status = || Said::by(leafctl_on(&server).arg("status")).done();
+    assert!(!status().contains("evictions"), "{}", status());
+    for _ in 0..3 {
+        client.run("SELECT leaf_segment_next(biz_tag::text) FROM leaf.alloc");
+    }
+    let seen = client.number(evictions);
+    assert!((60..=120).contains(&seen), "{seen}");
+    finds(
+        &server,
+        &format!(
+            "warning shared memory: {seen} tags were evicted since the server started, of 16 that have room at once"
+        ),
+    );
+    let doctor = Said::by(leafctl_on(&server).arg("doctor")).out;
+    assert!(doctor.contains("set leaf.max_tags to 50"), "{doctor}");
+    let line = format!("{seen} evictions of tags from shared memory");
+    assert!(status().contains(&line), "{}", status());
+}

@@ -87,3 +87,15 @@ fn tag_that_ends_within_days_fires_tag_ends_soon() {
     admin.run("SELECT leaf_tag_alter('orders', max_value => 9223372036854775806)");
     prometheus.resolves("LeafTagEndsSoon", &mut draw);
 }
+
+#[test]
+fn more_tags_than_places_fire_tags_evicted() {
+    let server = Server::options().set("leaf.max_tags", "16").start();
+    let mut client = server.connect();
+    client.run("SELECT leaf_tag_create('tag' || n, step => 10) FROM generate_series(1, 40) AS n");
+    let (_exporter, prometheus) = watch(&server);
+    prometheus.fires("LeafTagsEvicted", || {
+        client.run("SELECT leaf_segment_next(biz_tag::text) FROM leaf.alloc");
+    });
+    prometheus.resolves("LeafTagsEvicted", || {});
+}
