@@ -7,6 +7,7 @@ use crate::report::Report;
 
 const FEW: i64 = 1_000;
 const MANY: i64 = 11_000;
+const MOST: i64 = 100_000;
 
 /// Measures two values of `leaf.max_tags`; the difference shows the memory per tag.
 pub fn per_tag(bench: &mut Bench, report: &mut Report) {
@@ -14,10 +15,13 @@ pub fn per_tag(bench: &mut Bench, report: &mut Report) {
     let many = allocated(&mut bench.server, MANY);
     let per_tag = (many - few) as f64 / (MANY - FEW) as f64;
     report.fact("shared memory per tag", format!("{per_tag:.0} bytes"));
-    report.fact(
-        &format!("shared memory at leaf.max_tags = {FEW}"),
-        format!("{:.0} kB", few as f64 / 1024.0),
-    );
+    for max_tags in [FEW, MOST] {
+        let size = allocated(&mut bench.server, max_tags) as f64 / 1024.0;
+        report.fact(
+            &format!("shared memory at leaf.max_tags = {max_tags}"),
+            format!("{size:.0} kB"),
+        );
+    }
 }
 
 /// Bytes of shared memory that leaf has allocated.

@@ -12,6 +12,7 @@ mod sdk;
 mod sessions;
 mod single;
 mod snowflake;
+mod tags;
 
 use crate::bench::Bench;
 use crate::compare::{Comparison, in_turn};
@@ -34,7 +35,7 @@ type Work = fn(&mut Bench, &mut Report);
 
 /// The workloads and their names, for `--only`. The last ones change settings that
 /// would affect the others.
-pub const WORKS: [(&str, Work); 25] = [
+pub const WORKS: [(&str, Work); 26] = [
     ("rows against nextval", rows::against_nextval),
     (
         "rows in two sessions against nextval",
@@ -47,6 +48,7 @@ pub const WORKS: [(&str, Work); 25] = [
     ("rows against a C function", rows::against_limits),
     ("rows of a tag with a cache", rows::cached),
     ("single rows by pgbench", single::against_nextval),
+    ("thousands of tags", tags::many_against_few),
     ("latency of single rows", latency::against_select_1),
     ("bulk insert", insert::bulk),
     ("single-row inserts", insert::single_rows),
