@@ -19,7 +19,7 @@ use super::permissions::{require_draw, wait_until_readable};
 use super::{asking, error, own_tags};
 use crate::catalog::permissions::{Permissions, Readable};
 use crate::error::Report;
-use crate::pg::{clock, display, inval, role, xact};
+use crate::pg::{clock, database, display, inval, role, xact};
 use crate::shmem::index::{Claim, FoundSlot};
 use crate::shmem::slot::Slot;
 use crate::shmem::{self, Shared};
@@ -269,7 +269,10 @@ fn claim(shared: &Shared, tag: &[u8], incarnation: [u8; 16], patience: &Patience
     loop {
         let claim = (shared.index).claim(key(tag), incarnation, since, &shared.leftovers);
         if let Claim::Slot(found, of_evicted) = claim {
-            let loader = of_evicted.and_then(|database| shared.loaders.latch_of(database));
+            // The loader of this database is about to be called for the new slot, and does both in one
+            // transaction.
+            let other = of_evicted.filter(|&database| database != database::current());
+            let loader = other.and_then(|database| shared.loaders.latch_of(database));
             if let Some(latch) = loader {
                 latch.set();
             }
