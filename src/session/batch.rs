@@ -80,7 +80,7 @@ fn draw_from(
     count: u64,
     patience: &Patience<'_>,
 ) -> impl Iterator<Item = Run> + use<> {
-    let ahead = tags::known(tag).and_then(|known| known.cache.take(from, count));
+    let ahead = tags::known(tag).and_then(|known| known.cache.take(from.slot, from.epoch, count));
     let drawn = match ahead {
         Some(_) => None,
         None => draw_many(from, tag, count, patience),

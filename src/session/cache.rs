@@ -8,7 +8,6 @@ use std::cell::Cell;
 
 use leaf_core::Run;
 
-use super::tags::SlotOfTag;
 use crate::shmem::slot::Slot;
 
 /// What a session has taken ahead of one slot, in one epoch of it.
@@ -76,9 +75,9 @@ impl Cache {
         self.size.get()
     }
 
-    /// Takes up to `count` ids out, if they are of this slot and its epoch.
-    pub fn take(&self, from: &SlotOfTag, count: u64) -> Option<Run> {
-        if !self.is_of(from) {
+    /// Takes up to `count` ids out, if they are of this slot and this epoch.
+    pub fn take(&self, slot: &Slot, epoch: u64, count: u64) -> Option<Run> {
+        if !self.is_of(slot, epoch) {
             return None;
         }
         if self.left.get() == 0 {
@@ -91,15 +90,16 @@ impl Cache {
         Some(taken)
     }
 
-    /// Uses the cache for a slot: what was taken of another one, or in another epoch, is dropped.
-    pub fn use_for(&self, from: &SlotOfTag) {
-        if !self.is_of(from) {
+    /// Uses the cache for a slot, of which the session takes `size` ids at once: what was taken of
+    /// another one, or in another epoch, is dropped.
+    pub fn use_for(&self, slot: &'static Slot, epoch: u64, size: u64) {
+        if !self.is_of(slot, epoch) {
             self.begin(None);
             self.then.set(None);
         }
-        self.slot.set(Some(from.slot));
-        self.epoch.set(from.epoch);
-        self.size.set(from.cache);
+        self.slot.set(Some(slot));
+        self.epoch.set(epoch);
+        self.size.set(size);
     }
 
     fn begin(&self, run: Option<Run>) {
@@ -107,8 +107,8 @@ impl Cache {
         self.left.set(run.map_or(0, |run| run.len));
     }
 
-    fn is_of(&self, from: &SlotOfTag) -> bool {
-        let slot = self.slot.get();
-        slot.is_some_and(|slot| std::ptr::eq(slot, from.slot)) && self.epoch.get() == from.epoch
+    fn is_of(&self, slot: &Slot, epoch: u64) -> bool {
+        let own = self.slot.get();
+        own.is_some_and(|own| std::ptr::eq(own, slot)) && self.epoch.get() == epoch
     }
 }

@@ -40,7 +40,7 @@ pub fn draw(from: &SlotOfTag, tag: &[u8], patience: &Patience<'_>) -> Option<i64
 /// Like [`draw`], for a tag whose ids this session takes ahead, as far as it does.
 pub fn draw_ahead(from: &SlotOfTag, tag: &[u8], patience: &Patience<'_>) -> Option<i64> {
     let known = tags::known(tag);
-    if let Some(run) = known.and_then(|known| known.cache.take(from, 1)) {
+    if let Some(run) = known.and_then(|known| known.cache.take(from.slot, from.epoch, 1)) {
         return Some(run.first);
     }
     let Some(known) = known.filter(|_| from.cache > 1 && from.row == RowState::Committed) else {

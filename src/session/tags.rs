@@ -128,7 +128,7 @@ impl KnownTag {
     fn remember(&self, slot: &SlotOfTag, user: pg_sys::Oid, generation: u64) {
         self.slot.set(Some(slot.slot));
         self.shared.set((slot.cache == 1).then_some(slot.slot));
-        self.cache.use_for(slot);
+        self.cache.use_for(slot.slot, slot.epoch, slot.cache);
         self.number.set(slot.number);
         self.epoch.set(slot.epoch);
         self.user.set(user);

@@ -4,24 +4,12 @@ use std::time::Duration;
 
 use leaf_core::time::{Monotonic, WallTime};
 
-use super::text::Text;
+use super::text::{Keep, Text};
 use crate::pg::clock;
 
 /// The first pause, and the longest, in milliseconds.
 const SHORTEST: u32 = 10;
 const LONGEST: u32 = 500;
-
-/// What keeps the text of a failure.
-pub trait Keep {
-    /// No text.
-    const NONE: Self;
-
-    /// Keeps a text, truncated if necessary.
-    fn keep(text: &str) -> Self;
-
-    /// The text.
-    fn get(&self) -> String;
-}
 
 /// The last failure, and the pause after it. Kept under a lock.
 #[derive(Clone, Copy)]

@@ -62,7 +62,6 @@ use index::Index;
 use leftovers::Leftovers;
 use loaders::Loaders;
 use mailbox::Mailbox;
-use texts::Texts;
 
 use crate::error::Report;
 use crate::pg::bgworker;
@@ -76,7 +75,6 @@ pub struct Shared {
     pub mailbox: Mailbox,
     pub leftovers: Leftovers,
     pub generators: Generators,
-    texts: Texts,
 }
 
 const MAILBOX: requests::Names = [c"leaf mailbox lock", c"leaf mailbox", c"leaf mailbox used"];
@@ -120,10 +118,11 @@ fn request(request: &Request) {
     Mailbox::request_memory(request, Mailbox::places());
     Leftovers::request_memory(request);
     Generators::request_memory(request);
-    Texts::request_memory(request);
+    texts::request_memory(request);
 }
 
 fn startup(startup: &Startup) {
+    texts::attach(startup);
     let loaders = (c"leaf loaders lock", c"leaf loaders");
     let shared = Shared {
         index: Index::attach(startup, settings::server::max_tags()),
@@ -131,7 +130,6 @@ fn startup(startup: &Startup) {
         mailbox: Mailbox::attach(startup, MAILBOX, Mailbox::places()),
         leftovers: Leftovers::attach(startup),
         generators: Generators::attach(startup),
-        texts: Texts::attach(startup),
     };
     if let Some(at_startup) = AT_STARTUP.get() {
         at_startup(&shared);

@@ -1,7 +1,5 @@
 //! A short text in shared memory.
 
-use super::failures::Keep;
-
 /// At most `N` bytes of text; longer texts are truncated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
@@ -30,6 +28,18 @@ impl<const N: usize> Text<N> {
     pub fn get(&self) -> String {
         String::from_utf8_lossy(&self.bytes[..self.len as usize]).into_owned()
     }
+}
+
+/// What keeps a text.
+pub trait Keep {
+    /// No text.
+    const NONE: Self;
+
+    /// Keeps a text, truncated if necessary.
+    fn keep(text: &str) -> Self;
+
+    /// The text.
+    fn get(&self) -> String;
 }
 
 impl<const N: usize> Keep for Text<N> {

@@ -1,8 +1,9 @@
 //! Why the loads of tags have failed, in a small table beside the slots: most tags have no failure, and
 //! those that fail at the same time fail for the same reason.
 
-use super::failures::Keep;
-use super::text::Text;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use super::text::{Keep, Text};
 use crate::pg::lwlock::LockedSlice;
 use crate::pg::shm::{Request, Shareable, Startup};
 
@@ -33,20 +34,29 @@ unsafe impl Shareable for Place {}
 #[repr(transparent)]
 pub struct KeptText(u32);
 
+/// Set in the postmaster, inherited by every process it forks.
+static TEXTS: AtomicPtr<Texts> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Requests the memory.
+pub(super) fn request_memory(request: &Request) {
+    LockedSlice::<Place, Count>::request_memory(request, ROOM);
+}
+
+/// Attaches to that memory.
+pub(super) fn attach(startup: &Startup) {
+    let names = (c"leaf texts lock", c"leaf texts");
+    let places = LockedSlice::attach(startup, names, || Count(0), ROOM, |_| Place(Text::EMPTY));
+    // After a crash, this is a second value, and the old one is leaked.
+    TEXTS.store(Box::into_raw(Box::new(Texts { places })), Ordering::Relaxed);
+}
+
+/// The texts; `None` in a server that has not preloaded leaf.
+fn texts() -> Option<&'static Texts> {
+    // SAFETY: null, or what `attach` has made, which is never freed.
+    unsafe { TEXTS.load(Ordering::Relaxed).as_ref() }
+}
+
 impl Texts {
-    /// Requests the memory.
-    pub(super) fn request_memory(request: &Request) {
-        LockedSlice::<Place, Count>::request_memory(request, ROOM);
-    }
-
-    /// Attaches to that memory.
-    pub(super) fn attach(startup: &Startup) -> Self {
-        let names = (c"leaf texts lock", c"leaf texts");
-        Texts {
-            places: LockedSlice::attach(startup, names, || Count(0), ROOM, |_| Place(Text::EMPTY)),
-        }
-    }
-
     fn keep(&self, text: &str) -> KeptText {
         let text = Place(Text::of(text));
         let mut places = self.places.write();
@@ -73,11 +83,11 @@ impl Keep for KeptText {
     const NONE: Self = KeptText(0);
 
     fn keep(text: &str) -> Self {
-        super::require().texts.keep(text)
+        texts().map_or(Self::NONE, |texts| texts.keep(text))
     }
 
     fn get(&self) -> String {
-        let text = super::get().and_then(|shared| shared.texts.get(*self));
+        let text = texts().and_then(|texts| texts.get(*self));
         text.unwrap_or_else(|| "the server's log says why".to_owned())
     }
 }

@@ -46,7 +46,7 @@ impl Installation {
         }
     }
 
-    /// A copy with the library and the scripts of [`earlier`] in place of those that are tested.
+    /// A copy with the library and the scripts of the earlier version in place of those that are tested.
     pub fn earlier() -> Installation {
         let installation = Installation::copy();
         let is_script = |name: &str| name == "leaf.control" || name.starts_with("leaf--");

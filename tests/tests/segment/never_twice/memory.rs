@@ -31,7 +31,7 @@ fn long_names_evict_each_other_and_repeat_no_id() {
         for n in 1_000..1_200 {
             let tag = "語".repeat(120) + &n.to_string();
             let id = client.next(&tag).expect("an id");
-            drawn.entry(tag).or_insert_with(Ledger::new).add([id]);
+            drawn.entry(tag).or_default().add([id]);
         }
     }
     assert!(
