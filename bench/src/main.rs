@@ -50,7 +50,7 @@ struct Arguments {
     only: Option<String>,
 
     /// Run each side of a comparison this often.
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
     repetitions: u32,
 }
 

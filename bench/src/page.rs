@@ -2,8 +2,7 @@
 
 use std::collections::HashMap;
 
-/// Beyond which factor between the lowest and the highest ratio nothing is told by the median.
-const UNSTEADY: f64 = 2.0;
+use crate::compare::STEADY;
 
 /// A page with the figures of the results in each row that names what was measured.
 pub fn refreshed(page: &str, results: &str) -> String {
@@ -12,7 +11,7 @@ pub fn refreshed(page: &str, results: &str) -> String {
         .map(cells)
         .filter_map(|cells| match cells.as_slice() {
             [work, against, leaf, other, ratio, ..] => {
-                let figures = vec![leaf.clone(), other.clone(), steady(ratio)?];
+                let figures = vec![leaf.clone(), other.clone(), shown(ratio)?];
                 Some((vec![work.clone(), against.clone()], figures))
             }
             [what, figure] => Some((vec![what.clone()], vec![figure.clone()])),
@@ -46,14 +45,14 @@ fn cells(line: &str) -> Vec<String> {
     cells.map_or(Vec::new(), Iterator::collect)
 }
 
-/// The median of a ratio such as `1.02 (0.83–3.50)`, unless the range is too wide.
-fn steady(ratio: &str) -> Option<String> {
+/// The median of a ratio such as `1.02 (0.99–1.05)`, with the range if that is wide.
+fn shown(ratio: &str) -> Option<String> {
     let (median, range) = ratio.split_once(" (")?;
     let (lowest, highest) = range.trim_end_matches(')').split_once('–')?;
     let [lowest, highest] = [lowest, highest].map(str::parse::<f64>);
-    Some(match highest.ok()? <= UNSTEADY * lowest.ok()? {
+    Some(match highest.ok()? <= STEADY * lowest.ok()? {
         true => median.to_owned(),
-        false => "not steady".to_owned(),
+        false => ratio.to_owned(),
     })
 }
 
@@ -65,7 +64,7 @@ mod tests {
     fn rows_that_name_what_was_measured_get_its_figures() {
         let results = "\
             | work | against | leaf | other | ratio | bound | met? |\n\
-            | rows | `nextval` | 2 M/s | 1 M/s | 2.00 (1.50–2.50) | ≥ 1.00 | yes |\n\
+            | rows | `nextval` | 2 M/s | 1 M/s | 2.00 (1.95–2.05) | ≥ 1.00 | yes |\n\
             | other rows | `nextval` | 2 M/s | 1 M/s | 2.00 (0.50–2.50) | | |\n\
             | ids per second, 1 session: uuidv7 | 3 M/s |\n\
             | ids per second, 8 sessions: uuidv7 | 4 M/s |\n";
@@ -78,7 +77,7 @@ mod tests {
         let expected = "\
             text | with a line\n\
             | rows | `nextval` | 2 M/s | 1 M/s | 2.00 |\n\
-            | other rows | `nextval` | 2 M/s | 1 M/s | not steady |\n\
+            | other rows | `nextval` | 2 M/s | 1 M/s | 2.00 (0.50–2.50) |\n\
             | `uuidv7` | 3 M/s | 4 M/s |\n\
             | if | then |\n";
         assert_eq!(refreshed(page, results), expected);

@@ -29,8 +29,7 @@ fn figures_are_those_of_the_benchmark() {
     assert!(compared.len() >= 5 && counted.len() >= 5, "{counted:?}");
     for row in compared {
         let is_it = |it: &&Vec<String>| {
-            let is_steady = it[4].starts_with(&format!("{} (", row[4]));
-            it[..4] == row[..4] && (is_steady || row[4] == "not steady")
+            it[..4] == row[..4] && (it[4] == row[4] || it[4].starts_with(&format!("{} (", row[4])))
         };
         let found = measured.iter().find(is_it);
         assert!(found.is_some(), "{row:?} is in no file of results");

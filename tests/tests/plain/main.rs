@@ -5,6 +5,7 @@
 mod copies;
 mod install;
 mod moving;
+mod readers;
 mod registry;
 mod reserve;
 mod services;
