@@ -13,6 +13,7 @@ mod sessions;
 mod single;
 mod snowflake;
 mod tags;
+mod worst;
 
 use crate::bench::Bench;
 use crate::compare::{Comparison, in_turn};
@@ -35,7 +36,7 @@ type Work = fn(&mut Bench, &mut Report);
 
 /// The workloads and their names, for `--only`. The last ones change settings that
 /// would affect the others.
-pub const WORKS: [(&str, Work); 26] = [
+pub const WORKS: [(&str, Work); 28] = [
     ("rows against nextval", rows::against_nextval),
     (
         "rows in two sessions against nextval",
@@ -78,6 +79,10 @@ pub const WORKS: [(&str, Work); 26] = [
     ("ids by sessions", sessions::by_number),
     ("failover", failover::timeline),
     ("sdk in process", sdk::buffered_against_fetch_add),
+    (
+        "sdk against a buffer over nextval",
+        sdk::against_a_buffer_over_nextval,
+    ),
     ("sdk latency", sdk::latency_while_refilling),
     ("sdk calls", sdk::calls_against_the_driver),
     ("plain edition", plain::against_library),
@@ -86,6 +91,7 @@ pub const WORKS: [(&str, Work); 26] = [
         prefetch::with_and_without,
     ),
     ("memory per tag", memory::per_tag),
+    ("worst cases", worst::cases),
 ];
 
 /// The texts and the bound of a comparison in the main table.

@@ -2,13 +2,14 @@
 //! calls to the server compared with the driver's own.
 
 use std::hint::black_box;
-use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Barrier, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use leaf_sdk::{Config, IdSource, Leaf, SegmentSource};
 use leaf_tests::Draw;
+use leaf_tests::postgres::Client;
 
 use super::Line;
 use crate::bench::{Bench, TAG};
@@ -57,6 +58,66 @@ pub fn buffered_against_fetch_add(bench: &mut Bench, report: &mut Report) {
             bound,
         };
         line.report(report, Unit::PerSecond, &comparison);
+    }
+}
+
+/// Against what a user would write instead: a buffer over `nextval` of a sequence with
+/// `INCREMENT BY 1000`.
+pub fn against_a_buffer_over_nextval(bench: &mut Bench, report: &mut Report) {
+    create_tag(bench);
+    let mut client = bench.server.connect();
+    client.run("CREATE SEQUENCE IF NOT EXISTS s_blocks INCREMENT BY 1000");
+    let config = Config::new(&bench.server.connection_string()).expect("a connection string");
+    let leaf = Leaf::new(config).expect("a handle");
+    let source = leaf.segment(SDK_TAG);
+    let rival = Mutex::new(Rival {
+        client,
+        next: 0,
+        end: 0,
+    });
+    for threads in [1, 2] {
+        let draws = bench.runs.size(10_000_000, 500_000) / threads as u64;
+        let comparison = in_turn(
+            bench.runs.repetitions,
+            || {
+                per_second(threads, draws, || {
+                    black_box(source.next().expect("an id"));
+                })
+            },
+            || {
+                per_second(threads, draws, || {
+                    black_box(rival.lock().expect("no panic").next());
+                })
+            },
+        );
+        let line = Line {
+            work: match threads {
+                1 => "client library with its defaults, 1 thread",
+                _ => "client library with its defaults, 2 threads",
+            },
+            against: "a buffer over `nextval` of a sequence with `INCREMENT BY 1000`",
+            bound: Bound::None,
+        };
+        line.report(report, Unit::PerSecond, &comparison);
+    }
+    leaf.close().expect("the server answers");
+}
+
+/// Ids of a sequence with `INCREMENT BY 1000`: each value stands for itself and the 999 after it.
+struct Rival {
+    client: Client,
+    next: i64,
+    end: i64,
+}
+
+impl Rival {
+    fn next(&mut self) -> i64 {
+        if self.next == self.end {
+            self.next = self.client.number("SELECT nextval('s_blocks')");
+            self.end = self.next + 1_000;
+        }
+        self.next += 1;
+        self.next - 1
     }
 }
 
@@ -156,8 +217,9 @@ fn per_second(threads: usize, count: u64, work: impl Fn() + Sync) -> f64 {
                 })
             })
             .collect();
-        ready.wait();
+        // Before: the threads may be done when this one goes on.
         let start = Instant::now();
+        ready.wait();
         for thread in running {
             thread.join().expect("no panic");
         }

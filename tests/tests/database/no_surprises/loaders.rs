@@ -32,7 +32,12 @@ fn terminated_loader_goes_and_comes_back() {
         ledger.add(draw_many(&mut client, "orders", 10_000));
     }
     // It ignores what Ctrl-C would send.
-    let loader = server.loaders("work")[0];
+    let mut loader = 0;
+    wait_until("there is one loader", || {
+        let loaders = server.loaders("work");
+        loader = loaders.first().copied().unwrap_or(0);
+        loaders.len() == 1
+    });
     signal(loader, Signal::SIGINT);
     ledger.add(draw_many(&mut client, "orders", 100_000));
     assert_eq!(server.loaders("work"), [loader]);
