@@ -113,7 +113,10 @@ impl Under {
     fn is_of(&self, origin: &Origin) -> bool {
         match (self.slot, origin) {
             (Some(before), Origin::Slot(now)) => {
-                std::ptr::eq(before.slot, now.slot) && before.epoch == now.epoch
+                std::ptr::eq(before.slot, now.slot)
+                    && before.epoch == now.epoch
+                    // Compared again: the tag was looked up after its epoch was read.
+                    && now.slot.buffer.epoch() == now.epoch
             }
             _ => false,
         }

@@ -1,7 +1,7 @@
 //! The ids of a tag that this session has taken ahead, as with `CREATE SEQUENCE ... CACHE`.
 //!
-//! They are this session's alone: handing one out touches no shared memory but the slot's epoch,
-//! which is only read. Another epoch, or another slot, drops them. They are runs, not a first and
+//! They are this session's alone: handing one out reads the slot's epoch, and that it is in use, and
+//! writes no shared memory unless that was forgotten. Another epoch, or another slot, drops them. They are runs, not a first and
 //! a last id: one access to a buffer can give two runs with numbers of others in between.
 
 use std::cell::Cell;
@@ -77,9 +77,11 @@ impl Cache {
 
     /// Takes up to `count` ids out, if they are of this slot and this epoch.
     pub fn take(&self, slot: &Slot, epoch: u64, count: u64) -> Option<Run> {
-        if !self.is_of(slot, epoch) {
+        // Compared again: the tag was looked up after its epoch was read.
+        if !self.is_of(slot, epoch) || slot.buffer.epoch() != epoch {
             return None;
         }
+        slot.buffer.note_use();
         if self.left.get() == 0 {
             self.begin(self.then.take());
         }

@@ -286,7 +286,7 @@ fn claim(shared: &Shared, tag: &[u8], incarnation: [u8; 16], patience: &Patience
                 format!("no room in shared memory for tag \"{}\"", display(tag)),
                 "Raise leaf.max_tags and restart the server.",
             )
-            .detail("Every slot is waiting for a load.")
+            .detail("Every slot, or every place for a name of more than 196 bytes, is waiting for a load.")
             .raise();
         }
         patience.nap();

@@ -166,6 +166,10 @@ impl Index {
         let number = match free {
             None => {
                 let Some((number, leftover)) = self.evict(heads, entries, !has_room) else {
+                    if !has_room {
+                        // Others, who need no such room, do not wait for it.
+                        heads.queue.leave();
+                    }
                     return Claim::Wait;
                 };
                 if let Some(leftover) = leftover {
@@ -325,16 +329,19 @@ impl Index {
             let number = heads.hand as usize % count;
             heads.hand = ((number + 1) % count) as u32;
             let (slot, entry) = (&self.slots[number], &mut entries[number]);
+            if is_for_long && !entry.key.is_long() {
+                continue;
+            }
             let drawn = slot.buffer.drawn();
             let is_used = slot.buffer.take_used();
             let same = std::mem::replace(&mut entry.seen, drawn) == drawn;
             let idle = (same && !is_used) || step >= count;
-            let fits = entry.key.is_long() || !is_for_long;
-            if idle && fits && !slot.is_awaited(now) {
+            if idle && !slot.is_awaited(now) {
                 let key = entry.key.get(&heads.long).to_owned();
                 let incarnation = entry.key.incarnation();
                 self.unlink(heads, entries, number);
-                heads.evictions += 1;
+                // Those that make room for a long name are none that more slots would prevent.
+                heads.evictions += u64::from(!is_for_long);
                 let unused = slot.begin_anew().last_consecutive();
                 let leftover = unused.map(|unused| Leftover {
                     key,

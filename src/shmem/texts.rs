@@ -61,11 +61,11 @@ impl Texts {
         let text = Place(Text::of(text));
         let mut places = self.places.write();
         let (Count(count), places) = places.parts();
-        // The numbers of the texts that are there, the newest first.
-        let mut numbers = (1..=*count).rev().take(ROOM);
+        // Among the newer half: an older one would not be there for long.
+        let mut numbers = (1..=*count).rev().take(ROOM / 2);
         let same = numbers.find(|&number| places[number as usize % ROOM] == text);
         KeptText(same.unwrap_or_else(|| {
-            *count += 1;
+            *count = count.wrapping_add(1);
             places[*count as usize % ROOM] = text;
             *count
         }))
@@ -74,7 +74,7 @@ impl Texts {
     fn get(&self, KeptText(number): KeptText) -> Option<String> {
         let places = self.places.read();
         let Count(count) = *places.head();
-        let is_there = number > 0 && count - number < ROOM as u32;
+        let is_there = number > 0 && count.wrapping_sub(number) < ROOM as u32;
         is_there.then(|| places[number as usize % ROOM].0.get())
     }
 }
@@ -88,6 +88,6 @@ impl Keep for KeptText {
 
     fn get(&self) -> String {
         let text = texts().and_then(|texts| texts.get(*self));
-        text.unwrap_or_else(|| "the server's log says why".to_owned())
+        text.unwrap_or_else(|| "not kept any more: see the server's log".to_owned())
     }
 }

@@ -90,7 +90,7 @@ pub fn request_lately_fed(shared: &Shared, database: u32) {
             let since = Monotonic::ZERO;
             match (shared.index).claim(key.as_ref(), *incarnation, since, &shared.leftovers) {
                 Claim::Slot(found, _) => shared.index.request(found.number, database),
-                Claim::Wait => return,
+                Claim::Wait => return shared.index.stop_waiting(),
             }
         }
     };

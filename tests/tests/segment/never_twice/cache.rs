@@ -2,7 +2,8 @@
 //! changed.
 
 use leaf_tests::postgres::Client;
-use leaf_tests::{Draw, Ledger, Server, draw_many, refused};
+use leaf_tests::{Draw, Ledger, Server, draw_many, refused, wait_until};
+use std::thread;
 
 /// A server with the tag `orders`, whose segments of `step` ids stay as long as they are.
 fn server(step: u32, cache: u32) -> (Server, Client) {
@@ -116,6 +117,32 @@ fn change_of_the_tag_ends_what_sessions_have_taken() {
     assert!(next(&mut client) > id);
     admin.run("SELECT leaf_tag_drop('orders')");
     refused(client.next("orders"), "42704");
+}
+
+/// A session looks the tag up again and waits for a catalog in the middle of that; meanwhile, the tag
+/// is dropped.
+#[test]
+fn ids_taken_ahead_do_not_come_after_a_drop_during_a_look_up() {
+    let (server, mut admin) = server(10_000, 100);
+    admin.run("CREATE ROLE clerks; CREATE ROLE joe LOGIN IN ROLE clerks; SELECT leaf_tag_grant('orders', 'clerks')");
+    let mut client = server.connect_as("joe", "postgres");
+    let mut holder = server.connect();
+    next(&mut client);
+    // The session has to read this role again, which only leaf asks for, and cannot.
+    admin.run("ALTER ROLE clerks CONNECTION LIMIT 5");
+    next(&mut admin);
+    holder.run("BEGIN; LOCK TABLE pg_authid IN ACCESS EXCLUSIVE MODE");
+    thread::scope(|scope| {
+        let call = scope.spawn(|| client.next("orders"));
+        let waits =
+            "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'pg_authid'::regclass";
+        wait_until("the session waits for the catalog", || {
+            call.is_finished() || admin.number(waits) == 1
+        });
+        admin.run("SELECT leaf_tag_drop('orders', force => true)");
+        holder.run("ROLLBACK");
+        refused(call.join().expect("a session"), "42704");
+    });
 }
 
 #[test]
