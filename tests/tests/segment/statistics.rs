@@ -135,6 +135,7 @@ fn time_waited_is_added_up() {
 fn statistics_are_reset_by_those_who_may() {
     let (server, mut admin) = Server::with_orders(100);
     admin.run("CREATE ROLE watcher LOGIN; GRANT pg_monitor TO watcher");
+    admin.run("SELECT leaf_tag_alter('orders', max_step => 1000)");
     draw_many(&mut admin, "orders", 500);
     admin.run("SELECT leaf_snowflake_next(); SELECT leaf_tag_create('items')");
     draw_many(&mut admin, "items", 5);
