@@ -70,7 +70,7 @@ impl Tag {
         let evictions = tags.iter().map(|tag| tag.evictions).max().unwrap_or(0);
         (evictions > 0).then(|| {
             let evictions = human::grouped(evictions);
-            format!("{evictions} evictions of tags from shared memory since the server started: see leafctl doctor")
+            format!("Evictions of tags from shared memory since the server started: {evictions}")
         })
     }
 

@@ -125,7 +125,7 @@ fn tags_that_evict_each_other_are_found() {
     client.run(draw);
     assert_eq!(client.number(evictions), 0);
     let status = || Said::by(leafctl_on(&server).arg("status")).done();
-    assert!(!status().contains("evictions"), "{}", status());
+    assert!(!status().contains("Evictions"), "{}", status());
     for _ in 0..3 {
         client.run("SELECT leaf_segment_next(biz_tag::text) FROM leaf.alloc");
     }
@@ -139,6 +139,6 @@ fn tags_that_evict_each_other_are_found() {
     );
     let doctor = Said::by(leafctl_on(&server).arg("doctor")).out;
     assert!(doctor.contains("set leaf.max_tags to 50"), "{doctor}");
-    let line = format!("{seen} evictions of tags from shared memory");
+    let line = format!("Evictions of tags from shared memory since the server started: {seen}\n");
     assert!(status().contains(&line), "{}", status());
 }
