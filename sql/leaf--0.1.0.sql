@@ -1220,6 +1220,37 @@ COMMENT ON FUNCTION leaf.failovers_left(text)
 COMMENT ON FUNCTION leaf.failovers_left()
     IS 'after how many failovers from now leaf goes on by itself, until worker ids are free again; null if no failover stops it, or if there is no standby';
 
+-- What vacuum regards for a table: sessions of its database, prepared transactions, slots and standbys.
+CREATE FUNCTION leaf.horizon(OUT dead_rows bigint, OUT holder text, OUT cure text) RETURNS SETOF record
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    WITH held AS (
+        SELECT greatest(age(backend_xmin), age(backend_xid)) AS age, xact_start AS since,
+               format('process %s (%s), in a transaction since %s', pid, usename, date_trunc('second', xact_start)) AS holder,
+               format('end its transaction: SELECT pg_terminate_backend(%s)', pid) AS cure
+          FROM pg_stat_activity
+         WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()
+         UNION ALL
+        SELECT age(transaction), prepared, format('prepared transaction %L, since %s', gid, date_trunc('second', prepared)),
+               format('COMMIT PREPARED %1$L, or ROLLBACK PREPARED %1$L', gid)
+          FROM pg_prepared_xacts
+         WHERE database = current_database()
+         UNION ALL
+        SELECT age(xmin), NULL, 'replication slot ' || slot_name,
+               CASE WHEN active THEN 'end long queries on its standby, or set hot_standby_feedback to off there'
+                    ELSE format('start what uses it, or SELECT pg_drop_replication_slot(%L)', slot_name) END
+          FROM pg_replication_slots
+         UNION ALL
+        SELECT age(backend_xmin), NULL, 'standby ' || application_name,
+               'end long queries on it, or set hot_standby_feedback to off there'
+          FROM pg_stat_replication)
+    -- The snapshot of a session is as old as the oldest transaction that ran when it was taken.
+    SELECT t.n_dead_tup, h.holder, coalesce(h.cure, 'VACUUM leaf.alloc, and look why autovacuum does not come')
+      FROM pg_stat_user_tables AS t LEFT JOIN LATERAL (SELECT * FROM held WHERE age > 100 ORDER BY age DESC, since NULLS FIRST LIMIT 1) AS h ON true
+     WHERE t.relid = 'leaf.alloc'::regclass AND t.n_dead_tup > 100000
+$$;
+COMMENT ON FUNCTION leaf.horizon()
+    IS 'who keeps dead versions of the rows of leaf.alloc from being removed, once there are 100,000, and what to do about it';
+
 /*
  * The owner of the database can dump the tables and restore the dump.
  * What rows a role may add that has no other privileges, the triggers check.

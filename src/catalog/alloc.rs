@@ -1,9 +1,11 @@
 //! `leaf.alloc`: the tags.
 
+use std::collections::HashMap;
 use std::ffi::CStr;
 
 use leaf_core::grant::{Found, Position, Row, Stripe};
 use pgrx::PgSqlErrorCode as Code;
+use pgrx::pg_sys::ItemPointerData as Tid;
 
 use super::alloc_row::own_numbers;
 use super::intent::{self, Intent, Move};
@@ -14,7 +16,8 @@ use super::statement::{
 use crate::error::Report;
 use crate::history;
 use crate::pg::datum::{
-    bigint_arg, bigint_array_arg, optional_text_arg, string_arg, text_arg, text_array_arg, uuid_arg,
+    Arg, bigint_arg, bigint_array_arg, optional_text_arg, string_arg, text_arg, text_array_arg,
+    tid_array_arg, uuid_arg,
 };
 use crate::pg::{snapshot, trigger};
 use crate::settings::segment as settings;
@@ -272,27 +275,89 @@ pub fn set_position(tag: &[u8], to: Move, history: &str) {
     }
 }
 
-/// Locks the rows of `tags` for grants, and skips those that another transaction has
-/// locked. The results are in the order of `tags`.
-pub fn lock_for_grant(tags: &[&[u8]], history: &str) -> Vec<Found> {
+/// Where the rows of tags lie in the table, as far as grants have seen them. While somebody holds
+/// an old snapshot, no version of a row can be removed, and the index leads to all of them: a row
+/// that is asked for by its place is found at once.
+#[derive(Default)]
+pub struct Places(HashMap<Vec<u8>, Tid>);
+
+impl Places {
+    /// Forgets all of them if they are more than `most`.
+    pub fn keep(&mut self, most: usize) {
+        if self.0.len() > most {
+            self.0.clear();
+        }
+    }
+
+    fn record(&mut self, tag: &[u8], place: Tid) {
+        match self.0.get_mut(tag) {
+            Some(known) => *known = place,
+            None => {
+                self.0.insert(tag.to_vec(), place);
+            }
+        }
+    }
+
+    fn of<'t>(&self, tags: impl Iterator<Item = &'t [u8]>) -> Vec<Tid> {
+        tags.filter_map(|tag| self.0.get(tag).copied()).collect()
+    }
+}
+
+/// Locks the rows of `tags`, which are in order, for grants, and skips those that another
+/// transaction has locked. The results are in the order of `tags`.
+pub fn lock_for_grant(tags: &[&[u8]], history: &str, places: &mut Places) -> Vec<Found> {
     let mut found = vec![Found::Missing; tags.len()];
-    let rows = query(
-        concat!(
-            "SELECT d.n, ",
+    let known = places.of(tags.iter().copied());
+    if !known.is_empty() {
+        // Where a row was, another one may be by now, or none.
+        let statement = concat!(
+            "SELECT a.biz_tag::text AS tag, a.ctid AS place, ",
             columns!(),
-            " FROM unnest($1) WITH ORDINALITY AS d(tag, n) JOIN leaf.alloc AS a ON a.biz_tag = d.tag \
+            " FROM leaf.alloc AS a WHERE a.ctid = ANY ($1) AND a.biz_tag = ANY ($3) \
+               FOR NO KEY UPDATE SKIP LOCKED"
+        );
+        let args = [
+            tid_array_arg(known),
+            string_arg(history),
+            text_array_arg(tags.iter().copied()),
+        ];
+        find(statement, &args, tags, &mut found, places);
+    }
+    let missing = missing(tags, &found);
+    if !missing.is_empty() {
+        let statement = concat!(
+            "SELECT a.biz_tag::text AS tag, a.ctid AS place, ",
+            columns!(),
+            " FROM unnest($1) AS d(tag) JOIN leaf.alloc AS a ON a.biz_tag = d.tag \
                 FOR NO KEY UPDATE OF a SKIP LOCKED"
-        ),
-        &[text_array_arg(tags.iter().copied()), string_arg(history)],
-        |row| (bigint(row, 1) as usize - 1, read_row(row)),
-    );
-    for (at, row) in rows {
+        );
+        let args = [text_array_arg(missing.iter().copied()), string_arg(history)];
+        find(statement, &args, tags, &mut found, places);
+    }
+    mark_busy(tags, &mut found);
+    found
+}
+
+/// Runs a statement that locks rows, and adds these to what was found of `tags`.
+fn find(statement: &str, args: &[Arg], tags: &[&[u8]], found: &mut [Found], places: &mut Places) {
+    let read = |row: &ResultRow<'_>| {
+        let tag = bytes(row, "tag").unwrap_or_default();
+        (tag, column_of::<Tid>(row, "place"), read_row(row))
+    };
+    for (tag, place, row) in query(statement, args, read) {
+        let (Ok(at), Some(place)) = (tags.binary_search(&&*tag), place) else {
+            continue;
+        };
+        places.record(&tag, place);
         found[at] = Found::Row(row);
     }
-    if found.contains(&Found::Missing) {
-        mark_busy(tags, &mut found);
-    }
-    found
+}
+
+/// Those of `tags` that were not found.
+fn missing<'t>(tags: &[&'t [u8]], found: &[Found]) -> Vec<&'t [u8]> {
+    let tags = tags.iter().zip(found);
+    let missing = tags.filter(|(_, found)| **found == Found::Missing);
+    missing.map(|(tag, _)| *tag).collect()
 }
 
 /// The centre's tags of fed tags, in UTF-8, in the order of `tags`.
@@ -349,13 +414,17 @@ pub fn attach(tag: &[u8], upstream_tag: &[u8], upstream_incarnation: [u8; 16]) {
 /// Distinguishes rows that were skipped because they are locked from rows that do not
 /// exist.
 fn mark_busy(tags: &[&[u8]], found: &mut [Found]) {
+    let missing = missing(tags, found);
+    if missing.is_empty() {
+        return;
+    }
     let existing = query(
-        "SELECT d.n FROM unnest($1) WITH ORDINALITY AS d(tag, n) JOIN leaf.alloc AS a ON a.biz_tag = d.tag",
-        &[text_array_arg(tags.iter().copied())],
-        |row| bigint(row, 1) as usize - 1,
+        "SELECT a.biz_tag::text FROM unnest($1) AS d(tag) JOIN leaf.alloc AS a ON a.biz_tag = d.tag",
+        &[text_array_arg(missing.into_iter())],
+        |row| bytes(row, 1).unwrap_or_default(),
     );
-    for at in existing {
-        if found[at] == Found::Missing {
+    for tag in existing {
+        if let Ok(at) = tags.binary_search(&&*tag) {
             found[at] = Found::Busy;
         }
     }
@@ -366,7 +435,7 @@ pub type Changed<'a> = (&'a [u8], &'a Row, bool);
 
 /// Writes the grants of rows that [`lock_for_grant`] has locked. An error if a row was not
 /// changed to its grant, for example because of a trigger.
-pub fn store_grants(grants: &[Changed<'_>], history: &str) {
+pub fn store_grants(grants: &[Changed<'_>], history: &str, places: &mut Places) {
     if grants.is_empty() {
         return;
     }
@@ -376,6 +445,7 @@ pub fn store_grants(grants: &[Changed<'_>], history: &str) {
         (tag.to_vec(), Move { to, takes_back })
     });
     let rows = || grants.iter().map(|(_, row, _)| row);
+    let known = places.of(grants.iter().map(|(tag, ..)| *tag));
     let stored = intent::with(Intent::Grant(moves.collect()), || {
         query(
             "UPDATE leaf.alloc AS a \
@@ -383,7 +453,8 @@ pub fn store_grants(grants: &[Changed<'_>], history: &str) {
                     history = $5, is_copy = false, \
                     vouched_in = CASE WHEN g.has_fed <> 0 THEN $7 ELSE a.vouched_in END \
                FROM unnest($1, $2, $3, $4, $6) AS g(tag, max_id, last_grant, largest_reserve, has_fed) \
-              WHERE a.biz_tag = g.tag RETURNING a.max_id = g.max_id",
+              WHERE a.ctid = ANY ($8) AND a.biz_tag = g.tag \
+              RETURNING a.max_id = g.max_id, a.biz_tag::text AS tag, a.ctid AS place",
             &[
                 text_array_arg(grants.iter().map(|(tag, ..)| *tag)),
                 bigint_array_arg(rows().map(|row| row.position.max_id)),
@@ -392,10 +463,23 @@ pub fn store_grants(grants: &[Changed<'_>], history: &str) {
                 string_arg(history),
                 bigint_array_arg(rows().map(|row| i64::from(row.has_fed))),
                 string_arg(&history::of_database()),
+                tid_array_arg(known),
             ],
-            |row| flag(row, 1),
+            |row| {
+                (
+                    flag(row, 1),
+                    bytes(row, "tag"),
+                    column_of::<Tid>(row, "place"),
+                )
+            },
         )
     });
+    for (_, tag, place) in &stored {
+        if let (Some(tag), Some(place)) = (tag, place) {
+            places.record(tag, *place);
+        }
+    }
+    let stored: Vec<bool> = stored.into_iter().map(|(stored, ..)| stored).collect();
     require_stored(&stored, grants);
     if !has_other_triggers() {
         return;

@@ -96,7 +96,8 @@ fn prepare_session() {
         (c"transaction_timeout", c"0"),
         (c"row_security", c"off"),
         (c"jit", c"off"),
-        // The rows are found by their key, independently of their number.
+        // The rows are found by their place or their key, independently of their number.
+        (c"enable_tidscan", c"on"),
         (c"enable_seqscan", c"off"),
         (c"enable_hashjoin", c"off"),
         (c"enable_mergejoin", c"off"),

@@ -121,6 +121,11 @@ pub fn bigint_array_arg(values: impl Iterator<Item = i64>) -> Arg {
     }
 }
 
+/// A `tid[]` parameter.
+pub fn tid_array_arg(places: Vec<pg_sys::ItemPointerData>) -> Arg {
+    DatumWithOid::from(places)
+}
+
 /// A new `text` in the current memory context.
 pub fn text_datum(text: &[u8]) -> pg_sys::Datum {
     // SAFETY: copies exactly the bytes given.

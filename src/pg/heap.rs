@@ -372,6 +372,7 @@ pub fn any_row<R>(
     index: Option<pg_sys::Oid>,
     read: impl FnOnce(&Row<'_>) -> R,
 ) -> Option<R> {
+    let index = index.map(Index::FromStart);
     scan(relation, index, None, Seen::Before, first(read))
 }
 
@@ -390,7 +391,8 @@ fn first<R>(read: impl FnOnce(&Row<'_>) -> R) -> impl FnMut(&Row<'_>) -> Option<
 }
 
 /// Finds the row of `relation` whose first column, of a text type, equals `key`, and
-/// passes it to `read`. Uses the unique index `index` on that column if it exists.
+/// passes it to `read`. Uses the unique index `index` on that column if it exists, from its end:
+/// while an old snapshot is held, no version of the row can be removed, and the last ones are there.
 ///
 /// Sees everything that was committed before the call and what this transaction did,
 /// whatever snapshot the transaction uses, because the scan takes its own snapshot,
@@ -406,6 +408,7 @@ pub fn find_by_text<R>(
     let equality = (pg_sys::F_TEXTEQ, pg_sys::DEFAULT_COLLATION_OID);
     let text = pg_sys::Datum::from(text);
     let key = Some((equality, text));
+    let index = index.map(Index::FromEnd);
     scan(relation, index, key, Seen::Before, first(read))
 }
 
@@ -421,7 +424,7 @@ fn find_by_oid<R>(
     let key = pg_sys::Datum::from(key);
     scan(
         catalog,
-        Some(index),
+        Some(Index::FromStart(index)),
         Some((equality, key)),
         seen,
         first(read),
@@ -431,10 +434,17 @@ fn find_by_oid<R>(
 /// A function that compares, and its collation.
 type Equality = (u32, pg_sys::Oid);
 
+/// An index, and from where it is read.
+#[derive(Clone, Copy)]
+enum Index {
+    FromStart(pg_sys::Oid),
+    FromEnd(pg_sys::Oid),
+}
+
 /// Passes rows to `read` until it returns something.
 fn scan<R>(
     relation: pg_sys::Oid,
-    index: Option<pg_sys::Oid>,
+    index: Option<Index>,
     first_column: Option<(Equality, pg_sys::Datum)>,
     seen: Seen,
     mut read: impl FnMut(&Row<'_>) -> Option<R>,
@@ -464,21 +474,32 @@ fn scan<R>(
             Seen::Before => std::ptr::null_mut(),
             Seen::After => &raw mut pg_sys::SnapshotSelfData,
         };
-        let scan = pg_sys::systable_beginscan(
-            table,
-            index.unwrap_or(pg_sys::InvalidOid),
-            index.is_some(),
-            snapshot,
-            i32::from(first_column.is_some()),
-            &raw mut key,
-        );
-        let mut rows = std::iter::from_fn(|| {
-            let tuple = pg_sys::systable_getnext(scan);
-            (!tuple.is_null()).then(|| Row::new(tuple, (*table).rd_att))
-        });
-        let result = rows.find_map(|row| read(&row));
-        pg_sys::systable_endscan(scan);
-        pg_sys::table_close(table, pg_sys::AccessShareLock as _);
+        let (keys, key) = (i32::from(first_column.is_some()), &raw mut key);
+        let lock = pg_sys::AccessShareLock as pg_sys::LOCKMODE;
+        let row =
+            |tuple: pg_sys::HeapTuple| (!tuple.is_null()).then(|| Row::new(tuple, (*table).rd_att));
+        let result = if let Some(Index::FromEnd(index)) = index {
+            let index = pg_sys::index_open(index, lock);
+            let scan = pg_sys::systable_beginscan_ordered(table, index, snapshot, keys, key);
+            let back = pg_sys::ScanDirection::BackwardScanDirection;
+            let mut rows = std::iter::from_fn(|| row(pg_sys::systable_getnext_ordered(scan, back)));
+            let result = rows.find_map(|row| read(&row));
+            pg_sys::systable_endscan_ordered(scan);
+            pg_sys::index_close(index, lock);
+            result
+        } else {
+            let index = match index {
+                Some(Index::FromStart(index) | Index::FromEnd(index)) => Some(index),
+                None => None,
+            };
+            let (is_there, index) = (index.is_some(), index.unwrap_or(pg_sys::InvalidOid));
+            let scan = pg_sys::systable_beginscan(table, index, is_there, snapshot, keys, key);
+            let mut rows = std::iter::from_fn(|| row(pg_sys::systable_getnext(scan)));
+            let result = rows.find_map(|row| read(&row));
+            pg_sys::systable_endscan(scan);
+            result
+        };
+        pg_sys::table_close(table, lock);
         result
     }
 }

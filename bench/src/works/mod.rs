@@ -1,5 +1,6 @@
 //! The workloads that are measured, in the order of the tables.
 
+mod blocks;
 mod failover;
 mod insert;
 mod latency;
@@ -36,7 +37,7 @@ type Work = fn(&mut Bench, &mut Report);
 
 /// The workloads and their names, for `--only`. The last ones change settings that
 /// would affect the others.
-pub const WORKS: [(&str, Work); 28] = [
+pub const WORKS: [(&str, Work); 29] = [
     ("rows against nextval", rows::against_nextval),
     (
         "rows in two sessions against nextval",
@@ -50,6 +51,10 @@ pub const WORKS: [(&str, Work); 28] = [
     ("rows of a tag with a cache", rows::cached),
     ("single rows by pgbench", single::against_nextval),
     ("thousands of tags", tags::many_against_few),
+    (
+        "blocks under an old snapshot",
+        blocks::under_an_old_snapshot,
+    ),
     ("latency of single rows", latency::against_select_1),
     ("bulk insert", insert::bulk),
     ("single-row inserts", insert::single_rows),

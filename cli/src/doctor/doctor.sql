@@ -63,6 +63,13 @@ SELECT 'error', 'loader', 'it waits for a synchronous standby: nothing is grante
  WHERE backend_type = 'leaf loader' AND datname = current_database()
    AND wait_event = 'SyncRep' AND xact_start < clock_timestamp() - interval '1 s';
 
+-- Old versions of rows, which slow grants once they are many.
+-- check: table leaf.alloc [extension monitor primary]
+SELECT 'warning', 'table leaf.alloc',
+       format('it has %s dead versions of its rows', dead_rows) || coalesce(', which cannot be removed because of ' || holder, ''),
+       cure
+  FROM leaf.horizon();
+
 -- Whether ids are left, and whether they come in time.
 -- check: tags
 WITH s AS (

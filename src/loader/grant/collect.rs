@@ -181,14 +181,15 @@ pub fn next_try(shared: &Shared, database: u32) -> Option<Monotonic> {
         .min()
 }
 
-/// The loader of the database has ended its loads, but for the segments that are under way.
+/// The loader has ended the loads of slots, but for the segments that are under way.
 pub fn end_loading(
     shared: &Shared,
-    database: u32,
+    slots: impl IntoIterator<Item = usize>,
     is_under_way: impl Fn(&dyn Fn(&FoundSlot) -> bool) -> bool,
 ) {
-    shared.index.each_of(database, |_, number, slot| {
+    for number in slots {
         let is_loading = is_under_way(&|other| other.number == number);
+        let slot = shared.index.slot(number);
         slot.is_loading.store(is_loading, Ordering::Release);
-    });
+    }
 }

@@ -14,10 +14,13 @@ pub mod position;
 mod publish;
 mod transact;
 
+use std::sync::atomic::Ordering;
+
 use leaf_core::time::Monotonic;
 
 use crate::loader::work::{Done, Work};
 use crate::shmem::Shared;
+use crate::shmem::slot::Slot;
 use collect::Job;
 use publish::{Next, Publisher};
 
@@ -44,6 +47,9 @@ impl Work for Granting {
         if jobs.is_empty() && denied.is_empty() && collected.is_empty() {
             return Done::Nothing;
         }
+        let denied = denied.iter().map(|(job, _)| job);
+        let tried = jobs.iter().chain(denied).chain(&collected);
+        let slots: Vec<usize> = tried.filter_map(Job::slot).map(|it| it.number).collect();
         for job in collected {
             match centre::need(shared, &job) {
                 Some((count, exact)) => ask(&publisher, &job, count, exact),
@@ -51,7 +57,7 @@ impl Work for Granting {
             }
         }
         let stays = jobs.is_empty() || grant(&publisher, jobs);
-        collect::end_loading(shared, database, centre::is_under_way);
+        collect::end_loading(shared, slots, centre::is_under_way);
         match stays {
             true => Done::Something,
             false => Done::Leave,
@@ -64,7 +70,8 @@ impl Work for Granting {
     }
 
     fn hand_over(&self, shared: &Shared, database: u32) {
-        collect::end_loading(shared, database, centre::is_under_way);
+        let end_loading = |slot: &Slot| slot.is_loading.store(false, Ordering::Release);
+        (shared.index).each_of(database, |_, _, slot| end_loading(slot));
         shared.mailbox.hand_over(database);
         shared.index.forget_requests(database);
     }

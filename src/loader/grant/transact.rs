@@ -2,16 +2,22 @@
 //! and the rows are written. `catalog::alloc` has the statements; the table's triggers recognise
 //! the update as a grant by its `catalog::intent`.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use leaf_core::grant::{Decision, GrantRequest, Ledger, Row};
 
 use super::collect::Job;
+use crate::catalog::alloc::Places;
 use crate::catalog::{self, alloc, relation};
 use crate::history;
 use crate::pg::own_xact::{self, Failure};
 use crate::settings::segment as settings;
 use crate::shmem::Shared;
+
+thread_local! {
+    static PLACES: RefCell<Places> = RefCell::default();
+}
 
 /// The decision on a job.
 pub struct Decided {
@@ -97,21 +103,24 @@ fn decide(shared: &Shared, database: u32, jobs: &[Job]) -> Option<Vec<Decided>> 
     let jobs: Vec<Task<'_>> = (jobs.iter())
         .map(|job| (job, job.wanted().filter(|_| !is_of_other(job))))
         .collect();
-    Some(catalog::as_owner(|| grant(shared, &jobs)))
+    PLACES.with_borrow_mut(|places| {
+        places.keep(shared.index.len());
+        Some(catalog::as_owner(|| grant(shared, &jobs, places)))
+    })
 }
 
 /// A job, and what is wanted of the tag's row, if anything is: not of one of an earlier catalog.
 type Task<'a> = (&'a Job, Option<GrantRequest>);
 
 /// Grants from the tags' rows.
-fn grant(shared: &Shared, jobs: &[Task<'_>]) -> Vec<Decided> {
+fn grant(shared: &Shared, jobs: &[Task<'_>], places: &mut Places) -> Vec<Decided> {
     let history = history::current();
     let tags = jobs.iter().filter(|(_, wanted)| wanted.is_some());
     let tags: BTreeSet<&[u8]> = tags.map(|(job, _)| &*job.key().tag).collect();
     let tags: Vec<&[u8]> = tags.into_iter().collect();
     // Read before the rows.
     let pasts: Vec<_> = jobs.iter().map(|(job, _)| job.past(shared)).collect();
-    let rows = alloc::lock_for_grant(&tags, &history);
+    let rows = alloc::lock_for_grant(&tags, &history, places);
     let rows = rows.into_iter().map(Ledger::new);
     let mut ledgers: BTreeMap<&[u8], Ledger> = tags.iter().copied().zip(rows).collect();
     let mut decisions = Vec::with_capacity(jobs.len());
@@ -133,7 +142,7 @@ fn grant(shared: &Shared, jobs: &[Task<'_>]) -> Vec<Decided> {
     let changed: Vec<_> = (ledgers.iter())
         .filter_map(|(tag, ledger)| Some((*tag, ledger.changed()?, ledger.moves_back())))
         .collect();
-    alloc::store_grants(&changed, &history);
+    alloc::store_grants(&changed, &history, places);
     let mut decided: Vec<_> = (jobs.iter().zip(decisions))
         .map(|((job, _), decision)| Decided {
             decision,

@@ -1,6 +1,7 @@
 //! `doctor`: finds what is broken, names the cure, and finds nothing where nothing is.
 
 mod centre;
+mod horizon;
 mod settings;
 
 use leaf_tests::page::root;

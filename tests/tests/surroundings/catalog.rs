@@ -31,6 +31,31 @@ fn catalog_stays_small_however_much_is_granted() {
     });
 }
 
+/// Somebody holds a snapshot, and no version of a row can be removed.
+#[test]
+fn old_snapshot_does_not_make_each_grant_read_all_versions_of_a_row() {
+    let (server, mut client) = Server::with_orders(10);
+    let mut holder = server.connect();
+    holder.run("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM leaf.alloc");
+    let grants = 2_000;
+    for _ in 0..grants {
+        client.reserve("orders", 1).expect("a block");
+    }
+    let pages = client.number("SELECT pg_relation_size('leaf.alloc') / 8192");
+    assert!(pages > 30, "{pages} pages");
+    // The loader and the session count what they have read when they count what they have done.
+    client.run("SELECT pg_stat_force_next_flush()");
+    wait_until("the grants are counted", || {
+        client
+            .number("SELECT n_tup_upd FROM pg_stat_all_tables WHERE relid = 'leaf.alloc'::regclass")
+            >= grants
+    });
+    let read = client.number(
+        "SELECT heap_blks_hit + heap_blks_read FROM pg_statio_all_tables WHERE relid = 'leaf.alloc'::regclass",
+    );
+    assert!(read < 25 * grants, "{read} pages read by {grants} grants");
+}
+
 /// Sessions take them from the database when they begin, and so would the loader.
 #[test]
 fn settings_of_the_database_do_not_reach_grants() {

@@ -99,3 +99,27 @@ fn more_tags_than_places_fire_tags_evicted() {
     });
     prometheus.resolves("LeafTagsEvicted", || {});
 }
+
+#[test]
+fn old_snapshot_that_keeps_many_dead_versions_fires_horizon_held() {
+    let (server, mut client) = Server::with_orders(10);
+    let mut holder = server.connect();
+    holder.run("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM leaf.alloc");
+    client.run(
+        "SELECT leaf_tag_create('tag' || n) FROM generate_series(1, 500) AS n;
+         ALTER TABLE leaf.alloc SET (autovacuum_enabled = off), DISABLE TRIGGER USER",
+    );
+    client.run(
+        "DO $$ BEGIN
+            FOR n IN 1 .. 210 LOOP
+                UPDATE leaf.alloc SET description = n::text;
+                COMMIT;
+            END LOOP;
+         END $$",
+    );
+    let (_exporter, prometheus) = watch(&server);
+    prometheus.fires("LeafHorizonHeld", || {});
+    holder.run("ROLLBACK");
+    client.run("VACUUM leaf.alloc");
+    prometheus.resolves("LeafHorizonHeld", || {});
+}
