@@ -77,6 +77,10 @@ fn program() -> PathBuf {
 
 impl Drop for Pooler {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            let log = fs::read_to_string(self.folder.path().join("log"));
+            eprintln!("{}--- end of the pooler's log", log.unwrap_or_default());
+        }
         // Nothing it has is worth saving, and a milder signal may be ignored: what a
         // shell starts in the background inherits that.
         let _ = self.child.kill();

@@ -105,25 +105,32 @@ fn complaint(event: &Value, home: &str) -> Option<String> {
     }
 }
 
+/// A screen: its name, its width, and whether it is dark. The book opens its list of chapters by
+/// the width at which it is loaded.
+type Screen = (&'static str, u32, bool);
+
 /// Looks at a page; adds what is wrong.
-fn look(browser: &mut Browser, home: &str, url: &str, wrong: &mut Vec<String>) -> Seen {
+fn look(
+    browser: &mut Browser,
+    (view, width, is_dark): Screen,
+    home: &str,
+    url: &str,
+    wrong: &mut Vec<String>,
+) -> Seen {
     let name = url.trim_start_matches(home).trim_start_matches('/');
     let picture = name.trim_end_matches(".html").replace('/', "-");
     let mut add = |what: String| wrong.push(format!("{name}: {what}"));
-    // It opens its list of chapters by the width at which it is loaded.
-    for (width, is_dark, view) in [(390, true, "phone"), (1280, false, "desk")] {
-        browser.view(width, is_dark);
-        browser.go(url);
-        let wider = browser.value(WIDER);
-        if wider != "" {
-            add(format!("at {width} pixels, it is wider: {wider}"));
-        }
-        let shrunk = browser.value(SHRUNK);
-        if shrunk != "" {
-            add(format!("at {width} pixels, a drawing is shrunk: {shrunk}"));
-        }
-        browser.picture(&format!("{picture}-{view}"));
+    browser.view(width, is_dark);
+    browser.go(url);
+    let wider = browser.value(WIDER);
+    if wider != "" {
+        add(format!("at {width} pixels, it is wider: {wider}"));
     }
+    let shrunk = browser.value(SHRUNK);
+    if shrunk != "" {
+        add(format!("at {width} pixels, a drawing is shrunk: {shrunk}"));
+    }
+    browser.picture(&format!("{picture}-{view}"));
     let seen: Seen = serde_json::from_value(browser.value(LOOK)).expect("what is seen");
     if seen.title.is_empty() || seen.headings.len() != 1 {
         add(format!(
@@ -146,7 +153,16 @@ fn look(browser: &mut Browser, home: &str, url: &str, wrong: &mut Vec<String>) -
 }
 
 #[test]
-fn every_page_of_the_book_is_whole_in_a_browser() {
+fn every_page_of_the_book_is_whole_on_a_phone() {
+    every_page_is_whole(("phone", 390, true));
+}
+
+#[test]
+fn every_page_of_the_book_is_whole_on_a_desk() {
+    every_page_is_whole(("desk", 1280, false));
+}
+
+fn every_page_is_whole(screen: Screen) {
     let folder = build();
     let home = format!("file://{}", folder.path().display());
     let mut browser = Browser::open("about:blank");
@@ -155,7 +171,7 @@ fn every_page_of_the_book_is_whole_in_a_browser() {
     let mut all = BTreeMap::new();
     for page in pages(folder.path()) {
         let url = format!("file://{}", page.display());
-        let seen = look(&mut browser, &home, &url, &mut wrong);
+        let seen = look(&mut browser, screen, &home, &url, &mut wrong);
         all.insert(url, seen);
     }
     assert!(all.len() > 20, "only {} pages were found", all.len());

@@ -106,38 +106,46 @@ impl Place {
 }
 
 #[test]
-fn certificates_are_taken_and_refused_as_by_psql() {
+fn certificates_of_an_authority_are_taken_and_refused_as_by_psql() {
+    are_taken_and_refused_as_by_psql(&Tls::new());
+}
+
+#[test]
+fn certificates_made_as_in_the_manual_are_taken_and_refused_as_by_psql() {
+    are_taken_and_refused_as_by_psql(&Tls::signed_as_in_the_manual());
+}
+
+#[test]
+fn certificates_that_sign_themselves_are_taken_and_refused_as_by_psql() {
+    are_taken_and_refused_as_by_psql(&Tls::self_signed());
+}
+
+fn are_taken_and_refused_as_by_psql(tls: &Tls) {
     let mut outcomes = Vec::new();
-    for tls in [
-        Tls::new(),
-        Tls::signed_as_in_the_manual(),
-        Tls::self_signed(),
-    ] {
-        let place = Place::with(&tls);
-        let root = place.file("root.crt");
-        let own = place.home.path().join("own.pem");
-        fs::write(&own, tls.authority()).expect("a file");
-        for at_home in [None, Some(tls.authority()), Some(Tls::new().authority())] {
-            match &at_home {
-                None => drop(fs::remove_file(&root)),
-                Some(authority) => fs::write(&root, authority).expect("a file"),
-            }
-            for mode in MODES {
-                let own = format!("sslmode={mode} sslrootcert={}", own.display());
-                let nowhere = format!("sslmode={mode} sslrootcert=/nonexistent");
-                for options in [format!("sslmode={mode}"), own, nowhere] {
-                    outcomes.push(place.compare("localhost", &options));
-                }
+    let place = Place::with(tls);
+    let root = place.file("root.crt");
+    let own = place.home.path().join("own.pem");
+    fs::write(&own, tls.authority()).expect("a file");
+    for at_home in [None, Some(tls.authority()), Some(Tls::new().authority())] {
+        match &at_home {
+            None => drop(fs::remove_file(&root)),
+            Some(authority) => fs::write(&root, authority).expect("a file"),
+        }
+        for mode in MODES {
+            let own = format!("sslmode={mode} sslrootcert={}", own.display());
+            let nowhere = format!("sslmode={mode} sslrootcert=/nonexistent");
+            for options in [format!("sslmode={mode}"), own, nowhere] {
+                outcomes.push(place.compare("localhost", &options));
             }
         }
-        let own = format!("sslrootcert={}", own.display());
-        for mode in ["require", "verify-ca", "verify-full"] {
-            outcomes.push(place.compare("other.example", &format!("sslmode={mode} {own}")));
-        }
-        // As in each mode that verifies, with the certificates of the manual, too.
-        let full = place.leafctl(&place.string("localhost", &format!("sslmode=verify-full {own}")));
-        assert_eq!(full.0, Encrypted, "{}", full.1);
     }
+    let own = format!("sslrootcert={}", own.display());
+    for mode in ["require", "verify-ca", "verify-full"] {
+        outcomes.push(place.compare("other.example", &format!("sslmode={mode} {own}")));
+    }
+    // As in each mode that verifies, with the certificates of the manual, too.
+    let full = place.leafctl(&place.string("localhost", &format!("sslmode=verify-full {own}")));
+    assert_eq!(full.0, Encrypted, "{}", full.1);
     outcomes.sort_unstable();
     outcomes.dedup();
     assert_eq!(outcomes, [Refused, Plain, Encrypted]);
