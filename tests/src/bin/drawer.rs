@@ -84,7 +84,7 @@ fn main() {
         .expect("a connection string")
         .steps(500, 5_000)
         .timeout(Duration::from_millis(500))
-        .query_timeout(Duration::from_secs(1))
+        .query_timeout(Duration::from_secs(5))
         .retry_between(Duration::from_millis(10), Duration::from_millis(200));
     let leaf = Leaf::new(config).expect("a handle");
     let source = match arguments.next() {

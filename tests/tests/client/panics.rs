@@ -60,6 +60,7 @@ fn faulty(at: &'static str, fault: Fault, timeout: Duration) -> (Server, Leaf) {
     *FAULT.lock().expect("nothing panics under it") = Some((at, fault));
     let (server, _) = Server::with_orders(100);
     let config = config(&server, timeout).steps(10, 10);
+    let config = config.query_timeout(PATIENCE);
     (server, Leaf::new(config).expect("a handle"))
 }
 
