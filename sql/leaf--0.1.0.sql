@@ -49,6 +49,7 @@ CREATE TABLE leaf.alloc (
     stripe          integer      NOT NULL DEFAULT 0,
     stripe_width    bigint       NOT NULL DEFAULT 1000000,
     cache           integer      NOT NULL DEFAULT 1,
+    stripe_group    integer,
     CONSTRAINT alloc_pkey PRIMARY KEY (biz_tag),
     CONSTRAINT alloc_biz_tag_check CHECK (biz_tag::text OPERATOR(pg_catalog.<>) ''::text),
     CONSTRAINT alloc_step_check CHECK (step OPERATOR(pg_catalog.>) 0),
@@ -82,6 +83,7 @@ COMMENT ON COLUMN leaf.alloc.vouched_in IS 'history of the database in which the
 COMMENT ON COLUMN leaf.alloc.stripes IS 'into how many stripes the numbers are cut; 1 if they are not';
 COMMENT ON COLUMN leaf.alloc.stripe IS 'the stripe, from 0, whose numbers are granted here: no two nodes may have the same one';
 COMMENT ON COLUMN leaf.alloc.cache IS 'how many ids a session takes at once, to hand them out from its own memory';
+COMMENT ON COLUMN leaf.alloc.stripe_group IS 'the group of the node of Citus for which the stripe was made; null if the database was not one of Citus';
 COMMENT ON COLUMN leaf.alloc.stripe_width IS 'numbers in a block of a stripe; every block of them belongs to the next stripe';
 
 -- Dumps contain the rows: a restored database continues where the dump was taken.

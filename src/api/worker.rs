@@ -94,6 +94,7 @@ fn leaf_worker_renew(call: Call<'_>) -> Record {
             role: role.map(|role| (role, upstream_settings::max_leases())),
             ..Claimant::node(row.node, clock, now, &settings::wanted())
         };
+        lease::check_is_alone(&claimant)?;
         registration::check_count(&claimant)?;
         let renewed = lease::renew(&claimant, &current, WallTime::MIN, next_token)?;
         Ok(renewed.ok_or(proof.lost())?.lease)

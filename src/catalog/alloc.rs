@@ -9,10 +9,10 @@ use pgrx::pg_sys::ItemPointerData as Tid;
 
 use super::alloc_row::own_numbers;
 use super::intent::{self, Intent, Move};
-use super::relation;
 use super::statement::{
     ResultRow, bigint, bytes, column_of, execute, flag, optional_text, query, uuid,
 };
+use super::{engine, relation};
 use crate::error::Report;
 use crate::history;
 use crate::pg::datum::{
@@ -117,9 +117,14 @@ pub fn vouch(tag: Option<&[u8]>) -> usize {
     let history = history::of_database();
     intent::with(Intent::Vouch, || {
         execute(
-            "UPDATE leaf.alloc SET vouched_in = $2 \
+            "UPDATE leaf.alloc SET vouched_in = $2, \
+                    stripe_group = CASE WHEN stripes > 1 THEN $3::integer END \
               WHERE ($1 IS NULL OR biz_tag = $1) AND upstream_tag IS NULL",
-            &[optional_text_arg(tag), string_arg(&history)],
+            &[
+                optional_text_arg(tag),
+                string_arg(&history),
+                bigint_arg(engine::group().map(i64::from)),
+            ],
         )
     })
 }
@@ -194,7 +199,7 @@ macro_rules! columns {
          a.step::bigint AS step, a.last_grant, a.largest_reserve, \
          a.history IS DISTINCT FROM $2 OR a.is_copy OR a.written_by <> a.xmin AS is_of_other_history, \
          a.incarnation, a.floor, a.max_step::bigint AS max_step, a.upstream_incarnation, \
-         a.vouched_in, a.written_by = a.xmin AS is_signed"
+         a.vouched_in, a.written_by = a.xmin AS is_signed, a.stripe_group"
     };
 }
 
@@ -232,6 +237,9 @@ fn read_row(row: &ResultRow<'_>) -> Row {
         vouched_in.is_some_and(|it| it == history::of_database() || history::is_continued(&it));
     let is_signed = column_of::<bool>(row, "is_signed") == Some(true);
     let position = position_of(row);
+    let upstream = column_of::<pgrx::Uuid>(row, "upstream_incarnation");
+    let is_striped = position.numbers.stripe().width().is_some();
+    let made_for = column_of::<i32>(row, "stripe_group");
     let mut found = Row {
         position,
         stored: position.max_id,
@@ -241,7 +249,8 @@ fn read_row(row: &ResultRow<'_>) -> Row {
         incarnation: uuid(row, "incarnation"),
         floor: bigint(row, "floor"),
         max_step: column_of::<i64>(row, "max_step").and_then(|most| u64::try_from(most).ok()),
-        upstream: column_of::<pgrx::Uuid>(row, "upstream_incarnation").map(|uuid| *uuid.as_bytes()),
+        upstream: upstream.map(|uuid| *uuid.as_bytes()),
+        is_elsewhere: upstream.is_none() && engine::may_be_granted_elsewhere(is_striped, made_for),
         may_lack_feeds: !(is_vouched && is_signed),
         has_fed: false,
     };
@@ -358,6 +367,15 @@ fn missing<'t>(tags: &[&'t [u8]], found: &[Found]) -> Vec<&'t [u8]> {
     let tags = tags.iter().zip(found);
     let missing = tags.filter(|(_, found)| **found == Found::Missing);
     missing.map(|(tag, _)| *tag).collect()
+}
+
+/// The tags that are neither fed nor striped.
+pub fn local() -> Vec<Vec<u8>> {
+    query(
+        "SELECT biz_tag::text FROM leaf.alloc WHERE upstream_tag IS NULL AND stripes = 1",
+        &[],
+        |row| bytes(row, 1).unwrap_or_default(),
+    )
 }
 
 /// The centre's tags of fed tags, in UTF-8, in the order of `tags`.

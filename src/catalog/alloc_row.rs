@@ -3,6 +3,7 @@
 use leaf_core::grant::{Grantor, OwnNumbers, Stripe};
 use pgrx::pg_sys;
 
+use super::engine;
 use crate::pg::datum::text_datum;
 use crate::pg::encoding::encode;
 use crate::pg::{clock, heap, xact};
@@ -30,6 +31,7 @@ pub(super) mod column {
     pub const STRIPE: i16 = 21;
     pub const STRIPE_WIDTH: i16 = 22;
     pub const CACHE: i16 = 23;
+    pub const STRIPE_GROUP: i16 = 24;
 }
 
 /// The columns that say what a cluster has granted, and where it gets its ids.
@@ -183,10 +185,20 @@ impl<'r> AllocRow<'r> {
         AllocRow(self.0.with_columns_of(&own.0, &OF_GRANTS))
     }
 
+    /// The row, whose stripe is from now on that of this node of Citus, if it is not known yet
+    /// for which it was made.
+    fn with_group(self) -> AllocRow<'r> {
+        if !self.is_striped() || self.0.integer(column::STRIPE_GROUP).is_some() {
+            return self;
+        }
+        let group = engine::group().map(pg_sys::Datum::from);
+        AllocRow(self.0.with(column::STRIPE_GROUP, group))
+    }
+
     /// The row as the current transaction writes it.
     pub fn touched(self) -> AllocRow<'r> {
         let now = pg_sys::Datum::from(clock::to_timestamp(clock::now()));
-        let row = self.0.with(column::UPDATE_TIME, now);
+        let row = self.with_group().0.with(column::UPDATE_TIME, now);
         AllocRow(row.with(column::WRITTEN_BY, xact::current_id()))
     }
 }
@@ -206,6 +218,13 @@ pub(super) fn cache_of(row: &heap::Row<'_>) -> u64 {
         .max(1)
         .unsigned_abs()
         .into()
+}
+
+/// Whether another node may grant the numbers of the tag of a row, too.
+pub(super) fn may_be_granted_elsewhere(row: &heap::Row<'_>) -> bool {
+    let is_striped = own_numbers_of(row).stripe().width().is_some();
+    grantor_of(row) == Grantor::Row
+        && engine::may_be_granted_elsewhere(is_striped, row.integer(column::STRIPE_GROUP))
 }
 
 /// The numbers of the tag of a row.

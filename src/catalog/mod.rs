@@ -9,6 +9,7 @@ pub mod alloc;
 pub mod alloc_row;
 pub mod columns;
 pub mod database;
+pub mod engine;
 pub mod extension;
 pub mod guard;
 pub mod intent;

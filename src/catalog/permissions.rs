@@ -31,6 +31,8 @@ pub struct Permissions {
     pub stripe_width: Option<u64>,
     /// How many ids a session takes at once.
     pub cache: u64,
+    /// Whether another node may grant the same numbers, so that nothing may be drawn here.
+    pub is_elsewhere: bool,
 }
 
 /// `leaf.alloc` and its index, locked so that they can be read.
@@ -82,6 +84,7 @@ impl Readable {
                 is_uncommitted: row.is_from_this_transaction(),
                 stripe_width: alloc_row::own_numbers_of(row).stripe().width(),
                 cache: alloc_row::cache_of(row),
+                is_elsewhere: alloc_row::may_be_granted_elsewhere(row),
             }
         })
     }

@@ -41,6 +41,16 @@ pub fn other_scheme(registered: Scheme, wanted: Scheme) -> Report {
     .detail(format!("Registered: {} Requested: {}", describe(&registered), describe(&wanted)))
 }
 
+/// Other nodes of Citus may lease the same worker ids.
+pub fn leased_elsewhere() -> Report {
+    // When: a snowflake id on a worker of Citus, without a centre and without a worker id of its own
+    Report::not_ready(
+        "other nodes may have the same worker id for snowflake ids",
+        "Let the coordinator lease it: set leaf.upstream here. Or set leaf.worker_id with ALTER SYSTEM, on each node another one; see the page \"Citus\" of the manual.",
+    )
+    .detail("This is a worker of Citus, on which defaults are evaluated, too, and it leases worker ids from a registry of its own.")
+}
+
 /// Other sessions lease the same worker id at the same time.
 pub fn contended() -> Report {
     // When: `leaf_worker_register`, when many nodes register at once

@@ -26,6 +26,7 @@ use leaf_core::time::WallTime;
 use pgrx::PgSqlErrorCode as Code;
 use uuid::Uuid;
 
+use crate::catalog::engine;
 use crate::catalog::registry::{self, Registered, Registration};
 use crate::error::Report;
 use crate::pg::{clock, database};
@@ -39,6 +40,21 @@ use error::signed;
 /// Whether the worker id of this database comes from a centre.
 pub fn is_shard() -> bool {
     upstream::upstream().is_some() || catalog::as_owner(registry::is_of_shard)
+}
+
+/// An error if this database's registry must lease nothing to anybody: other nodes of Citus have
+/// registries of their own, which lease the same worker ids. One that is set for this server is its
+/// own; `ALTER DATABASE`, Citus repeats on all nodes.
+pub fn check_is_alone(claimant: &Claimant) -> Result<(), Report> {
+    let is_of_server = || {
+        let of_database = catalog::database::settings();
+        let is_set = |setting: &String| setting.starts_with("leaf.worker_id=");
+        claimant.is_server && claimant.worker_id.is_some() && !of_database.iter().any(is_set)
+    };
+    match engine::is_worker() && !is_of_server() {
+        true => Err(error::leased_elsewhere()),
+        false => Ok(()),
+    }
 }
 
 /// Where a lease or a renewal begins.

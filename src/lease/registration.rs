@@ -12,8 +12,8 @@ use super::ceilings::{self, FiledCeiling, Raise};
 use super::choice::choose_worker_id;
 use super::error::{self, at, describe};
 use super::{
-    Claimant, Leased, Start, check_clock, is_shard, keep_ceilings, kept_ceiling, may_begin, raise,
-    registration, renew,
+    Claimant, Leased, Start, check_clock, check_is_alone, is_shard, keep_ceilings, kept_ceiling,
+    may_begin, raise, registration, renew,
 };
 use crate::catalog::registry::{self, Registered};
 use crate::error::Report;
@@ -35,6 +35,7 @@ pub fn for_server(start: &Start) -> Result<Leased, Report> {
         last,
     } = start;
     let mut claimant = Claimant::server(wanted);
+    check_is_alone(&claimant)?;
     if let Some(current) = current
         && claimant
             .worker_id
@@ -67,6 +68,7 @@ pub fn register_all<'c>(
     let claimants = claimants.into_iter();
     let leased = claimants
         .map(|claimant| {
+            check_is_alone(claimant)?;
             for _ in 0..TRIES {
                 if let Some(leased) = try_to_register(claimant, &mut raises)? {
                     return Ok(leased);

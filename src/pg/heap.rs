@@ -48,6 +48,13 @@ pub fn extension(name: &CStr) -> Option<Extension> {
     find_by_oid(pg_sys::ExtensionRelationId, index, Seen::Before, oid, read)?
 }
 
+/// The extension to which an object of a catalog belongs, if it does.
+pub fn extension_of(catalog: pg_sys::Oid, object: pg_sys::Oid) -> Option<pg_sys::Oid> {
+    // SAFETY: a system catalog lookup inside a transaction.
+    let extension = unsafe { pg_sys::getExtensionOfObject(catalog, object) };
+    (extension != pg_sys::InvalidOid).then_some(extension)
+}
+
 /// Whether the current command gives a schema another name.
 pub fn is_being_renamed(schema: pg_sys::Oid) -> bool {
     let index = pg_sys::Oid::from(pg_sys::NamespaceOidIndexId);

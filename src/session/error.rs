@@ -3,6 +3,7 @@
 use pgrx::PgSqlErrorCode as Code;
 use pgrx::pg_sys::Oid;
 
+use crate::catalog::permissions::Permissions;
 use crate::error::Report;
 use crate::pg::{database, display, role};
 use crate::shmem;
@@ -85,6 +86,29 @@ pub fn is_fed(tag: &[u8]) -> Report {
         format!("tag \"{}\" is fed itself", display(tag)),
         "Attach the other tag to the tag of the centre.",
     )
+}
+
+/// Another node of Citus may grant the same numbers: this one is not the coordinator, or it is a
+/// copy of another node.
+pub fn granted_elsewhere(tag: &[u8], permissions: &Permissions) -> Report {
+    let text = format!(
+        "other nodes may hand out the same ids of tag \"{}\"",
+        display(tag)
+    );
+    match permissions.stripe_width {
+        // When: a draw on a worker of Citus that was cloned from another one
+        Some(_) => Report::not_ready(
+            text,
+            "Drop the tag here and create it with a stripe that no other node has; or, if the node that it was made on is gone, call leaf_tag_vouch.",
+        )
+        .detail("The tag's stripe was made for another node of Citus."),
+        // When: a draw on a worker of Citus, from a tag that is neither fed nor striped
+        None => Report::not_ready(
+            text,
+            "Let the coordinator feed it: set leaf.upstream here, and call leaf_tag_attach; see the page \"Citus\" of the manual.",
+        )
+        .detail("This is a worker of Citus, on which defaults are evaluated, too, and the tag is neither fed nor striped."),
+    }
 }
 
 /// The privilege of a role for a tag.

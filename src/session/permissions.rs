@@ -36,7 +36,10 @@ pub fn find_to_draw(
     let permissions = readable.permissions(tag, user);
     let permissions = permissions.ok_or_else(|| error::no_tag_to_draw(tag))?;
     check_may_draw(&permissions, tag, user)?;
-    Ok(permissions)
+    match permissions.is_elsewhere {
+        true => Err(error::granted_elsewhere(tag, &permissions)),
+        false => Ok(permissions),
+    }
 }
 
 /// An error unless the permissions of a tag's row allow `user` to draw.

@@ -307,3 +307,74 @@ SELECT 'error', 'centre',
   FROM s
  WHERE NOT is_unset AND is_used AND last_error IS NOT NULL
    AND last_error_at > coalesce(last_answer_at, '-infinity');
+
+-- The nodes of Citus, each of which draws by itself. What they say comes as text, so that nothing here needs Citus.
+-- check: nodes of Citus [extension]
+WITH asked AS (
+    SELECT CASE WHEN EXISTS (SELECT FROM pg_extension WHERE extname = 'citus') THEN query_to_xml($$
+        SELECT * FROM run_command_on_all_nodes($of_node$
+            SELECT json_build_object(
+                'group', (SELECT groupid FROM pg_catalog.pg_dist_local_group),
+                'worker_id', (SELECT worker_id FROM leaf.stat_snowflake),
+                'is_shard', (SELECT setting <> '' FROM pg_catalog.pg_settings WHERE name = 'leaf.upstream'),
+                'settings', (SELECT json_object_agg(name, setting) FROM pg_catalog.pg_settings
+                              WHERE name IN ('leaf.snowflake_layout', 'leaf.snowflake_epoch')),
+                'tags', (SELECT json_object_agg(biz_tag, CASE WHEN upstream_tag IS NOT NULL THEN 'fed'
+                                                              WHEN stripes > 1 THEN format('stripe %s of %s', stripe, stripes)
+                                                              ELSE 'all' END)
+                           FROM leaf.alloc))
+        $of_node$)$$, true, false, '') END AS answers), answered AS (
+    SELECT a.* FROM asked, XMLTABLE('/table/row' PASSING answers COLUMNS nodeid integer, success boolean, result text) AS a), nodes AS (
+    SELECT nodeid, result::json AS said, (result::json ->> 'group')::integer AS "group" FROM answered WHERE success), tags AS (
+    SELECT n.nodeid, n."group", t.key AS tag, t.value AS kind
+      FROM nodes AS n, json_each_text(CASE WHEN said ->> 'tags' IS NOT NULL THEN said -> 'tags' END) AS t)
+SELECT 'warning', 'node ' || nodeid, 'it does not answer: ' || result, 'run doctor again when it runs'
+  FROM answered
+ WHERE NOT success
+ UNION ALL
+SELECT 'error', 'tag "' || t.tag || '"', 'nodes do not have it, so inserts fail there: ' || string_agg(n.nodeid::text, ', ' ORDER BY n.nodeid),
+       'call leaf_tag_create and leaf_tag_attach there'
+  FROM (SELECT DISTINCT tag FROM tags) AS t CROSS JOIN nodes AS n
+ WHERE NOT EXISTS (SELECT FROM tags AS o WHERE (o.nodeid, o.tag) = (n.nodeid, t.tag))
+ GROUP BY t.tag
+ UNION ALL
+SELECT 'error', 'tag "' || tag || '"',
+       'workers grant nothing, because other nodes may hand out the same ids: ' || string_agg(nodeid::text, ', ' ORDER BY nodeid),
+       'call leaf_tag_attach there'
+  FROM tags
+ WHERE kind = 'all' AND "group" <> 0
+ GROUP BY tag
+ UNION ALL
+SELECT 'error', 'tag "' || tag || '"', format('nodes have the same %s: %s', kind, string_agg(nodeid::text, ', ' ORDER BY nodeid)),
+       'drop the tag on all of them but one, and create it with another stripe'
+  FROM tags
+ WHERE kind ^@ 'stripe'
+ GROUP BY tag, kind HAVING count(*) > 1
+ UNION ALL
+SELECT 'error', 'snowflake ids',
+       format('nodes have the same worker id, %s: %s', said ->> 'worker_id', string_agg(nodeid::text, ', ' ORDER BY nodeid)),
+       'set leaf.upstream on all workers'
+  FROM nodes
+ WHERE said ->> 'worker_id' IS NOT NULL
+ GROUP BY said ->> 'worker_id' HAVING count(*) > 1
+ UNION ALL
+SELECT 'error', 'centre', 'leaf.upstream is set on other workers, and not on nodes ' || string_agg(nodeid::text, ', ' ORDER BY nodeid),
+       'set it there with ALTER SYSTEM, and reload'
+  FROM nodes
+ WHERE "group" <> 0 AND said ->> 'is_shard' = 'false'
+   AND EXISTS (SELECT FROM nodes AS o WHERE o."group" <> 0 AND o.said ->> 'is_shard' = 'true')
+HAVING count(*) > 0
+ UNION ALL
+SELECT 'warning', s.key, 'nodes differ: ' || string_agg(DISTINCT quote_literal(s.value), ', '), 'set it to one value on all nodes'
+  FROM nodes, json_each_text(said -> 'settings') AS s
+ GROUP BY s.key HAVING count(DISTINCT s.value) > 1
+ ORDER BY 2, 3;
+
+-- check: nodes of Citus [extension]
+WITH asked AS (
+    SELECT CASE WHEN to_regclass('pg_catalog.pg_dist_partition') IS NOT NULL THEN query_to_xml(
+        'SELECT logicalrelid::text AS relation FROM pg_dist_partition WHERE logicalrelid::text IN (''leaf.alloc'', ''leaf.worker'')',
+        true, false, '') END AS answers)
+SELECT 'error', 'table ' || a.relation, 'Citus spreads it over nodes: each must have its own',
+       format('SELECT undistribute_table(%L)', a.relation)
+  FROM asked, XMLTABLE('/table/row' PASSING answers COLUMNS relation text) AS a;

@@ -72,6 +72,9 @@ impl Ledger {
         if row.grantor() == Grantor::Centre {
             return fed::ask(row, wanted, past, policy);
         }
+        if row.is_elsewhere {
+            return Decision::Changed;
+        }
         if row.position.max_id < past.high_water {
             return Decision::Below {
                 high_water: past.high_water,
@@ -176,6 +179,7 @@ pub(super) mod tests {
         largest_reserve: 0,
         floor: i64::MIN,
         upstream: None,
+        is_elsewhere: false,
         may_lack_feeds: false,
         has_fed: false,
     };

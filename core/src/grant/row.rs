@@ -30,6 +30,8 @@ pub struct Row {
     pub floor: i64,
     /// The identity of the centre's tag from which the ids come, if the tag is fed.
     pub upstream: Option<[u8; 16]>,
+    /// Whether another node may grant the numbers of the row, too: then it grants none.
+    pub is_elsewhere: bool,
     /// Whether the row may lack numbers that were fed to shards, because nobody vouches for it in
     /// the present history. The skip at the beginning of a history is meant for one cluster's
     /// buffers, not for those of any number of shards.
@@ -186,7 +188,8 @@ pub enum Decision {
     Exhausted,
     /// There is no row.
     Missing,
-    /// The row has another incarnation than the requested one.
+    /// The row has another incarnation than the requested one, or another node may grant its
+    /// numbers, too: the caller looks the tag up again.
     Changed,
     /// Another transaction has locked the row.
     Busy,

@@ -2,20 +2,24 @@
 //! and the rows are written. `catalog::alloc` has the statements; the table's triggers recognise
 //! the update as a grant by its `catalog::intent`.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 
 use leaf_core::grant::{Decision, GrantRequest, Ledger, Row};
+use pgrx::pg_sys::Oid;
 
 use super::collect::Job;
 use crate::catalog::alloc::Places;
-use crate::catalog::{self, alloc, relation};
+use crate::catalog::{self, alloc, engine, relation};
 use crate::history;
 use crate::pg::own_xact::{self, Failure};
 use crate::settings::segment as settings;
 use crate::shmem::Shared;
+use crate::shmem::key::KeyRef;
 
 thread_local! {
+    /// Whether this loader has seen that the database is a worker of Citus.
+    static IS_WORKER: Cell<bool> = const { Cell::new(false) };
     static PLACES: RefCell<Places> = RefCell::default();
 }
 
@@ -100,6 +104,7 @@ fn decide(shared: &Shared, database: u32, jobs: &[Job]) -> Option<Vec<Decided>> 
         let is_other = |catalog| catalog != alloc.to_u32();
         shared.index.free_all(database, is_other);
     }
+    forget_if_worker(shared, database, alloc);
     let jobs: Vec<Task<'_>> = (jobs.iter())
         .map(|job| (job, job.wanted().filter(|_| !is_of_other(job))))
         .collect();
@@ -107,6 +112,23 @@ fn decide(shared: &Shared, database: u32, jobs: &[Job]) -> Option<Vec<Decided>> 
         places.keep(shared.index.len());
         Some(catalog::as_owner(|| grant(shared, &jobs, places)))
     })
+}
+
+/// Once the database is a worker of Citus: frees the slots of the tags whose numbers other nodes
+/// may grant, which were granted before.
+fn forget_if_worker(shared: &Shared, database: u32, catalog: Oid) {
+    if IS_WORKER.get() || !engine::is_worker() {
+        return;
+    }
+    for tag in catalog::as_owner(alloc::local) {
+        let catalog = catalog.to_u32();
+        shared.index.free(KeyRef {
+            database,
+            catalog,
+            tag: &tag,
+        });
+    }
+    IS_WORKER.set(true);
 }
 
 /// A job, and what is wanted of the tag's row, if anything is: not of one of an earlier catalog.

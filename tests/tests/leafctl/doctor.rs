@@ -1,6 +1,7 @@
 //! `doctor`: finds what is broken, names the cure, and finds nothing where nothing is.
 
 mod centre;
+mod citus;
 mod horizon;
 mod settings;
 

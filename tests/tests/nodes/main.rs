@@ -10,6 +10,7 @@ mod bounded_waits {
 
 mod never_twice {
     mod centres;
+    mod citus;
     mod copies;
     mod fed;
     mod patroni;
