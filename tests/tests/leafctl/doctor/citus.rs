@@ -1,22 +1,16 @@
 //! What doctor finds of the nodes of Citus, whose catalogs and answers are imitated.
 
 use super::{findings, finds};
-use leaf_tests::{Draw, Server};
+use leaf_tests::{Draw, Server, join_citus};
 use postgres::Client;
 
 /// A coordinator that finds this server and two workers, which answer as it does but for what the
 /// table `workers` says.
 fn coordinator() -> (Server, Client) {
     let (server, mut client) = Server::with_orders(100);
+    join_citus(&mut client, 0);
     client.run(
         "SET allow_system_table_mods = on;
-         CREATE TABLE pg_catalog.pg_dist_local_group (groupid integer PRIMARY KEY);
-         INSERT INTO pg_catalog.pg_dist_local_group VALUES (0);
-         CREATE TABLE pg_catalog.pg_dist_partition (logicalrelid regclass);
-         INSERT INTO pg_extension (oid, extname, extowner, extnamespace, extrelocatable, extversion)
-         VALUES (99999, 'citus', 10, 11, false, '13.2-1');
-         INSERT INTO pg_depend (classid, objid, objsubid, refclassid, refobjid, refobjsubid, deptype)
-         VALUES ('pg_class'::regclass, 'pg_dist_local_group'::regclass, 0, 'pg_extension'::regclass, 99999, 0, 'e');
          CREATE TABLE workers (nodeid integer, success boolean, says jsonb);
          CREATE FUNCTION pg_catalog.run_command_on_all_nodes(command text)
              RETURNS TABLE (nodeid integer, success boolean, result text) LANGUAGE plpgsql AS $$

@@ -2,21 +2,9 @@
 //! granted, and nothing else. The catalogs of Citus are imitated.
 
 use leaf_tests::postgres::Client;
-use leaf_tests::{Centre, Draw, Ledger, Server, Snowflake, attach, draw_many, refused, wait_until};
-
-/// Makes a database a node of Citus, which belongs to this group.
-fn join(client: &mut Client, group: i32) {
-    client.run(&format!(
-        "SET allow_system_table_mods = on;
-         CREATE TABLE pg_catalog.pg_dist_local_group (groupid integer PRIMARY KEY);
-         INSERT INTO pg_catalog.pg_dist_local_group VALUES ({group});
-         INSERT INTO pg_extension (oid, extname, extowner, extnamespace, extrelocatable, extversion)
-         VALUES (99999, 'citus', 10, 11, false, '13.2-1');
-         INSERT INTO pg_depend (classid, objid, objsubid, refclassid, refobjid, refobjsubid, deptype)
-         VALUES ('pg_class'::regclass, 'pg_dist_local_group'::regclass, 0, 'pg_extension'::regclass, 99999, 0, 'e');
-         RESET allow_system_table_mods"
-    ));
-}
+use leaf_tests::{
+    Centre, Draw, Ledger, Server, Snowflake, attach, draw_many, join_citus, refused, wait_until,
+};
 
 /// Moves it into another group, as a clone of the node is.
 fn regroup(client: &mut Client, group: i32) {
@@ -29,7 +17,7 @@ fn regroup(client: &mut Client, group: i32) {
 fn coordinator_grants_as_any_server_does() {
     let (_server, mut client) = Server::with_orders(10);
     let mut ids = draw_many(&mut client, "orders", 15);
-    join(&mut client, 0);
+    join_citus(&mut client, 0);
     ids.extend(draw_many(&mut client, "orders", 100));
     assert_eq!(ids, (1..=115).collect::<Vec<_>>());
     client.reserve("orders", 5).expect("a block");
@@ -39,7 +27,7 @@ fn coordinator_grants_as_any_server_does() {
 #[test]
 fn table_of_others_with_that_name_means_nothing() {
     let (_server, mut client) = Server::with_orders(10);
-    join(&mut client, 3);
+    join_citus(&mut client, 3);
     client.run("DELETE FROM pg_depend WHERE refobjid = 99999");
     draw_many(&mut client, "orders", 15);
     client.run("SELECT leaf_snowflake_next()");
@@ -49,7 +37,7 @@ fn table_of_others_with_that_name_means_nothing() {
 #[test]
 fn worker_grants_no_ids_that_other_nodes_grant() {
     let (server, mut client) = Server::with_orders(10);
-    join(&mut client, 1);
+    join_citus(&mut client, 1);
     client.run("CREATE TABLE t (id bigint DEFAULT leaf_segment_next('orders'), n int)");
     for statement in [
         "SELECT leaf_segment_next('orders')",
@@ -82,7 +70,7 @@ fn ids_in_memory_end_when_the_loader_sees_that_the_database_is_a_worker() {
     let (server, mut client) = Server::with_orders(1_000);
     client.run("SELECT leaf_tag_create('striped', stripes => 4, stripe => 1)");
     client.next("orders").expect("an id");
-    join(&mut server.connect(), 2);
+    join_citus(&mut server.connect(), 2);
     server.connect().next("striped").expect("an id");
     wait_until("the session is refused", || client.next("orders").is_err());
     refused(server.connect().next("orders"), "55000");
@@ -93,7 +81,7 @@ fn ids_in_memory_end_when_the_loader_sees_that_the_database_is_a_worker() {
 fn stripe_belongs_to_the_group_for_which_it_was_made() {
     let server = Server::start();
     let mut client = server.connect();
-    join(&mut client, 1);
+    join_citus(&mut client, 1);
     client.run("SELECT leaf_tag_create('striped', step => 10, stripes => 4, stripe => 1, stripe_width => 100)");
     let mut ledger = Ledger::new();
     ledger.add(draw_many(&mut client, "striped", 250));
@@ -114,7 +102,7 @@ fn stripe_of_before_belongs_to_the_first_group() {
     let mut client = server.connect();
     client.run("SELECT leaf_tag_create('striped', step => 10, stripes => 4, stripe => 1, stripe_width => 100)");
     client.next("striped").expect("an id");
-    join(&mut client, 1);
+    join_citus(&mut client, 1);
     draw_many(&mut client, "striped", 50);
     regroup(&mut client, 4);
     refused(server.connect().next("striped"), "55000");
@@ -126,7 +114,7 @@ fn fed_tags_and_leases_of_the_coordinator_are_for_workers() {
     centre.create("orders", ", step => 10");
     let shard = centre.shard();
     let mut client = shard.connect();
-    join(&mut client, 1);
+    join_citus(&mut client, 1);
     attach(&shard, "orders", 10);
     draw_many(&mut client, "orders", 55);
     client.run("SELECT leaf_snowflake_next()");
@@ -136,7 +124,7 @@ fn fed_tags_and_leases_of_the_coordinator_are_for_workers() {
 fn worker_leases_no_worker_id_of_its_own_registry() {
     let server = Server::start();
     let mut client = server.connect();
-    join(&mut client, 1);
+    join_citus(&mut client, 1);
     for statement in [
         "SELECT leaf_snowflake_next()",
         "SELECT FROM leaf_worker_register('service')",
@@ -162,7 +150,7 @@ fn worker_leases_no_worker_id_of_its_own_registry() {
 fn lease_of_before_is_not_renewed() {
     let (server, mut client) = Server::with_orders(10);
     client.run("SELECT leaf_snowflake_next()");
-    join(&mut server.connect(), 1);
+    join_citus(&mut server.connect(), 1);
     wait_until("no id is issued", || client.snowflakes(1).is_err());
     server
         .connect()
@@ -173,10 +161,9 @@ fn lease_of_before_is_not_renewed() {
 #[test]
 fn tables_of_citus_are_not_taken_for_empty() {
     let (_server, mut client) = Server::with_orders(10);
-    join(&mut client, 0);
+    join_citus(&mut client, 0);
     client.run(
-        "SET allow_system_table_mods = on; CREATE TABLE pg_catalog.pg_dist_partition (logicalrelid regclass);
-         CREATE TABLE invoices (id bigint NOT NULL);
+        "CREATE TABLE invoices (id bigint NOT NULL);
          CREATE TABLE items (id bigint DEFAULT leaf_segment_next('orders'));
          INSERT INTO pg_dist_partition VALUES ('invoices'), ('items')",
     );
