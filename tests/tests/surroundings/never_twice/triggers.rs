@@ -42,8 +42,10 @@ fn row_lowered_behind_the_triggers_backs_repeats_no_id() {
     let loader = server.stop_sleeping_loader();
     admin.run("UPDATE leaf.alloc SET max_id = 10000000");
     signal(loader, Signal::SIGCONT);
-    // Nobody knows what the row lacks, also after an update: it skips.
-    assert_eq!(warm.next("orders").expect("an id"), 10_000_010);
+    // Nobody knows what the row lacks, also after an update: it skips. (A session that does not
+    // know yet that the tag has changed throws an id away.)
+    let id = warm.next("orders").expect("an id");
+    assert!(id >= 10_000_010, "{id}");
 }
 
 /// As `pg_restore --data-only --disable-triggers` brings back a row of the same cluster.
