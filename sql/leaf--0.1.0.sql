@@ -76,7 +76,7 @@ COMMENT ON COLUMN leaf.alloc.is_copy IS 'whether the row was copied, as by a res
 COMMENT ON COLUMN leaf.alloc.last_grant IS 'ids in the last granted segment; of a stripe, as many as it would have had without the end of a block';
 COMMENT ON COLUMN leaf.alloc.largest_reserve IS 'ids in the largest block ever reserved';
 COMMENT ON COLUMN leaf.alloc.floor IS 'the tag was moved here, or ids below are in use: unused ids below are not taken back';
-COMMENT ON COLUMN leaf.alloc.written_by IS 'the transaction that wrote the row, set by a trigger: if it is not the row''s xmin, the row was written while triggers were disabled';
+COMMENT ON COLUMN leaf.alloc.written_by IS 'the transaction that wrote the row, set by a trigger: if it is not the row''s xmin, the row was written while triggers were disabled, and has granted no ids since';
 COMMENT ON COLUMN leaf.alloc.upstream_tag IS 'the tag of the centre from which the ids of a fed tag come; null if they are granted here';
 COMMENT ON COLUMN leaf.alloc.upstream_incarnation IS 'the identity of that tag: another tag with its name feeds nothing';
 COMMENT ON COLUMN leaf.alloc.vouched_in IS 'history of the database in which the row is known to lack nothing that it has fed to tags of other clusters: in another one, it feeds nothing';

@@ -3,8 +3,10 @@
 
 use std::cell::RefCell;
 
+use leaf_core::file;
 use pgrx::pg_sys::SubTransactionId;
 
+use crate::pg::data_directory;
 use crate::pg::xact_end::{self, Observer};
 use crate::shmem;
 
@@ -38,6 +40,9 @@ impl Observer for AtEnd {
             shared.leftovers.forget(database);
             shared.generators.free(database);
             shared.loaders.forget(database);
+            // What a later database with the same OID granted from would be refused otherwise.
+            let rows = data_directory::of_database(data_directory::ROWS, database);
+            let _ = file::remove_durably(&rows);
         }
     }
 

@@ -1,6 +1,8 @@
 //! How leaf raises errors: each is a [`Report`], which is made where it arises.
 
 use std::ffi::CStr;
+use std::io;
+use std::path::Path;
 
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::{PgLogLevel, PgSqlErrorCode as Code, pg_sys};
@@ -77,4 +79,14 @@ pub fn in_recovery() -> Report {
 /// An argument is out of its range.
 pub fn bad_argument(message: impl Into<String>, hint: &'static str) -> Report {
     Report::new(Code::ERRCODE_INVALID_PARAMETER_VALUE, message, hint)
+}
+
+/// A file of leaf in the data directory cannot be used.
+pub fn unusable_file(what: &str, path: &Path, cause: &io::Error) -> Report {
+    // When: a file in the folder `leaf` of the data directory cannot be read or written
+    Report::new(
+        Code::ERRCODE_IO_ERROR,
+        format!("could not {what} \"{}\": {cause}", path.display()),
+        "Make the file usable. It records which ids may have been handed out; without it, none are.",
+    )
 }

@@ -100,6 +100,27 @@ fn write_with_mode(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     sync(folder(path))
 }
 
+/// Appends to a file, which is made if there is none, so that it has the new content after a crash. If
+/// that fails, or at a crash, it may have a part of it.
+///
+/// # Errors
+/// Why the file could not be written.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// let path = folder.path().join("journal");
+/// leaf_core::file::append_durably(&path, b"a")?;
+/// leaf_core::file::append_durably(&path, b"b")?;
+/// assert_eq!(std::fs::read(&path)?, b"ab");
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn append_durably(path: &Path, content: &[u8]) -> io::Result<()> {
+    let mut file = File::options().append(true).create(true).open(path)?;
+    file.write_all(content)?;
+    file.sync_all()?;
+    sync(folder(path))
+}
+
 /// Removes a file so that it is still gone after a crash. If there is no such
 /// file, or no such folder, the call succeeds.
 ///

@@ -112,14 +112,15 @@ pub fn update(tag: &[u8], changes: &Changes<'_>, vouches: bool) {
     });
 }
 
-/// Records that somebody vouches for a tag, or for all that are granted here; returns how many.
+/// Records that somebody vouches for a tag, or for all that are granted here, or whose rows leaf's
+/// triggers have not seen; returns how many.
 pub fn vouch(tag: Option<&[u8]>) -> usize {
     let history = history::of_database();
     intent::with(Intent::Vouch, || {
         execute(
             "UPDATE leaf.alloc SET vouched_in = $2, \
                     stripe_group = CASE WHEN stripes > 1 THEN $3::integer END \
-              WHERE ($1 IS NULL OR biz_tag = $1) AND upstream_tag IS NULL",
+              WHERE ($1 IS NULL OR biz_tag = $1) AND (upstream_tag IS NULL OR written_by <> xmin)",
             &[
                 optional_text_arg(tag),
                 string_arg(&history),
@@ -251,6 +252,7 @@ fn read_row(row: &ResultRow<'_>) -> Row {
         max_step: column_of::<i64>(row, "max_step").and_then(|most| u64::try_from(most).ok()),
         upstream: upstream.map(|uuid| *uuid.as_bytes()),
         is_elsewhere: upstream.is_none() && engine::may_be_granted_elsewhere(is_striped, made_for),
+        is_signed,
         may_lack_feeds: !(is_vouched && is_signed),
         has_fed: false,
     };

@@ -195,11 +195,16 @@ impl<'r> AllocRow<'r> {
         AllocRow(self.0.with(column::STRIPE_GROUP, group))
     }
 
-    /// The row as the current transaction writes it.
-    pub fn touched(self) -> AllocRow<'r> {
+    /// The row as the current transaction writes it. Unless it is signed by that, it looks as if it
+    /// had been written while the triggers were disabled.
+    pub fn touched(self, is_signed: bool) -> AllocRow<'r> {
         let now = pg_sys::Datum::from(clock::to_timestamp(clock::now()));
         let row = self.with_group().0.with(column::UPDATE_TIME, now);
-        AllocRow(row.with(column::WRITTEN_BY, xact::current_id()))
+        let written_by = match is_signed {
+            true => xact::current_id(),
+            false => pg_sys::Datum::from(0u32),
+        };
+        AllocRow(row.with(column::WRITTEN_BY, written_by))
     }
 }
 

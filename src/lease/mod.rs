@@ -28,7 +28,7 @@ use uuid::Uuid;
 
 use crate::catalog::engine;
 use crate::catalog::registry::{self, Registered, Registration};
-use crate::error::Report;
+use crate::error::{Report, unusable_file};
 use crate::pg::{clock, database};
 use crate::settings::snowflake::{self as settings, LeaseSettings};
 use crate::settings::upstream;
@@ -370,12 +370,5 @@ pub fn keep_ceilings(raises: &[Raise]) {
 /// Raises the error that the file cannot be used.
 pub fn unusable(what: &'static str, worker_id: u64, cause: std::io::Error) -> ! {
     let path = ceilings::path(database::current(), worker_id);
-    let path = path.display().to_string();
-    // When: a file of ceilings, `leaf/snowflake.*` in the data directory, cannot be read or written
-    Report::new(
-        Code::ERRCODE_IO_ERROR,
-        format!("could not {what} \"{path}\": {cause}"),
-        "Make the file usable. It records which ids may have been issued; without it, no ids are issued.",
-    )
-    .raise()
+    unusable_file(what, &path, &cause).raise()
 }

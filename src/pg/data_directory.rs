@@ -15,12 +15,20 @@ pub const NEW_HISTORY: &str = "leaf_new_history.signal";
 /// a copy.
 pub const CEILINGS: &str = "leaf/snowflake.";
 
+/// From which rows databases have granted, in files whose names begin with this.
+pub const ROWS: &str = "leaf/rows.";
+
 /// Ids that are kept over a clean restart. They belong to one history.
 pub const RANGES: &str = "pg_stat_tmp/leaf.ranges";
 
 /// A file of leaf's, of which there are only those above: a copy of the data directory has them.
 pub fn file(name: &str) -> PathBuf {
     path().join(name)
+}
+
+/// The file of a database, whose name begins with `prefix`.
+pub fn of_database(prefix: &str, database: u32) -> PathBuf {
+    file(&format!("{prefix}{database}"))
 }
 
 /// The cluster's data directory.

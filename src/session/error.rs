@@ -155,7 +155,7 @@ pub fn denied(tag: &[u8], user: Oid, privilege: Privilege) -> Report {
     }
 }
 
-/// The centre has nothing for a fed tag.
+/// There is nothing for a tag, mostly because the centre has nothing.
 pub fn of_denial(tag: &[u8], denial: Denial) -> Report {
     let tag = display(tag);
     match denial {
@@ -178,6 +178,12 @@ pub fn of_denial(tag: &[u8], denial: Denial) -> Report {
             "Check that leaf.upstream names the right centre. To get ids of another tag, drop the tag, create it and attach it again.",
         )
         .detail(format!("The cause: {}.", denial.message())),
+        // When: something that fires no trigger, such as pgactive, has written the tag's row
+        Denial::Replaced => Report::not_ready(
+            format!("the row of tag \"{tag}\" was replaced"),
+            "Drop the tag here, and create it above all ids in use, with the stripe or the centre's tag that belongs here; or, if the row is right, call leaf_tag_vouch.",
+        )
+        .detail("Ids were granted from a row with another incarnation, stripe or tag of the centre, and no statement here has changed it: it may be that of another node, which hands out the same ids."),
         // When: `leaf_tag_attach`, or a block of a fed tag, while the centre is away or refuses;
         // DETAIL has the cause
         _ => Report::new(

@@ -207,6 +207,7 @@ fn meaning(
     Some(match answer {
         Ok(Answer::Decided(Decision::Granted { run, .. })) => Ok((run, incarnation)),
         Ok(Answer::Decided(Decision::Exhausted)) => Err(frontier::exhausted(tag)),
+        Ok(Answer::Denied(denial)) => Err(error::of_denial(tag, denial)),
         Ok(Answer::Decided(Decision::MayLackFeeds)) => {
             // When: at a centre that was promoted, restored or copied, or whose row was, and for
             // which nobody has vouched since

@@ -109,8 +109,8 @@ impl Contact {
     }
 }
 
-/// Why there is nothing from the centre, as far as every role may know it. The cause is
-/// in the log and in `leaf.stat_upstream`.
+/// Why there is nothing for a tag, mostly from the centre, as far as every role may know it. The
+/// centre's cause is in the log and in `leaf.stat_upstream`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Denial {
     /// `leaf.upstream` is not set, or no connection string.
@@ -136,6 +136,8 @@ pub enum Denial {
     OtherTag,
     /// The centre has answered with another error.
     Refused,
+    /// The tag's row is another one than ids were granted from, and no statement here has made it so.
+    Replaced,
 }
 
 impl Denial {
@@ -144,7 +146,11 @@ impl Denial {
     pub fn may_pass_soon(self) -> bool {
         !matches!(
             self,
-            Denial::NoUpstream | Denial::Missing | Denial::OtherTag | Denial::Exhausted
+            Denial::NoUpstream
+                | Denial::Missing
+                | Denial::OtherTag
+                | Denial::Exhausted
+                | Denial::Replaced
         )
     }
 
@@ -173,6 +179,7 @@ impl Denial {
             Denial::LeaseLost => "the centre has leased the worker id to another node",
             Denial::Clock => "this server's clock is too far from the centre's",
             Denial::Refused => "the centre refuses the request",
+            Denial::Replaced => "the tag's row was replaced",
         }
     }
 }

@@ -37,7 +37,7 @@ impl Ledger {
     pub fn row(&self) -> Option<&Row> {
         match &self.found {
             Found::Row(row) => Some(row),
-            Found::Busy | Found::Missing => None,
+            Found::Busy | Found::Missing | Found::Replaced => None,
         }
     }
 
@@ -53,6 +53,7 @@ impl Ledger {
             Found::Row(_) => Err(Decision::Changed),
             Found::Busy => Err(Decision::Busy),
             Found::Missing => Err(Decision::Missing),
+            Found::Replaced => Err(Decision::Replaced),
         }
     }
 
@@ -180,6 +181,7 @@ pub(super) mod tests {
         floor: i64::MIN,
         upstream: None,
         is_elsewhere: false,
+        is_signed: true,
         may_lack_feeds: false,
         has_fed: false,
     };
@@ -309,6 +311,7 @@ pub(super) mod tests {
         for (found, expected) in [
             (Found::Busy, Decision::Busy),
             (Found::Missing, Decision::Missing),
+            (Found::Replaced, Decision::Replaced),
         ] {
             let mut ledger = Ledger::new(found);
             assert_eq!(

@@ -32,6 +32,8 @@ pub struct Row {
     pub upstream: Option<[u8; 16]>,
     /// Whether another node may grant the numbers of the row, too: then it grants none.
     pub is_elsewhere: bool,
+    /// Whether leaf's triggers have seen the row being written.
+    pub is_signed: bool,
     /// Whether the row may lack numbers that were fed to shards, because nobody vouches for it in
     /// the present history. The skip at the beginning of a history is meant for one cluster's
     /// buffers, not for those of any number of shards.
@@ -115,6 +117,9 @@ pub enum Found {
     Busy,
     /// There is no row.
     Missing,
+    /// There is another row than ids were granted from, and no statement here has made it so: it may
+    /// be that of another node, which grants the same numbers.
+    Replaced,
 }
 
 /// A request to a tag's row.
@@ -193,6 +198,8 @@ pub enum Decision {
     Changed,
     /// Another transaction has locked the row.
     Busy,
+    /// The row was [replaced](Found::Replaced).
+    Replaced,
     /// The row's `max_id` lies below ids that were handed out. A grant would repeat
     /// them.
     Below {

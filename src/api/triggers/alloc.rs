@@ -22,25 +22,27 @@ sql_functions!(leaf_alloc_check, leaf_alloc_changed);
 /// replica, a lower `max_id` is not an error, because the change was valid where it was made;
 /// the rest of the row is then stored. Rows of other nodes' stripes are skipped there.
 fn leaf_alloc_check(call: Call<'_>) -> Answer<'_> {
-    let row = match event(call, "leaf_alloc_check") {
+    let (row, is_signed) = match event(call, "leaf_alloc_check") {
         Event::Insert { new } => {
             let new = AllocRow(new);
             if new.is_striped() && relation::is_replayed() {
                 skipped(&new);
                 return Answer::NOTHING;
             }
-            made(new)
+            (made(new), true)
         }
         Event::Update { old, new } => {
             let old = AllocRow(old);
             let Some(new) = with_own_stripe(&old, AllocRow(new)) else {
                 return Answer::NOTHING;
             };
-            match trigger::is_replica() && (old.is_of_centre() || new.is_of_centre()) {
+            let new = match trigger::is_replica() && (old.is_of_centre() || new.is_of_centre()) {
                 // Another cluster's grants say nothing about this one's.
-                true => signed(&old, new.with_grants_of(&old)),
-                false => signed(&old, check(&old, new)),
-            }
+                true => new.with_grants_of(&old),
+                false => check(&old, new),
+            };
+            let is_signed = !old.is_unsigned() || says_what_it_is(&new);
+            (signed(&old, new), is_signed)
         }
         Event::Delete { old } => {
             let old = AllocRow(old);
@@ -54,7 +56,15 @@ fn leaf_alloc_check(call: Call<'_>) -> Answer<'_> {
         }
         Event::Truncate => not_a_trigger("leaf_alloc_check"),
     };
-    Answer::go_on_with(row.touched().0)
+    Answer::go_on_with(row.touched(is_signed).0)
+}
+
+/// Whether the statement says of a row that was written while the triggers were disabled that it is
+/// the right one.
+fn says_what_it_is(new: &AllocRow<'_>) -> bool {
+    intent::vouches()
+        || intent::attaches(new.tag())
+        || intent::grant(new.tag(), new.max_id()).is_some()
 }
 
 /// A stripe belongs to one node: the row of another one must not become this node's.
@@ -212,6 +222,8 @@ fn note_update(old: &AllocRow<'_>, new: &AllocRow<'_>) {
         || old.max_value() != new.max_value()
         // The loader asks the centre by what it knows of the row.
         || (new.is_of_centre() && !old.same_steps(new))
+        // What was refused may be right now.
+        || (old.is_unsigned() && !is_grant)
     {
         changes::record(new.tag(), Change::Permissions);
     } else if !is_grant {

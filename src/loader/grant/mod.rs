@@ -12,6 +12,7 @@ mod centre;
 mod collect;
 pub mod position;
 mod publish;
+mod rows;
 mod transact;
 
 use std::sync::atomic::Ordering;

@@ -62,6 +62,7 @@ impl<'a> Publisher<'a> {
         match decision {
             Decision::Ask { count, exact } => return Next::Ask { count, exact },
             Decision::OtherUpstream => return self.denied(job, Denial::OtherTag),
+            Decision::Replaced => return self.denied(job, Denial::Replaced),
             Decision::Busy => {
                 return self.failed(job, "the tag's row is locked by another transaction");
             }
@@ -107,7 +108,7 @@ impl<'a> Publisher<'a> {
         Next::Nothing
     }
 
-    /// Settles a job for which the centre has granted nothing.
+    /// Settles a job for which nothing is granted before something changes.
     pub fn denied(&self, job: &Job, denial: Denial) -> Next {
         if denial.may_pass_soon() {
             return self.failed(job, denial.message());

@@ -9,6 +9,7 @@ use leaf_core::grant::{Decision, GrantRequest, Ledger, Row};
 use pgrx::pg_sys::Oid;
 
 use super::collect::Job;
+use super::rows;
 use crate::catalog::alloc::Places;
 use crate::catalog::{self, alloc, engine, relation};
 use crate::history;
@@ -110,7 +111,8 @@ fn decide(shared: &Shared, database: u32, jobs: &[Job]) -> Option<Vec<Decided>> 
         .collect();
     PLACES.with_borrow_mut(|places| {
         places.keep(shared.index.len());
-        Some(catalog::as_owner(|| grant(shared, &jobs, places)))
+        let of = (database, alloc.to_u32());
+        Some(catalog::as_owner(|| grant(shared, of, &jobs, places)))
     })
 }
 
@@ -134,15 +136,21 @@ fn forget_if_worker(shared: &Shared, database: u32, catalog: Oid) {
 /// A job, and what is wanted of the tag's row, if anything is: not of one of an earlier catalog.
 type Task<'a> = (&'a Job, Option<GrantRequest>);
 
-/// Grants from the tags' rows.
-fn grant(shared: &Shared, jobs: &[Task<'_>], places: &mut Places) -> Vec<Decided> {
+/// Grants from the tags' rows, in a catalog of a database.
+fn grant(
+    shared: &Shared,
+    (database, catalog): (u32, u32),
+    jobs: &[Task<'_>],
+    places: &mut Places,
+) -> Vec<Decided> {
     let history = history::current();
     let tags = jobs.iter().filter(|(_, wanted)| wanted.is_some());
     let tags: BTreeSet<&[u8]> = tags.map(|(job, _)| &*job.key().tag).collect();
     let tags: Vec<&[u8]> = tags.into_iter().collect();
     // Read before the rows.
     let pasts: Vec<_> = jobs.iter().map(|(job, _)| job.past(shared)).collect();
-    let rows = alloc::lock_for_grant(&tags, &history, places);
+    let mut rows = alloc::lock_for_grant(&tags, &history, places);
+    rows::compare(database, catalog, shared.index.len(), &tags, &mut rows);
     let rows = rows.into_iter().map(Ledger::new);
     let mut ledgers: BTreeMap<&[u8], Ledger> = tags.iter().copied().zip(rows).collect();
     let mut decisions = Vec::with_capacity(jobs.len());

@@ -14,6 +14,7 @@ mod never_twice {
     mod copies;
     mod fed;
     mod patroni;
+    mod replaced;
     mod sharding;
     mod stripes;
     mod two_centres;
