@@ -4,10 +4,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use postgres::Client;
 use tempfile::TempDir;
 
 use crate::account::run;
-use crate::cluster;
+use crate::{Draw, cluster};
 
 /// A copy of the installation that the tests use, to which a test adds versions of
 /// the extension.
@@ -100,4 +101,20 @@ fn answer(bindir: &Path, what: &str) -> PathBuf {
     let output = Command::new(bindir.join("pg_config")).arg(what).output();
     let answer = String::from_utf8(output.expect("pg_config").stdout).expect("a path");
     PathBuf::from(answer.trim_end())
+}
+
+/// Whether the server has an extension that `scripts/setup` installs for Debian's PostgreSQL 15, and
+/// for no other one; panics if it is missing there.
+#[track_caller]
+pub fn has_extension_of_debian(client: &mut Client, name: &str) -> bool {
+    let is_there = client.number(&format!(
+        "SELECT count(*) FROM pg_available_extensions WHERE name = '{name}'"
+    )) > 0;
+    let version = client.text("SELECT version()");
+    let is_debians = version.starts_with("PostgreSQL 15") && version.contains("Debian");
+    assert!(is_there || !is_debians, "{name} is not installed");
+    if !is_there {
+        println!("not run: this server has no {name}");
+    }
+    is_there
 }

@@ -62,7 +62,7 @@ pub use disk::Disk;
 pub use draw::{Block, Draw, draw_many, failed, feed_all, refused, reserve_by_call};
 pub use edition::{INSTALLER, is_plain};
 pub use exporter::Exporter;
-pub use installation::Installation;
+pub use installation::{Installation, has_extension_of_debian};
 pub use leafctl::{Said, earlier_leafctl, leafctl, leafctl_in_terminal, leafctl_on};
 pub use ledger::{Ledger, Order};
 pub use line::Line;

@@ -1,7 +1,7 @@
 //! Tables partitioned by the time in snowflake ids, by hand and by pg_partman.
 
 use leaf_tests::postgres::Client;
-use leaf_tests::{Draw, Server, Snowflake, refused};
+use leaf_tests::{Draw, Server, Snowflake, has_extension_of_debian, refused};
 
 const TWITTER: &str = "'2010-11-04 01:42:54.657Z'";
 
@@ -159,14 +159,7 @@ fn partman_encoder_and_decoder_are_what_it_calls() {
 fn partman_partitions_by_the_ids_of_a_day() {
     let server = Server::start();
     let mut client = server.connect();
-    let there =
-        client.number("SELECT count(*) FROM pg_available_extensions WHERE name = 'pg_partman'") > 0;
-    // scripts/setup installs it for this one.
-    let version = client.text("SELECT version()");
-    let is_debians = version.starts_with("PostgreSQL 15") && version.contains("Debian");
-    assert!(there || !is_debians, "pg_partman is not installed");
-    if !there {
-        println!("not run: this server has no pg_partman");
+    if !has_extension_of_debian(&mut client, "pg_partman") {
         return;
     }
     client.run(

@@ -2,11 +2,13 @@
 //!
 //! - [`pairs`]: a second pair of servers.
 //! - [`partitions`]: one table over three servers.
+//! - [`plproxy`]: functions that run where a customer's rows are.
 //! - [`replication`]: two primaries that replicate to each other.
 //! - [`split`]: a shard becomes two.
 
 mod pairs;
 mod partitions;
+mod plproxy;
 mod replication;
 mod split;
 
