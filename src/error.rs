@@ -83,10 +83,11 @@ pub fn bad_argument(message: impl Into<String>, hint: &'static str) -> Report {
 
 /// A file of leaf in the data directory cannot be used.
 pub fn unusable_file(what: &str, path: &Path, cause: &io::Error) -> Report {
+    let path = path.display();
     // When: a file in the folder `leaf` of the data directory cannot be read or written
     Report::new(
         Code::ERRCODE_IO_ERROR,
-        format!("could not {what} \"{}\": {cause}", path.display()),
+        format!("could not {what} \"{path}\": {cause}"),
         "Make the file usable. It records which ids may have been handed out; without it, none are.",
     )
 }
