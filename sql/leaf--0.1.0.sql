@@ -76,10 +76,10 @@ COMMENT ON COLUMN leaf.alloc.is_copy IS 'whether the row was copied, as by a res
 COMMENT ON COLUMN leaf.alloc.last_grant IS 'ids in the last granted segment; of a stripe, as many as it would have had without the end of a block';
 COMMENT ON COLUMN leaf.alloc.largest_reserve IS 'ids in the largest block ever reserved';
 COMMENT ON COLUMN leaf.alloc.floor IS 'the tag was moved here, or ids below are in use: unused ids below are not taken back';
-COMMENT ON COLUMN leaf.alloc.written_by IS 'the transaction that wrote the row, set by a trigger: if it is not the row''s xmin, the row was written while triggers were disabled, and has granted no ids since';
+COMMENT ON COLUMN leaf.alloc.written_by IS 'the transaction that wrote the row, set by a trigger; with another xmin, the row was written while triggers were disabled';
 COMMENT ON COLUMN leaf.alloc.upstream_tag IS 'the tag of the centre from which the ids of a fed tag come; null if they are granted here';
 COMMENT ON COLUMN leaf.alloc.upstream_incarnation IS 'the identity of that tag: another tag with its name feeds nothing';
-COMMENT ON COLUMN leaf.alloc.vouched_in IS 'history of the database in which the row is known to lack nothing that it has fed to tags of other clusters: in another one, it feeds nothing';
+COMMENT ON COLUMN leaf.alloc.vouched_in IS 'history of the database in which the row lacks nothing that it has fed to other clusters; in another one, it feeds nothing';
 COMMENT ON COLUMN leaf.alloc.stripes IS 'into how many stripes the numbers are cut; 1 if they are not';
 COMMENT ON COLUMN leaf.alloc.stripe IS 'the stripe, from 0, whose numbers are granted here: no two nodes may have the same one';
 COMMENT ON COLUMN leaf.alloc.cache IS 'how many ids a session takes at once, to hand them out from its own memory';
@@ -372,13 +372,14 @@ CREATE FUNCTION leaf_tag_create(
         max_value bigint DEFAULT 9223372036854775807, description text DEFAULT NULL,
         if_not_exists boolean DEFAULT false, max_step integer DEFAULT NULL,
         stripes integer DEFAULT NULL, stripe integer DEFAULT NULL,
-        stripe_width bigint DEFAULT NULL, owner name DEFAULT NULL, cache integer DEFAULT 1) RETURNS void
+        stripe_width bigint DEFAULT NULL, owner name DEFAULT NULL, cache integer DEFAULT 1,
+        upstream_tag text DEFAULT NULL) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'leaf_tag_create';
-COMMENT ON FUNCTION leaf_tag_create(text, integer, bigint, bigint, text, boolean, integer, integer, integer, bigint, name, integer)
-    IS 'creates a tag owned by the current role, or by one of which it is a member; with if_not_exists, a tag that exists is left as it is; with stripes and stripe, only numbers of that stripe are granted; with cache, a session takes so many ids at once';
+COMMENT ON FUNCTION leaf_tag_create(text, integer, bigint, bigint, text, boolean, integer, integer, integer, bigint, name, integer, text)
+    IS 'creates a tag owned by the current role, or by one of which it is a member; with if_not_exists, a tag that exists is left as it is; with stripes and stripe, only numbers of that stripe are granted; with cache, a session takes so many ids at once; with upstream_tag, it is fed by that tag of the centre';
 -- As with CREATE on a schema, only roles that were granted this can create tags.
-REVOKE EXECUTE ON FUNCTION leaf_tag_create(text, integer, bigint, bigint, text, boolean, integer, integer, integer, bigint, name, integer) FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION leaf_tag_create(text, integer, bigint, bigint, text, boolean, integer, integer, integer, bigint, name, integer, text) FROM PUBLIC;
 
 CREATE FUNCTION leaf_tag_alter(
         tag text, step integer DEFAULT NULL, advance_to bigint DEFAULT NULL,
@@ -809,7 +810,7 @@ BEGIN
         EXECUTE format('SELECT %s.leaf_snowflake_floor(clock_timestamp())', home) INTO floor;
         IF start > floor THEN
             -- When: `leaf_column_adopt` with `kind => 'snowflake'`
-            PERFORM leaf.fail('55000', format('column %s has values above the snowflake ids of the present', c.full_name),
+            PERFORM leaf.fail('55000', format('column %s has values above the current snowflake ids', c.full_name),
                 'Use kind => ''segment'', or a layout whose ids are larger.',
                 format('The largest value is %s; snowflake ids now begin at %s.', start - 1, floor));
         END IF;

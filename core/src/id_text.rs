@@ -1,7 +1,7 @@
 //! Ids as short texts for people and for programs that cannot hold 64-bit integers:
 //! [Crockford's base 32](https://www.crockford.com/base32.html) with its check symbol.
 //!
-//! A text has a fixed width, so that texts sort as the ids do, also in collations that are
+//! A text has a fixed width, so that texts sort as the ids do, even in collations that are
 //! not the bytes' order: digits come before letters, letters in the order of the alphabet,
 //! and two texts differ before the check symbol, which can be a punctuation mark.
 

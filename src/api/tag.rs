@@ -8,16 +8,18 @@ use pgrx::pg_sys::Oid;
 
 use super::args;
 use crate::catalog::alloc::{self, Changes, NewTag};
+use crate::catalog::extension;
 use crate::catalog::permissions::PUBLIC;
 use crate::error::Report;
 use crate::pg::call::{Call, sql_functions};
 use crate::pg::{self, display, encoding, report, role};
 use crate::session::changes::{self, Change};
+use crate::session::error::{self, Privilege};
 use crate::session::in_use::require_unused;
 use crate::session::permissions::{
     check_owner_if_exists, require_owner, require_primary, require_readable,
 };
-use crate::session::{error, upstream};
+use crate::session::upstream;
 use crate::{catalog, shmem};
 
 sql_functions!(
@@ -65,12 +67,22 @@ fn leaf_tag_create(call: Call<'_>) {
         cache: args::cache(args::given(call.integer(11), "cache")),
     };
     let if_not_exists = args::given(call.boolean(5), "if_not_exists");
+    let of_centre = call.text(12).map(|name| args::tag(Some(name)));
+    if of_centre.is_some() && !extension::may_call(role::current(), "leaf_tag_attach") {
+        error::denied(tag, role::current(), Privilege::Attach).raise();
+    }
     require_readable(tag);
     if catalog::as_owner(|| alloc::insert(tag, &new)) {
+        if let Some(of_centre) = of_centre {
+            upstream::attach(tag, of_centre, &encoding::to_utf8(of_centre));
+        }
         return;
     }
     if if_not_exists && let Some(stripe) = given {
         require_same(tag, &stripe);
+    }
+    if if_not_exists && let Some(of_centre) = of_centre {
+        require_fed_by(tag, &encoding::to_utf8(of_centre));
     }
     let tag = display(tag);
     match if_not_exists {
@@ -136,6 +148,22 @@ fn require_same(tag: &[u8], stripe: &Stripe) {
             "Specify the stripe that this node has.",
         )
         .detail(described(row.numbers.stripe()))
+        .raise();
+    }
+}
+
+/// Raises an error unless a tag is fed by this tag of the centre, whose name is in UTF-8.
+fn require_fed_by(tag: &[u8], of_centre: &str) {
+    let found = catalog::as_owner(|| alloc::tags_of_centre(&[tag])).pop();
+    if found.flatten().as_deref() != Some(of_centre) {
+        // When: `leaf_tag_create` with `if_not_exists` and `upstream_tag`
+        Report::not_ready(
+            format!(
+                "tag \"{}\" already exists, and tag \"{of_centre}\" of the centre does not feed it",
+                display(tag)
+            ),
+            "Attach it with leaf_tag_attach; or, if it is fed by another tag, drop it first.",
+        )
         .raise();
     }
 }

@@ -111,7 +111,7 @@ impl<'r> AllocRow<'r> {
 
     /// The new row with where it was made. One that brings a history along is a copy of an
     /// earlier row, which may have granted more ids since, even in this history, and numbers to
-    /// shards. `history` is the present one, `of_database` that of the database.
+    /// shards. `history` is the current one, `of_database` that of the database.
     pub fn made(self, history: &str, of_database: &str) -> AllocRow<'r> {
         let is_copy = self.0.text(column::HISTORY).is_some();
         let row = self.with_flag(column::IS_COPY, is_copy);

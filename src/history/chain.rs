@@ -67,7 +67,7 @@ impl Chain {
         self.0.iter().find(|link| link.nonce == nonce)
     }
 
-    /// The first history of which the present one lacks nothing, if there is one besides itself.
+    /// The first history of which the current one lacks nothing, if there is one besides itself.
     /// `up_to` is the timeline of the primary of which it lacks nothing, if there was one.
     fn since(&self, present: Uuid, up_to: Option<u32>) -> Option<u64> {
         match self.of(present) {
@@ -80,7 +80,7 @@ impl Chain {
         }
     }
 
-    /// Whether the present history lacks nothing of an earlier one.
+    /// Whether the current history lacks nothing of an earlier one.
     pub fn continues(&self, earlier: Uuid, present: Uuid, up_to: Option<u32>) -> bool {
         let since = self.since(present, up_to);
         since
@@ -88,7 +88,7 @@ impl Chain {
             .is_some_and(|(since, earlier)| since <= earlier.number)
     }
 
-    /// Records the present history, unless it is. In a transaction.
+    /// Records the current history, unless it is. In a transaction.
     pub fn record(&self, present: Uuid, timeline: u32, up_to: Option<u32>) {
         if self.of(present).is_some() {
             return;

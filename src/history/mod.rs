@@ -340,7 +340,7 @@ pub fn of_database() -> String {
     format!("{}/{}", current(), database::current())
 }
 
-/// Whether an earlier history of this database goes on in the present one, which lacks nothing of
+/// Whether an earlier history of this database goes on in the current one, which lacks nothing of
 /// it.
 pub fn is_continued(earlier: &str) -> bool {
     let mut parts = earlier.split('/');

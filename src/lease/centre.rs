@@ -44,7 +44,7 @@ pub enum Attempt {
 /// The centre is asked when half of the lease is left, and at once after a connection was made,
 /// which may lead to another server than before, until it has answered. With another setting,
 /// no ids are issued before that, unless it names the same centre, which is away. `connection` is the
-/// number of the present connection, in the process that has one.
+/// number of the current connection, in the process that has one.
 pub fn attempt(
     start: &Start,
     standing: &Standing,

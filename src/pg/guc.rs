@@ -211,7 +211,7 @@ pub fn lock_timeout() -> Option<Duration> {
         .map(Duration::from_millis)
 }
 
-/// Runs `work` with other settings, also with such that only superusers can change. If `work`
+/// Runs `work` with other settings, even with such that only superusers can change. If `work`
 /// raises an error, the abort restores them.
 pub fn with<R>(settings: &[(&CStr, &CStr)], work: impl FnOnce() -> R) -> R {
     // SAFETY: what PostgreSQL does for functions with settings of their own.

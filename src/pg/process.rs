@@ -51,7 +51,7 @@ pub fn check_for_interrupts() {
 /// The event that another process of the server waits for, as `pg_stat_activity` shows it, such as
 /// `IPC: SyncRep`; `None` if it is gone, or waits for nothing.
 pub fn wait_event_of(pid: i32) -> Option<String> {
-    // SAFETY: the entry of a process is in shared memory, also if the process has just ended; the
+    // SAFETY: the entry of a process is in shared memory, even if the process has just ended; the
     // names are constants, or in shared memory for good.
     unsafe {
         let process = pg_sys::BackendPidGetProc(pid);

@@ -1,4 +1,4 @@
-//! Queries that see what is committed now, also in a transaction whose snapshot is older.
+//! Queries that see what is committed now, even in a transaction whose snapshot is older.
 
 use std::ffi::c_char;
 

@@ -45,7 +45,7 @@ static SEGMENT_DURATION: Integer = Integer {
 };
 
 /// How large the next segment of a tag should be. Of the centre's numbers, what is left must last
-/// for `leaf.segment_duration` from any moment of a segment on, also if the next one does not come.
+/// for `leaf.segment_duration` from any moment of a segment on, even if the next one does not come.
 pub fn step_policy(grantor: Grantor) -> StepPolicy {
     let segment_duration = Duration::from_secs(SEGMENT_DURATION.get_unsigned());
     match grantor {

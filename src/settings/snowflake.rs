@@ -184,7 +184,7 @@ static WORKER_ID: Integer = Integer {
 };
 
 /// Accepts every value: which are possible depends on the layout, which a restore may set
-/// later. Warns of one that has no effect, or is not possible with the present layout.
+/// later. Warns of one that has no effect, or is not possible with the current layout.
 unsafe extern "C-unwind" fn check_worker_id(
     value: *mut c_int,
     _extra: *mut *mut c_void,

@@ -48,7 +48,7 @@ pub fn upstream() -> Option<String> {
 /// A digest of how the centre is reached; zeros if there is none.
 pub type CentreDigest = [u8; 16];
 
-/// The digest of the present setting.
+/// The digest of the current setting.
 pub fn digest() -> CentreDigest {
     upstream().map_or([0; 16], |setting| {
         let digest = Sha256::digest(setting.as_bytes());

@@ -218,14 +218,14 @@ impl Slot {
     }
 
     /// How fast ids are drawn, in ids per second: as fast as the last full segment was used
-    /// up, or slower if the present one lasts longer already than it would at that speed.
+    /// up, or slower if the current one lasts longer already than it would at that speed.
     pub fn ids_per_second(&self, state: &TagState, now: Monotonic) -> f64 {
         let drawn = self.drawn_since_load(state) as f64;
         let present = drawn * 1e6 / now.since(state.loaded_at).as_micros().max(1) as f64;
         match state.ids_per_second {
             0.0 => present,
             before => {
-                // At least one segment at that speed must fit in before the present one tells.
+                // At least one segment at that speed must fit in before the current one tells.
                 let full = state.step as f64 / before;
                 let is_long = now.since(state.loaded_at).as_secs_f64() > full;
                 if is_long { present.min(before) } else { before }

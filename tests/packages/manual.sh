@@ -7,7 +7,8 @@ apt-get install -y ./postgresql-15-leaf_*.deb ./leafctl_*.deb
 # endregion
 
 # region enable
-pg_conftool 15 main set shared_preload_libraries leaf
+libraries=$(pg_conftool -s 15 main show shared_preload_libraries || true)
+pg_conftool 15 main set shared_preload_libraries "${libraries:+$libraries,}leaf"
 pg_ctlcluster 15 main restart
 runuser -u postgres -- psql -d shop -c 'CREATE EXTENSION leaf'
 # endregion
@@ -19,8 +20,9 @@ runuser -u postgres -- psql -d shop -c 'ALTER EXTENSION leaf UPDATE'
 # endregion
 
 # region remove
-runuser -u postgres -- psql -d shop -c 'DROP EXTENSION leaf CASCADE'
-pg_conftool 15 main remove shared_preload_libraries
+runuser -u postgres -- psql -d shop -c 'CALL leaf_column_release_all(drained => true)' -c 'DROP EXTENSION leaf'
+libraries=$(pg_conftool -s 15 main show shared_preload_libraries)
+pg_conftool 15 main set shared_preload_libraries "$(sed -E 's/(^|, *)leaf\b//; s/^, *//' <<<"$libraries")"
 pg_ctlcluster 15 main restart
 apt-get purge -y postgresql-15-leaf leafctl
 # endregion

@@ -333,7 +333,7 @@ SELECT 'warning', 'node ' || nodeid, 'it does not answer: ' || result, 'run doct
  WHERE NOT success
  UNION ALL
 SELECT 'error', 'tag "' || t.tag || '"', 'nodes do not have it, so inserts fail there: ' || string_agg(n.nodeid::text, ', ' ORDER BY n.nodeid),
-       'call leaf_tag_create and leaf_tag_attach there'
+       'call leaf_tag_create with upstream_tag there'
   FROM (SELECT DISTINCT tag FROM tags) AS t CROSS JOIN nodes AS n
  WHERE NOT EXISTS (SELECT FROM tags AS o WHERE (o.nodeid, o.tag) = (n.nodeid, t.tag))
  GROUP BY t.tag

@@ -78,7 +78,7 @@ pub struct Args {
     )]
     pub tokens: Option<PathBuf>,
 
-    /// Serve everybody who reaches the address, also when it is not a loopback address
+    /// Serve everybody who reaches the address, even when it is not a loopback address
     #[arg(long, help_heading = "Access")]
     pub no_auth: bool,
 

@@ -72,7 +72,7 @@ pub struct Row<'a> {
 }
 
 impl Row<'_> {
-    /// How long the buffers last at the present rate, in seconds.
+    /// How long the buffers last at the current rate, in seconds.
     pub fn buffers_last(&self) -> Option<f64> {
         (self.rate > 0.0).then(|| self.tag.buffered() as f64 / self.rate)
     }

@@ -65,7 +65,7 @@ impl Position {
             return Err(Exhausted);
         }
         let mut at = *self;
-        // The rest of the present block, and the next one.
+        // The rest of the current block, and the next one.
         for _ in 0..2 {
             let first = at.next().ok_or(Exhausted)?;
             let end = at.numbers.end_of_run(i128::from(first));

@@ -35,7 +35,7 @@ pub struct Row {
     /// Whether leaf's triggers have seen the row being written.
     pub is_signed: bool,
     /// Whether the row may lack numbers that were fed to shards, because nobody vouches for it in
-    /// the present history. The skip at the beginning of a history is meant for one cluster's
+    /// the current history. The skip at the beginning of a history is meant for one cluster's
     /// buffers, not for those of any number of shards.
     pub may_lack_feeds: bool,
     /// Whether numbers were fed to a shard, by the grants that are being made.

@@ -5,7 +5,7 @@
 //! A registration carries a *nonce* that the node has made, a renewal the *token* of the lease
 //! and the next one. Both are made once and sent again until there is an answer: a registry that
 //! has done it already answers the same, so that a lost answer costs neither the lease nor a
-//! second worker id. Whoever does not know the present token, such as a copy of the node, has
+//! second worker id. Whoever does not know the current token, such as a copy of the node, has
 //! lost the lease.
 //!
 //! Each answer says which registry has given it. Another incarnation does not know the ceilings

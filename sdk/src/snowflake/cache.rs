@@ -6,7 +6,7 @@
 //! and the inode of the lock, so that a copy of it, here or on another node, is not
 //! taken for the original; and a *generation*, which the lock contains, too, and which
 //! changes with each registration and release, so that an earlier cache that was put
-//! back is not taken for the present one. The lock has the ceiling, too: an earlier cache
+//! back is not taken for the current one. The lock has the ceiling, too: an earlier cache
 //! of the same lease goes on above it. A checksum shows damage and edits. Where the
 //! registry was found is kept, too: if it is sought elsewhere, it has to be asked.
 

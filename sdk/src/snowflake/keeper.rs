@@ -338,7 +338,7 @@ async fn register(link: &Arc<Link>, node: &Arc<Node>) -> Result<(), Error> {
     }
 }
 
-/// Learns the present token of a lease of which a renewal is under way, or was not answered. Repeated, it
+/// Learns the current token of a lease of which a renewal is under way, or was not answered. Repeated, it
 /// returns the same. Whether the lease is lost, its release says.
 async fn settle_renewal(
     link: &Arc<Link>,

@@ -6,6 +6,7 @@
 //! - [`figures`]: that docs/comparison.md has the figures of the benchmark.
 //! - [`glossary`]: that the glossary has the terms of the concepts.
 //! - [`guarantees`]: that the tests exist that defend the guarantees of the manual.
+//! - [`length`]: that nothing is too long to be read at once.
 //! - [`links`]: links of all pages.
 //! - [`migration`]: the imports of docs/migration.md.
 //! - [`readme`]: that README.md is short, and its badges are true.
@@ -17,6 +18,7 @@ mod book;
 mod figures;
 mod glossary;
 mod guarantees;
+mod length;
 mod links;
 mod migration;
 mod readme;

@@ -1,7 +1,9 @@
 //! What docs/recipes.md promises, in several sessions at once.
 
 use super::blocks;
-use leaf_tests::{Draw, Server};
+use leaf_tests::page::root;
+use leaf_tests::postgres::Client;
+use leaf_tests::{Draw, Server, wait_until};
 use std::thread;
 
 const PAGE: &str = "docs/recipes.md";
@@ -9,16 +11,14 @@ const SESSIONS: usize = 8;
 
 /// A server whose database `recipes` has all that the page creates.
 fn server() -> Server {
-    let server = Server::options().bare().start();
+    let options = Server::options().set("max_prepared_transactions", "10");
+    let server = options.bare().start();
     blocks::prepare(&server, "recipes", PAGE);
     server
 }
 
 /// Runs `work` in several sessions at once, each with its number.
-fn in_sessions<R: Send>(
-    server: &Server,
-    work: impl Fn(usize, leaf_tests::postgres::Client) -> R + Sync,
-) -> Vec<R> {
+fn in_sessions<R: Send>(server: &Server, work: impl Fn(usize, Client) -> R + Sync) -> Vec<R> {
     thread::scope(|scope| {
         let start = |number| {
             let work = &work;
@@ -164,4 +164,90 @@ fn a_role_that_may_mask_does_not_read_the_key() {
     client.run("SET ROLE seller");
     assert_eq!(client.number("SELECT order_unmask(order_mask(7))"), 7);
     client.fails("SELECT key FROM mask_keys", "42501");
+}
+
+/// Reads what is new in the outbox, from a position on, with a statement of the page.
+fn follow(client: &mut Client, statement: &str, at: &mut (String, i64)) -> Vec<i64> {
+    let from = format!("('{}', {})", at.0, at.1);
+    let rows = client.query(&statement.replace("('0', 0)", &from), &[]);
+    let rows = rows.expect("the rows");
+    if let Some(last) = rows.last() {
+        *at = (last.get(0), last.get(1));
+    }
+    rows.iter().map(|row| row.get(1)).collect()
+}
+
+/// Writes 60 rows to the outbox in transactions that sleep, and that are committed, rolled back and
+/// prepared.
+fn write(client: &mut Client, writer: usize) {
+    for n in 0..40 {
+        client.run(
+            "BEGIN; INSERT INTO outbox (what) VALUES ('x'), ('y'); SELECT pg_sleep(random() / 200)",
+        );
+        match n % 4 {
+            0 => client.run("ROLLBACK"),
+            1 => {
+                client.run(&format!("PREPARE TRANSACTION '{writer} {n}'"));
+                client.run(&format!("COMMIT PREPARED '{writer} {n}'"));
+            }
+            _ => client.run("COMMIT"),
+        }
+    }
+}
+
+/// Writers sleep, roll back and prepare. A reader by id alone loses rows of theirs.
+#[test]
+fn reader_of_the_outbox_misses_no_row() {
+    let server = server();
+    let text = std::fs::read_to_string(root().join(PAGE)).expect(PAGE);
+    let begin = text.find("SELECT o.xid::text").expect("the statement");
+    let end = begin + text[begin..].find("```").expect("its end");
+    let statement = &text[begin..end];
+
+    let mut reader = server.connect_as("postgres", "recipes");
+    reader.run("TRUNCATE outbox");
+    let mut by_id = Vec::new();
+    let mut in_order = Vec::new();
+    let mut at = ("0".to_owned(), 0);
+    let mut read = |reader: &mut Client, by_id: &mut Vec<i64>| {
+        let last = by_id.last().copied().unwrap_or(0);
+        let new = format!("SELECT id FROM outbox WHERE id > {last} ORDER BY id");
+        by_id.extend(reader.numbers(&new));
+        in_order.extend(follow(reader, statement, &mut at));
+        in_order.clone()
+    };
+    // One draws first and commits last.
+    let mut late = server.connect_as("postgres", "recipes");
+    late.run("BEGIN; INSERT INTO outbox (what) VALUES ('late')");
+    let mut prepared = server.connect_as("postgres", "recipes");
+    prepared
+        .run("BEGIN; INSERT INTO outbox (what) VALUES ('prepared'); PREPARE TRANSACTION 'later'");
+    let mut early = server.connect_as("postgres", "recipes");
+    early.run("INSERT INTO outbox (what) VALUES ('early')");
+    assert_eq!(read(&mut reader, &mut by_id).len(), 0);
+    assert_eq!(by_id.len(), 1);
+    late.run("COMMIT");
+    assert_eq!(read(&mut reader, &mut by_id).len(), 1);
+    prepared.run("COMMIT PREPARED 'later'");
+    assert_eq!(read(&mut reader, &mut by_id).len(), 3);
+
+    thread::scope(|scope| {
+        let start = |writer| {
+            let server = &server;
+            scope.spawn(move || write(&mut server.connect_as("postgres", "recipes"), writer))
+        };
+        let writers: Vec<_> = (0..SESSIONS).map(start).collect();
+        while !writers.iter().all(|writer| writer.is_finished()) {
+            read(&mut reader, &mut by_id);
+        }
+    });
+    let all = reader.numbers("SELECT id FROM outbox ORDER BY id");
+    assert_eq!(all.len(), 3 + SESSIONS * 60);
+    // The loader may be in a transaction.
+    wait_until("all rows are read", || {
+        let mut seen = read(&mut reader, &mut by_id);
+        seen.sort_unstable();
+        seen == all
+    });
+    assert!(by_id.len() < all.len(), "the late ones are missing");
 }

@@ -24,6 +24,56 @@ fn attaching_is_rolled_back_with_its_transaction() {
 }
 
 #[test]
+fn tag_can_be_created_fed_and_that_be_repeated() {
+    let centre = Centre::start();
+    centre.create("orders", ", start => 1000000");
+    let shard = centre.shard();
+    let mut client = shard.connect();
+    let create =
+        "SELECT leaf_tag_create('orders', upstream_tag => 'orders', if_not_exists => true)";
+    client.run(create);
+    assert_eq!(client.next("orders").expect("an id"), 1_000_000);
+    client.run(create);
+    client.run("SELECT leaf_tag_create('own')");
+    for (statement, code) in [
+        (
+            "SELECT leaf_tag_create('orders', upstream_tag => 'orders')",
+            "42710",
+        ),
+        (
+            "SELECT leaf_tag_create('own', upstream_tag => 'orders', if_not_exists => true)",
+            "55000",
+        ),
+        (
+            "SELECT leaf_tag_create('orders', upstream_tag => 'items', if_not_exists => true)",
+            "55000",
+        ),
+        (
+            "SELECT leaf_tag_create('new', upstream_tag => 'items')",
+            "55000",
+        ),
+        (
+            "SELECT leaf_tag_create('new', upstream_tag => 'orders', stripes => 2, stripe => 0)",
+            "55000",
+        ),
+        (
+            "SELECT leaf_tag_create('new', upstream_tag => 'orders', start => 9000000)",
+            "22023",
+        ),
+    ] {
+        client.fails(statement, code);
+    }
+    client.run("CREATE ROLE app; GRANT EXECUTE ON FUNCTION leaf_tag_create TO app; SET ROLE app");
+    client.fails(
+        "SELECT leaf_tag_create('new', upstream_tag => 'orders')",
+        "42501",
+    );
+    client.run("RESET ROLE");
+    let tags = client.number("SELECT count(*) FROM leaf.alloc");
+    assert_eq!(tags, 2, "what fails leaves nothing");
+}
+
+#[test]
 fn tag_that_is_known_to_be_fed_is_asked_for_before_its_row_is_locked() {
     let centre = Centre::start();
     centre.create("orders", "");

@@ -30,7 +30,7 @@ fn time_of_an_id_is_what_decode_says() {
     client.fails("CREATE INDEX ON t (leaf_snowflake_time(id))", "42P17");
 }
 
-/// A table with a partition for each of the days around the present one.
+/// A table with a partition for each of the days around the current one.
 fn partitioned(client: &mut Client, floor: &str) {
     client.run("CREATE TABLE events (id bigint DEFAULT leaf_snowflake_next() PRIMARY KEY) PARTITION BY RANGE (id)");
     for day in -5..5 {

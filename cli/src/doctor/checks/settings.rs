@@ -35,7 +35,7 @@ pub async fn check(client: &Client, look: &Look, findings: &mut Findings) -> Res
     {
         findings.warning(
             "leaf.worker_id",
-            format!("it is {fixed}, but the present lease is of worker id {used}"),
+            format!("it is {fixed}, but the current lease is of worker id {used}"),
             "draw an id in a new session, and run doctor again",
         );
     }

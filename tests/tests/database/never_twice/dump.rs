@@ -4,7 +4,7 @@ use crate::no_surprises::databases::at_work;
 use crate::no_surprises::dump::PSQL;
 use leaf_tests::{Draw, Ledger, draw_many};
 
-/// Into the cluster that it is from, where its history is the present one.
+/// Into the cluster that it is from, where its history is the current one.
 #[test]
 fn dump_restored_in_place_repeats_none_of_the_last_grants() {
     for options in [

@@ -1,5 +1,6 @@
 //! A server that was started without leaf says so.
 
+use leaf_tests::page::Page;
 use leaf_tests::{Draw, Mode, Server, Snowflake, refused};
 
 #[test]
@@ -33,6 +34,20 @@ fn session_without_preload_is_told_what_to_do() {
     let _ = client.batch_execute("LOAD 'leaf'");
     refused(client.next("orders"), "55000");
     client.run("SELECT 1");
+}
+
+#[test]
+fn libraries_that_alter_system_names_one_by_one_are_loaded() {
+    let page = Page::read("docs/install.md");
+    let blocks = page.code_tested_by("libraries_that_alter_system_names_one_by_one_are_loaded");
+    let (mut server, mut client) = Server::with_orders(1000);
+    client.run(blocks[0]);
+    drop(client);
+    server.restart(Mode::Fast);
+    let mut client = server.connect();
+    let loaded = client.text("SHOW shared_preload_libraries");
+    assert_eq!(loaded, "pg_stat_statements, leaf");
+    client.next("orders").expect("an id");
 }
 
 #[test]

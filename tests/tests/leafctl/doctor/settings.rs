@@ -35,7 +35,7 @@ fn settings_that_are_not_those_of_the_lease_are_found() {
     client.run("ALTER DATABASE postgres SET leaf.worker_id = 77");
     finds(
         &server,
-        "warning leaf.worker_id: it is 77, but the present lease is of worker id 0",
+        "warning leaf.worker_id: it is 77, but the current lease is of worker id 0",
     );
     client.run("ALTER DATABASE postgres RESET leaf.worker_id");
     client.run("ALTER ROLE clerk SET leaf.worker_id = 3; ALTER ROLE clerk IN DATABASE postgres SET leaf.snowflake_epoch = ''");

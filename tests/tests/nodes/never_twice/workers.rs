@@ -193,7 +193,7 @@ fn shard_that_is_pointed_at_another_centre_leases_there() {
     let mut client = shards[0].connect();
     client.run("SET leaf.wait_timeout = '300ms'");
     refused(client.snowflakes(1), "55P03");
-    // Another way to write where the present one is forbids nothing, also while it is away.
+    // Another way to write where the current one is forbids nothing, also while it is away.
     let (host, port) = (present.0.host(), present.0.port());
     let other = format!("host={host},/nowhere port={port},1 user=shard dbname=postgres");
     shards[0].reload("leaf.upstream", &present.upstream());
