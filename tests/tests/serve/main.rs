@@ -12,6 +12,7 @@ mod manual;
 mod meituan;
 mod page;
 mod process;
+mod proxy;
 mod systemd;
 mod tinyid;
 mod tls;
