@@ -40,7 +40,7 @@ impl Observer for AtEnd {
             shared.leftovers.forget(database);
             shared.generators.free(database);
             shared.loaders.forget(database);
-            // What a later database with the same OID granted from would be refused otherwise.
+            // Otherwise, rows of a later database with the same OID would be compared with these.
             let rows = data_directory::of_database(data_directory::ROWS, database);
             let _ = file::remove_durably(&rows);
         }

@@ -40,6 +40,25 @@ pub fn grouped(number: i64) -> String {
     }
 }
 
+/// A number and what is counted, which gets an s unless it is one.
+pub fn counted(number: i64, what: &str) -> String {
+    match number {
+        1 => format!("1 {what}"),
+        _ => format!("{number} {what}s"),
+    }
+}
+
+/// A text in at most `width` characters, without those in its middle.
+pub fn shortened(text: &str, width: usize) -> String {
+    let chars: Vec<char> = text.chars().collect();
+    if chars.len() <= width {
+        return text.to_owned();
+    }
+    let kept = width.saturating_sub(1);
+    let (first, last) = (&chars[..kept.div_ceil(2)], &chars[chars.len() - kept / 2..]);
+    first.iter().chain(&['…']).chain(last).collect()
+}
+
 /// A time that is given with its unit, such as `500ms` or `2s`, longer than zero.
 pub fn time(text: &str) -> Result<Duration, String> {
     let bad = || format!("\"{text}\" is not a time such as 500ms, 2s or 1min");
@@ -148,6 +167,23 @@ fn changes_direction(c: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn texts_are_shortened_in_their_middle() {
+        for (width, expected) in [
+            (30, "billing.invoices.archive"),
+            (24, "billing.invoices.archive"),
+            (11, "billi…chive"),
+            (10, "billi…hive"),
+            (1, "…"),
+        ] {
+            assert_eq!(shortened("billing.invoices.archive", width), expected);
+        }
+        assert_eq!(
+            counted(1, "wait") + ", " + &counted(0, "wait"),
+            "1 wait, 0 waits"
+        );
+    }
 
     #[test]
     fn counts_are_short() {

@@ -82,7 +82,7 @@ async fn show(args: &StatusArgs, connection: &Connection) -> Result<(), Failure>
 }
 
 fn table(look: &Look) -> Result<(), Failure> {
-    line(&about_server(&look.server))?;
+    line(&about_server(&look.server, &look.tags))?;
     match &look.snowflake {
         _ if look.server.is_plain => {
             line("Buffers, rates and snowflake ids are those of the services: see their metrics.")?;
@@ -121,7 +121,7 @@ fn table(look: &Look) -> Result<(), Failure> {
         };
         let waits = match tag.timeouts {
             0 => tag.waits.to_string(),
-            timeouts => format!("{}, {timeouts} timeouts", tag.waits),
+            timeouts => format!("{}, {}", tag.waits, human::counted(timeouts, "timeout")),
         };
         rows.push(&[
             Cell::Text(tag.tag.clone()),
@@ -165,7 +165,7 @@ fn csv(tags: &[Tag]) -> Result<(), Failure> {
     )
 }
 
-fn about_server(server: &Server) -> String {
+fn about_server(server: &Server, tags: &[Tag]) -> String {
     let role = match server.is_in_recovery {
         true => "standby: ids are drawn at the primary",
         false => "takes writes",
@@ -173,7 +173,10 @@ fn about_server(server: &Server) -> String {
     let loader = match (server.loader_pid, server.is_monitor) {
         _ if server.is_plain => " (plain)".into(),
         (Some(pid), _) => format!(", loader {pid}"),
-        (None, true) => ", no loader: nothing has been drawn lately".into(),
+        (None, true) => match tags.iter().any(Tag::lacks_loader) {
+            true => ", no loader: the last try to start one failed".into(),
+            false => ", no loader: nothing has been drawn lately".into(),
+        },
         // The role does not see which processes are loaders.
         (None, false) => String::new(),
     };
@@ -198,9 +201,9 @@ fn about_snowflake(snowflake: &Snowflake) -> String {
     );
     let ceiling = snowflake.ceiling.map(human::instant);
     parts.extend(ceiling.map(|ceiling| format!("ceiling {ceiling}")));
-    parts.push(format!("{} rollbacks", snowflake.rollbacks));
-    parts.push(format!("{} waits", snowflake.waits));
-    parts.push(format!("{} timeouts", snowflake.timeouts));
+    parts.push(human::counted(snowflake.rollbacks, "rollback"));
+    parts.push(human::counted(snowflake.waits, "wait"));
+    parts.push(human::counted(snowflake.timeouts, "timeout"));
     parts.extend(
         snowflake
             .last_error
@@ -218,7 +221,9 @@ fn about_upstream(upstream: &Upstream) -> String {
     };
     let host = upstream.host.as_deref().unwrap_or("none yet");
     format!(
-        "Centre: {host}, {state}, {} feeds, {} ids, {} failures",
-        upstream.feeds, upstream.ids_fed, upstream.failures
+        "Centre: {host}, {state}, {}, {}, {}",
+        human::counted(upstream.feeds, "feed"),
+        human::counted(upstream.ids_fed, "id"),
+        human::counted(upstream.failures, "failure")
     )
 }

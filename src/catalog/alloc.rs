@@ -89,7 +89,8 @@ pub fn update(tag: &[u8], changes: &Changes<'_>, vouches: bool) {
         .filter(|_| vouches)
         .map(|_| history::of_database());
     let intent = match vouched_in {
-        Some(_) => Intent::Vouch,
+        // A position does not say that the row has the right stripe.
+        Some(_) => Intent::Vouch { signs: false },
         None => Intent::Plain,
     };
     intent::with(intent, || {
@@ -112,15 +113,17 @@ pub fn update(tag: &[u8], changes: &Changes<'_>, vouches: bool) {
     });
 }
 
-/// Records that somebody vouches for a tag, or for all that are granted here, or whose rows leaf's
-/// triggers have not seen; returns how many.
+/// Records that somebody vouches for a tag, or for all that are granted here; returns how many. Rows
+/// that leaf's triggers did not see being written are vouched for by name only, fed ones, too.
 pub fn vouch(tag: Option<&[u8]>) -> usize {
     let history = history::of_database();
-    intent::with(Intent::Vouch, || {
+    let signs = tag.is_some();
+    intent::with(Intent::Vouch { signs }, || {
         execute(
             "UPDATE leaf.alloc SET vouched_in = $2, \
                     stripe_group = CASE WHEN stripes > 1 THEN $3::integer END \
-              WHERE ($1 IS NULL OR biz_tag = $1) AND (upstream_tag IS NULL OR written_by <> xmin)",
+              WHERE CASE WHEN $1 IS NULL THEN upstream_tag IS NULL AND written_by = xmin \
+                         ELSE biz_tag = $1 AND (upstream_tag IS NULL OR written_by <> xmin) END",
             &[
                 optional_text_arg(tag),
                 string_arg(&history),

@@ -12,8 +12,9 @@ pub enum Intent {
     Grant(HashMap<Vec<u8>, Move>),
     /// Attaches a tag to one of the centre.
     Attach { tag: Vec<u8> },
-    /// Vouches that the rows of tags lack nothing that was fed.
-    Vouch,
+    /// Vouches that the rows of tags lack nothing that was fed, and, if it signs them, that they are
+    /// the right ones although leaf's triggers did not see them being written.
+    Vouch { signs: bool },
     /// Ends the lease of a worker id. Only this may lower a ceiling, because the holder gives
     /// the time up to which ids were issued.
     Release { worker_id: i64 },
@@ -69,7 +70,12 @@ pub fn attaches(tag: &[u8]) -> bool {
 
 /// Whether the statement vouches for rows.
 pub fn vouches() -> bool {
-    of_statement(|intent| matches!(intent, Intent::Vouch))
+    of_statement(|intent| matches!(intent, Intent::Vouch { .. }))
+}
+
+/// Whether the statement says that rows are the right ones.
+pub fn signs() -> bool {
+    of_statement(|intent| matches!(intent, Intent::Vouch { signs: true }))
 }
 
 /// Whether the lease of a worker id is being ended.

@@ -181,9 +181,9 @@ pub fn of_denial(tag: &[u8], denial: Denial) -> Report {
         // When: something that fires no trigger, such as pgactive, has written the tag's row
         Denial::Replaced => Report::not_ready(
             format!("the row of tag \"{tag}\" was replaced"),
-            "Drop the tag here, and create it above all ids in use, with the stripe or the centre's tag that belongs here; or, if the row is right, call leaf_tag_vouch.",
+            "Take leaf's tables out of that replication, drop the tag (force => true), and create it above all ids in use, with this node's stripe or tag of the centre; or, if the row is right, call leaf_tag_vouch with the tag.",
         )
-        .detail("Ids were granted from a row with another incarnation, stripe or tag of the centre, and no statement here has changed it: it may be that of another node, which hands out the same ids."),
+        .detail("The row was written while leaf's triggers did not fire, perhaps by another node, which hands out the same ids. It is not the one from which ids were granted here."),
         // When: `leaf_tag_attach`, or a block of a fed tag, while the centre is away or refuses;
         // DETAIL has the cause
         _ => Report::new(

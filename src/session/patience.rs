@@ -160,6 +160,11 @@ impl<'t> Patience<'t> {
         self.had_loader.get()
     }
 
+    /// Whether no loader could be started while the call has waited.
+    pub fn lacks_loader(&self) -> bool {
+        self.lacked_slot.get() && !self.had_loader.get()
+    }
+
     /// Raises the error for a wait that was too long, with the cause if there is one.
     pub fn give_up(&self, cause: Option<String>) -> ! {
         self.too_late(self.ids, cause).raise()
@@ -168,7 +173,7 @@ impl<'t> Patience<'t> {
     /// The error for a wait for some ids that was too long, with the cause if there is one.
     pub fn too_late(&self, ids: Ids<'_>, cause: Option<String>) -> Report {
         let ids = ids.to_string();
-        if self.lacked_slot.get() && !self.had_loader.get() {
+        if self.lacks_loader() {
             // When: no loader could be started within `leaf.wait_timeout`
             return Report::new(
                 Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,

@@ -136,7 +136,8 @@ pub enum Denial {
     OtherTag,
     /// The centre has answered with another error.
     Refused,
-    /// The tag's row is another one than ids were granted from, and no statement here has made it so.
+    /// The tag's row is not the one from which ids were granted, and leaf's triggers did not see it
+    /// being written.
     Replaced,
 }
 

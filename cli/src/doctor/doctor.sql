@@ -84,7 +84,7 @@ WITH s AS (
                    THEN format('leafctl tags alter %s --max-value=9223372036854775806', word) END AS raise
       FROM s)
 SELECT 'error', subject,
-       CASE WHEN ids_left > 0 THEN format('its last numbers are granted: %s ids are left', ids_left)
+       CASE WHEN ids_left > 0 THEN format('its last numbers are granted: %s left', CASE ids_left WHEN 1 THEN '1 id is' ELSE ids_left || ' ids are' END)
             ELSE 'it has reached its max_value: no ids are left' END,
        coalesce(raise || ', if the columns have room for larger ids',
                 'there are no larger ids: let the columns draw from another tag')
@@ -110,7 +110,7 @@ SELECT CASE WHEN is_full OR last_error_at < now() - interval '10 min' THEN 'noti
  WHERE NOT is_last AND last_error IS NOT NULL
    AND NOT (last_error_at >= now() AND last_error ~ 'leaf.alloc" is locked')
  UNION ALL
-SELECT 'warning', subject, format('%s calls gave up after leaf.wait_timeout', timeouts),
+SELECT 'warning', subject, format('%s gave up after leaf.wait_timeout', CASE timeouts WHEN 1 THEN '1 call' ELSE timeouts || ' calls' END),
        'see its last error; once the cause is gone, leaf_stat_reset begins anew'
   FROM t
  WHERE timeouts > 0
@@ -146,7 +146,7 @@ SELECT CASE WHEN ceiling >= clock_timestamp() THEN 'notice' ELSE 'error' END, 's
   FROM leaf.stat_snowflake
  WHERE last_error_at IS NOT NULL
  UNION ALL
-SELECT 'warning', 'snowflake ids', format('%s calls gave up after leaf.wait_timeout', timeouts),
+SELECT 'warning', 'snowflake ids', format('%s gave up after leaf.wait_timeout', CASE timeouts WHEN 1 THEN '1 call' ELSE timeouts || ' calls' END),
        'see the server''s log and leaf.stat_snowflake'
   FROM leaf.stat_snowflake
  WHERE timeouts > 0

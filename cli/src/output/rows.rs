@@ -1,5 +1,7 @@
 //! Rows as a table for people, and as JSON and CSV for programs.
 
+use std::io::{self, IsTerminal};
+
 use clap::ValueEnum;
 use comfy_table::{
     CellAlignment, ContentArrangement, ContentLineStyle, LineStyle, Table, TableStyle,
@@ -46,6 +48,8 @@ pub enum Cell {
     /// An id or a position, which may be above 2⁵³.
     Id(i64),
     Float(f64),
+    /// A largest number, of which the largest there can be is no limit.
+    Limit(i64),
     /// A number that was made short for people.
     Short(String),
     Flag(bool),
@@ -62,7 +66,8 @@ impl Cell {
         match self {
             Cell::Null => String::new(),
             Cell::Text(text) | Cell::Short(text) => human::printable(text),
-            Cell::Count(number) | Cell::Id(number) => number.to_string(),
+            Cell::Limit(i64::MAX) => "none".into(),
+            Cell::Count(number) | Cell::Id(number) | Cell::Limit(number) => number.to_string(),
             Cell::Float(number) => format!("{number:.1}"),
             Cell::Flag(true) => "yes".into(),
             Cell::Flag(false) => "no".into(),
@@ -73,6 +78,7 @@ impl Cell {
     fn for_csv(&self) -> String {
         match self {
             Cell::Text(text) | Cell::Short(text) => text.clone(),
+            Cell::Limit(number) => number.to_string(),
             Cell::Float(number) => number.to_string(),
             Cell::Flag(flag) => flag.to_string(),
             Cell::Instant(at) => at.to_string(),
@@ -87,8 +93,17 @@ impl Cell {
             Cell::Count(number) => Value::from(*number),
             Cell::Float(number) => Value::from(*number),
             Cell::Flag(flag) => Value::from(*flag),
-            Cell::Id(number) => Value::from(number.to_string()),
+            Cell::Id(number) | Cell::Limit(number) => Value::from(number.to_string()),
             Cell::Instant(at) => Value::from(at.to_string()),
+        }
+    }
+
+    /// Whether it says nothing.
+    fn is_nothing(&self) -> bool {
+        match self {
+            Cell::Null | Cell::Limit(i64::MAX) => true,
+            Cell::Text(text) | Cell::Short(text) => text.is_empty(),
+            _ => false,
         }
     }
 
@@ -103,35 +118,34 @@ impl Cell {
     fn is_number(&self) -> bool {
         matches!(
             self,
-            Cell::Count(_) | Cell::Id(_) | Cell::Float(_) | Cell::Short(_)
+            Cell::Count(_) | Cell::Id(_) | Cell::Limit(_) | Cell::Float(_) | Cell::Short(_)
         )
     }
 }
 
-/// Rows of values, printed as they come. Only a table waits for the last one, because its
-/// columns are as wide as their widest value.
+/// The narrowest that names are made to fit a terminal.
+const NARROWEST: usize = 12;
+
+/// Rows of values, printed as they come. Only a table waits for the last one: its columns are as
+/// wide as their widest value, those in which no row has one are left out, and the names in its
+/// first column are shortened where the terminal is narrower.
 #[derive(Debug)]
 pub struct Rows {
     columns: Vec<Column>,
     format: Format,
-    table: Table,
+    rows: Vec<Vec<Cell>>,
     count: usize,
 }
 
 impl Rows {
     pub fn new(columns: &[Column], format: Format) -> Result<Rows, Failure> {
-        let mut table = Table::new();
-        table
-            .load_style(STYLE)
-            .set_content_arrangement(ContentArrangement::Disabled)
-            .set_header(columns.iter().map(|column| column.title));
         if format == Format::Csv {
             write_record(columns.iter().map(|column| column.name.to_owned()))?;
         }
         Ok(Rows {
             columns: columns.to_vec(),
             format,
-            table,
+            rows: Vec::new(),
             count: 0,
         })
     }
@@ -142,7 +156,7 @@ impl Rows {
         self.count += 1;
         match self.format {
             Format::Table => {
-                self.table.add_row(row.iter().map(Cell::in_table));
+                self.rows.push(row.to_vec());
                 Ok(())
             }
             Format::Json => {
@@ -156,17 +170,48 @@ impl Rows {
     /// Prints what is missing.
     pub fn end(self) -> Result<(), Failure> {
         match self.format {
-            Format::Table => write(self.table_text().as_bytes()),
+            Format::Table => write(self.table_text(terminal_width()).as_bytes()),
             Format::Json if self.count == 0 => write(b"[]\n"),
             Format::Json => write(b"\n]\n"),
             Format::Csv => Ok(()),
         }
     }
 
-    fn table_text(&self) -> String {
-        let lines = self.table.lines();
-        let lines = lines.map(|line| line.trim_end().to_owned() + "\n");
-        lines.collect()
+    fn table_text(&self, width: Option<usize>) -> String {
+        let lines = self.lines(usize::MAX);
+        let widest = lines.iter().map(|line| line.chars().count()).max();
+        let names = self.rows.iter().filter_map(|row| row.first());
+        let longest = names.map(|name| name.for_people().chars().count()).max();
+        let lines = match (width, widest, longest) {
+            (Some(width), Some(widest), Some(longest)) if widest > width => {
+                self.lines((longest.saturating_sub(widest - width)).max(NARROWEST))
+            }
+            _ => lines,
+        };
+        lines.concat()
+    }
+
+    /// The lines of the table, with names of at most so many characters.
+    fn lines(&self, longest: usize) -> Vec<String> {
+        let is_shown =
+            |at: usize| self.rows.is_empty() || self.rows.iter().any(|row| !row[at].is_nothing());
+        let shown: Vec<usize> = (0..self.columns.len()).filter(|&at| is_shown(at)).collect();
+        let mut table = Table::new();
+        table
+            .load_style(STYLE)
+            .set_content_arrangement(ContentArrangement::Disabled)
+            .set_header(shown.iter().map(|&at| self.columns[at].title));
+        for row in &self.rows {
+            let cells = shown.iter().map(|&at| match (at, &row[at]) {
+                (0, Cell::Text(name)) => Cell::Text(human::shortened(name, longest)),
+                (_, cell) => cell.clone(),
+            });
+            table.add_row(cells.map(|cell| cell.in_table()));
+        }
+        let lines = table.lines();
+        lines
+            .map(|line| line.trim_end().to_owned() + "\n")
+            .collect()
     }
 
     fn object(&self, row: &[Cell]) -> Value {
@@ -174,6 +219,13 @@ impl Rows {
         let values = row.iter().map(Cell::for_json);
         Value::Object(names.zip(values).collect::<Map<_, _>>())
     }
+}
+
+/// How wide the terminal is, if there is one.
+fn terminal_width() -> Option<usize> {
+    let is_terminal = io::stdout().is_terminal();
+    let size = is_terminal.then(ratatui::crossterm::terminal::size);
+    size?.ok().map(|(width, _)| usize::from(width))
 }
 
 fn write_record(values: impl Iterator<Item = String>) -> Result<(), Failure> {

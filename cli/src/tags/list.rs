@@ -42,7 +42,7 @@ pub async fn print(client: &Client, args: &List) -> Result<(), Failure> {
             count(3),
             count(4),
             Cell::Id(tag.get(5)),
-            Cell::Id(tag.get(6)),
+            Cell::Limit(tag.get(6)),
             text(7),
             text(8),
             text(9),

@@ -179,6 +179,25 @@ fn screen_of_80_columns_has_many_databases() {
     insta::assert_snapshot!(drawn(&app, 80, 16));
 }
 
+/// Other columns are shown when the names have their room.
+#[test]
+fn names_of_tags_are_told_apart_at_every_width() {
+    let names = ["archive", "number", "reminders"].map(|it| format!("billing.invoices.{it}"));
+    let failing = |name: &String| Tag {
+        last_error: Some("the tag has reached its max_value".into()),
+        ..tag(name)
+    };
+    let mut app = app(Some("db1:5432"), &["shop"]);
+    let look = Ok(look(names.iter().map(failing).collect()));
+    app.update(Update { source: 0, look }, Instant::now());
+    for width in [60, 80, 100, 110, 120, 160] {
+        let screen = drawn(&app, width, 12);
+        for name in &names {
+            assert!(screen.contains(name.as_str()), "{width}: {screen}");
+        }
+    }
+}
+
 #[test]
 fn details_have_the_whole_error() {
     let mut app = with_tags();

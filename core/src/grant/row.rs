@@ -32,7 +32,7 @@ pub struct Row {
     pub upstream: Option<[u8; 16]>,
     /// Whether another node may grant the numbers of the row, too: then it grants none.
     pub is_elsewhere: bool,
-    /// Whether leaf's triggers have seen the row being written.
+    /// Whether leaf's triggers have seen the row being written, or somebody has said that it is right.
     pub is_signed: bool,
     /// Whether the row may lack numbers that were fed to shards, because nobody vouches for it in
     /// the current history. The skip at the beginning of a history is meant for one cluster's
@@ -117,8 +117,8 @@ pub enum Found {
     Busy,
     /// There is no row.
     Missing,
-    /// There is another row than ids were granted from, and no statement here has made it so: it may
-    /// be that of another node, which grants the same numbers.
+    /// The row is not the one from which ids were granted, and leaf's triggers did not see it being
+    /// written: it may be that of another node, which grants the same numbers.
     Replaced,
 }
 

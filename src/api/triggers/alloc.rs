@@ -59,12 +59,10 @@ fn leaf_alloc_check(call: Call<'_>) -> Answer<'_> {
     Answer::go_on_with(row.touched(is_signed).0)
 }
 
-/// Whether the statement says of a row that was written while the triggers were disabled that it is
-/// the right one.
+/// Whether the statement says that a row is the right one that was written while the triggers were
+/// disabled.
 fn says_what_it_is(new: &AllocRow<'_>) -> bool {
-    intent::vouches()
-        || intent::attaches(new.tag())
-        || intent::grant(new.tag(), new.max_id()).is_some()
+    intent::signs() || intent::grant(new.tag(), new.max_id()).is_some()
 }
 
 /// A stripe belongs to one node: the row of another one must not become this node's.

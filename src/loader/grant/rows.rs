@@ -1,9 +1,11 @@
 //! From which rows this database has granted ids.
 //!
-//! A row that is not as before, and that no statement here has written, may be that of another
-//! node: replication that fires no triggers can bring it. Nothing is granted from it before somebody
-//! says that it is the right one. Of tags that share their numbers with other nodes, a file says the
-//! same to the next loader. It is read and written by the loader of its database alone.
+//! A row that leaf's triggers did not see being written may be that of another node: replication
+//! that fires no triggers can bring it. Nothing is granted from it before somebody says that it is the
+//! right one, unless it is as before, or nobody else has numbers of the tag and it is the first one.
+//!
+//! Of tags that share their numbers with other nodes, a file says the same to the next loader. It is
+//! read and written by the loader of its database alone.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -15,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::unusable_file;
 use crate::pg::data_directory;
 
-/// A line for each tag has some hundred bytes.
+/// A line for each tag has a few hundred bytes.
 const LARGEST: u64 = 1 << 30;
 
 /// Which ids a row grants.
@@ -59,7 +61,7 @@ struct Line {
 struct Known {
     catalog: u32,
     sources: HashMap<Vec<u8>, Source>,
-    /// With how many of them some are forgotten.
+    /// Above how many of them some are forgotten.
     limit: usize,
     has_read: bool,
 }
@@ -88,10 +90,16 @@ pub fn compare(database: u32, catalog: u32, most: usize, tags: &[&[u8]], found: 
             if source.is_shared() || !row.is_signed {
                 known.read(database);
             }
-            match known.sources.get(tag) {
-                Some(before) if *before == source => {}
-                Some(_) if !row.is_signed => *found = Found::Replaced,
-                _ => new.push((tag.to_vec(), source)),
+            let before = known.sources.get(tag).copied();
+            let is_foreign = match before {
+                Some(before) => before != source,
+                None => source.is_shared(),
+            };
+            if !row.is_signed && is_foreign {
+                *found = Found::Replaced;
+            } else if before != Some(source) {
+                let is_filed = source.is_shared() || before.is_some_and(|it| it.is_shared());
+                new.push((tag.to_vec(), source, is_filed));
             }
         }
         known.note(database, new);
@@ -108,22 +116,21 @@ impl Known {
         let content = file::read_small(&path, LARGEST)
             .unwrap_or_else(|error| unusable_file("read", &path, &error).raise());
         let content = content.unwrap_or_default();
-        // A part of a line is of a grant that was not committed.
+        // A part of a line is no line.
         let lines = content.split(|&byte| byte == b'\n');
-        for line in lines.filter_map(|line| serde_json::from_slice::<Line>(line).ok()) {
-            if line.catalog == self.catalog {
-                self.sources.insert(line.tag, line.source);
-            }
-        }
+        let lines = lines.filter_map(|line| serde_json::from_slice::<Line>(line).ok());
+        let lines = lines.filter(|line| line.catalog == self.catalog);
+        let mut sources: HashMap<_, _> = lines.map(|line| (line.tag, line.source)).collect();
+        // What was granted since this loader has begun is newer.
+        sources.extend(std::mem::take(&mut self.sources));
+        self.sources = sources;
         self.has_read = true;
     }
 
-    fn note(&mut self, database: u32, new: Vec<(Vec<u8>, Source)>) {
+    /// Remembers rows, of which those are written to the file that are marked so.
+    fn note(&mut self, database: u32, new: Vec<(Vec<u8>, Source, bool)>) {
         let mut lines = Vec::new();
-        for (tag, source) in &new {
-            if !source.is_shared() {
-                continue;
-            }
+        for (tag, source, _) in new.iter().filter(|(_, _, is_filed)| *is_filed) {
             let line = Line {
                 catalog: self.catalog,
                 tag: tag.clone(),
@@ -138,6 +145,7 @@ impl Known {
             file::append_durably(&path, &lines)
                 .unwrap_or_else(|error| unusable_file("write", &path, &error).raise());
         }
+        let new = new.into_iter().map(|(tag, source, _)| (tag, source));
         self.sources.extend(new);
     }
 

@@ -164,7 +164,7 @@ fn tags_near_their_end_are_found() {
     });
     finds(
         &server,
-        "error tag \"full\": its last numbers are granted: 1 ids are left",
+        "error tag \"full\": its last numbers are granted: 1 id is left",
     );
     draw_many(&mut client, "full", 1);
     finds(&server, "error tag \"full\": it has reached its max_value");
@@ -205,7 +205,7 @@ fn loads_that_fail_are_found() {
     assert!(
         found
             .iter()
-            .any(|it| it.starts_with("warning tag \"orders\": 1 calls gave up")),
+            .any(|it| it.starts_with("warning tag \"orders\": 1 call gave up")),
         "{found:?}"
     );
     holding.rollback().expect("it ends");

@@ -1,6 +1,6 @@
 //! `status`: what the views show.
 
-use leaf_tests::{Draw, Said, Server, draw_many, leafctl_on};
+use leaf_tests::{Draw, Said, Server, draw_many, leafctl_on, refused};
 use serde_json::Value;
 
 #[test]
@@ -90,4 +90,51 @@ fn database_without_leaf_and_standby_are_told_apart() {
     let standby = Server::options().start_standby_of(&primary);
     let status = Said::by(leafctl_on(&standby).arg("status")).done();
     assert!(status.contains("standby"), "{status}");
+}
+
+#[test]
+fn loader_that_cannot_be_started_is_said() {
+    let server = Server::options()
+        .set("max_worker_processes", "0")
+        .set("leaf.wait_timeout", "200ms")
+        .start();
+    let mut client = server.connect();
+    client.run("SELECT leaf_tag_create('orders')");
+    refused(client.next("orders"), "53400");
+    let error = client.text("SELECT last_error FROM leaf.stat_segment");
+    assert!(error.starts_with("no background worker slot"), "{error}");
+    let status = Said::by(leafctl_on(&server).arg("status")).done();
+    assert!(
+        status.contains("no loader: the last try to start one failed"),
+        "{status}"
+    );
+    assert!(status.contains("1 timeout"), "{status}");
+    assert!(!status.contains("1 timeouts"), "{status}");
+}
+
+/// What is the default everywhere, or nowhere there, takes no room.
+#[test]
+fn columns_without_values_are_left_out_of_tables_alone() {
+    let (server, mut client) = Server::with_orders(100);
+    let list =
+        |format: &str| Said::by(leafctl_on(&server).args(["tags", "list", "-f", format])).done();
+    let table = list("table");
+    for column in [
+        "max_step",
+        "max_value",
+        "upstream_tag",
+        "stripe",
+        "description",
+    ] {
+        assert!(!table.contains(column), "{column}: {table}");
+        assert!(list("csv").contains(column), "{column}");
+    }
+    assert!(table.lines().all(|line| line.len() <= 80), "{table}");
+    assert!(list("csv").contains("9223372036854775807"));
+    client.run("SELECT leaf_tag_create('few', max_value => 1000)");
+    let table = list("table");
+    assert!(
+        table.contains("max_value") && table.contains("none"),
+        "{table}"
+    );
 }

@@ -14,7 +14,10 @@ use crate::top::app::{App, Row, Sort};
 /// Buffers that last less than this, in seconds, are short.
 const SHORT: f64 = 60.0;
 
-/// A column, and from which width of the screen on it is shown.
+/// How wide the names of tags may be before other columns are shown.
+const NAMES: u16 = 28;
+
+/// A column, and from which width of the screen on it is shown, if the names of tags have room.
 struct Column {
     title: &'static str,
     width: Width,
@@ -26,9 +29,20 @@ struct Column {
 
 /// How wide a column is.
 enum Width {
+    /// As wide as the longest name, or what the others leave.
+    Name,
     Fixed(u16),
-    /// A share of what the others leave.
+    /// At least so wide, and a share of what the others leave.
     Share(u16),
+}
+
+impl Width {
+    fn least(&self) -> u16 {
+        match self {
+            Width::Name => 0,
+            Width::Fixed(width) | Width::Share(width) => *width,
+        }
+    }
 }
 
 const fn column(
@@ -52,15 +66,23 @@ const fn column(
 const COLUMNS: [Column; 12] = [
     column(
         "TAG",
-        Width::Share(2),
+        Width::Name,
         0,
         Some(Sort::Name),
         false,
-        |row, _, _| (human::printable(&row.tag.tag), Style::new()),
+        |row, _, width| {
+            let name = human::printable(&row.tag.tag);
+            (human::shortened(&name, width.into()), Style::new())
+        },
     ),
-    column("DATABASE", Width::Share(1), 60, None, false, |row, _, _| {
-        (human::printable(&row.source.name), Style::new())
-    }),
+    column(
+        "DATABASE",
+        Width::Share(10),
+        60,
+        None,
+        false,
+        |row, _, _| (human::printable(&row.source.name), Style::new()),
+    ),
     column(
         "POSITION",
         Width::Fixed(20),
@@ -122,7 +144,7 @@ const COLUMNS: [Column; 12] = [
     ),
     column(
         "ERROR",
-        Width::Share(3),
+        Width::Share(24),
         100,
         Some(Sort::Errors),
         false,
@@ -168,11 +190,12 @@ pub fn draw(frame: &mut Frame<'_>, app: &App, theme: &Theme, area: Rect) {
         return;
     }
     let has_several = app.sources.len() > 1;
-    let shown: Vec<&Column> = COLUMNS
+    let names = rows
         .iter()
-        .filter(|column| column.from <= area.width)
-        .filter(|column| column.title != "DATABASE" || has_several)
-        .collect();
+        .map(|row| human::printable(&row.tag.tag).chars().count());
+    let longest = names.max().and_then(|longest| u16::try_from(longest).ok());
+    let longest = longest.unwrap_or(u16::MAX).max(3);
+    let (shown, name) = columns(area.width, longest, has_several);
     let titles = shown.iter().map(|column| {
         let is_sorted = column.sort == Some(app.sort);
         let style = match is_sorted {
@@ -185,6 +208,7 @@ pub fn draw(frame: &mut Frame<'_>, app: &App, theme: &Theme, area: Rect) {
     let cells = |row: &Row<'_>| {
         Widget::new(shown.iter().map(|column| {
             let width = match column.width {
+                Width::Name => name,
                 Width::Fixed(width) => width,
                 Width::Share(_) => area.width,
             };
@@ -193,6 +217,7 @@ pub fn draw(frame: &mut Frame<'_>, app: &App, theme: &Theme, area: Rect) {
         }))
     };
     let widths = shown.iter().map(|column| match column.width {
+        Width::Name => Constraint::Length(name),
         Width::Fixed(width) => Constraint::Length(width),
         Width::Share(share) => Constraint::Fill(share),
     });
@@ -201,6 +226,36 @@ pub fn draw(frame: &mut Frame<'_>, app: &App, theme: &Theme, area: Rect) {
         .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED));
     let mut state = TableState::new().with_selected(app.selected);
     frame.render_stateful_widget(table, area, &mut state);
+}
+
+/// The columns for which there is room on a screen, and how wide that of the names is: as wide as the
+/// longest one, up to [`NAMES`], before any column that is left out on narrower screens.
+fn columns(width: u16, longest: u16, has_several: bool) -> (Vec<&'static Column>, u16) {
+    let mut left = width.saturating_sub(longest.min(NAMES));
+    let mut order: Vec<_> = COLUMNS.iter().enumerate().collect();
+    order.sort_by_key(|(_, column)| column.from);
+    let mut shown = Vec::new();
+    for (at, column) in order {
+        let needs = match column.width {
+            Width::Name => 0,
+            _ => column.width.least() + 1,
+        };
+        let is_wanted = column.title != "DATABASE" || has_several;
+        if is_wanted && (column.from == 0 || column.from <= width && needs <= left) {
+            left = left.saturating_sub(needs);
+            shown.push(at);
+        }
+    }
+    shown.sort_unstable();
+    let shown: Vec<&Column> = shown.into_iter().map(|at| &COLUMNS[at]).collect();
+    let others: u16 = shown.iter().skip(1).map(|it| it.width.least() + 1).sum();
+    let has_share = shown.iter().any(|it| matches!(it.width, Width::Share(_)));
+    let room = width.saturating_sub(others);
+    let name = match has_share {
+        true => room.min(longest).min(NAMES),
+        false => room,
+    };
+    (shown, name)
 }
 
 fn cell<'a>(column: &Column, text: String, style: Style) -> Cell<'a> {

@@ -82,6 +82,8 @@ fn row_of_another_node_grants_nothing_until_somebody_vouches_for_it() {
         for change in [
             "SELECT leaf_tag_alter('orders', description => 'of the shop')",
             "SELECT leaf_tag_grant('orders', 'public')",
+            "SELECT leaf_tag_alter('orders', advance_to => 1000000)",
+            "SELECT leaf_tag_vouch()",
             "UPDATE leaf.alloc SET update_time = now()",
         ] {
             client.run(change);
@@ -112,7 +114,7 @@ fn restarted_node_knows_from_which_rows_it_granted() {
         let file = format!("leaf/rows.{oid}");
         let content = std::fs::read(server.data().join(&file)).expect("the file");
         server.write(&file, &[&content[..], b"\n{\"catalog\":1"].concat());
-        client.run("SELECT leaf_tag_vouch()");
+        client.run("SELECT leaf_tag_vouch('orders')");
         ledger.add(draw_many(&mut client, "orders", 50));
         drop(client);
         server.restart(mode);
@@ -121,6 +123,24 @@ fn restarted_node_knows_from_which_rows_it_granted() {
         without(&mut client, "UPDATE leaf.alloc SET stripe = 2");
         draw_until_refused(&mut client, &mut ledger);
     }
+}
+
+/// What a node brings before anything was granted here, and what is attached then.
+#[test]
+fn first_row_that_another_node_brings_grants_nothing() {
+    let server = Server::start();
+    let mut client = server.connect();
+    let row =
+        "INSERT INTO leaf.alloc (biz_tag, step, stripes, stripe) VALUES ('orders', 10, 16, 1)";
+    without(&mut client, row);
+    refused(client.next("orders"), "55000");
+    client.run(
+        "DELETE FROM leaf.alloc; SELECT leaf_tag_create('orders', stripes => 16, stripe => 0)",
+    );
+    without(&mut client, ROW_OF_OTHER);
+    refused(client.next("orders"), "55000");
+    client.run("SELECT leaf_tag_vouch('orders')");
+    client.next("orders").expect("an id");
 }
 
 /// A row without a stripe takes the place of one with a stripe, and the other way round.
