@@ -41,8 +41,7 @@ impl Observer for AtEnd {
             shared.generators.free(database);
             shared.loaders.forget(database);
             // Otherwise, rows of a later database with the same OID would be compared with these.
-            let rows = data_directory::of_database(data_directory::ROWS, database);
-            let _ = file::remove_durably(&rows);
+            let _ = file::remove_durably(&data_directory::rows_of(database));
         }
     }
 

@@ -89,7 +89,7 @@ pub fn update(tag: &[u8], changes: &Changes<'_>, vouches: bool) {
         .filter(|_| vouches)
         .map(|_| history::of_database());
     let intent = match vouched_in {
-        // A position does not say that the row has the right stripe.
+        // A position does not say whose stripe it is.
         Some(_) => Intent::Vouch { signs: false },
         None => Intent::Plain,
     };

@@ -15,20 +15,17 @@ pub const NEW_HISTORY: &str = "leaf_new_history.signal";
 /// a copy.
 pub const CEILINGS: &str = "leaf/snowflake.";
 
-/// From which rows databases have granted, in files whose names begin with this.
-pub const ROWS: &str = "leaf/rows.";
-
 /// Ids that are kept over a clean restart. They belong to one history.
 pub const RANGES: &str = "pg_stat_tmp/leaf.ranges";
 
-/// A file of leaf's, of which there are only those above: a copy of the data directory has them.
+/// A file of leaf's, of which there are only those named here: a copy of the data directory has them.
 pub fn file(name: &str) -> PathBuf {
     path().join(name)
 }
 
-/// The file of a database, whose name begins with `prefix`.
-pub fn of_database(prefix: &str, database: u32) -> PathBuf {
-    file(&format!("{prefix}{database}"))
+/// From which rows a database has granted.
+pub fn rows_of(database: u32) -> PathBuf {
+    file(&format!("leaf/rows.{database}"))
 }
 
 /// The cluster's data directory.

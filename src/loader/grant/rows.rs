@@ -112,7 +112,7 @@ impl Known {
         if self.has_read {
             return;
         }
-        let path = data_directory::of_database(data_directory::ROWS, database);
+        let path = data_directory::rows_of(database);
         let content = file::read_small(&path, LARGEST)
             .unwrap_or_else(|error| unusable_file("read", &path, &error).raise());
         let content = content.unwrap_or_default();
@@ -141,7 +141,7 @@ impl Known {
             lines.extend(serde_json::to_vec(&line).unwrap_or_default());
         }
         if !lines.is_empty() {
-            let path = data_directory::of_database(data_directory::ROWS, database);
+            let path = data_directory::rows_of(database);
             file::append_durably(&path, &lines)
                 .unwrap_or_else(|error| unusable_file("write", &path, &error).raise());
         }

@@ -93,6 +93,11 @@ fn row_written_behind_the_triggers_feeds_nothing_whatever_changes_it_before() {
     assert_eq!(admin.feed("orders", 10).expect_err("none"), "55000");
     admin.run("SELECT leaf_tag_vouch('orders')");
     admin.feed("orders", 10).expect("numbers");
+    // Its owner says it by a position, too.
+    past_the_triggers(&mut admin, "UPDATE leaf.alloc SET max_id = max_id");
+    assert_eq!(admin.feed("orders", 10).expect_err("none"), "55000");
+    admin.run("SELECT leaf_tag_alter('orders', advance_to => 9000000)");
+    assert!(admin.feed("orders", 10).expect("numbers").first >= 9_000_000);
 }
 
 #[test]
