@@ -1,5 +1,5 @@
 # Run once by the entrypoint of the database, when its data directory is made: a tag, the
-# role of `leafctl serve`, and the role of the exporter (see monitoring/README.md).
+# role of `leafctl serve`, and the role of the exporter (see docs/operations/monitoring.md).
 # shellcheck shell=bash
 psql -v ON_ERROR_STOP=1 -q -U "${POSTGRES_USER:-postgres}" -d "$POSTGRES_DB" \
     -v ids="$IDS_PASSWORD" -v monitor="$MONITOR_PASSWORD" <<'SQL'

@@ -105,9 +105,9 @@ pub fn root() -> PathBuf {
 }
 
 impl Page {
-    /// README.md, those of examples/ and monitoring/, and all pages of docs/ and its folders.
+    /// README.md, that of examples/, and all pages of docs/ and its folders.
     pub fn all() -> Vec<Page> {
-        let mut names = ["README.md", "examples/README.md", "monitoring/README.md"]
+        let mut names = ["README.md", "examples/README.md"]
             .map(String::from)
             .to_vec();
         let mut folders = vec!["docs".to_owned()];
