@@ -1,4 +1,4 @@
-//! Writes the tables of `docs/reference/errors.md` from the sources: `leaf-reference --write`.
+//! Writes the errors of `docs/reference/errors.md` from the sources: `leaf-reference --write`.
 //! Without the argument, it fails if the page is not what it would write.
 //!
 //! An error is a call of `Report::new`, `Report::not_ready`, `raise_bad` or `bad_argument` in `src`, or an SQLSTATE
@@ -19,12 +19,13 @@ use syn::{Expr, Token};
 
 const PAGE: &str = "docs/reference/errors.md";
 
-const HEAD: &str = "| message | when | what to do |\n|---|---|---|\n";
+/// Before each error of a section.
+const HEAD: &str = "\n### ";
 
 /// The section of warnings and notices.
 const NOTES: &str = "Warnings and notices";
 
-/// One row of the page.
+/// One error of the page.
 struct Row {
     message: String,
     when: String,
@@ -49,7 +50,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The page with new tables.
+/// The page with new errors.
 fn page() -> Result<String, String> {
     let mut rows = Rows::new();
     let files = sources(Path::new("src")).map_err(|e| e.to_string())?;
@@ -78,16 +79,14 @@ fn page() -> Result<String, String> {
         let mut found = rows.remove(&condition.to_uppercase()).unwrap_or_default();
         found.extend(rows.remove(code).unwrap_or_default());
         found.extend(rows.remove(title).unwrap_or_default());
-        match section.split_once(HEAD) {
-            Some((before, after)) => {
-                let rest = after.split_once("\n\n").map_or("", |(_, rest)| rest);
-                page += &format!("\n## {before}{HEAD}{}", table(found, title)?);
-                if !rest.is_empty() {
-                    page += &format!("\n{rest}");
-                }
-            }
-            None => page += &format!("\n## {section}"),
+        if found.is_empty() && code.len() == 5 {
+            return Err(format!("nothing is raised of {title}"));
         }
+        let above = match (found.is_empty(), section.split_once(HEAD)) {
+            (false, Some((above, _))) => above,
+            _ => section,
+        };
+        page += &format!("\n## {}\n{}", above.trim_end(), errors(found, title)?);
     }
     match rows.keys().next() {
         None => Ok(page),
@@ -95,8 +94,8 @@ fn page() -> Result<String, String> {
     }
 }
 
-/// The lines of a table, in the order of the alphabet; each message once.
-fn table(mut rows: Vec<Row>, title: &str) -> Result<String, String> {
+/// What the page has of errors, in the order of the alphabet; each message once.
+fn errors(mut rows: Vec<Row>, title: &str) -> Result<String, String> {
     rows.sort_by(|a, b| a.message.cmp(&b.message));
     let mut lines = String::new();
     let mut seen: Vec<String> = Vec::new();
@@ -109,7 +108,11 @@ fn table(mut rows: Vec<Row>, title: &str) -> Result<String, String> {
                 "" => return Err(format!("no hint says what to do: {}", row.message)),
                 hint => marked(hint),
             };
-            _ = writeln!(lines, "| `{}` | {} | {hint} |", row.message, row.when);
+            _ = write!(
+                lines,
+                "{HEAD}`{}`\n\n- **When:** {}\n- **What to do:** {hint}\n",
+                row.message, row.when
+            );
             seen.push(plain);
         }
     }
@@ -122,10 +125,7 @@ fn table(mut rows: Vec<Row>, title: &str) -> Result<String, String> {
             row.message
         ));
     }
-    match lines.is_empty() {
-        true => Err(format!("nothing is raised of {title}")),
-        false => Ok(lines),
-    }
+    Ok(lines)
 }
 
 /// A hint with marks around names of settings, columns and functions, with their arguments.
