@@ -64,6 +64,44 @@ func copyAll(ctx context.Context, pool *pgxpool.Pool, items []string) ([]int64, 
 
 // endregion
 
+// region poll
+// poll handles what is new in the outbox.
+func poll(ctx context.Context, pool *pgxpool.Pool, handle func(what string) error) error {
+	return pool.BeginFunc(ctx, func(tx pgx.Tx) error {
+		var xid string
+		var id int64
+		row := tx.QueryRow(ctx, "SELECT xid::text, id FROM outbox_position FOR UPDATE")
+		if err := row.Scan(&xid, &id); err != nil {
+			return err
+		}
+		rows, err := tx.Query(ctx, `
+			SELECT o.xid::text, o.id, o.what FROM outbox AS o
+			 WHERE (o.xid, o.id) > ($1::text::xid8, $2)
+			   AND o.xid < pg_snapshot_xmin(pg_current_snapshot())
+			 ORDER BY o.xid, o.id LIMIT 1000`, xid, id)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var what string
+			if err := rows.Scan(&xid, &id, &what); err != nil {
+				return err
+			}
+			if err := handle(what); err != nil {
+				return err
+			}
+		}
+		if err := rows.Err(); err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, "UPDATE outbox_position SET xid = $1::text::xid8, id = $2", xid, id)
+		return err
+	})
+}
+
+// endregion
+
 // region json
 type Event struct {
 	ID   int64  `json:"id,string"`
@@ -115,6 +153,28 @@ func main() {
 		var event Event
 		must(0, json.Unmarshal([]byte(text), &event))
 		equal(event.ID, id)
+	})
+	promise("pgx: a poller of an outbox misses no row of a transaction that commits late", func() {
+		for _, statement := range outbox {
+			must(pool.Exec(ctx, statement))
+		}
+		var seen []string
+		see := func(what string) error {
+			seen = append(seen, what)
+			return nil
+		}
+		late := must(pool.Begin(ctx))
+		must(late.Exec(ctx, "INSERT INTO outbox (what) VALUES ('drawn first')"))
+		must(pool.Exec(ctx, "INSERT INTO outbox (what) VALUES ('committed first')"))
+		must(0, poll(ctx, pool, see))
+		equal(len(seen), 0)
+		must(0, late.Commit(ctx))
+		// The loader may be in a transaction, which holds the poller up.
+		for len(seen) < 2 {
+			must(0, poll(ctx, pool, see))
+		}
+		must(0, poll(ctx, pool, see))
+		equal(seen, []string{"drawn first", "committed first"})
 	})
 	end()
 }

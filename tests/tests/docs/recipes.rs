@@ -1,8 +1,8 @@
 //! What docs/recipes.md promises, in several sessions at once.
 
 use super::blocks;
-use leaf_tests::page::root;
-use leaf_tests::postgres::Client;
+use leaf_tests::page::Page;
+use leaf_tests::postgres::{Client, Error};
 use leaf_tests::{Draw, Server, wait_until};
 use std::thread;
 
@@ -84,7 +84,7 @@ fn decimal_numbers_are_unique_and_ascend_as_the_ids_do() {
     );
     let mut client = server.connect_as("postgres", "decimal");
     client.run("CREATE EXTENSION leaf");
-    let recipe = leaf_tests::page::Page::read(PAGE);
+    let recipe = Page::read(PAGE);
     let code = recipe
         .blocks
         .iter()
@@ -166,15 +166,23 @@ fn a_role_that_may_mask_does_not_read_the_key() {
     client.fails("SELECT key FROM mask_keys", "42501");
 }
 
-/// Reads what is new in the outbox, from a position on, with a statement of the page.
-fn follow(client: &mut Client, statement: &str, at: &mut (String, i64)) -> Vec<i64> {
-    let from = format!("('{}', {})", at.0, at.1);
-    let rows = client.query(&statement.replace("('0', 0)", &from), &[]);
-    let rows = rows.expect("the rows");
-    if let Some(last) = rows.last() {
-        *at = (last.get(0), last.get(1));
+/// The poller of the page.
+fn poll(client: &mut Client, mut handle: impl FnMut(i64, &str)) -> Result<(), Error> {
+    let mut transaction = client.transaction()?;
+    let last = "SELECT xid::text, id FROM outbox_position FOR UPDATE";
+    let last = transaction.query_one(last, &[])?;
+    let (mut xid, mut id): (String, i64) = (last.get(0), last.get(1));
+    let new = "SELECT o.xid::text, o.id, o.what FROM outbox AS o
+                WHERE (o.xid, o.id) > ($1::text::xid8, $2)
+                  AND o.xid < pg_snapshot_xmin(pg_current_snapshot())
+                ORDER BY o.xid, o.id LIMIT 1000";
+    for row in transaction.query(new, &[&xid, &id])? {
+        (xid, id) = (row.get(0), row.get(1));
+        handle(id, row.get(2));
     }
-    rows.iter().map(|row| row.get(1)).collect()
+    let keep = "UPDATE outbox_position SET xid = $1::text::xid8, id = $2";
+    transaction.execute(keep, &[&xid, &id])?;
+    transaction.commit()
 }
 
 /// Writes 60 rows to the outbox in transactions that sleep, and that are committed, rolled back and
@@ -199,21 +207,20 @@ fn write(client: &mut Client, writer: usize) {
 #[test]
 fn reader_of_the_outbox_misses_no_row() {
     let server = server();
-    let text = std::fs::read_to_string(root().join(PAGE)).expect(PAGE);
-    let begin = text.find("SELECT o.xid::text").expect("the statement");
-    let end = begin + text[begin..].find("```").expect("its end");
-    let statement = &text[begin..end];
+    let page = Page::read(PAGE);
+    let poller = page.blocks.iter().find(|block| block.language == "rust");
+    let poller = &poller.expect("the poller").code;
+    assert!(include_str!("recipes.rs").contains(poller), "{poller}");
 
     let mut reader = server.connect_as("postgres", "recipes");
     reader.run("TRUNCATE outbox");
     let mut by_id = Vec::new();
     let mut in_order = Vec::new();
-    let mut at = ("0".to_owned(), 0);
     let mut read = |reader: &mut Client, by_id: &mut Vec<i64>| {
         let last = by_id.last().copied().unwrap_or(0);
         let new = format!("SELECT id FROM outbox WHERE id > {last} ORDER BY id");
         by_id.extend(reader.numbers(&new));
-        in_order.extend(follow(reader, statement, &mut at));
+        poll(reader, |id, _| in_order.push(id)).expect("what is new");
         in_order.clone()
     };
     // One draws first and commits last.
