@@ -117,6 +117,22 @@ comes_back() {
     in_root pg_ctlcluster "$tested" main start
 }
 
+# The steps of the workflow that docs/development.md shows, as if the packages came from its cache.
+workflow_runs() {
+    local steps
+    # shellcheck disable=SC2016 # the script expands these
+    printf '%s\n' '#!/bin/sh' 'user=root' '[ "$1" != -u ] || { user=$2; shift 2; }' 'exec runuser -u "$user" -- "$@"' \
+        >"$root_folder/usr/local/bin/sudo"
+    chmod +x "$root_folder/usr/local/bin/sudo"
+    steps=$(python3 -c 'import re, sys, yaml
+page = open("docs/development.md").read()
+steps = yaml.safe_load(re.search(r"```yaml\n(jobs:.*?)```", page, re.S)[1])["jobs"]["test"]["steps"]
+print("\n".join(step["run"] for step in steps if "run" in step and "if" not in step))')
+    in_root ln -s /packages /tmp/leaf-packages
+    in_root env PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin PG="$tested" bash -euxc "cd /tmp; $steps" </dev/null
+    sql shop_test "SELECT leaf_segment_next('orders')" 2>&1 | grep 'tag "orders" does not exist'
+}
+
 nothing_is_left() {
     in_root pg_ctlcluster "$tested" main stop
     files_of_root "$root_folder" >"$scratch/after"
@@ -160,6 +176,7 @@ test_debian() { # test_debian MAJOR FOLDER NEXT-FOLDER
     promise "ids go on without a repeat after that" ids_go_on 2502
     promise "the manual removes everything" manual remove
     promise "purge leaves no file" nothing_is_left
+    promise "the steps of the manual's workflow install leaf, and a database made after that has it" workflow_runs
     leave_namespaces
     rm -rf "$root_folder"
 }
