@@ -12,6 +12,11 @@ const WORDS_OF_A_SENTENCE: usize = 32;
 /// Of the median sentence of a page.
 const WORDS_OF_MOST: usize = 18;
 
+/// Of all pages that are written by hand, their code included.
+const WORDS_OF_THE_MANUAL: usize = 45_000;
+/// Besides one for each language.
+const PAGES_OF_THE_BOOK: usize = 32;
+
 const GENERATED: [&str; 3] = [
     "docs/reference/errors.md",
     "docs/reference/functions.md",
@@ -184,4 +189,29 @@ fn what_is_too_long_is_found() {
         let found = too_long(text);
         assert!(found.iter().all(|it| it.contains("median")), "{found:?}");
     }
+}
+
+#[test]
+fn manual_can_be_read_to_its_end() {
+    let pages = Page::all().into_iter().map(|page| page.name);
+    let written = pages.filter(|name| name == "README.md" || name.starts_with("docs/"));
+    let written =
+        written.filter(|name| !name.starts_with("docs/reference/") && name != "docs/SUMMARY.md");
+    let read = |name: String| fs::read_to_string(root().join(&name)).expect(&name);
+    let count: usize = written
+        .chain(["sdk/README.md".to_owned()])
+        .map(|name| words(&read(name)))
+        .sum();
+    assert!(count <= WORDS_OF_THE_MANUAL, "{count} words");
+
+    let summary = read("docs/SUMMARY.md".to_owned());
+    let pages = summary.lines().filter(|line| line.ends_with(".md)"));
+    let is_of_a_language =
+        |line: &&str| line.contains("(clients/") || line.contains("(../sdk/README.md)");
+    let pages: Vec<_> = pages.filter(|line| !is_of_a_language(line)).collect();
+    assert!(
+        (20..=PAGES_OF_THE_BOOK).contains(&pages.len()),
+        "{} pages",
+        pages.len()
+    );
 }
