@@ -608,7 +608,7 @@ CREATE FUNCTION leaf.sequences("table" regclass, "column" name,
 $$;
 COMMENT ON FUNCTION leaf.sequences(regclass, name) IS 'the sequences from which a column takes its values, and why leaf cannot take the place of one';
 
-CREATE FUNCTION leaf.column_of("table" regclass, "column" name, kind text,
+CREATE FUNCTION leaf.column_of("table" regclass, "column" name, kind text, replaces regprocedure DEFAULT NULL,
         OUT relation text, OUT attribute text, OUT full_name text, OUT plain_name text, OUT schema text, OUT owner oid,
         OUT largest bigint, OUT is_required boolean) RETURNS record
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off AS $$
@@ -664,9 +664,12 @@ BEGIN
                   WHERE kind IS NOT NULL AND o."column" = $2 AND o."table" IN (SELECT leaf.tree($1))), '55000',
          'the default of column %2$s already draws from leaf',
          'Nothing is left to do. To go back to a sequence, use leaf_column_release.', NULL),
-        -- When: `leaf_column_adopt`
-        (pg_get_expr(d.adbin, 0) !~ '^nextval\(''(?:[^'']|'''')*''::regclass\)$', '55000',
-         'column %2$s has a default that is not nextval of a sequence', 'Drop the default first, once nothing depends on its values.',
+        (pg_get_expr(d.adbin, 0) !~ '^nextval\(''(?:[^'']|'''')*''::regclass\)$'
+         AND NOT EXISTS (SELECT FROM pg_depend AS p WHERE p.classid = 'pg_attrdef'::regclass AND p.objid = d.oid
+                            AND p.refclassid = 'pg_proc'::regclass AND p.refobjid = $4),
+         -- When: `leaf_column_adopt`
+         '55000', 'column %2$s has a default that is not nextval of a sequence',
+         'Name its function with replaces => ..., or drop the default first, once nothing depends on its values.',
          format('The default is %s.', pg_get_expr(d.adbin, 0))),
         -- When: `leaf_column_adopt`, if the sequence counts downwards, begins again at its end (CYCLE), is used by
         -- other columns, is the identity of a table below, or is not owned by the column; DETAIL says which
@@ -679,7 +682,7 @@ BEGIN
     END IF;
 END
 $$;
-COMMENT ON FUNCTION leaf.column_of(regclass, name, text)
+COMMENT ON FUNCTION leaf.column_of(regclass, name, text, regprocedure)
     IS 'a column that the caller may give another default, or, with a kind, adopt; an error if it is none';
 
 CREATE FUNCTION leaf.lock(relation regclass, owner oid) RETURNS void
@@ -714,7 +717,8 @@ COMMENT ON FUNCTION leaf.lock(regclass, oid) IS 'locks a table of a role, or a s
  * seconds, in which others queue behind it; if any other is not free, all are released, and that is the
  * one to wait for. After a try that waited, the next ones wait for nothing for ten times as long.
  */
-CREATE FUNCTION leaf.hand_over("table" regclass, "column" name, tag text, kind text, drained boolean DEFAULT false) RETURNS regclass
+CREATE FUNCTION leaf.hand_over("table" regclass, "column" name, tag text, kind text, drained boolean DEFAULT false,
+        replaces regprocedure DEFAULT NULL) RETURNS regclass
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET row_security = off AS $$
 DECLARE
     own_timeout text     := current_setting('lock_timeout');
@@ -753,7 +757,7 @@ BEGIN
             IF kind IS NULL THEN
                 result := leaf.give_back($1, $2, tag, drained);
             ELSE
-                PERFORM leaf.take_over($1, $2, tag, kind);
+                PERFORM leaf.take_over($1, $2, tag, kind, replaces);
             END IF;
             PERFORM set_config('lock_timeout', own_timeout, true), set_config('leaf.wait_timeout', own_wait, true);
             RETURN result;
@@ -781,13 +785,13 @@ BEGIN
     END LOOP;
 END
 $$;
-COMMENT ON FUNCTION leaf.hand_over(regclass, name, text, text, boolean) IS 'adopts or releases a column as soon as its table can be locked';
+COMMENT ON FUNCTION leaf.hand_over(regclass, name, text, text, boolean, regprocedure) IS 'adopts or releases a column as soon as its table can be locked';
 
-CREATE FUNCTION leaf.take_over("table" regclass, "column" name, tag text, kind text) RETURNS void
+CREATE FUNCTION leaf.take_over("table" regclass, "column" name, tag text, kind text, replaces regprocedure) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     home  text    := leaf.home();
-    c     record  := leaf.column_of($1, $2, kind);
+    c     record  := leaf.column_of($1, $2, kind, replaces);
     s     record;
     role  text;
     start numeric := leaf.highest($1, $2)::numeric + 1;
@@ -807,7 +811,12 @@ BEGIN
         EXECUTE format('ALTER SEQUENCE %1$s START WITH %2$s RESTART WITH %2$s; SELECT setval(%3$L, %2$s)', s.name, s.last, s.name);
     END LOOP;
     IF kind = 'snowflake' THEN
-        EXECUTE format('SELECT %s.leaf_snowflake_floor(clock_timestamp())', home) INTO floor;
+        FOR try IN 1 .. 2 LOOP
+            EXECUTE format('SELECT %s.leaf_snowflake_floor(clock_timestamp())', home) INTO floor;
+            EXIT WHEN start <= floor;
+            -- The function that is replaced may have made the last one in this millisecond.
+            PERFORM pg_sleep(0.02);
+        END LOOP;
         IF start > floor THEN
             -- When: `leaf_column_adopt` with `kind => 'snowflake'`
             PERFORM leaf.fail('55000', format('column %s has values above the current snowflake ids', c.full_name),
@@ -831,7 +840,7 @@ BEGIN
     EXECUTE format('ALTER TABLE %s ALTER COLUMN %s SET DEFAULT %s.leaf_segment_next(%L::text)', c.relation, c.attribute, home, tag);
 END
 $$;
-COMMENT ON FUNCTION leaf.take_over(regclass, name, text, text) IS 'adopts a column whose table and sequences are locked';
+COMMENT ON FUNCTION leaf.take_over(regclass, name, text, text, regprocedure) IS 'adopts a column whose table and sequences are locked';
 
 CREATE FUNCTION leaf.give_back("table" regclass, "column" name, tag text, drained boolean) RETURNS regclass
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -896,7 +905,7 @@ $$;
 COMMENT ON FUNCTION leaf.give_back(regclass, name, text, boolean) IS 'releases a column whose table and sequences are locked';
 
 CREATE FUNCTION leaf_column_adopt(
-        "table" regclass, "column" name, tag text DEFAULT NULL, kind text DEFAULT 'segment') RETURNS text
+        "table" regclass, "column" name, tag text DEFAULT NULL, kind text DEFAULT 'segment', replaces regprocedure DEFAULT NULL) RETURNS text
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET row_security = off AS $$
 DECLARE
     c      record;
@@ -909,14 +918,14 @@ BEGIN
         -- When: `leaf_column_adopt`
         PERFORM leaf.fail('22023', 'snowflake ids have no tag', 'Leave the tag out, or use kind => ''segment''.');
     END IF;
-    c := leaf.column_of($1, $2, kind);
+    c := leaf.column_of($1, $2, kind, replaces);
     IF kind = 'segment' THEN
         tag := coalesce(tag, c.plain_name);
         -- While its table is locked, nothing of leaf is waited for. Where the tag begins is not known before.
         EXECUTE format('SELECT %s.leaf_tag_create($1, 1, -9223372036854775808, $2, owner => $3)', leaf.home())
           USING tag, c.largest, pg_get_userbyid(c.owner);
     END IF;
-    PERFORM leaf.hand_over($1, $2, tag, kind);
+    PERFORM leaf.hand_over($1, $2, tag, kind, replaces => replaces);
     narrow := (SELECT string_agg(format('%s.%I', f.conrelid::regclass, a.attname), ', ' ORDER BY f.oid)
                  FROM pg_constraint AS f
                  JOIN pg_attribute AS o ON o.attrelid = f.confrelid AND o.attnum = ANY (f.confkey)
@@ -929,7 +938,7 @@ BEGIN
     RETURN tag;
 END
 $$;
-COMMENT ON FUNCTION leaf_column_adopt(regclass, name, text, text)
+COMMENT ON FUNCTION leaf_column_adopt(regclass, name, text, text, regprocedure)
     IS 'makes the default of a column draw ids of a new tag, whose name is returned, or snowflake ids, above its values and those of its sequence';
 
 CREATE FUNCTION leaf_column_release("table" regclass, "column" name, drained boolean DEFAULT false) RETURNS regclass

@@ -629,3 +629,47 @@ fn all_columns_of_a_database_are_released_under_load_and_leaf_can_go() {
     app.run(insert);
     app.run("INSERT INTO orders (n) VALUES (1); INSERT INTO a DEFAULT VALUES");
 }
+
+#[test]
+fn function_that_the_caller_names_is_replaced_while_sessions_insert() {
+    let world = World::new();
+    world.server.connect().run(
+        "ALTER DATABASE postgres SET leaf.snowflake_layout = 'custom:40,13,10';
+         ALTER DATABASE postgres SET leaf.snowflake_epoch = '2011-08-24T21:07:01.721Z';
+         ALTER DATABASE postgres SET leaf.worker_id = 5",
+    );
+    let mut app = world.server.connect_as("app", "postgres");
+    app.run(
+        "CREATE SEQUENCE made;
+         CREATE FUNCTION make() RETURNS bigint LANGUAGE sql AS $$
+             SELECT (floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint - 1314220021721) << 23
+                    | (5 << 10) | (nextval('made') % 1024) $$;
+         CREATE FUNCTION other() RETURNS bigint LANGUAGE sql AS 'SELECT 1::bigint';
+         CREATE TABLE orders (id bigint PRIMARY KEY DEFAULT make(), n int);
+         CREATE TABLE parts (id bigint PRIMARY KEY DEFAULT make());
+         GRANT INSERT ON orders TO clerk; GRANT USAGE ON SEQUENCE made TO clerk",
+    );
+    let adopt = "SELECT leaf_column_adopt('orders', 'id', kind => 'snowflake'";
+    app.fails(&format!("{adopt})"), "55000");
+    app.fails(&format!("{adopt}, replaces => 'other()')"), "55000");
+    let rows = under_load(&world.server, |inserted| {
+        more(inserted);
+        app.run(&format!("{adopt}, replaces => 'make()')"));
+        more(inserted);
+    });
+    assert!(rows >= 100);
+    let last = app.number("SELECT last_value FROM made");
+    let id = insert(&mut app);
+    assert_eq!(app.number("SELECT last_value FROM made"), last);
+    assert_eq!(app.number("SELECT max(id) FROM orders"), id);
+    let worker = "SELECT worker_id::bigint FROM leaf_snowflake_decode";
+    assert_eq!(app.number(&format!("{worker}({id})")), 5);
+
+    // As numbers that are counted, above those of the function.
+    let first = app.number("INSERT INTO parts DEFAULT VALUES RETURNING id");
+    app.run("SELECT leaf_column_adopt('parts', 'id', replaces => 'make()')");
+    let next = "INSERT INTO parts DEFAULT VALUES RETURNING id";
+    assert_eq!(app.number(next), first + 1);
+    app.run("SELECT leaf_column_release('parts', 'id')");
+    assert!(app.number(next) > first + 1);
+}
