@@ -63,6 +63,38 @@ const WIDER: &str = "(() => {
 const SHRUNK: &str = "[...document.querySelectorAll('main img:is([src*=\"drawings/\"], [src*=\"plots/\"])')]
     .filter(it => it.width < it.naturalWidth).map(it => `${it.src}: ${it.width} of ${it.naturalWidth}`).join(', ')";
 
+/// Tables that have more to the right, without a sign of it, or with a first column that does not stay.
+const HIDDEN: &str = "[...document.querySelectorAll('main .table-wrapper')]
+    .filter(box => box.scrollWidth > box.clientWidth + 1)
+    .filter(box => {
+        const has_sign = getComputedStyle(box).maskImage != 'none';
+        box.scrollLeft = box.scrollWidth;
+        const edge = box.getBoundingClientRect().left - 1;
+        const stays = [...box.querySelectorAll('tr > :first-child')]
+            .every(it => it.getBoundingClientRect().left >= edge);
+        box.scrollLeft = 0;
+        return !has_sign || !stays;
+    })
+    .map(box => box.innerText.slice(0, 60)).join('; ')";
+
+/// Words of headings that are broken.
+const BROKEN: &str = "(() => {
+    const broken = [];
+    for (const heading of document.querySelectorAll('main :is(h1, h2, h3, h4)')) {
+        const texts = document.createTreeWalker(heading, NodeFilter.SHOW_TEXT);
+        while (texts.nextNode()) {
+            for (const word of texts.currentNode.data.matchAll(/\\w+/g)) {
+                const range = document.createRange();
+                range.setStart(texts.currentNode, word.index);
+                range.setEnd(texts.currentNode, word.index + word[0].length);
+                const lines = new Set([...range.getClientRects()].map(it => it.top));
+                if (lines.size > 1) broken.push(word[0]);
+            }
+        }
+    }
+    return broken.join(', ');
+})()";
+
 fn build() -> TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     let built = Command::new(root().join("scripts/book"))
@@ -109,6 +141,8 @@ fn complaint(event: &Value, home: &str) -> Option<String> {
 /// the width at which it is loaded.
 type Screen = (&'static str, u32, bool);
 
+const SCREENS: [Screen; 2] = [("phone", 390, true), ("desk", 1280, false)];
+
 /// Looks at a page; adds what is wrong.
 fn look(
     browser: &mut Browser,
@@ -126,9 +160,15 @@ fn look(
     if wider != "" {
         add(format!("at {width} pixels, it is wider: {wider}"));
     }
-    let shrunk = browser.value(SHRUNK);
-    if shrunk != "" {
-        add(format!("at {width} pixels, a drawing is shrunk: {shrunk}"));
+    for (script, what) in [
+        (SHRUNK, "a drawing is shrunk"),
+        (HIDDEN, "of a table, one does not see what there is"),
+        (BROKEN, "words of headings are broken"),
+    ] {
+        let found = browser.value(script);
+        if found != "" {
+            add(format!("at {width} pixels, {what}: {found}"));
+        }
     }
     browser.picture(&format!("{picture}-{view}"));
     let seen: Seen = serde_json::from_value(browser.value(LOOK)).expect("what is seen");
@@ -153,16 +193,7 @@ fn look(
 }
 
 #[test]
-fn every_page_of_the_book_is_whole_on_a_phone() {
-    every_page_is_whole(("phone", 390, true));
-}
-
-#[test]
-fn every_page_of_the_book_is_whole_on_a_desk() {
-    every_page_is_whole(("desk", 1280, false));
-}
-
-fn every_page_is_whole(screen: Screen) {
+fn every_page_of_the_book_is_whole_on_a_phone_and_on_a_desk() {
     let folder = build();
     let home = format!("file://{}", folder.path().display());
     let mut browser = Browser::open("about:blank");
@@ -171,8 +202,10 @@ fn every_page_is_whole(screen: Screen) {
     let mut all = BTreeMap::new();
     for page in pages(folder.path()) {
         let url = format!("file://{}", page.display());
-        let seen = look(&mut browser, screen, &home, &url, &mut wrong);
-        all.insert(url, seen);
+        for screen in SCREENS {
+            let seen = look(&mut browser, screen, &home, &url, &mut wrong);
+            all.insert(url.clone(), seen);
+        }
     }
     assert!(all.len() > 20, "only {} pages were found", all.len());
     // What is read offline leads to few files that are not in it.
