@@ -4,7 +4,7 @@
 pub const STEADY: f64 = 1.15;
 
 /// How often a comparison is measured that is not steady.
-const TRIES: u32 = 3;
+const TRIES: u32 = 2;
 
 /// The median of some figures, and their range.
 #[derive(Clone, Copy, Debug, PartialEq)]

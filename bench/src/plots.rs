@@ -3,19 +3,19 @@
 use std::error::Error;
 
 use plotters::coord::Shift;
-use plotters::coord::ranged1d::ValueFormatter;
 use plotters::prelude::*;
 
 use crate::latency::{Latency, SHARES};
 
-const SIZE: (u32, u32) = (760, 420);
+/// Of a plot, without the names of its lines above it. A phone shows it at two thirds of that.
+const SIZE: (u32, u32) = (540, 380);
 
-/// Of all texts: they are not smaller than those around a plot.
-const FONT: (&str, i32) = ("sans-serif", 14);
+/// Of all texts, so that they can be read on a phone, too; the library makes them smaller by a fifth.
+const FONT: (&str, i32) = ("sans-serif", 21);
 
 /// About how wide a letter is, and how high a line.
-const LETTER: u32 = 7;
-const LINE: i32 = 17;
+const LETTER: f64 = 9.0;
+const LINE: i32 = 24;
 
 /// On a dark page, black and white change places.
 const DARK: &str = "<style>@media (prefers-color-scheme: dark) {
@@ -52,13 +52,19 @@ impl Line {
 
 type Drawn = Result<(), Box<dyn Error>>;
 
-/// The text of a drawing.
-fn svg(draw: impl FnOnce(&DrawingArea<SVGBackend<'_>, Shift>) -> Drawn) -> String {
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+
+/// The text of a drawing: the names of the lines, and below them what `draw` draws.
+fn svg(lines: &[Line], draw: impl FnOnce(&Area<'_>) -> Drawn) -> String {
     let mut text = String::new();
     {
-        let area = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
+        let names = LINE * lines.len() as i32 + 8;
+        let size = (SIZE.0, SIZE.1 + names as u32);
+        let area = SVGBackend::with_string(&mut text, size).into_drawing_area();
         area.fill(&WHITE).expect("a string takes all");
-        draw(&area).expect("figures that can be drawn");
+        let (above, below) = area.split_vertically(names);
+        name(&above, lines).expect("names that can be drawn");
+        draw(&below).expect("figures that can be drawn");
         area.present().expect("a string takes all");
     }
     let opening = text.find('>').map_or(0, |at| at + 1);
@@ -75,8 +81,8 @@ pub fn by_sessions(lines: &[Line]) -> String {
     };
     let lines: Vec<_> = lines.iter().map(in_millions).collect();
     let most = largest(&lines, |point| point.1);
-    svg(|area| {
-        let mut chart = frame(area, &lines)
+    svg(&lines, |area| {
+        let mut chart = frame(area)
             .build_cartesian_2d((1.0..most_sessions).log_scale().base(2.0), 0.0..most * 1.1)?;
         chart
             .configure_mesh()
@@ -90,7 +96,7 @@ pub fn by_sessions(lines: &[Line]) -> String {
             .y_label_formatter(&|ids| format!("{ids:.0}"))
             .x_label_formatter(&|sessions| format!("{sessions:.0}"))
             .draw()?;
-        draw(area, &mut chart, &lines)
+        draw(&mut chart, &lines)
     })
 }
 
@@ -107,8 +113,8 @@ pub fn latencies(named: &[(&str, Latency)]) -> String {
     let lowest = milliseconds.fold(f64::INFINITY, f64::min);
     let highest = largest(&lines, |point| point.1);
     let last = one_of(SHARES[SHARES.len() - 1]);
-    svg(|area| {
-        let mut chart = frame(area, &lines).build_cartesian_2d(
+    svg(&lines, |area| {
+        let mut chart = frame(area).build_cartesian_2d(
             (2.0..last).log_scale(),
             (lowest * 0.8..highest * 1.25).log_scale(),
         )?;
@@ -121,16 +127,16 @@ pub fn latencies(named: &[(&str, Latency)]) -> String {
             .x_label_formatter(&|calls| share_of(*calls))
             .y_label_formatter(&|time| format!("{time}"))
             .draw()?;
-        draw(area, &mut chart, &lines)
+        draw(&mut chart, &lines)
     })
 }
 
 /// Ids per second over time, in seconds, and what happened meanwhile.
 pub fn timeline(lines: &[Line], marks: &[(f64, String)]) -> String {
     let end = largest(lines, |point| point.0);
-    let most = largest(lines, |point| point.1) * 1.3;
-    svg(|area| {
-        let mut chart = frame(area, lines).build_cartesian_2d(0.0..end, 0.0..most)?;
+    let most = largest(lines, |point| point.1) * 1.4;
+    svg(lines, |area| {
+        let mut chart = frame(area).build_cartesian_2d(0.0..end, 0.0..most)?;
         chart
             .configure_mesh()
             .label_style(FONT)
@@ -145,9 +151,9 @@ pub fn timeline(lines: &[Line], marks: &[(f64, String)]) -> String {
         for (number, (at, what)) in marks.iter().enumerate() {
             let line = [(*at, 0.0), (*at, most)];
             chart.draw_series(LineSeries::new(line, BLACK.mix(0.5)))?;
-            let height = most * (0.97 - 0.06 * (number % 3) as f64);
+            let height = most * (0.97 - 0.09 * (number % 3) as f64);
             // Beside the line, on the side that has room.
-            let width = 0.008 * what.len() as f64 * end;
+            let width = LETTER * what.len() as f64 / f64::from(SIZE.0 - 112) * end;
             let left = match *at + width < end {
                 true => *at + end * 0.006,
                 false => *at - width,
@@ -155,62 +161,45 @@ pub fn timeline(lines: &[Line], marks: &[(f64, String)]) -> String {
             let place = (left, height);
             chart.draw_series([Text::new(what.clone(), place, FONT)])?;
         }
-        draw(area, &mut chart, lines)
+        draw(&mut chart, lines)
     })
 }
 
-/// What surrounds each plot, with room for the names of its lines on the right.
-fn frame<'a, 'b>(
-    area: &'a DrawingArea<SVGBackend<'b>, Shift>,
-    lines: &[Line],
-) -> ChartBuilder<'a, 'b, SVGBackend<'b>> {
-    let longest = lines.iter().map(|line| line.name.len()).max().unwrap_or(0);
+/// What surrounds each plot.
+fn frame<'a, 'b>(area: &'a Area<'b>) -> ChartBuilder<'a, 'b, SVGBackend<'b>> {
     let mut frame = ChartBuilder::on(area);
-    let sides = frame.margin(16).margin_right(24 + LETTER * longest as u32);
-    sides.x_label_area_size(44).y_label_area_size(64);
+    let sides = frame.margin(16);
+    sides.x_label_area_size(54).y_label_area_size(80);
     frame
 }
 
-/// Draws the lines, each with its name at its end.
-fn draw<'a, X, Y>(
-    area: &DrawingArea<SVGBackend<'_>, Shift>,
-    chart: &mut ChartContext<'a, SVGBackend<'a>, Cartesian2d<X, Y>>,
-    lines: &[Line],
-) -> Drawn
-where
-    X: Ranged<ValueType = f64> + ValueFormatter<f64>,
-    Y: Ranged<ValueType = f64> + ValueFormatter<f64>,
-{
-    let mut names = Vec::new();
-    for (line, colour) in lines.iter().zip(COLOURS) {
-        let points = line.points.iter().copied();
-        chart.draw_series(LineSeries::new(points, colour.stroke_width(2)))?;
-        if let Some(last) = line.points.last() {
-            names.push((chart.backend_coord(last), &line.name, colour));
-        }
-    }
-    names.sort_by_key(|((_, y), ..)| *y);
-    let heights = apart(names.iter().map(|((_, y), ..)| *y).collect());
-    for (((x, _), name, colour), y) in names.into_iter().zip(heights) {
+/// Writes the names of lines, each beside its colour.
+fn name(area: &Area<'_>, lines: &[Line]) -> Drawn {
+    for (number, (line, colour)) in lines.iter().zip(COLOURS).enumerate() {
+        let top = 8 + LINE * number as i32;
+        let middle = top + LINE / 2;
+        let stroke = vec![(16, middle), (40, middle)];
+        area.draw(&PathElement::new(stroke, colour.stroke_width(3)))?;
         let style = FONT.into_font().color(&colour);
-        area.draw(&Text::new(name.as_str(), (x + 8, y - LINE / 2), style))?;
+        area.draw(&Text::new(line.name.as_str(), (48, top), style))?;
     }
     Ok(())
 }
 
-/// Heights of names, from the top, that do not overlap: as near to the wanted ones as the lower edge
-/// of the drawing allows.
-fn apart(mut heights: Vec<i32>) -> Vec<i32> {
-    let lowest = SIZE.1 as i32 - 60;
-    for at in 1..heights.len() {
-        heights[at] = heights[at].max(heights[at - 1] + LINE);
+/// Draws the lines.
+fn draw<'a, X, Y>(
+    chart: &mut ChartContext<'a, SVGBackend<'a>, Cartesian2d<X, Y>>,
+    lines: &[Line],
+) -> Drawn
+where
+    X: Ranged<ValueType = f64>,
+    Y: Ranged<ValueType = f64>,
+{
+    for (line, colour) in lines.iter().zip(COLOURS) {
+        let points = line.points.iter().copied();
+        chart.draw_series(LineSeries::new(points, colour.stroke_width(2)))?;
     }
-    let mut limit = lowest;
-    for height in heights.iter_mut().rev() {
-        *height = (*height).min(limit);
-        limit = *height - LINE;
-    }
-    heights
+    Ok(())
 }
 
 /// 99 % for 100.
@@ -252,17 +241,5 @@ mod tests {
             assert!(drawing.contains("sessions") && drawing.contains("client library"));
         }
         assert!(timeline(&lines, &marks).contains("the leader is killed"));
-    }
-
-    #[test]
-    fn names_do_not_overlap() {
-        assert_eq!(apart(vec![10, 100, 200]), [10, 100, 200]);
-        assert_eq!(apart(vec![100, 101, 102]), [100, 117, 134]);
-        let low = apart(vec![350, 355, 358, 359]);
-        assert!(
-            low.windows(2).all(|pair| pair[1] - pair[0] >= LINE),
-            "{low:?}"
-        );
-        assert!(low[3] <= SIZE.1 as i32 - 60, "{low:?}");
     }
 }

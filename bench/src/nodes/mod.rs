@@ -27,7 +27,8 @@ pub const SETTINGS: [(&str, &str); 6] = [
 pub const TEXTS: Texts = Texts {
     head: "# A centre and its shards\n\nWritten by `make bench-nodes`. The centre, its synchronous standby, \
         the shards and those who call them share one machine. Each ratio is the first figure divided by the other \
-        one: the median of all pairs of runs, with the lowest and the highest.",
+        one: the median of all pairs of runs, with the lowest and the highest. Bounds are our own targets; NO is a \
+        target that was missed.",
     sides: ["figure", "other"],
     titles: ["Ratios", "How long one call takes", "Other figures"],
 };

@@ -31,7 +31,8 @@ pub const TEXTS: Texts = Texts {
         the earlier one is answered. \"The constant\" is an answer of the same size from a server that is made of axum \
         alone, without limits, checks and metrics. \"nextval\" is a prepared statement of the driver tokio-postgres with as \
         many connections over a Unix-domain socket. Each ratio is the first figure divided by the other one: the \
-        median of all pairs of runs, with the lowest and the highest.",
+        median of all pairs of runs, with the lowest and the highest. Bounds are our own targets; NO is a target that was \
+        missed.",
     sides: ["ids", "other"],
     titles: ["Ratios", "How long one request takes", "Other figures"],
 };

@@ -23,7 +23,8 @@ use crate::report::{Bound, Report, Texts, Unit};
 /// What the report says around its tables.
 pub const TEXTS: Texts = Texts {
     head: "# Benchmark\n\nWritten by `make bench`. Each ratio is leaf's figure divided by the other \
-        one: the median of all pairs of runs, with the lowest and the highest.",
+        one: the median of all pairs of runs, with the lowest and the highest. Bounds are our own targets; NO is a \
+        target that was missed.",
     sides: ["leaf", "other"],
     titles: [
         "leaf against what PostgreSQL offers",
