@@ -76,7 +76,7 @@ tool() { # tool NAME VERSION [OPTION OF CARGO INSTALL]...
         (
             flock 9
             [ -x "$home/bin/$1" ] ||
-                CARGO_TARGET_DIR=$home.build cargo install -q --locked --debug --no-track --root "$home" "$1@$2" "${@:3}"
+                CARGO_PROFILE_DEV_DEBUG=0 CARGO_TARGET_DIR=$home.build cargo install -q --locked --debug --no-track --root "$home" "$1@$2" "${@:3}"
             rm -rf "$home.build"
         ) 9>"$home.lock"
     fi
