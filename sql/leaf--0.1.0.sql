@@ -815,7 +815,7 @@ BEGIN
             EXECUTE format('SELECT %s.leaf_snowflake_floor(clock_timestamp())', home) INTO floor;
             EXIT WHEN start <= floor;
             -- The function that is replaced may have made the last one in this millisecond.
-            PERFORM pg_sleep(0.02);
+            PERFORM pg_sleep(0.1);
         END LOOP;
         IF start > floor THEN
             -- When: `leaf_column_adopt` with `kind => 'snowflake'`

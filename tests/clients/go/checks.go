@@ -74,18 +74,6 @@ func stored(ids []int64) (items []string) {
 	return items
 }
 
-// outbox makes the tables of docs/recipes.md.
-var outbox = []string{
-	"SELECT leaf_tag_create('outbox')",
-	`CREATE TABLE outbox (
-		id   bigint PRIMARY KEY DEFAULT leaf_segment_next('outbox'),
-		xid  xid8   NOT NULL DEFAULT pg_current_xact_id(),
-		what text
-	)`,
-	"CREATE TABLE outbox_position (xid xid8, id bigint, PRIMARY KEY (xid, id))",
-	"INSERT INTO outbox_position VALUES ('0', 0)",
-}
-
 // items returns what 1,000 orders are of.
 func items() []string {
 	items := make([]string, 1000)

@@ -55,18 +55,6 @@ INSERTS = """
        AND query ~* ('^insert into "?' || %s || '"?\\M')"""
 
 
-# The tables of docs/recipes.md.
-OUTBOX = """
-    SELECT leaf_tag_create('outbox');
-    CREATE TABLE outbox (
-        id   bigint PRIMARY KEY DEFAULT leaf_segment_next('outbox'),
-        xid  xid8   NOT NULL DEFAULT pg_current_xact_id(),
-        what text
-    );
-    CREATE TABLE outbox_position (xid xid8, id bigint, PRIMARY KEY (xid, id));
-    INSERT INTO outbox_position VALUES ('0', 0)"""
-
-
 class Drawn:
     """Counts the ids drawn of a tag between two calls: they are consecutive."""
 

@@ -665,6 +665,13 @@ fn function_that_the_caller_names_is_replaced_while_sessions_insert() {
     let worker = "SELECT worker_id::bigint FROM leaf_snowflake_decode";
     assert_eq!(app.number(&format!("{worker}({id})")), 5);
 
+    // Its last id may be of a moment that is not over.
+    app.run(
+        "CREATE TABLE events (id bigint PRIMARY KEY DEFAULT make());
+         INSERT INTO events SELECT make() + (80 << 23);
+         SELECT leaf_column_adopt('events', 'id', kind => 'snowflake', replaces => 'make()')",
+    );
+
     // As numbers that are counted, above those of the function.
     let first = app.number("INSERT INTO parts DEFAULT VALUES RETURNING id");
     app.run("SELECT leaf_column_adopt('parts', 'id', replaces => 'make()')");
