@@ -70,6 +70,8 @@ fn settings_of_the_database_do_not_reach_grants() {
     );
     let mut ids = draw_many(&mut client, "orders", 15);
     let mut flakes = client.snowflakes(5).expect("ids");
+    // New sessions are under these settings, too.
+    let loaders = server.loaders("postgres");
     for (name, value) in [
         ("role", "joe"),
         ("session_replication_role", "replica"),
@@ -97,11 +99,10 @@ fn settings_of_the_database_do_not_reach_grants() {
             admin.run(&format!("ALTER DATABASE postgres SET {name} = '{value}'"));
         }
     }
-    for loader in server.loaders("postgres") {
+    for loader in loaders {
         signal(loader, Signal::SIGTERM);
-        wait_until("the loader has gone", || {
-            !server.loaders("postgres").contains(&loader)
-        });
+        let alive = format!("SELECT count(*) FROM pg_stat_activity WHERE pid = {loader}");
+        wait_until("the loader has gone", || admin.number(&alive) == 0);
     }
     ids.extend(draw_many(&mut client, "orders", 500));
     ids.extend(client.reserve("orders", 10).expect("a block").ids());
