@@ -21,6 +21,7 @@ use leaf_core::time::Monotonic;
 
 use crate::loader::work::{Done, Work};
 use crate::shmem::Shared;
+use crate::shmem::index::FoundSlot;
 use crate::shmem::slot::Slot;
 use collect::Job;
 use publish::{Next, Publisher};
@@ -44,7 +45,13 @@ impl Work for Granting {
             publisher.denied(job, *denial);
         }
         publisher.deliver();
-        let collected = collect::collect(shared, database, centre::is_under_way);
+        // What the centre has just answered is published below.
+        let is_answered = |is_it: &dyn Fn(&FoundSlot) -> bool| {
+            jobs.iter().filter_map(Job::slot).any(|found| is_it(&found))
+        };
+        let collected = collect::collect(shared, database, |is_it| {
+            is_answered(is_it) || centre::is_under_way(is_it)
+        });
         if jobs.is_empty() && denied.is_empty() && collected.is_empty() {
             return Done::Nothing;
         }

@@ -1,6 +1,8 @@
 //! Fed tags: their ids come from a tag of a centre, and are like local ones for those who
 //! draw.
 
+use std::thread;
+
 use leaf_tests::{Centre, Draw, Options, Server, attach, draw_many, refused, wait_until};
 
 #[test]
@@ -117,6 +119,28 @@ fn another_step_of_a_fed_tag_acts_on_the_next_load() {
     draw_many(&mut client, "orders", 50);
     wait_until("the next load", || client.number(fed) > 100);
     assert_eq!(client.number(fed), 100_100);
+}
+
+/// A session that begins to wait while the answer is on its way asks for no more.
+#[test]
+fn sessions_that_wait_together_have_the_centre_asked_once() {
+    let centre = Centre::start();
+    let shard = centre.shard();
+    let tags: Vec<String> = (0..40).map(|number| format!("tag{number}")).collect();
+    for tag in &tags {
+        centre.create(tag, "");
+        attach(&shard, tag, 100);
+    }
+    let mut clients: Vec<_> = (0..10).map(|_| shard.connect()).collect();
+    for tag in &tags {
+        thread::scope(|scope| {
+            for client in &mut clients {
+                scope.spawn(|| client.next(tag).expect("an id"));
+            }
+        });
+    }
+    let fed = clients[0].number("SELECT ids_fed FROM leaf.stat_upstream");
+    assert_eq!(fed, 40 * 100);
 }
 
 #[test]
