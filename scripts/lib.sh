@@ -47,8 +47,14 @@ install_packages() {
     [ "$(id -u)" = 0 ] || command -v sudo >/dev/null ||
         die "please install as root: apt-get install $*"
     say "installing $*"
-    as_root apt-get update -q
-    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "$@"
+    # One after the other; what a package starts must not hold the lock.
+    (
+        choose_cache
+        exec 8>"$cache/apt.lock"
+        flock 8
+        as_root apt-get update -q 8>&-
+        as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "$@" 8>&-
+    )
 }
 
 # Sets $cache, the folder of what is kept for all checkouts: $LEAF_CACHE, else
