@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use crate::compare::STEADY;
+use crate::works::WORST;
 
 /// A page with the figures of the results in each row that names what was measured.
 pub fn refreshed(page: &str, results: &str) -> String {
@@ -10,6 +11,9 @@ pub fn refreshed(page: &str, results: &str) -> String {
         .lines()
         .map(cells)
         .filter_map(|cells| match cells.as_slice() {
+            [call, _, median, _, _, longest] if call.starts_with(WORST) => {
+                Some((vec![call.clone()], vec![median.clone(), longest.clone()]))
+            }
             [work, against, leaf, other, ratio, ..] => {
                 let figures = vec![leaf.clone(), other.clone(), shown(ratio)?];
                 Some((vec![work.clone(), against.clone()], figures))
@@ -22,6 +26,7 @@ pub fn refreshed(page: &str, results: &str) -> String {
         let what = format!("ids per second, {sessions}: {}", name.replace('`', ""));
         measured.get(&vec![what]).map(|figures| figures[0].clone())
     };
+    let worst = |name: &str| measured.get(&vec![format!("{WORST}{name}")]);
     let row = |line: &str| {
         let cells = cells(line);
         let figures = match cells.as_slice() {
@@ -30,7 +35,8 @@ pub fn refreshed(page: &str, results: &str) -> String {
                 .map(|figures| [&[work.clone(), against.clone()], figures.as_slice()].concat()),
             [name, _, _] => figure_of(name, "1 session")
                 .zip(figure_of(name, "8 sessions"))
-                .map(|(one, eight)| vec![name.clone(), one, eight]),
+                .map(|(one, eight)| vec![name.clone(), one, eight])
+                .or_else(|| Some([&[name.clone()], worst(name)?.as_slice()].concat())),
             _ => None,
         };
         figures.map_or(line.to_owned(), |row| format!("| {} |", row.join(" | ")))
@@ -66,6 +72,7 @@ mod tests {
             | work | against | leaf | other | ratio | bound | met? |\n\
             | rows | `nextval` | 2 M/s | 1 M/s | 2.00 (1.95–2.05) | ≥ 1.00 | yes |\n\
             | other rows | `nextval` | 2 M/s | 1 M/s | 2.00 (0.50–2.50) | | |\n\
+            | worst case: a checkpoint | 5 k/s | 1 ms | 2 ms | 3 ms | 4 ms |\n\
             | ids per second, 1 session: uuidv7 | 3 M/s |\n\
             | ids per second, 8 sessions: uuidv7 | 4 M/s |\n";
         let page = "\
@@ -73,12 +80,14 @@ mod tests {
             | rows | `nextval` | 0 | 0 | 0 |\n\
             | other rows | `nextval` | 0 | 0 | 0 |\n\
             | `uuidv7` | 0 | 0 |\n\
+            | a checkpoint | 0 | 0 |\n\
             | if | then |\n";
         let expected = "\
             text | with a line\n\
             | rows | `nextval` | 2 M/s | 1 M/s | 2.00 |\n\
             | other rows | `nextval` | 2 M/s | 1 M/s | 2.00 (0.50–2.50) |\n\
             | `uuidv7` | 3 M/s | 4 M/s |\n\
+            | a checkpoint | 1 ms | 4 ms |\n\
             | if | then |\n";
         assert_eq!(refreshed(page, results), expected);
     }

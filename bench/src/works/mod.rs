@@ -16,6 +16,8 @@ mod snowflake;
 mod tags;
 mod worst;
 
+pub use worst::WORST;
+
 use crate::bench::Bench;
 use crate::compare::{Comparison, in_turn};
 use crate::report::{Bound, Report, Texts, Unit};

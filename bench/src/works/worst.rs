@@ -12,6 +12,9 @@ use crate::report::Report;
 /// The step of the tags, which does not grow, so that what a segment is stays known.
 const STEP: i64 = 1_000;
 
+/// What stands before a cause in the report.
+pub const WORST: &str = "worst case: ";
+
 /// Measures single calls, each after what makes it slow.
 pub fn cases(bench: &mut Bench, report: &mut Report) {
     let calls = bench.runs.size(20, 3);
@@ -129,7 +132,7 @@ fn behind_a_slow_standby(calls: u64, report: &mut Report) {
 fn show(report: &mut Report, cause: &str, durations: Vec<Duration>) {
     let took = durations.iter().sum();
     report.latency(
-        &format!("worst case: {cause}"),
+        &format!("{WORST}{cause}"),
         &summary_of(durations, took),
     );
 }

@@ -34,11 +34,19 @@ fn figures_are_those_of_the_benchmark() {
         let found = measured.iter().find(is_it);
         assert!(found.is_some(), "{row:?} is in no file of results");
     }
-    // The other table: ids per second in one session, and in eight.
+    // Other tables: ids per second in one session, and in eight; the slowest calls, with their
+    // median and the longest.
     let facts: Vec<_> = Part::of("bench/RESULTS.md", 2)
         .iter()
         .flat_map(Part::rows)
         .collect();
+    let (slowest, counted): (Vec<_>, Vec<_>) =
+        counted.into_iter().partition(|row| row[1].ends_with(" ms"));
+    for row in slowest {
+        let name = format!("worst case: {}", row[0]);
+        let is_it = |it: &&Vec<String>| it[0] == name && it[2] == row[1] && it[5] == row[2];
+        assert!(facts.iter().any(|it| is_it(&it)), "{row:?} is not in bench/RESULTS.md");
+    }
     for row in counted {
         let name = row[0].replace('`', "");
         for (sessions, figure) in [("1 session", &row[1]), ("8 sessions", &row[2])] {
