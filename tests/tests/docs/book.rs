@@ -59,9 +59,13 @@ const WIDER: &str = "(() => {
     return '';
 })()";
 
-/// Drawings and plots that are shown smaller than they are, so that their texts are hard to read.
-const SHRUNK: &str = "[...document.querySelectorAll('main img:is([src*=\"drawings/\"], [src*=\"plots/\"])')]
+/// Drawings that are shown smaller than they are, so that their texts are hard to read.
+const SHRUNK: &str = "[...document.querySelectorAll('main img[src*=\"drawings/\"]')]
     .filter(it => it.width < it.naturalWidth).map(it => `${it.src}: ${it.width} of ${it.naturalWidth}`).join(', ')";
+
+/// Plots, and how large each is shown, by how large it is.
+const PLOTS: &str = "[...document.querySelectorAll('main img[src*=\"plots/\"]')]
+    .map(it => [it.src, it.width / it.naturalWidth])";
 
 /// Tables that have more to the right, without a sign of it, or with a first column that does not stay.
 const HIDDEN: &str = "[...document.querySelectorAll('main .table-wrapper')]
@@ -94,6 +98,17 @@ const BROKEN: &str = "(() => {
     }
     return broken.join(', ');
 })()";
+
+/// The size in pixels that texts of a plot must have, so that they can be read.
+const LEGIBLE: f64 = 11.0;
+
+/// The size of the smallest text of a plot.
+fn smallest_text(plot: &Path) -> f64 {
+    let drawing = fs::read_to_string(plot).expect("a plot");
+    let sizes = drawing.split("font-size=\"").skip(1);
+    let sizes = sizes.filter_map(|rest| rest.split_once('"')?.0.parse().ok());
+    sizes.fold(f64::INFINITY, f64::min)
+}
 
 fn build() -> TempDir {
     let folder = tempfile::tempdir().expect("a folder");
@@ -168,6 +183,16 @@ fn look(
         let found = browser.value(script);
         if found != "" {
             add(format!("at {width} pixels, {what}: {found}"));
+        }
+    }
+    let plots: Vec<(String, f64)> =
+        serde_json::from_value(browser.value(PLOTS)).expect("plots and their scales");
+    for (plot, scale) in plots {
+        let size = smallest_text(Path::new(plot.trim_start_matches("file://"))) * scale;
+        if !(LEGIBLE..100.0).contains(&size) {
+            add(format!(
+                "at {width} pixels, texts of {plot} have {size:.1} pixels"
+            ));
         }
     }
     browser.picture(&format!("{picture}-{view}"));
