@@ -34,7 +34,7 @@ static MAX_STEP: Integer = Integer {
 static SEGMENT_DURATION: Integer = Integer {
     name: c"leaf.segment_duration",
     short: c"How long one segment should last.",
-    long: c"After a segment that lasted less, the next one is doubled; after one that lasted more than twice this, \
+    long: c"After a segment that lasted less, the next one is at least doubled, up to the largest step; after one that lasted more than twice this, \
         it is halved. If the value is too low, callers have to wait when the catalog is slow or locked. \
         Raise it where the catalog or the centre may be away for longer.",
     default: GucSetting::<i32>::new(15 * 60),
@@ -91,7 +91,8 @@ static HISTORY_SKIP: Integer = Integer {
     long: c"For each of them, the size of the tag's last segment and of its largest reserved block is skipped. \
         If the value is too low, a promoted asynchronous standby that missed more grants than this repeats ids; \
         if it is too high, the gap is wider than necessary. \
-        Raise it where an asynchronous standby may lag by more grants; set it to 0 where all standbys are synchronous.",
+        Raise it where an asynchronous standby may lag by more grants; \
+        set it to 0 only where no standby, backup, dump or subscriber that takes over can lack a grant.",
     default: GucSetting::<i32>::new(10),
     min: 0,
     max: 1_000_000,

@@ -12,10 +12,10 @@ pub(super) const ALL: &[&Integer] = &[&MAX_TAGS, &WAIT_TIMEOUT, &LOADER_IDLE_TIM
 static MAX_TAGS: Integer = Integer {
     name: c"leaf.max_tags",
     short: c"Number of tags that shared memory holds at once.",
-    long: c"More tags are allowed; idle ones are evicted and lose their unused ids. \
+    long: c"More tags are allowed; idle ones are evicted, and their unused ids are given back or are a gap. \
         If the value is too low, active tags evict each other and waste ids. \
         Each tag takes about 630 bytes of shared memory. \
-        Raise it where more tags than that are drawn from within an hour.",
+        Choose twice the number of tags that are drawn from within an hour.",
     default: GucSetting::<i32>::new(8192),
     min: 16,
     max: 1_000_000,
