@@ -131,10 +131,7 @@ fn behind_a_slow_standby(calls: u64, report: &mut Report) {
 
 fn show(report: &mut Report, cause: &str, durations: Vec<Duration>) {
     let took = durations.iter().sum();
-    report.latency(
-        &format!("{WORST}{cause}"),
-        &summary_of(durations, took),
-    );
+    report.latency(&format!("{WORST}{cause}"), &summary_of(durations, took));
 }
 
 fn create(client: &mut Client, tag: &str) {

@@ -45,7 +45,10 @@ fn figures_are_those_of_the_benchmark() {
     for row in slowest {
         let name = format!("worst case: {}", row[0]);
         let is_it = |it: &&Vec<String>| it[0] == name && it[2] == row[1] && it[5] == row[2];
-        assert!(facts.iter().any(|it| is_it(&it)), "{row:?} is not in bench/RESULTS.md");
+        assert!(
+            facts.iter().any(|it| is_it(&it)),
+            "{row:?} is not in bench/RESULTS.md"
+        );
     }
     for row in counted {
         let name = row[0].replace('`', "");
