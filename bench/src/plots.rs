@@ -11,7 +11,7 @@ use crate::latency::{Latency, SHARES};
 const SIZE: (u32, u32) = (540, 380);
 
 /// Of all texts, so that they can be read on a phone, too; the library makes them smaller by a fifth.
-const FONT: (&str, i32) = ("sans-serif", 21);
+const FONT: (&str, i32) = ("sans-serif", 22);
 
 /// About how wide a letter is, and how high a line.
 const LETTER: f64 = 9.0;
