@@ -125,10 +125,20 @@ pub fn latencies(named: &[(&str, Latency)]) -> String {
             .x_desc("share of calls that take no longer")
             .y_desc("milliseconds")
             .x_label_formatter(&|calls| share_of(*calls))
-            .y_label_formatter(&|time| format!("{time}"))
+            .y_label_formatter(&|time| round(*time))
             .draw()?;
         draw(&mut chart, &lines)
     })
+}
+
+/// A duration that begins with 1, 2 or 5; others stand too near to each other.
+fn round(time: f64) -> String {
+    let text = format!("{time}");
+    let first = text.trim_start_matches(['0', '.']).chars().next();
+    match first.is_some_and(|digit| "125".contains(digit)) {
+        true => text,
+        false => String::new(),
+    }
 }
 
 /// Ids per second over time, in seconds, and what happened meanwhile.
@@ -168,7 +178,8 @@ pub fn timeline(lines: &[Line], marks: &[(f64, String)]) -> String {
 /// What surrounds each plot.
 fn frame<'a, 'b>(area: &'a Area<'b>) -> ChartBuilder<'a, 'b, SVGBackend<'b>> {
     let mut frame = ChartBuilder::on(area);
-    let sides = frame.margin(16);
+    // The last label below reaches over the edge.
+    let sides = frame.margin(16).margin_right(34);
     sides.x_label_area_size(54).y_label_area_size(80);
     frame
 }
