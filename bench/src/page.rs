@@ -1,6 +1,7 @@
 //! The tables of docs/comparison.md, whose figures are those of the file of results.
 
 use std::collections::HashMap;
+use std::slice;
 
 use crate::compare::STEADY;
 use crate::works::WORST;
@@ -36,7 +37,7 @@ pub fn refreshed(page: &str, results: &str) -> String {
             [name, _, _] => figure_of(name, "1 session")
                 .zip(figure_of(name, "8 sessions"))
                 .map(|(one, eight)| vec![name.clone(), one, eight])
-                .or_else(|| Some([&[name.clone()], worst(name)?.as_slice()].concat())),
+                .or_else(|| Some([slice::from_ref(name), worst(name)?.as_slice()].concat())),
             _ => None,
         };
         figures.map_or(line.to_owned(), |row| format!("| {} |", row.join(" | ")))
