@@ -3,6 +3,10 @@
 # PG_CONFIG chooses the PostgreSQL server: make test PG_CONFIG=/opt/pg17/bin/pg_config
 # scripts/build-server builds one: make test PG_CONFIG="$(scripts/build-server 18)"
 export PG_CONFIG
+# Not another server instead of one that a command could not name.
+ifeq ($(origin PG_CONFIG)$(strip $(PG_CONFIG)),command line)
+$(error PG_CONFIG is empty)
+endif
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo demo-stop demo-nodes test test-server test-plain test-clients test-long bench bench-nodes bench-serve bench-cores book reference lint stage install package test-packages release test-release

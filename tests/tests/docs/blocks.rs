@@ -237,6 +237,15 @@ fn an_error_in_a_block_fails_with_file_and_line() {
 }
 
 #[test]
+fn make_refuses_a_server_that_a_command_could_not_name() {
+    let mut make = Command::new("make");
+    let made = make.current_dir(root()).args(["help", "PG_CONFIG="]);
+    let made = made.output().expect("make");
+    assert!(!made.status.success());
+    assert!(String::from_utf8_lossy(&made.stderr).contains("PG_CONFIG is empty"));
+}
+
+#[test]
 fn make_targets_of_the_manual_exist() {
     let makefile = fs::read_to_string(root().join("Makefile")).expect("Makefile");
     let blocks = Page::all().into_iter().flat_map(|page| page.blocks);
