@@ -982,6 +982,7 @@ CREATE PROCEDURE leaf_column_release_all(drained boolean DEFAULT false)
 DECLARE
     home   pg_catalog.text := leaf.home();
     failed pg_catalog.int8 := 0;
+    detail pg_catalog.text;
     why    pg_catalog.text;
     c      pg_catalog.record;
 BEGIN
@@ -994,8 +995,9 @@ BEGIN
         BEGIN
             EXECUTE pg_catalog.format('SELECT %s.leaf_column_release($1, $2, $3)', home) USING c."table", c."column", drained;
         EXCEPTION WHEN OTHERS THEN
-            GET STACKED DIAGNOSTICS why = PG_EXCEPTION_HINT;
-            RAISE WARNING USING MESSAGE = pg_catalog.format('column %s was not released: %s', c.used_in, SQLERRM), HINT = why;
+            GET STACKED DIAGNOSTICS detail = PG_EXCEPTION_DETAIL, why = PG_EXCEPTION_HINT;
+            RAISE WARNING USING MESSAGE = pg_catalog.format('column %s was not released: %s', c.used_in, SQLERRM),
+                DETAIL = detail, HINT = why;
             failed := failed OPERATOR(pg_catalog.+) 1;
         END;
         COMMIT;

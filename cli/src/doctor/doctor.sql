@@ -77,7 +77,8 @@ WITH s AS (
            CASE WHEN biz_tag ~ '^[A-Za-z0-9_./:@%+,-]+$' THEN biz_tag::text
                 ELSE '''' || replace(biz_tag::text, '''', '''\''''') || '''' END AS word,
            coalesce(upstream_tag IS NULL AND granted_up_to >= max_value, false) AS is_last,
-           next_left > 0 OR step > 0 AND current_left > step - step / 10 AS is_full,
+           next_left > 0 OR step > 0 AND current_left > step - step / 10
+               OR last_error = 'the tag has reached its max_value' AS is_full,
            CASE WHEN upstream_tag IS NULL THEN extract(epoch FROM time_left) / 86400 END AS days_left
       FROM leaf.stat_segment AS s), t AS (
     SELECT *, CASE WHEN max_value < 9223372036854775806 AND granted_up_to < 9223372036854775806
@@ -103,7 +104,7 @@ SELECT CASE WHEN used_percent >= 95 THEN 'error' ELSE 'warning' END, subject,
 -- That the table is locked is an error of this moment.
 SELECT CASE WHEN is_full OR last_error_at < now() - interval '10 min' THEN 'notice' ELSE 'error' END, subject,
        format(CASE WHEN is_full THEN 'a load failed at %s, and a later one succeeded: %s' ELSE 'its last load failed at %s: %s' END,
-              date_trunc('minute', last_error_at), last_error),
+              date_trunc('second', last_error_at), last_error),
        CASE WHEN is_full THEN 'none is needed; leaf_stat_reset forgets it'
             ELSE 'remove the cause; leaf tries again by itself' END
   FROM t
@@ -208,7 +209,7 @@ WITH s AS (
            'set leaf.lossless_failover on all servers, if only standbys that lack nothing are promoted' AS cure)
 SELECT 'error', 'failover',
        'leaf.lossless_failover is on, but synchronous_standby_names is empty: no standby confirms anything',
-       'set synchronous_standby_names, or leaf.lossless_failover to off on all servers, and restart them'
+       'set synchronous_standby_names once a standby is connected, or leaf.lossless_failover to off on all servers, and restart them'
   FROM s
  WHERE is_alone
  UNION ALL

@@ -611,6 +611,8 @@ fn all_columns_of_a_database_are_released_under_load_and_leaf_can_go() {
     let inserted = under_load(server, |inserted| {
         more(inserted);
         refused(app.batch_execute("CALL leaf_column_release_all()"), "55000");
+        let why = "DETAIL:  Also drawn from by: app.b.id";
+        assert!(server.log().contains(why), "{}", server.log());
         assert_eq!(
             admin.text(left),
             "app.a.id app.b.id app.events.id app.orders.id"

@@ -168,6 +168,14 @@ fn tags_near_their_end_are_found() {
     );
     draw_many(&mut client, "full", 1);
     finds(&server, "error tag \"full\": it has reached its max_value");
+    // With more numbers, the error is one of the past.
+    refused(client.next("full"), "2200H");
+    client.run("SELECT leaf_tag_alter('full', max_value => 2000)");
+    draw_many(&mut client, "full", 1);
+    let (_, found) = findings(&server);
+    let is_past = |it: &String| it.starts_with("notice tag \"full\": a load failed");
+    assert!(found.iter().any(is_past), "{found:?}");
+    assert!(!found.iter().any(|it| it.starts_with("error")), "{found:?}");
 }
 
 #[test]
