@@ -82,7 +82,7 @@ async fn show(args: &StatusArgs, connection: &Connection) -> Result<(), Failure>
 }
 
 fn table(look: &Look) -> Result<(), Failure> {
-    line(&about_server(&look.server, &look.tags))?;
+    line(&about_server(look))?;
     match &look.snowflake {
         _ if look.server.is_plain => {
             line("Buffers, rates and snowflake ids are those of the services: see their metrics.")?;
@@ -165,7 +165,8 @@ fn csv(tags: &[Tag]) -> Result<(), Failure> {
     )
 }
 
-fn about_server(server: &Server, tags: &[Tag]) -> String {
+fn about_server(look: &Look) -> String {
+    let server = &look.server;
     let role = match server.is_in_recovery {
         true => "standby: ids are drawn at the primary",
         false => "takes writes",
@@ -173,7 +174,7 @@ fn about_server(server: &Server, tags: &[Tag]) -> String {
     let loader = match (server.loader_pid, server.is_monitor) {
         _ if server.is_plain => " (plain)".into(),
         (Some(pid), _) => format!(", loader {pid}"),
-        (None, true) => match tags.iter().any(Tag::lacks_loader) {
+        (None, true) => match look.lacks_loader() {
             true => ", no loader: the last try to start one failed".into(),
             false => ", no loader: nothing has been drawn lately".into(),
         },

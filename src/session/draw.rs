@@ -122,12 +122,7 @@ fn wait(from: &SlotOfTag, tag: &[u8], patience: &Patience<'_>) -> Option<()> {
         }
         None => {
             slot.waits.add_timeout(began.elapsed());
-            if patience.lacks_loader() {
-                let mut state = slot.state.write();
-                (state.failures)
-                    .note("no background worker slot for the loader; raise max_worker_processes");
-            }
-            let cause = slot.state.read().failures.message();
+            let cause = patience.last_cause(&mut slot.state.write().failures);
             patience.give_up(cause);
         }
     }

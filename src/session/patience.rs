@@ -12,6 +12,8 @@ use crate::pg::wait_event::WaitEvent;
 use crate::pg::{self, latch, process};
 use crate::settings;
 use crate::shmem::call::{Loader, call_loader};
+use crate::shmem::failures::Failures;
+use crate::shmem::text::Keep;
 use crate::shmem::{self, Shared};
 
 /// How long a waiting call sleeps before it checks the loader again: it may have
@@ -161,8 +163,16 @@ impl<'t> Patience<'t> {
     }
 
     /// Whether no loader could be started while the call has waited.
-    pub fn lacks_loader(&self) -> bool {
+    fn lacks_loader(&self) -> bool {
         self.lacked_slot.get() && !self.had_loader.get()
+    }
+
+    /// The last failure of what the call has waited for, which this is if no loader could be started.
+    pub fn last_cause<T: Keep>(&self, failures: &mut Failures<T>) -> Option<String> {
+        if self.lacks_loader() {
+            failures.note("no background worker slot for the loader; raise max_worker_processes");
+        }
+        failures.message()
     }
 
     /// Raises the error for a wait that was too long, with the cause if there is one.

@@ -35,6 +35,20 @@ pub struct Look {
 }
 
 impl Look {
+    /// Whether the last call for one of the tags, or for snowflake ids, failed because no loader
+    /// could be started.
+    pub fn lacks_loader(&self) -> bool {
+        let of_snowflake = self.snowflake.iter().map(|it| &it.last_error);
+        let errors = self
+            .tags
+            .iter()
+            .map(|tag| &tag.last_error)
+            .chain(of_snowflake);
+        errors
+            .flatten()
+            .any(|error| error.starts_with("no background worker slot"))
+    }
+
     /// Reads the views.
     ///
     /// # Errors

@@ -74,12 +74,6 @@ impl Tag {
         })
     }
 
-    /// Whether its last call failed because no loader could be started.
-    pub fn lacks_loader(&self) -> bool {
-        let error = self.last_error.as_deref();
-        error.is_some_and(|error| error.starts_with("no background worker slot"))
-    }
-
     /// Ids in both buffers.
     pub fn buffered(&self) -> i64 {
         self.current_left + self.next_left

@@ -160,7 +160,7 @@ fn wait_for_lease(shared: &Shared, slot: &'static GeneratorSlot, patience: &Pati
         Some(End::Refused(report)) => report.raise(),
         None => {
             slot.waits.add_timeout(patience.waited());
-            let cause = slot.state.read().failures.message();
+            let cause = patience.last_cause(&mut slot.state.write().failures);
             patience.give_up(cause);
         }
     }
@@ -193,7 +193,7 @@ fn wait_for_look(
     };
     let Some(looked) = patience.wait_on(&slot.changed, look, request) else {
         slot.waits.add_timeout(patience.waited());
-        let cause = slot.state.read().failures.message();
+        let cause = patience.last_cause(&mut slot.state.write().failures);
         patience.give_up(cause);
     };
     let Some((looked, refusal, registered, lease)) = looked else {

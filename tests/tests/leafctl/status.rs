@@ -100,14 +100,23 @@ fn loader_that_cannot_be_started_is_said() {
         .start();
     let mut client = server.connect();
     client.run("SELECT leaf_tag_create('orders')");
+    let draws = [
+        ("leaf_snowflake_next()", "leaf.stat_snowflake"),
+        ("leaf_segment_next('orders')", "leaf.stat_segment"),
+    ];
+    for (draw, view) in draws {
+        refused(client.batch_execute(&format!("SELECT {draw}")), "53400");
+        let error = client.text(&format!("SELECT last_error FROM {view}"));
+        assert!(error.starts_with("no background worker slot"), "{error}");
+        let status = Said::by(leafctl_on(&server).arg("status")).done();
+        assert!(
+            status.contains("no loader: the last try to start one failed"),
+            "{status}"
+        );
+        client.run("SELECT leaf_stat_reset()");
+    }
     refused(client.next("orders"), "53400");
-    let error = client.text("SELECT last_error FROM leaf.stat_segment");
-    assert!(error.starts_with("no background worker slot"), "{error}");
     let status = Said::by(leafctl_on(&server).arg("status")).done();
-    assert!(
-        status.contains("no loader: the last try to start one failed"),
-        "{status}"
-    );
     assert!(status.contains("1 timeout"), "{status}");
     assert!(!status.contains("1 timeouts"), "{status}");
 }
