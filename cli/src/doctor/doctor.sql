@@ -78,7 +78,7 @@ WITH s AS (
                 ELSE '''' || replace(biz_tag::text, '''', '''\''''') || '''' END AS word,
            coalesce(upstream_tag IS NULL AND granted_up_to >= max_value, false) AS is_last,
            next_left > 0 OR step > 0 AND current_left > step - step / 10
-               OR last_error = 'the tag has reached its max_value' AS is_full,
+               OR last_error = 'the tag has reached its max_value' AS is_past,
            CASE WHEN upstream_tag IS NULL THEN extract(epoch FROM time_left) / 86400 END AS days_left
       FROM leaf.stat_segment AS s), t AS (
     SELECT *, CASE WHEN max_value < 9223372036854775806 AND granted_up_to < 9223372036854775806
@@ -102,10 +102,10 @@ SELECT CASE WHEN used_percent >= 95 THEN 'error' ELSE 'warning' END, subject,
  WHERE NOT is_last AND (used_percent >= 80 OR used_percent >= 50 AND days_left < 30)
  UNION ALL
 -- That the table is locked is an error of this moment.
-SELECT CASE WHEN is_full OR last_error_at < now() - interval '10 min' THEN 'notice' ELSE 'error' END, subject,
-       format(CASE WHEN is_full THEN 'a load failed at %s, and a later one succeeded: %s' ELSE 'its last load failed at %s: %s' END,
+SELECT CASE WHEN is_past OR last_error_at < now() - interval '10 min' THEN 'notice' ELSE 'error' END, subject,
+       format(CASE WHEN is_past THEN 'a load failed at %s, and its cause is gone: %s' ELSE 'its last load failed at %s: %s' END,
               date_trunc('second', last_error_at), last_error),
-       CASE WHEN is_full THEN 'none is needed; leaf_stat_reset forgets it'
+       CASE WHEN is_past THEN 'none is needed; leaf_stat_reset forgets it'
             ELSE 'remove the cause; leaf tries again by itself' END
   FROM t
  WHERE NOT is_last AND last_error IS NOT NULL

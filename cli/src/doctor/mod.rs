@@ -182,7 +182,7 @@ fn print_for_people(findings: &Findings) -> Result<(), Failure> {
         line(&format!("  cure: {}", finding.cure))?;
     }
     match findings.worst() {
-        None => line("Nothing was found."),
+        None => line("No problem was found."),
         Some(_) => line(&findings.counts()),
     }
 }

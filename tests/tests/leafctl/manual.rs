@@ -91,7 +91,7 @@ fn commands_of_the_page_work() {
     for part in [
         "what we sell",
         "worker_id",
-        "Nothing was found",
+        "No problem was found",
         "2026-11-20",
     ] {
         assert!(said.out.contains(part), "{part}: {}", said.out);

@@ -112,7 +112,7 @@ fn cures_can_be_copied_into_a_shell_and_into_psql() {
     }
     assert_eq!(cures.len(), 2, "{cures:?}");
     let said = Said::by(leafctl_on(&server).arg("doctor")).done();
-    assert_eq!(said, "Nothing was found.\n");
+    assert_eq!(said, "No problem was found.\n");
     assert_eq!(
         client.number("SELECT leaf_segment_next('it''s $HOME')"),
         1001

@@ -10,7 +10,7 @@ fn setting_that_quotes_all_names_changes_nothing() {
     let mut leafctl = leafctl_on(&server);
     leafctl.env("PGOPTIONS", "-c quote_all_identifiers=on");
     let said = Said::by(leafctl.arg("doctor")).done();
-    assert_eq!(said, "Nothing was found.\n");
+    assert_eq!(said, "No problem was found.\n");
 }
 
 #[test]
