@@ -859,7 +859,7 @@ BEGIN
     IF why IS NOT NULL THEN
         -- When: `leaf_column_release`, if other columns draw from the tag, or another role owns it; DETAIL says which
         PERFORM leaf.fail('55000', format('tag "%s" would go on handing out the numbers of the sequence', tag),
-            'Take the default away with ALTER TABLE, and choose a range of numbers for the column that the tag does not reach.', why || '.');
+            'Take the default away with ALTER TABLE, and choose a range of numbers for the column that the tag does not reach. A superuser can give a tag to the owner of the table: UPDATE leaf.alloc SET owner = ...', why || '.');
     END IF;
     EXECUTE format('ALTER TABLE %s ALTER COLUMN %s DROP DEFAULT', c.relation, c.attribute);
     start := greatest(leaf.retire(tag, drained), leaf.highest($1, $2)::numeric + 1);

@@ -22,7 +22,7 @@ fn leaf_install_schema(call: Call<'_>) {
         report::warn(
             "leaf is not loaded by the server, so no ids can be drawn",
             &format!(
-                "Put this line into postgresql.conf and restart the server: shared_preload_libraries = '{libraries}'"
+                "Put this line into postgresql.conf, in place of what ALTER SYSTEM may have set, and restart the server: shared_preload_libraries = '{libraries}'"
             ),
         );
     }

@@ -70,7 +70,7 @@ pub(super) fn define_others() {
         c"With on, a promoted server goes on feeding tags of other clusters, and with the worker id of its predecessor; \
           if that is not true, numbers and ids come twice. \
           With off, it leases another worker id, and feeds nothing until leaf_tag_vouch is called. \
-          What counts is the value with which the server was started as a standby.",
+          A promotion goes by the value with which the standby was started.",
         &LOSSLESS_FAILOVER,
         GucContext::Postmaster,
         GucFlags::default(),

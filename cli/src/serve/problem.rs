@@ -91,7 +91,7 @@ problems! {
     FOREIGN_PAGE = 403: "foreign_page", "a page of another site must not draw ids here",
         "Ask from a page of this address, or with a token. A name that a proxy has is allowed with --allow-host at the start.";
     TOKEN_MISSING = 401: "token_missing", "a token is needed",
-        "Send the header \"Authorization: Bearer TOKEN\".";
+        "Send the header \"Authorization: Bearer TOKEN\", with a token of the file of --tokens.";
     TOKEN_UNKNOWN = 401: "token_unknown", "the token is unknown",
         "Who runs this service adds it to the file of tokens, and sends SIGHUP to leafctl serve.";
     TOKEN_FORBIDS = 403: "token_forbids", "the token does not allow this",
