@@ -74,6 +74,8 @@ fn restarts_behind_nginx_lose_no_request() {
     let mut instances = ports.map(|port| instance(&server, port));
     let _nginx = Nginx::start(port, ports);
     let url = format!("http://127.0.0.1:{port}/v1/segment/orders");
+    // A request that draws, too, but that no proxy repeats unless it is told so.
+    let form = format!("http://127.0.0.1:{port}/tinyid/id/nextIdSimple");
     wait_until("nginx listens", || ureq::get(&url).call().is_ok());
 
     let (done, answered, ledger) = (
@@ -82,12 +84,16 @@ fn restarts_behind_nginx_lose_no_request() {
         Mutex::new(Ledger::new()),
     );
     let _instances = thread::scope(|scope| {
-        let (done, answered, ledger, url) = (&done, &answered, &ledger, &url);
-        for _ in 0..8 {
+        let (done, answered, ledger, url, form) = (&done, &answered, &ledger, &url, &form);
+        for caller in 0..8 {
             scope.spawn(move || {
                 let agent = Agent::new_with_defaults();
                 while !done.load(Ordering::Relaxed) {
-                    let mut answer = agent.get(url).call().expect("an answer of 200");
+                    let answer = match caller % 2 {
+                        0 => agent.get(url).call(),
+                        _ => agent.post(form).send_form([("bizType", "orders")]),
+                    };
+                    let mut answer = answer.expect("an answer of 200");
                     let body = answer.body_mut().read_to_string().expect("a body");
                     let id = body.trim_matches(|c: char| !c.is_ascii_digit());
                     ledger
