@@ -15,7 +15,8 @@
 #[non_exhaustive]
 pub struct Health {
     /// Whether the server has answered the last time that it was asked, and the connection is
-    /// open; `None` if it was not asked yet. While ids are at hand, calls succeed without it.
+    /// open; `None` if it was not asked yet. While ids are at hand, calls succeed without it, and
+    /// after an outage, it is not asked before more are needed.
     pub is_reachable: Option<bool>,
     /// Why the server could not be reached, if it could not; otherwise the panic of this program's
     /// code because of which a source is starving.

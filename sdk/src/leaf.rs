@@ -242,8 +242,8 @@ impl Leaf {
     ///
     /// # Errors
     /// [`Error::Timeout`] if the server does not answer within the configured
-    /// timeout; the ids are then lost. [`Error::WouldBlockRuntime`] inside an async
-    /// runtime.
+    /// timeout, [`Error::Connection`] if it cannot be reached; the ids are then lost.
+    /// [`Error::WouldBlockRuntime`] inside an async runtime.
     pub fn close(&self) -> Result<(), Error> {
         self.background.finish(self.close_all())
     }

@@ -11,7 +11,7 @@
         feature = "sqlx",
         feature = "tls"
     )),
-    doc = "The client library of leaf. `cargo doc --all-features` has its manual."
+    doc = "The client library of leaf. `cargo doc -p leaf-sdk --all-features` has its manual."
 )]
 #![warn(missing_docs, missing_debug_implementations)]
 

@@ -96,10 +96,10 @@ async fn renew_with_patience(link: &Arc<Link>, node: &Arc<Node>) -> Result<(), (
         let is_news = node.gate.lock().is_news(&error);
         match is_news {
             true => {
-                tracing::warn!(target: TARGET, node = node.config.node, %error, is_retryable, "no lease")
+                tracing::warn!(target: TARGET, node = node.config.node, %error, is_retryable, "lease not granted")
             }
             false => {
-                tracing::debug!(target: TARGET, node = node.config.node, %error, "still no lease")
+                tracing::debug!(target: TARGET, node = node.config.node, %error, "lease still not granted")
             }
         }
         // As long as there are ids, nobody waits, and a refusal says nothing about the lease.
