@@ -38,5 +38,5 @@ fn config(server: &Server, timeout: Duration) -> Config {
         .expect("a connection string")
         .timeout(timeout)
         .retry_between(Duration::from_millis(10), Duration::from_millis(100))
-        .query_timeout(Duration::from_secs(1))
+        .query_timeout(Duration::from_secs(5))
 }
