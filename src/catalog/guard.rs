@@ -1,6 +1,6 @@
 //! Checks that the current role is the owner of the extension. leaf's functions are in a schema that may belong to
-//! somebody else: by default in `public`, which is the database owner's. Without this rule, he could
-//! drop the extension together with that schema, or give the schema another name, and put his own
+//! somebody else: by default in `public`, which is the database owner's. Without this rule, that role
+//! could drop the extension together with that schema, or give the schema another name, and put its own
 //! tables and functions in place of leaf's while a superuser or the loader is about to use them.
 
 use pgrx::PgSqlErrorCode as Code;

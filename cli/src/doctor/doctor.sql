@@ -82,7 +82,7 @@ WITH s AS (
            CASE WHEN upstream_tag IS NULL THEN extract(epoch FROM time_left) / 86400 END AS days_left
       FROM leaf.stat_segment AS s), t AS (
     SELECT *, CASE WHEN max_value < 9223372036854775806 AND granted_up_to < 9223372036854775806
-                   THEN format('leafctl tags alter %s --max-value=9223372036854775806', word) END AS raise
+                   THEN format('leafctl tags alter %s --max-value=9223372036854775807', word) END AS raise
       FROM s)
 SELECT 'error', subject,
        CASE WHEN ids_left > 0 THEN format('its last numbers are granted: %s left', CASE ids_left WHEN 1 THEN '1 id is' ELSE ids_left || ' ids are' END)

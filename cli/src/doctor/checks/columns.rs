@@ -86,7 +86,7 @@ fn check_type(column: &Drawing, findings: &mut Findings) {
                 "it draws snowflake ids, for which type {} has no room",
                 column.type_name
             ),
-            "let it draw from a tag instead; or change its type to bigint, which rewrites the table, in a maintenance window",
+            "let it draw from a tag instead",
         );
     }
 }
@@ -162,7 +162,7 @@ async fn check_tag(
         column.type_name
     );
     let cure = format!(
-        "leafctl tags alter {} --max-value={room}; or change the column's type to bigint, which rewrites the table, in a maintenance window",
+        "leafctl tags alter {} --max-value={room}; more ids need a column of type bigint",
         human::shell_word(tag)
     );
     match used >= USED {
