@@ -228,13 +228,13 @@ async fn prepare(app: Arc<App>) {
     let mut fetching: JoinSet<()> = app
         .tags
         .named()
-        .map(|name| fetch(app.clone(), Wanted::Tag(name.to_owned())))
+        .map(|name| fetch(app.clone(), Requirement::Tag(name.to_owned())))
         .collect();
     if app.needs_worker_id {
-        fetching.spawn(fetch(app.clone(), Wanted::WorkerId));
+        fetching.spawn(fetch(app.clone(), Requirement::WorkerId));
     }
     if fetching.is_empty() {
-        fetching.spawn(fetch(app, Wanted::Connection));
+        fetching.spawn(fetch(app, Requirement::Connection));
     }
     while fetching.join_next().await.is_some() {}
     tracing::info!("ready");
@@ -263,27 +263,27 @@ async fn watch(app: Arc<App>) {
 }
 
 /// What the server has to have before it is ready.
-enum Wanted {
+enum Requirement {
     Tag(String),
     WorkerId,
     Connection,
 }
 
 /// Fetches ids of a tag, leases, or connects, and repeats it until that succeeds.
-async fn fetch(app: Arc<App>, wanted: Wanted) {
+async fn fetch(app: Arc<App>, required: Requirement) {
     let mut has_failed = false;
     loop {
-        let fetched = match &wanted {
-            Wanted::Tag(name) => app.tags.fetch(name).await,
-            Wanted::WorkerId => app.snowflake.ready_async().await,
-            Wanted::Connection => app.leaf.connect_async().await,
+        let fetched = match &required {
+            Requirement::Tag(name) => app.tags.fetch(name).await,
+            Requirement::WorkerId => app.snowflake.ready_async().await,
+            Requirement::Connection => app.leaf.connect_async().await,
         };
         let Err(error) = fetched else {
             return;
         };
         if !has_failed {
-            let tag = match &wanted {
-                Wanted::Tag(name) => Some(name),
+            let tag = match &required {
+                Requirement::Tag(name) => Some(name),
                 _ => None,
             };
             tracing::warn!(tag, %error, "not ready yet");
