@@ -8,7 +8,7 @@ use leaf_sdk::Connection;
 use crate::connection::{self, Access};
 use crate::failure::Failure;
 use crate::human;
-use crate::look::{Look, Server, Snowflake, Tag, Upstream};
+use crate::look::{Look, Snowflake, Tag, Upstream};
 use crate::output::{Cell, Column, Format, Rows, line, write};
 
 /// Show tags, buffers and worker id of a database
