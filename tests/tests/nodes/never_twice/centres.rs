@@ -442,9 +442,12 @@ fn database_that_was_copied_from_a_centre_feeds_nothing() {
 
 /// A backend of the server is killed; all others are ended with it.
 fn crash(server: &Server) {
-    let mut client = server.connect();
+    let (mut client, mut other) = (server.connect(), server.connect());
     let pid = client.number("SELECT pg_backend_pid()::bigint");
     signal(pid as i32, Signal::SIGKILL);
+    wait_until("the server has noticed", || {
+        other.batch_execute("SELECT").is_err()
+    });
     wait_until("the server has recovered", || {
         let client = server.config("postgres", "postgres").connect(NoTls);
         client.is_ok_and(|mut it| it.batch_execute("SELECT pg_current_wal_lsn()").is_ok())
